@@ -1,1 +1,45 @@
-//! placeholder
+//! The words of the wire: ids, bit sets, codes, and the objects that clients see.
+//!
+//! Owns        the vocabulary of docs/protocol.md, spelled once: typed ids, intents, permissions,
+//!             opcodes, close codes; the state objects (`User`, `Guild`, …) as we keep and store them;
+//!             `from_gateway`, the bodies we send; `to_gateway`, the bodies we are sent.
+//! Invariants  a state object is never sent as it is: a body in `from_gateway` borrows from it and
+//!             adds what the protocol wants present, so storage and wire can change apart.
+//! Not here    behaviour, encoding, I/O.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod close_code;
+mod emoji;
+mod event_name;
+pub mod from_gateway;
+mod guild;
+mod id;
+mod intents;
+mod member;
+mod message;
+pub mod opcode;
+mod permissions;
+mod presence;
+mod role;
+mod snowflake;
+pub mod to_gateway;
+mod user;
+mod voice;
+
+pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};
+pub use close_code::{CloseCode, SessionFate};
+pub use emoji::{Emoji, ReactionEmoji};
+pub use event_name::EventName;
+pub use guild::Guild;
+pub use id::{ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, UserId, marker};
+pub use intents::Intents;
+pub use member::Member;
+pub use message::{Message, MessageReference, Nonce};
+pub use opcode::Opcode;
+pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions};
+pub use presence::{Activity, ClientStatus, Platform, Presence, Status};
+pub use role::{Role, RoleColors};
+pub use snowflake::{EPOCH_MS, SnowflakeGenerator, shard_of, smallest_id_at, timestamp_of};
+pub use user::{AccountKind, User};
+pub use voice::VoiceState;

@@ -1,0 +1,66 @@
+//! Records: what of a guild outlives the process, as the store reads and writes it.
+//!
+//! Owns        `Write`, one durable change; `GuildRecord` and `MessageRecord`, what is read back.
+//! Invariants  applying a guild's writes in order to an empty store and loading gives the guild's state
+//!             again, without presence, voice and typing, which end with the process.
+//! Not here    how they are stored: `guildhall-store`.
+
+use guildhall_model::{
+    Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role, RoleId, User, UserId,
+};
+use std::sync::Arc;
+
+/// One durable change. A batch of them is committed together or not at all.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Adds or replaces an account.
+    PutUser(Arc<User>),
+    /// Adds or replaces a guild's base fields.
+    PutGuild(Arc<Guild>),
+    /// Removes a guild with everything in it.
+    DeleteGuild(GuildId),
+    /// Adds or replaces a role.
+    PutRole(GuildId, Arc<Role>),
+    /// Removes a role.
+    DeleteRole(GuildId, RoleId),
+    /// Adds or replaces a channel.
+    PutChannel(Arc<Channel>),
+    /// Removes a channel with its messages.
+    DeleteChannel(GuildId, ChannelId),
+    /// Adds or replaces a member; the account must exist already or be put in the same batch.
+    PutMember(GuildId, Arc<Member>),
+    /// Removes a member.
+    DeleteMember(GuildId, UserId),
+    /// Adds or replaces a message.
+    PutMessage(Arc<Message>),
+    /// Removes a message with its reactions.
+    DeleteMessage(ChannelId, MessageId),
+    /// Adds a reaction; nothing if it is there already.
+    AddReaction(ChannelId, MessageId, ReactionEmoji, UserId),
+    /// Removes one account's reaction.
+    RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
+    /// Removes all reactions, or all with one emoji.
+    ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
+}
+
+/// A guild as it is loaded: everything but messages.
+#[derive(Clone, Debug)]
+pub struct GuildRecord {
+    /// Base fields.
+    pub guild: Guild,
+    /// In any order; `@everyone` is among them.
+    pub roles: Vec<Role>,
+    /// In any order; `last_message_id` is the newest message that is stored.
+    pub channels: Vec<Channel>,
+    /// By user id, ascending. Members of one account share its `User`.
+    pub members: Vec<Arc<Member>>,
+}
+
+/// A message as it is loaded, with its reactions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageRecord {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Who reacted with what: emoji in the order of first use, users in the order of reacting.
+    pub reactions: Vec<(ReactionEmoji, Vec<UserId>)>,
+}

@@ -1,0 +1,73 @@
+//! Emoji, custom and unicode.
+//!
+//! Spec  docs/protocol.md §6.7.
+
+use crate::id::EmojiId;
+use serde::{Deserialize, Serialize};
+
+/// A guild's own emoji.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Emoji {
+    /// Its id.
+    pub id: EmojiId,
+    /// Its name, without colons.
+    pub name: String,
+    /// Whether it moves.
+    #[serde(default)]
+    pub animated: bool,
+}
+
+/// What a reaction is made with: a unicode emoji (`id` none) or a custom one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ReactionEmoji {
+    /// The custom emoji's id; none for unicode.
+    pub id: Option<EmojiId>,
+    /// The unicode emoji itself, or the custom emoji's name.
+    pub name: String,
+}
+
+impl ReactionEmoji {
+    /// Longest unicode emoji or custom name accepted, in bytes: sequences with modifiers stay well below.
+    pub const NAME_BYTES_MAX: usize = 64;
+
+    /// Reads the form used in REST paths (already percent-decoded): a unicode emoji, or `name:id`
+    /// (also `a:name:id` and `:name:id`). None when it is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() || text.len() > Self::NAME_BYTES_MAX + 24 {
+            return None;
+        }
+        let Some((name, id)) = text.rsplit_once(':') else {
+            let ascii_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && text.len() > 1;
+            let has_control = text.chars().any(char::is_control);
+            return (!ascii_word && !has_control && text.len() <= Self::NAME_BYTES_MAX)
+                .then(|| Self { id: None, name: text.to_owned() });
+        };
+        let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+        let valid =
+            !name.is_empty() && name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if valid { id.parse().ok().map(|id| Self { id: Some(id), name: name.to_owned() }) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_forms() {
+        let check = |text: &str, expected: Option<(Option<u64>, &str)>| {
+            let got = ReactionEmoji::parse(text);
+            assert_eq!(got.as_ref().map(|e| (e.id.map(crate::Id::get), e.name.as_str())), expected, "{text}");
+        };
+        check("🔥", Some((None, "🔥")));
+        check("party:123", Some((Some(123), "party")));
+        check("a:party:123", Some((Some(123), "party")));
+        check("", None);
+        check("party:", None);
+        check(":123", None);
+        check("fire", None);
+        check("par ty:1", None);
+        check("\u{7}", None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Names of dispatch events, with the intents that gate each.
+//!
+//! Spec  docs/protocol.md §4.1, §7.
+
+use crate::intents::Intents;
+
+macro_rules! events {
+    ($($variant:ident $wire:literal $($intent:ident)|*;)*) => {
+        /// A dispatch event that the gateway itself makes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum EventName { $(#[doc = $wire] $variant,)* }
+
+        impl EventName {
+            /// Every name there is, for metrics that count each.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The value of `t`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $wire,)* }
+            }
+
+            /// A session needs any of these to get it in a guild; none means it needs nothing.
+            #[must_use]
+            pub const fn guild_intents(self) -> Intents {
+                match self { $(Self::$variant => Intents(0 $(| Intents::$intent.0)*),)* }
+            }
+        }
+    };
+}
+
+events! {
+    Ready "READY" ;
+    Resumed "RESUMED" ;
+    RateLimited "RATE_LIMITED" ;
+    GuildCreate "GUILD_CREATE" GUILDS;
+    GuildUpdate "GUILD_UPDATE" GUILDS;
+    GuildDelete "GUILD_DELETE" GUILDS;
+    GuildRoleCreate "GUILD_ROLE_CREATE" GUILDS;
+    GuildRoleUpdate "GUILD_ROLE_UPDATE" GUILDS;
+    GuildRoleDelete "GUILD_ROLE_DELETE" GUILDS;
+    ChannelCreate "CHANNEL_CREATE" GUILDS;
+    ChannelUpdate "CHANNEL_UPDATE" GUILDS;
+    ChannelDelete "CHANNEL_DELETE" GUILDS;
+    GuildMemberAdd "GUILD_MEMBER_ADD" GUILD_MEMBERS;
+    GuildMemberUpdate "GUILD_MEMBER_UPDATE" GUILD_MEMBERS;
+    GuildMemberRemove "GUILD_MEMBER_REMOVE" GUILD_MEMBERS;
+    GuildMembersChunk "GUILD_MEMBERS_CHUNK" ;
+    PresenceUpdate "PRESENCE_UPDATE" GUILD_PRESENCES;
+    MessageCreate "MESSAGE_CREATE" GUILD_MESSAGES;
+    MessageUpdate "MESSAGE_UPDATE" GUILD_MESSAGES;
+    MessageDelete "MESSAGE_DELETE" GUILD_MESSAGES;
+    MessageReactionAdd "MESSAGE_REACTION_ADD" GUILD_MESSAGE_REACTIONS;
+    MessageReactionRemove "MESSAGE_REACTION_REMOVE" GUILD_MESSAGE_REACTIONS;
+    MessageReactionRemoveAll "MESSAGE_REACTION_REMOVE_ALL" GUILD_MESSAGE_REACTIONS;
+    MessageReactionRemoveEmoji "MESSAGE_REACTION_REMOVE_EMOJI" GUILD_MESSAGE_REACTIONS;
+    TypingStart "TYPING_START" GUILD_MESSAGE_TYPING;
+    VoiceStateUpdate "VOICE_STATE_UPDATE" GUILD_VOICE_STATES;
+    VoiceServerUpdate "VOICE_SERVER_UPDATE" ;
+}

@@ -1,0 +1,195 @@
+//! Guilds: base form, GUILD_CREATE, and the stand-in for one that is not there. Spec  docs/protocol.md §6.11.
+
+use super::{ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, VoiceStateBody};
+use crate::{
+    emoji::Emoji,
+    guild::Guild,
+    id::{ChannelId, EmojiId, GuildId, UserId},
+};
+use guildhall_stdx::Timestamp;
+use serde::Serialize;
+
+/// A guild that is not loaded, is out of order, or (without the key) that the receiver is no longer in.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct UnavailableGuild {
+    /// Which.
+    pub id: GuildId,
+    /// `Some(true)` for an outage, none for "you are no longer in it".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<bool>,
+}
+
+/// Just the guild's id, in small events.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct GuildReference {
+    /// Which.
+    pub guild_id: GuildId,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct EmojiBody<'a> {
+    id: EmojiId,
+    name: &'a str,
+    roles: Nothing,
+    require_colons: bool,
+    managed: bool,
+    animated: bool,
+    available: bool,
+}
+
+impl<'a> From<&'a Emoji> for EmojiBody<'a> {
+    fn from(emoji: &'a Emoji) -> Self {
+        Self {
+            id: emoji.id,
+            name: &emoji.name,
+            roles: [],
+            require_colons: true,
+            managed: false,
+            animated: emoji.animated,
+            available: true,
+        }
+    }
+}
+
+/// The base fields: GUILD_UPDATE, REST, and the start of GUILD_CREATE.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuildBody<'a> {
+    id: GuildId,
+    name: &'a str,
+    icon: Option<&'a str>,
+    splash: (),
+    discovery_splash: (),
+    banner: (),
+    description: Option<&'a str>,
+    owner_id: UserId,
+    afk_channel_id: Option<ChannelId>,
+    afk_timeout: u16,
+    verification_level: u8,
+    default_message_notifications: u8,
+    explicit_content_filter: u8,
+    mfa_level: u8,
+    application_id: (),
+    system_channel_id: Option<ChannelId>,
+    rules_channel_id: (),
+    public_updates_channel_id: (),
+    safety_alerts_channel_id: (),
+    system_channel_flags: u32,
+    max_members: u32,
+    max_presences: (),
+    max_video_channel_users: u32,
+    max_stage_video_channel_users: u32,
+    vanity_url_code: (),
+    premium_tier: u8,
+    premium_subscription_count: u32,
+    preferred_locale: &'a str,
+    premium_progress_bar_enabled: bool,
+    nsfw_level: u8,
+    nsfw: bool,
+    widget_enabled: bool,
+    widget_channel_id: (),
+    hub_type: (),
+    incidents_data: (),
+    region: &'static str,
+    features: &'a [String],
+    roles: Vec<RoleBody<'a>>,
+    emojis: Vec<EmojiBody<'a>>,
+    stickers: Nothing,
+}
+
+impl<'a> GuildBody<'a> {
+    /// The base form of `guild` with its roles in order.
+    pub fn new(guild: &'a Guild, roles: impl Iterator<Item = RoleBody<'a>>) -> Self {
+        Self {
+            id: guild.id,
+            name: &guild.name,
+            icon: guild.icon.as_deref(),
+            splash: (),
+            discovery_splash: (),
+            banner: (),
+            description: guild.description.as_deref(),
+            owner_id: guild.owner_id,
+            afk_channel_id: guild.afk_channel_id,
+            afk_timeout: guild.afk_timeout,
+            verification_level: guild.verification_level,
+            default_message_notifications: guild.default_message_notifications,
+            explicit_content_filter: guild.explicit_content_filter,
+            mfa_level: 0,
+            application_id: (),
+            system_channel_id: guild.system_channel_id,
+            rules_channel_id: (),
+            public_updates_channel_id: (),
+            safety_alerts_channel_id: (),
+            system_channel_flags: 0,
+            max_members: 25_000_000,
+            max_presences: (),
+            max_video_channel_users: 25,
+            max_stage_video_channel_users: 50,
+            vanity_url_code: (),
+            premium_tier: 0,
+            premium_subscription_count: 0,
+            preferred_locale: &guild.preferred_locale,
+            premium_progress_bar_enabled: false,
+            nsfw_level: 0,
+            nsfw: false,
+            widget_enabled: false,
+            widget_channel_id: (),
+            hub_type: (),
+            incidents_data: (),
+            region: "deprecated",
+            features: &guild.features,
+            roles: roles.collect(),
+            emojis: guild.emojis.iter().map(Into::into).collect(),
+            stickers: [],
+        }
+    }
+}
+
+/// A guild over REST: the base form, with counts where they were asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct RestGuildBody<'a> {
+    /// The base form.
+    #[serde(flatten)]
+    pub guild: GuildBody<'a>,
+    /// With `with_counts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approximate_member_count: Option<u64>,
+    /// With `with_counts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approximate_presence_count: Option<u64>,
+}
+
+/// GUILD_CREATE, and the guilds in a user's READY.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuildCreateBody<'a> {
+    /// The base form.
+    #[serde(flatten)]
+    pub guild: GuildBody<'a>,
+    /// When the receiver joined.
+    pub joined_at: Timestamp,
+    /// `member_count > large_threshold`.
+    pub large: bool,
+    /// Always false here.
+    pub unavailable: bool,
+    /// Exact.
+    pub member_count: u64,
+    /// Which, is decided by docs/protocol.md §6.11.
+    pub members: Vec<MemberBody<'a>>,
+    /// Every channel that is not a thread.
+    pub channels: Vec<ChannelBody<'a>>,
+    /// Active threads.
+    pub threads: Nothing,
+    /// Of some of `members`, without offline ones.
+    pub presences: Vec<PresenceBody<'a>>,
+    /// Who is in voice.
+    pub voice_states: Vec<VoiceStateBody<'a>>,
+    /// None yet.
+    pub stage_instances: Nothing,
+    /// None yet.
+    pub guild_scheduled_events: Nothing,
+    /// None yet.
+    pub soundboard_sounds: Nothing,
+    /// None yet.
+    pub activity_instances: Nothing,
+    /// Changes with every event that touches the guild.
+    pub version: u64,
+}

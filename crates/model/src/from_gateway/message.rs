@@ -1,0 +1,238 @@
+//! Messages and reactions. Spec  docs/protocol.md §6.6, §6.7.
+
+use super::{Nothing, member::PartialMemberBody, user::UserBody};
+use crate::{
+    channel::ChannelType,
+    emoji::ReactionEmoji,
+    id::{ChannelId, EmojiId, GuildId, MessageId, RoleId},
+    member::Member,
+    message::{Message, MessageReference, Nonce},
+    snowflake::timestamp_of,
+    user::User,
+};
+use guildhall_stdx::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// What a reaction was made with.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ReactionEmojiBody<'a> {
+    id: Option<EmojiId>,
+    name: &'a str,
+    animated: bool,
+}
+
+impl<'a> From<&'a ReactionEmoji> for ReactionEmojiBody<'a> {
+    fn from(emoji: &'a ReactionEmoji) -> Self {
+        Self { id: emoji.id, name: &emoji.name, animated: false }
+    }
+}
+
+/// How often a message was given one reaction; only over REST.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ReactionBody<'a> {
+    count: u64,
+    count_details: CountDetails,
+    me: bool,
+    me_burst: bool,
+    emoji: ReactionEmojiBody<'a>,
+    burst_colors: Nothing,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct CountDetails {
+    burst: u64,
+    normal: u64,
+}
+
+impl<'a> ReactionBody<'a> {
+    /// `count` reactions with `emoji`, one of them the receiver's if `me`.
+    #[must_use]
+    pub fn new(emoji: &'a ReactionEmoji, count: u64, me: bool) -> Self {
+        Self {
+            count,
+            count_details: CountDetails { burst: 0, normal: count },
+            me,
+            me_burst: false,
+            emoji: emoji.into(),
+            burst_colors: [],
+        }
+    }
+}
+
+/// A mentioned user, in gateway events with their standing in the guild.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct MentionBody<'a> {
+    #[serde(flatten)]
+    user: UserBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<PartialMemberBody<'a>>,
+}
+
+/// The message that a reply answers.
+#[derive(Clone, Debug)]
+pub enum ReferencedMessage<'a> {
+    /// Not a reply: the key is absent.
+    NotAReply,
+    /// It was deleted: the key is null.
+    Deleted,
+    /// Here it is.
+    Found(Box<MessageBody<'a>>),
+}
+
+impl Serialize for ReferencedMessage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::NotAReply | Self::Deleted => serializer.serialize_none(),
+            Self::Found(message) => message.serialize(serializer),
+        }
+    }
+}
+
+impl ReferencedMessage<'_> {
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::NotAReply)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct ReferenceBody {
+    #[serde(rename = "type")]
+    kind: u8,
+    message_id: MessageId,
+    channel_id: ChannelId,
+    guild_id: GuildId,
+}
+
+impl From<&MessageReference> for ReferenceBody {
+    fn from(reference: &MessageReference) -> Self {
+        Self {
+            kind: 0,
+            message_id: reference.message_id,
+            channel_id: reference.channel_id,
+            guild_id: reference.guild_id,
+        }
+    }
+}
+
+/// What a message carries only on the gateway.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct MessageExtras<'a> {
+    /// Where.
+    pub guild_id: GuildId,
+    /// What kind of channel.
+    pub channel_type: ChannelType,
+    /// The author's standing, unless they have left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<PartialMemberBody<'a>>,
+}
+
+/// A message, for REST, MESSAGE_CREATE and MESSAGE_UPDATE.
+#[derive(Clone, Debug, Serialize)]
+pub struct MessageBody<'a> {
+    id: MessageId,
+    channel_id: ChannelId,
+    author: UserBody<'a>,
+    content: &'a str,
+    timestamp: Timestamp,
+    edited_timestamp: Option<Timestamp>,
+    tts: bool,
+    mention_everyone: bool,
+    mentions: Vec<MentionBody<'a>>,
+    mention_roles: &'a [RoleId],
+    attachments: Nothing,
+    embeds: &'a [Value],
+    components: &'a [Value],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reactions: Vec<ReactionBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nonce: Option<&'a Nonce>,
+    pinned: bool,
+    #[serde(rename = "type")]
+    kind: u8,
+    flags: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_reference: Option<ReferenceBody>,
+    #[serde(skip_serializing_if = "ReferencedMessage::is_absent")]
+    referenced_message: ReferencedMessage<'a>,
+    #[serde(flatten)]
+    extras: Option<MessageExtras<'a>>,
+}
+
+impl<'a> MessageBody<'a> {
+    /// The message as it is over REST, without reactions or the message it answers.
+    #[must_use]
+    pub fn new(message: &'a Message) -> Self {
+        Self {
+            id: message.id,
+            channel_id: message.channel_id,
+            author: (&*message.author).into(),
+            content: &message.content,
+            timestamp: timestamp_of(message.id),
+            edited_timestamp: message.edited_timestamp,
+            tts: message.tts,
+            mention_everyone: message.mention_everyone,
+            mentions: message
+                .mentions
+                .iter()
+                .map(|user| MentionBody { user: (&**user).into(), member: None })
+                .collect(),
+            mention_roles: &message.mention_roles,
+            attachments: [],
+            embeds: &message.embeds,
+            components: &message.components,
+            reactions: Vec::new(),
+            nonce: message.nonce.as_ref(),
+            pinned: message.pinned,
+            kind: message.kind,
+            flags: message.flags,
+            message_reference: message.message_reference.as_ref().map(Into::into),
+            referenced_message: match message.message_reference {
+                Some(_) if message.kind == Message::KIND_REPLY => ReferencedMessage::Deleted,
+                _ => ReferencedMessage::NotAReply,
+            },
+            extras: None,
+        }
+    }
+
+    /// With what only the gateway sends: guild, channel kind, and the standing of author and mentioned users.
+    #[must_use]
+    pub fn with_extras(
+        mut self,
+        extras: MessageExtras<'a>,
+        member_of: impl Fn(&User) -> Option<&'a Member>,
+        message: &'a Message,
+    ) -> Self {
+        self.mentions = message
+            .mentions
+            .iter()
+            .map(|user| MentionBody { user: (&**user).into(), member: member_of(user).map(Into::into) })
+            .collect();
+        self.extras = Some(extras);
+        self
+    }
+
+    /// With the reactions it was given.
+    #[must_use]
+    pub fn with_reactions(mut self, reactions: Vec<ReactionBody<'a>>) -> Self {
+        self.reactions = reactions;
+        self
+    }
+
+    /// With the message it answers.
+    #[must_use]
+    pub fn with_referenced(mut self, referenced: ReferencedMessage<'a>) -> Self {
+        self.referenced_message = referenced;
+        self
+    }
+
+    /// Without what a bot may not read that lacks MESSAGE_CONTENT (docs/protocol.md §4.3). The message it answers is
+    /// judged, and redacted, apart.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        self.content = "";
+        self.embeds = &[];
+        self.components = &[];
+        self
+    }
+}

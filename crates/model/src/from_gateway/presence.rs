@@ -1,0 +1,37 @@
+//! Presences. Spec  docs/protocol.md §6.9.
+
+use crate::{
+    id::{GuildId, UserId},
+    presence::{Activity, ClientStatus, Presence, Status},
+};
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct UserRef {
+    id: UserId,
+}
+
+/// A presence; `guild_id` only where the event stands alone.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PresenceBody<'a> {
+    user: UserRef,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
+    status: Status,
+    activities: &'a [Activity],
+    client_status: ClientStatus,
+}
+
+impl<'a> PresenceBody<'a> {
+    /// The form inside GUILD_CREATE and chunks (`guild_id` none) or of PRESENCE_UPDATE.
+    #[must_use]
+    pub fn new(guild_id: Option<GuildId>, user_id: UserId, presence: &'a Presence) -> Self {
+        Self {
+            user: UserRef { id: user_id },
+            guild_id,
+            status: presence.status,
+            activities: &presence.activities,
+            client_status: presence.client_status,
+        }
+    }
+}

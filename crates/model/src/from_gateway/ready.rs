@@ -1,0 +1,166 @@
+//! READY, for bots and for user accounts. Spec  docs/protocol.md §1.8.
+
+use super::{Empty, Nothing, SelfUserBody};
+use crate::{
+    id::ApplicationId,
+    presence::{Activity, Status},
+};
+use serde::Serialize;
+
+/// The application behind a bot.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ApplicationRef {
+    /// Its id; here the same number as the bot account's.
+    pub id: ApplicationId,
+    /// Which privileged intents it was granted, and more.
+    pub flags: u32,
+}
+
+/// READY of a bot: guilds are only named, and follow one by one.
+#[derive(Clone, Debug, Serialize)]
+pub struct BotReadyBody<'a> {
+    /// 10.
+    pub v: u8,
+    /// The bot itself.
+    pub user: SelfUserBody<'a>,
+    /// Only those of this shard.
+    pub guilds: Vec<super::UnavailableGuild>,
+    /// For RESUME.
+    pub session_id: &'a str,
+    /// Where to resume.
+    pub resume_gateway_url: &'a str,
+    /// Echoed when IDENTIFY had it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<(u32, u32)>,
+    /// The application.
+    pub application: ApplicationRef,
+    /// `normal`.
+    pub session_type: &'static str,
+    /// None yet.
+    pub private_channels: Nothing,
+    /// None for bots.
+    pub presences: Nothing,
+    /// None for bots.
+    pub relationships: Nothing,
+    /// None for bots.
+    pub user_settings: Empty,
+    /// None.
+    pub geo_ordered_rtc_regions: Nothing,
+    /// None.
+    pub guild_join_requests: Nothing,
+    /// None.
+    pub auth: Empty,
+}
+
+/// One of an account's own live sessions.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionBody<'a> {
+    /// Its id.
+    pub session_id: &'a str,
+    /// What it shows.
+    pub status: Status,
+    /// What it does.
+    pub activities: &'a [Activity],
+    /// Always empty.
+    pub hidden_activities: Nothing,
+    /// What runs it.
+    pub client_info: ClientInfo<'a>,
+}
+
+/// What runs a session.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ClientInfo<'a> {
+    /// `web`, `desktop`, `mobile`, `vr` or `unknown`.
+    pub client: &'a str,
+    /// As told.
+    pub os: &'a str,
+    /// 0.
+    pub version: u32,
+}
+
+/// READY of a user account: complete state. `G` is one guild, encoded beforehand.
+#[derive(Clone, Debug, Serialize)]
+pub struct UserReadyBody<'a, G> {
+    /// 10.
+    pub v: u8,
+    /// The account itself.
+    pub user: SelfUserBody<'a>,
+    /// Complete guilds.
+    pub guilds: Vec<G>,
+    /// For RESUME.
+    pub session_id: &'a str,
+    /// Where to resume.
+    pub resume_gateway_url: &'a str,
+    /// Echoed when IDENTIFY had it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<(u32, u32)>,
+    /// `normal`.
+    pub session_type: &'static str,
+    /// The account's own sessions.
+    pub sessions: Vec<SessionBody<'a>>,
+    /// What the protocol wants present and we have nothing to put into.
+    #[serde(flatten)]
+    pub constants: UserReadyConstants,
+}
+
+/// Fields of a user's READY that never vary here.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct UserReadyConstants {
+    private_channels: Nothing,
+    relationships: Nothing,
+    presences: Nothing,
+    read_state: Nothing,
+    user_guild_settings: Nothing,
+    user_settings: Empty,
+    user_settings_proto: &'static str,
+    notes: Empty,
+    connected_accounts: Nothing,
+    guild_join_requests: Nothing,
+    experiments: Nothing,
+    guild_experiments: Nothing,
+    game_relationships: Nothing,
+    linked_users: Nothing,
+    friend_suggestion_count: u32,
+    api_code_version: u32,
+    explicit_content_scan_version: u32,
+    country_code: &'static str,
+    analytics_token: &'static str,
+    auth_session_id_hash: &'static str,
+    static_client_session_id: &'static str,
+    consents: Empty,
+    tutorial: (),
+    auth: Empty,
+    geo_ordered_rtc_regions: Nothing,
+}
+
+impl Default for UserReadyConstants {
+    fn default() -> Self {
+        Self {
+            private_channels: [],
+            relationships: [],
+            presences: [],
+            read_state: [],
+            user_guild_settings: [],
+            user_settings: Empty {},
+            user_settings_proto: "",
+            notes: Empty {},
+            connected_accounts: [],
+            guild_join_requests: [],
+            experiments: [],
+            guild_experiments: [],
+            game_relationships: [],
+            linked_users: [],
+            friend_suggestion_count: 0,
+            api_code_version: 1,
+            explicit_content_scan_version: 0,
+            country_code: "US",
+            analytics_token: "none",
+            auth_session_id_hash: "none",
+            static_client_session_id: "none",
+            consents: Empty {},
+            tutorial: (),
+            auth: Empty {},
+            geo_ordered_rtc_regions: [],
+        }
+    }
+}

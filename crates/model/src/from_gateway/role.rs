@@ -1,0 +1,44 @@
+//! Roles. Spec  docs/protocol.md §6.3.
+
+use crate::{
+    id::RoleId,
+    permissions::Permissions,
+    role::{Role, RoleColors},
+};
+use serde::Serialize;
+
+/// A role.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RoleBody<'a> {
+    id: RoleId,
+    name: &'a str,
+    color: u32,
+    colors: RoleColors,
+    hoist: bool,
+    icon: (),
+    unicode_emoji: (),
+    position: i32,
+    permissions: Permissions,
+    managed: bool,
+    mentionable: bool,
+    flags: u32,
+}
+
+impl<'a> From<&'a Role> for RoleBody<'a> {
+    fn from(role: &'a Role) -> Self {
+        Self {
+            id: role.id,
+            name: &role.name,
+            color: role.color,
+            colors: RoleColors { primary_color: role.color, secondary_color: None, tertiary_color: None },
+            hoist: role.hoist,
+            icon: (),
+            unicode_emoji: (),
+            position: role.position,
+            permissions: role.permissions,
+            managed: role.managed,
+            mentionable: role.mentionable,
+            flags: 0,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Members: a user's standing in one guild.
+//!
+//! Spec  docs/protocol.md §6.2.
+
+use crate::id::RoleId;
+use crate::user::User;
+use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A member of a guild. The user is shared: one object per account and node, not one per guild.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Who it is.
+    pub user: Arc<User>,
+    /// Guild-specific name, 1–32 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nick: Option<String>,
+    /// Roles, sorted by id, without `@everyone`.
+    #[serde(default)]
+    pub roles: SmallVec<[RoleId; 4]>,
+    /// When they joined.
+    pub joined_at: Timestamp,
+    /// Server-deafened.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deaf: bool,
+    /// Server-muted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mute: bool,
+    /// Member flags.
+    #[serde(default)]
+    pub flags: u32,
+    /// End of a time-out, if one was set; it may lie in the past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub communication_disabled_until: Option<Timestamp>,
+}
+
+impl Member {
+    /// Flags of a member that automatic moderation quarantined: same limits as a time-out.
+    pub const QUARANTINE_FLAGS: u32 = 1 << 7 | 1 << 10;
+
+    /// A member who just joined.
+    #[must_use]
+    pub fn new(user: Arc<User>, joined_at: Timestamp) -> Self {
+        Self {
+            user,
+            nick: None,
+            roles: SmallVec::new(),
+            joined_at,
+            deaf: false,
+            mute: false,
+            flags: 0,
+            communication_disabled_until: None,
+        }
+    }
+
+    /// The name others see in this guild.
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.nick.as_deref().unwrap_or_else(|| self.user.display_name())
+    }
+}

@@ -1,0 +1,97 @@
+//! Messages.
+//!
+//! Spec  docs/protocol.md §6.6.
+
+use crate::{
+    id::{ChannelId, GuildId, MessageId, RoleId, UserId},
+    user::User,
+};
+use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A client's own mark on a message, echoed in its original JSON type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Nonce {
+    /// As a number.
+    Number(i64),
+    /// As a string of at most 25 characters.
+    Text(String),
+}
+
+/// The message that a message answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageReference {
+    /// Which message.
+    pub message_id: MessageId,
+    /// In which channel.
+    pub channel_id: ChannelId,
+    /// In which guild.
+    pub guild_id: GuildId,
+}
+
+/// A message of a guild channel, as it is kept. Reactions are kept beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its id, strictly increasing within a channel.
+    pub id: MessageId,
+    /// Where it was said.
+    pub channel_id: ChannelId,
+    /// The guild of that channel.
+    pub guild_id: GuildId,
+    /// Who said it, as they were then.
+    pub author: Arc<User>,
+    /// At most 2000 characters.
+    pub content: String,
+    /// When it was last edited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_timestamp: Option<Timestamp>,
+    /// To be read aloud.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tts: bool,
+    /// Mentions everybody (or everybody who is there).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mention_everyone: bool,
+    /// Mentioned users, as they were then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mentions: Vec<Arc<User>>,
+    /// Mentioned roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mention_roles: Vec<RoleId>,
+    /// Rich content, passed through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub embeds: Vec<Value>,
+    /// Interactive parts, passed through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<Value>,
+    /// Echo of the sender's mark. Not stored: it concerns only the moment of sending.
+    #[serde(skip)]
+    pub nonce: Option<Nonce>,
+    /// Pinned in its channel.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+    /// 0 default, 19 reply; others are passed through.
+    #[serde(rename = "type", default)]
+    pub kind: u8,
+    /// Message flags.
+    #[serde(default)]
+    pub flags: u32,
+    /// What it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_reference: Option<MessageReference>,
+}
+
+impl Message {
+    /// The kind of a plain message.
+    pub const KIND_DEFAULT: u8 = 0;
+    /// The kind of an answer to another message.
+    pub const KIND_REPLY: u8 = 19;
+
+    /// The account wrote the message or is mentioned in it: its content is never withheld from them.
+    #[must_use]
+    pub fn concerns(&self, user_id: UserId) -> bool {
+        self.author.id == user_id || self.mentions.iter().any(|user| user.id == user_id)
+    }
+}

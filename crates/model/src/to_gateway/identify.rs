@@ -1,0 +1,203 @@
+//! IDENTIFY (op 2). Spec  docs/protocol.md §1.7; order of checks as given there.
+
+use super::{PayloadError, PresenceUpdate, bare_token};
+use crate::{
+    close_code::CloseCode,
+    intents::Intents,
+    presence::Platform,
+    user::{AccountKind, User},
+};
+use serde_json::Value;
+
+/// The slice of an account's guilds that a session asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardId {
+    /// Below `count`.
+    pub id: u32,
+    /// At least 1.
+    pub count: u32,
+}
+
+/// What a client says when it opens a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identify {
+    /// Without any prefix. Not in `Debug` output of anything that is logged.
+    pub token: String,
+    /// Payload compression.
+    pub compress: bool,
+    /// Clamped to 25–250.
+    pub large_threshold: Option<u16>,
+    /// As sent; judged by `shard`.
+    shard: Option<Value>,
+    /// What to show from the start.
+    pub presence: Option<PresenceUpdate>,
+    /// As sent; judged by `intents`.
+    intents: Option<Value>,
+    /// Feature bits of user clients.
+    pub capabilities: u64,
+    /// Where the client runs.
+    pub platform: Platform,
+    /// `properties.os`, at most 32 bytes.
+    pub os: String,
+}
+
+/// Why an IDENTIFY cannot start a session, once the account is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentifyError {
+    /// Not a number, negative, or with unknown bits; or missing for a bot.
+    #[error("intents are missing, malformed or have unknown bits")]
+    InvalidIntents,
+    /// A privileged intent that was not granted, or one only user accounts may use.
+    #[error("intents contain one that this application was not granted")]
+    DisallowedIntents,
+    /// Not `[id, count]` with `id < count`.
+    #[error("shard must be [id, count] with id below count")]
+    InvalidShard,
+}
+
+impl IdentifyError {
+    /// The code to close with.
+    #[must_use]
+    pub fn close_code(self) -> CloseCode {
+        match self {
+            Self::InvalidIntents => CloseCode::InvalidIntents,
+            Self::DisallowedIntents => CloseCode::DisallowedIntents,
+            Self::InvalidShard => CloseCode::InvalidShard,
+        }
+    }
+}
+
+/// Most shards an account may split into: far above need, low enough to bound what is kept per shard.
+const SHARDS_MAX: u64 = 16_384;
+
+impl Identify {
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When it is no object, or has no token.
+    pub fn parse(d: &Value) -> Result<Self, PayloadError> {
+        let error = |problem| PayloadError { opcode: "IDENTIFY", problem };
+        let d = d.as_object().ok_or(error("expected an object"))?;
+        let token = d.get("token").and_then(Value::as_str).ok_or(error("`token` must be a string"))?;
+        let properties = d.get("properties");
+        let property = |names: [&str; 2]| {
+            let properties = properties?;
+            names.iter().find_map(|name| properties.get(name)?.as_str())
+        };
+        Ok(Self {
+            token: bare_token(token),
+            compress: d.get("compress").and_then(Value::as_bool).unwrap_or(false),
+            large_threshold: d.get("large_threshold").and_then(Value::as_u64).map(|n| n.clamp(25, 250) as u16),
+            shard: d.get("shard").filter(|v| !v.is_null()).cloned(),
+            presence: d.get("presence").and_then(PresenceUpdate::parse),
+            intents: d.get("intents").filter(|v| !v.is_null()).cloned(),
+            capabilities: d.get("capabilities").and_then(Value::as_u64).unwrap_or(0),
+            platform: Platform::from_browser(property(["browser", "$browser"]).unwrap_or_default()),
+            os: property(["os", "$os"]).unwrap_or_default().chars().take(32).collect(),
+        })
+    }
+
+    /// The intents this account gets.
+    ///
+    /// # Errors
+    /// For a bot without intents, for unknown bits, and for intents that were not granted.
+    pub fn intents(&self, account: &User) -> Result<Intents, IdentifyError> {
+        let kind = account.kind();
+        let Some(sent) = &self.intents else {
+            return if kind == AccountKind::Bot { Err(IdentifyError::InvalidIntents) } else { Ok(Intents::ALL) };
+        };
+        let bits = sent.as_u64().ok_or(IdentifyError::InvalidIntents)?;
+        if kind == AccountKind::User {
+            return Ok(Intents(bits as u32) & Intents::ALL);
+        }
+        if bits & !u64::from(Intents::ALL.0) != 0 {
+            return Err(IdentifyError::InvalidIntents);
+        }
+        let intents = Intents(bits as u32);
+        let granted = |intent, flags| !intents.contains(intent) || account.application_flags & flags != 0;
+        let allowed = granted(Intents::GUILD_PRESENCES, User::APPLICATION_PRESENCE)
+            && granted(Intents::GUILD_MEMBERS, User::APPLICATION_GUILD_MEMBERS)
+            && granted(Intents::MESSAGE_CONTENT, User::APPLICATION_MESSAGE_CONTENT)
+            && !intents.intersects(Intents::USER_ONLY);
+        if allowed { Ok(intents) } else { Err(IdentifyError::DisallowedIntents) }
+    }
+
+    /// The shard asked for, if any.
+    ///
+    /// # Errors
+    /// When it is not two numbers, the first below the second.
+    pub fn shard(&self) -> Result<Option<ShardId>, IdentifyError> {
+        let Some(sent) = &self.shard else { return Ok(None) };
+        match sent.as_array().map(Vec::as_slice) {
+            Some([id, count]) => match (id.as_u64(), count.as_u64()) {
+                (Some(id), Some(count)) if id < count && count <= SHARDS_MAX => {
+                    Ok(Some(ShardId { id: id as u32, count: count as u32 }))
+                }
+                _ => Err(IdentifyError::InvalidShard),
+            },
+            _ => Err(IdentifyError::InvalidShard),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::UserId;
+    use serde_json::json;
+
+    fn bot(application_flags: u32) -> User {
+        User { bot: true, application_flags, ..User::new(UserId::new(1), "bot") }
+    }
+
+    #[test]
+    fn intents_of_bots_and_users() {
+        let check = |intents: Value, account: &User, expected: Result<u32, IdentifyError>| {
+            let identify = Identify::parse(&json!({"token": "t", "intents": intents})).unwrap();
+            assert_eq!(identify.intents(account).map(|i| i.0), expected, "{intents}");
+        };
+        let all_granted = bot(1 << 12 | 1 << 15 | 1 << 18);
+        check(json!(33281), &all_granted, Ok(33281));
+        check(json!(33281), &bot(0), Err(IdentifyError::DisallowedIntents));
+        check(json!(513), &bot(0), Ok(513));
+        check(json!(0), &bot(0), Ok(0));
+        check(json!(null), &bot(0), Err(IdentifyError::InvalidIntents));
+        check(json!(-1), &bot(0), Err(IdentifyError::InvalidIntents));
+        check(json!("513"), &bot(0), Err(IdentifyError::InvalidIntents));
+        check(json!(1u64 << 29), &all_granted, Err(IdentifyError::InvalidIntents));
+        check(json!(1 << 18), &all_granted, Err(IdentifyError::DisallowedIntents));
+        let user = User::new(UserId::new(2), "ana");
+        check(json!(null), &user, Ok(Intents::ALL.0));
+        check(json!(513), &user, Ok(513));
+    }
+
+    #[test]
+    fn shards() {
+        let check = |shard: Value, expected| {
+            let identify = Identify::parse(&json!({"token": "t", "shard": shard})).unwrap();
+            assert_eq!(identify.shard().map(|s| s.map(|s| (s.id, s.count))), expected, "{shard}");
+        };
+        check(json!(null), Ok(None));
+        check(json!([0, 1]), Ok(Some((0, 1))));
+        check(json!([1, 1]), Err(IdentifyError::InvalidShard));
+        check(json!([0, 0]), Err(IdentifyError::InvalidShard));
+        check(json!([-1, 2]), Err(IdentifyError::InvalidShard));
+        check(json!([0]), Err(IdentifyError::InvalidShard));
+        check(json!("0,1"), Err(IdentifyError::InvalidShard));
+    }
+
+    #[test]
+    fn what_real_libraries_send() {
+        for d in [
+            json!({"token": "Bot abc", "v": 10, "compress": false, "large_threshold": 250, "intents": 33281, "properties": {"os": "linux", "browser": "Eris", "device": "Eris"}, "presence": {"activities": null, "afk": false, "since": null, "status": "offline"}}),
+            json!({"token": "abc", "properties": {"$os": "linux", "$browser": "DiscordGo v0.29.0"}, "presence": {"since": 0, "game": {"name": "", "type": 0}, "status": "", "afk": false}, "intents": 33281}),
+            json!({"token": "abc", "presence": null, "shard": [0, 1], "capabilities": 0}),
+            json!({"token": "abc", "presence": {"since": {"secs_since_epoch": 1, "nanos_since_epoch": 2}}}),
+            json!({"token": "abc", "properties": 5, "large_threshold": "x", "presence": []}),
+        ] {
+            assert_eq!(Identify::parse(&d).unwrap().token, "abc");
+        }
+        assert!(Identify::parse(&json!([])).is_err());
+        assert!(Identify::parse(&json!({"token": 5})).is_err());
+    }
+}

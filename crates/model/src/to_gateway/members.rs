@@ -1,0 +1,115 @@
+//! Request guild members (op 8). Spec  docs/protocol.md §8.7.
+
+use super::{PayloadError, id_of};
+use crate::id::{GuildId, UserId};
+use serde_json::Value;
+
+/// Which members are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberQuery {
+    /// Everybody.
+    All,
+    /// Whose name starts with `prefix` (not empty), at most `limit` (1–100).
+    Prefix {
+        /// As sent.
+        prefix: String,
+        /// Most members to return.
+        limit: usize,
+    },
+    /// Exactly these, at most 100.
+    Ids(Vec<UserId>),
+}
+
+/// A request for members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestGuildMembers {
+    /// Of which guilds; bots name one.
+    pub guild_ids: Vec<GuildId>,
+    /// Which members.
+    pub query: MemberQuery,
+    /// With their presences.
+    pub presences: bool,
+    /// Echoed in the answer; at most 32 bytes.
+    pub nonce: Option<String>,
+}
+
+impl RequestGuildMembers {
+    /// More ids than these are dropped.
+    pub const IDS_MAX: usize = 100;
+    const GUILDS_MAX: usize = 200;
+
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When there is no guild, or neither `query` nor `user_ids`.
+    pub fn parse(d: &Value) -> Result<Self, PayloadError> {
+        let error = |problem| PayloadError { opcode: "REQUEST_GUILD_MEMBERS", problem };
+        let d = d.as_object().ok_or(error("expected an object"))?;
+        let guild_ids: Vec<GuildId> = match d.get("guild_id") {
+            Some(Value::Array(items)) => items.iter().take(Self::GUILDS_MAX).filter_map(id_of).collect(),
+            Some(one) => id_of(one).into_iter().collect(),
+            None => Vec::new(),
+        };
+        if guild_ids.is_empty() {
+            return Err(error("`guild_id` must be a snowflake"));
+        }
+        let limit = d.get("limit").and_then(Value::as_u64).unwrap_or(0) as usize;
+        let ids = match d.get("user_ids") {
+            Some(Value::Array(items)) => Some(items.iter().take(Self::IDS_MAX).filter_map(id_of).collect()),
+            None | Some(Value::Null) => None,
+            Some(one) => Some(id_of(one).into_iter().collect()),
+        };
+        let query = match (d.get("query").and_then(Value::as_str), ids) {
+            (_, Some(ids)) => MemberQuery::Ids(ids),
+            (Some(""), None) if limit == 0 => MemberQuery::All,
+            (Some(prefix), None) => MemberQuery::Prefix {
+                prefix: prefix.chars().take(100).collect(),
+                limit: if limit == 0 { 100 } else { limit.min(100) },
+            },
+            // JDA and others leave `query` out when they want everybody.
+            (None, None) if d.get("limit").is_some() => MemberQuery::All,
+            (None, None) => return Err(error("one of `query` and `user_ids` is required")),
+        };
+        Ok(Self {
+            guild_ids,
+            query,
+            presences: d.get("presences").is_some_and(|v| v.as_bool().unwrap_or(v.as_u64() == Some(1))),
+            nonce: d.get("nonce").and_then(Value::as_str).filter(|n| n.len() <= 32).map(str::to_owned),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_real_libraries_send() {
+        let check = |d: Value, expected: Option<MemberQuery>| {
+            let got = RequestGuildMembers::parse(&d);
+            assert_eq!(got.map(|r| r.query).ok(), expected, "{d}");
+        };
+        check(
+            json!({"guild_id": ["12"], "limit": 0, "query": "", "nonce": "1", "presences": 0}),
+            Some(MemberQuery::All),
+        );
+        check(json!({"guild_id": 12, "presences": false, "limit": 0, "query": ""}), Some(MemberQuery::All));
+        check(
+            json!({"guild_id": "12", "limit": 5, "query": "an"}),
+            Some(MemberQuery::Prefix { prefix: "an".into(), limit: 5 }),
+        );
+        check(
+            json!({"guild_id": "12", "limit": 0, "query": "an"}),
+            Some(MemberQuery::Prefix { prefix: "an".into(), limit: 100 }),
+        );
+        check(json!({"guild_id": "12", "user_ids": "5"}), Some(MemberQuery::Ids(vec![UserId::new(5)])));
+        check(
+            json!({"guild_id": "12", "user_ids": ["5", 6, "x"], "query": null}),
+            Some(MemberQuery::Ids(vec![UserId::new(5), UserId::new(6)])),
+        );
+        check(json!({"guild_id": "12"}), None);
+        check(json!({"guild_id": null, "query": ""}), None);
+        check(json!(null), None);
+    }
+}

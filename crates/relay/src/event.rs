@@ -1,0 +1,135 @@
+//! Events: what happened in a guild, whom it concerns, and its body, encoded at most once per form.
+//!
+//! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it.
+//! Doors       `render`, which encodes the body for an (encoding, redaction) pair.
+//! Invariants  immutable; who may see it is decided by `audience` alone, at the event and again at replay.
+//! Not here    who that is at this moment: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
+
+use crate::payload::Payload;
+use guildhall_codec::Encoding;
+use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, UserId};
+use smallvec::SmallVec;
+
+/// Which of a body's contents are withheld: the message's own, and that of the message it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Redaction(u8);
+
+impl Redaction {
+    /// Nothing is withheld.
+    pub const NONE: Self = Self(0);
+    /// How many there are; `index` is below it.
+    pub const COUNT: usize = 4;
+
+    /// For a session that lacks MESSAGE_CONTENT: withhold what its user neither wrote nor is mentioned in.
+    #[must_use]
+    pub fn for_user(readers: &ContentReaders, user_id: UserId) -> Self {
+        let message = !readers.message.contains(&user_id);
+        let referenced = readers.referenced.as_ref().is_some_and(|readers| !readers.contains(&user_id));
+        Self(u8::from(message) | u8::from(referenced) << 1)
+    }
+
+    /// The message's own content is withheld.
+    #[must_use]
+    pub fn message(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The content of the message it answers is withheld.
+    #[must_use]
+    pub fn referenced(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// A small number, different for each.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Who reads a message's content whatever their intents: its author and whom it mentions.
+#[derive(Clone, Debug)]
+pub struct ContentReaders {
+    /// Of the message.
+    pub message: SmallVec<[UserId; 4]>,
+    /// Of the message it answers, if that is in the body.
+    pub referenced: Option<SmallVec<[UserId; 4]>>,
+}
+
+/// Which members an event is for, before intents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Every member.
+    Members,
+    /// Members who can view the channel.
+    Channel(ChannelId),
+    /// Members who can view the first channel but not the second: they see somebody leave, not where to.
+    ChannelExcept(ChannelId, ChannelId),
+    /// Members who hold any of these permissions in the guild.
+    GuildPermission(Permissions),
+    /// Members who hold all of these permissions in the channel.
+    ChannelPermission(ChannelId, Permissions),
+    /// One user's sessions.
+    User(UserId),
+}
+
+/// Whom an event is for.
+#[derive(Clone, Debug)]
+pub struct Audience {
+    /// Which members.
+    pub gate: Gate,
+    /// A session needs any of these; `NONE` asks for nothing.
+    pub intents: Intents,
+    /// This user's sessions get it whatever `gate` and `intents` say: it is about them.
+    pub always: Option<UserId>,
+    /// This user's sessions never get it; only for user accounts, who know what they did themselves.
+    pub never_user_account: Option<UserId>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub struct Event {
+    /// Where.
+    pub guild_id: GuildId,
+    /// What kind.
+    pub name: EventName,
+    /// For whom.
+    pub audience: Audience,
+    /// Bots that lack MESSAGE_CONTENT get a redacted body, except these users. None: nothing to redact.
+    pub content_readers: Option<ContentReaders>,
+    /// What it says.
+    pub payload: Payload,
+}
+
+impl Event {
+    /// An event for whom its name's intents admit and `gate` lets through.
+    #[must_use]
+    pub fn new(guild_id: GuildId, name: EventName, gate: Gate, payload: Payload) -> Self {
+        Self {
+            guild_id,
+            name,
+            audience: Audience { gate, intents: name.guild_intents(), always: None, never_user_account: None },
+            content_readers: payload.content_readers(),
+            payload,
+        }
+    }
+
+    /// Also for `user_id`, whatever gate and intents say.
+    #[must_use]
+    pub fn always_to(mut self, user_id: UserId) -> Self {
+        self.audience.always = Some(user_id);
+        self
+    }
+
+    /// Not for `user_id` if that is a user account.
+    #[must_use]
+    pub fn never_to_user_account(mut self, user_id: UserId) -> Self {
+        self.audience.never_user_account = Some(user_id);
+        self
+    }
+
+    /// Appends the body (the value of `d`) to `out`.
+    pub fn render(&self, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
+        self.payload.render(self.guild_id, encoding, redaction, out);
+    }
+}

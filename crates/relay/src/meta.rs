@@ -1,0 +1,59 @@
+//! What a guild says about itself: base fields, roles and channels, shared and versioned.
+//!
+//! Owns        `GuildMeta`, which the guild publishes whole whenever any of it changed.
+//! Invariants  immutable once published: a change makes a new one that shares what did not change.
+//! Not here    members, voice, presence, and each channel's newest message: they change far more often.
+
+use guildhall_model::{
+    Channel, ChannelId, Guild, GuildId, Member, MemberStanding, Permissions, Role, RoleId, channel_permissions,
+    guild_permissions,
+};
+use guildhall_stdx::Timestamp;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Base fields, roles and channels of a guild at one version.
+#[derive(Clone, Debug)]
+pub struct GuildMeta {
+    /// Base fields.
+    pub guild: Arc<Guild>,
+    /// Roles by id; `@everyone` has the guild's id.
+    pub roles: Arc<BTreeMap<RoleId, Arc<Role>>>,
+    /// Channels by id. `last_message_id` in here is as old as the channel's last other change.
+    pub channels: Arc<BTreeMap<ChannelId, Arc<Channel>>>,
+}
+
+impl GuildMeta {
+    /// The guild's id.
+    #[must_use]
+    pub fn id(&self) -> GuildId {
+        self.guild.id
+    }
+
+    /// What the algorithm has to know of a member at `now`.
+    #[must_use]
+    pub fn standing<'a>(&self, member: &'a Member, now: Timestamp) -> MemberStanding<'a> {
+        MemberStanding {
+            user_id: member.user.id,
+            roles: &member.roles,
+            is_owner: self.guild.owner_id == member.user.id,
+            is_silenced: member.flags & Member::QUARANTINE_FLAGS != 0
+                || member.communication_disabled_until.is_some_and(|until| until > now),
+        }
+    }
+
+    /// Permissions in the guild as a whole.
+    #[must_use]
+    pub fn guild_permissions(&self, standing: MemberStanding<'_>) -> Permissions {
+        guild_permissions(self.id(), standing, |role| self.role_permissions(role))
+    }
+
+    /// Permissions in one of its channels.
+    #[must_use]
+    pub fn channel_permissions(&self, standing: MemberStanding<'_>, channel: &Channel) -> Permissions {
+        channel_permissions(self.id(), standing, channel, |role| self.role_permissions(role))
+    }
+
+    fn role_permissions(&self, role: RoleId) -> Option<Permissions> {
+        self.roles.get(&role).map(|role| role.permissions)
+    }
+}

@@ -1,0 +1,283 @@
+//! Payloads: the typed content of each event, and how it becomes a body.
+//!
+//! Owns        `Payload`, one variant per shape of docs/protocol.md §7.
+//! Doors       `render`.
+//! Not here    who gets it: `event.rs`. The envelope: `guildhall-codec`.
+
+use crate::{
+    event::{ContentReaders, Redaction},
+    meta::GuildMeta,
+};
+use guildhall_codec::Encoding;
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, GuildId, Member, Message, MessageId, Presence, ReactionEmoji, Role, RoleId, User,
+    UserId, VoiceState,
+    from_gateway::{
+        ChannelBody, GuildBody, MemberBody, MemberUpdateBody, MessageBody, MessageExtras, PresenceBody,
+        ReactionEmojiBody, ReferencedMessage, RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
+    },
+};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// A message as an event tells it, with what was known of the people in it at that moment.
+#[derive(Clone, Debug)]
+pub struct MessageEvent {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Kind of its channel.
+    pub channel_type: ChannelType,
+    /// The author's member; none if they have left.
+    pub author: Option<Arc<Member>>,
+    /// Members among those mentioned.
+    pub mentioned: Vec<Arc<Member>>,
+    /// For a reply: the message it answers, or none if that was deleted.
+    pub referenced: Option<Arc<Message>>,
+}
+
+/// One account's reaction, added or removed.
+#[derive(Clone, Debug)]
+pub struct ReactionEvent {
+    /// Who reacted.
+    pub user_id: UserId,
+    /// Where.
+    pub channel_id: ChannelId,
+    /// To what.
+    pub message_id: MessageId,
+    /// Whose message it is.
+    pub author_id: UserId,
+    /// With what.
+    pub emoji: ReactionEmoji,
+    /// The reacting member, on add.
+    pub member: Option<Arc<Member>>,
+}
+
+/// What an event says.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// MESSAGE_CREATE, MESSAGE_UPDATE.
+    Message(Box<MessageEvent>),
+    /// MESSAGE_DELETE.
+    MessageDelete {
+        /// Which.
+        id: MessageId,
+        /// Where.
+        channel_id: ChannelId,
+    },
+    /// MESSAGE_REACTION_ADD, MESSAGE_REACTION_REMOVE.
+    Reaction(Box<ReactionEvent>),
+    /// MESSAGE_REACTION_REMOVE_ALL, and with an emoji MESSAGE_REACTION_REMOVE_EMOJI.
+    ReactionsCleared {
+        /// Where.
+        channel_id: ChannelId,
+        /// Of which message.
+        message_id: MessageId,
+        /// Only these.
+        emoji: Option<ReactionEmoji>,
+    },
+    /// TYPING_START.
+    Typing {
+        /// Where.
+        channel_id: ChannelId,
+        /// Since when, Unix seconds.
+        timestamp_s: i64,
+        /// Who.
+        member: Arc<Member>,
+    },
+    /// PRESENCE_UPDATE.
+    Presence {
+        /// Whose.
+        user_id: UserId,
+        /// Aggregated over their sessions.
+        presence: Arc<Presence>,
+    },
+    /// VOICE_STATE_UPDATE.
+    Voice {
+        /// The new state.
+        state: Arc<VoiceState>,
+        /// Whose.
+        member: Option<Arc<Member>>,
+    },
+    /// VOICE_SERVER_UPDATE.
+    VoiceServer {
+        /// For the media server.
+        token: String,
+        /// host[:port]; none: wait for another.
+        endpoint: Option<String>,
+    },
+    /// GUILD_MEMBER_ADD, GUILD_MEMBER_UPDATE.
+    Member(Arc<Member>),
+    /// GUILD_MEMBER_REMOVE.
+    MemberRemove(Arc<User>),
+    /// GUILD_UPDATE.
+    Guild(Arc<GuildMeta>),
+    /// GUILD_DELETE, to those who lose it.
+    GuildGone,
+    /// GUILD_ROLE_CREATE, GUILD_ROLE_UPDATE.
+    Role(Arc<Role>),
+    /// GUILD_ROLE_DELETE.
+    RoleDelete(RoleId),
+    /// CHANNEL_CREATE, CHANNEL_UPDATE, CHANNEL_DELETE.
+    Channel(Arc<Channel>),
+}
+
+impl Payload {
+    /// Who reads the content whatever their intents; none when there is no content to withhold.
+    pub(crate) fn content_readers(&self) -> Option<ContentReaders> {
+        let Self::Message(event) = self else { return None };
+        let readers = |message: &Message| {
+            let mentioned = message.mentions.iter().map(|user| user.id);
+            std::iter::once(message.author.id).chain(mentioned).collect()
+        };
+        Some(ContentReaders {
+            message: readers(&event.message),
+            referenced: event.referenced.as_ref().map(|message| readers(message)),
+        })
+    }
+
+    /// Appends the body to `out`.
+    pub(crate) fn render(&self, guild_id: GuildId, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
+        let put = |out: &mut Vec<u8>| Put { encoding, out };
+        match self {
+            Self::Message(event) => put(out).body(&message_body(guild_id, event, redaction)),
+            Self::MessageDelete { id, channel_id } => {
+                put(out).body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });
+            }
+            Self::Reaction(event) => put(out).body(&ReactionEventBody {
+                user_id: event.user_id,
+                channel_id: event.channel_id,
+                message_id: event.message_id,
+                message_author_id: event.member.is_some().then_some(event.author_id),
+                guild_id,
+                member: event.member.as_deref().map(Into::into),
+                emoji: (&event.emoji).into(),
+                burst: false,
+                burst_colors: [],
+                kind: 0,
+            }),
+            Self::ReactionsCleared { channel_id, message_id, emoji } => put(out).body(&ReactionsClearedBody {
+                channel_id: *channel_id,
+                message_id: *message_id,
+                guild_id,
+                emoji: emoji.as_ref().map(Into::into),
+            }),
+            Self::Typing { channel_id, timestamp_s, member } => put(out).body(&TypingBody {
+                channel_id: *channel_id,
+                guild_id,
+                user_id: member.user.id,
+                timestamp: *timestamp_s,
+                member: (&**member).into(),
+            }),
+            Self::Presence { user_id, presence } => {
+                put(out).body(&PresenceBody::new(Some(guild_id), *user_id, presence))
+            }
+            Self::Voice { state, member } => put(out).body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
+            Self::VoiceServer { token, endpoint } => {
+                put(out).body(&VoiceServerBody { token, guild_id, endpoint: endpoint.as_deref() });
+            }
+            Self::Member(member) => put(out).body(&MemberUpdateBody::new(guild_id, member)),
+            Self::MemberRemove(user) => put(out).body(&MemberRemoveBody { guild_id, user: (&**user).into() }),
+            Self::Guild(meta) => {
+                put(out).body(&GuildBody::new(&meta.guild, meta.roles.values().map(|role| RoleBody::from(&**role))));
+            }
+            Self::GuildGone => put(out).body(&UnavailableGuild { id: guild_id, unavailable: None }),
+            Self::Role(role) => put(out).body(&RoleEventBody { guild_id, role: (&**role).into() }),
+            Self::RoleDelete(role_id) => put(out).body(&RoleDeleteBody { guild_id, role_id: *role_id }),
+            Self::Channel(channel) => put(out).body(&ChannelBody::from(&**channel)),
+        }
+    }
+}
+
+struct Put<'a> {
+    encoding: Encoding,
+    out: &'a mut Vec<u8>,
+}
+
+impl Put<'_> {
+    fn body(self, body: &impl Serialize) {
+        self.encoding
+            .encode(body, self.out)
+            .expect("a body is made of structs, strings and numbers, which always encode");
+    }
+}
+
+fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redaction) -> MessageBody<'a> {
+    let extras =
+        MessageExtras { guild_id, channel_type: event.channel_type, member: event.author.as_deref().map(Into::into) };
+    let member_of =
+        |user: &User| event.mentioned.iter().find(|member| member.user.id == user.id).map(|member| &**member);
+    let mut body = MessageBody::new(&event.message).with_extras(extras, member_of, &event.message);
+    if let Some(referenced) = &event.referenced {
+        let referenced = MessageBody::new(referenced);
+        let referenced = if redaction.referenced() { referenced.redacted() } else { referenced };
+        body = body.with_referenced(ReferencedMessage::Found(Box::new(referenced)));
+    }
+    if redaction.message() { body.redacted() } else { body }
+}
+
+#[derive(Serialize)]
+struct MessageDeleteBody {
+    id: MessageId,
+    channel_id: ChannelId,
+    guild_id: GuildId,
+}
+
+#[derive(Serialize)]
+struct ReactionEventBody<'a> {
+    user_id: UserId,
+    channel_id: ChannelId,
+    message_id: MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_author_id: Option<UserId>,
+    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<MemberBody<'a>>,
+    emoji: ReactionEmojiBody<'a>,
+    burst: bool,
+    burst_colors: [(); 0],
+    #[serde(rename = "type")]
+    kind: u8,
+}
+
+#[derive(Serialize)]
+struct ReactionsClearedBody<'a> {
+    channel_id: ChannelId,
+    message_id: MessageId,
+    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emoji: Option<ReactionEmojiBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct TypingBody<'a> {
+    channel_id: ChannelId,
+    guild_id: GuildId,
+    user_id: UserId,
+    timestamp: i64,
+    member: MemberBody<'a>,
+}
+
+#[derive(Serialize)]
+struct VoiceServerBody<'a> {
+    token: &'a str,
+    guild_id: GuildId,
+    endpoint: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct MemberRemoveBody<'a> {
+    guild_id: GuildId,
+    user: UserBody<'a>,
+}
+
+#[derive(Serialize)]
+struct RoleEventBody<'a> {
+    guild_id: GuildId,
+    role: RoleBody<'a>,
+}
+
+#[derive(Serialize)]
+struct RoleDeleteBody {
+    guild_id: GuildId,
+    role_id: RoleId,
+}

@@ -1,0 +1,216 @@
+//! Guild ↔ relay: the messages between a guild's owner and the relays of its sessions.
+//!
+//! Owns        `ToRelay` and `ToGuild`. They are plain data: in one process they cross a channel, on a
+//!             cluster they will cross machines.
+//! Invariants  P1 `ToRelay` messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay
+//!             that sees a gap says `Resync`. P2 `epoch` names one incarnation of a relay: messages of an
+//!             older one are dropped. P3 an `Attached` stands in the stream exactly where the session's
+//!             view begins: what was published before is in it, what comes after is not.
+//! Limits      the guild keeps at most its link's capacity of unsent messages per relay; past it the relay
+//!             is cut off and starts again with `Snapshot { reset: true }`.
+
+use crate::{event::Event, members::MemberTable, meta::GuildMeta};
+use guildhall_model::{
+    AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId, VoiceState,
+    to_gateway::{RequestGuildMembers, VoiceStateUpdate},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// One partition of one node: the address of a relay, together with the guild's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionId(pub u16);
+
+/// A session, as guilds know it. Never reused: `generation` counts up with every session of the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey {
+    /// Where it lives.
+    pub partition: PartitionId,
+    /// Its place there.
+    pub slot: u32,
+    /// Which of the sessions that were in this place.
+    pub generation: u32,
+}
+
+/// What a session shows, before it is aggregated with the user's other sessions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionPresence {
+    /// `Offline` for invisible.
+    pub status: Status,
+    /// What it does.
+    pub activities: Arc<[Activity]>,
+    /// Where it runs.
+    pub platform: Platform,
+}
+
+/// Which members a session wants in its GUILD_CREATE (docs/protocol.md §6.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MembersWanted {
+    /// Its own and those in voice.
+    OwnAndVoice,
+    /// Everybody in a guild of up to `large_threshold`, in a larger one those who stand out. Needs GUILD_PRESENCES.
+    ByThreshold {
+        /// From IDENTIFY.
+        large_threshold: u16,
+    },
+}
+
+/// From a relay (or a backend that acts for a user) to the guild.
+#[derive(Clone, Debug)]
+pub enum ToGuild {
+    /// A relay begins, or begins again.
+    Subscribe {
+        /// Where the relay is.
+        partition: PartitionId,
+        /// Its incarnation.
+        epoch: u32,
+    },
+    /// The relay's last session left: no more messages, please.
+    Unsubscribe {
+        /// Where the relay was.
+        partition: PartitionId,
+        /// Its incarnation.
+        epoch: u32,
+    },
+    /// The relay saw a gap (P1) and starts again.
+    Resync {
+        /// Where the relay is.
+        partition: PartitionId,
+        /// Its incarnation.
+        epoch: u32,
+    },
+    /// A session enters.
+    Attach {
+        /// Which.
+        session: SessionKey,
+        /// As in voice states.
+        session_id: Arc<str>,
+        /// Whose.
+        user_id: UserId,
+        /// Which client family.
+        kind: AccountKind,
+        /// What it shows.
+        presence: SessionPresence,
+        /// For its GUILD_CREATE.
+        members: MembersWanted,
+    },
+    /// A session ended: it no longer counts for presence, and leaves voice.
+    Detach {
+        /// Which.
+        session: SessionKey,
+    },
+    /// A session shows something else (op 3).
+    Presence {
+        /// Which.
+        session: SessionKey,
+        /// What it shows now.
+        presence: SessionPresence,
+    },
+    /// A session moves in voice (op 4).
+    Voice {
+        /// Which.
+        session: SessionKey,
+        /// Where to.
+        update: VoiceStateUpdate,
+    },
+    /// A session asks for members (op 8).
+    RequestMembers {
+        /// Which.
+        session: SessionKey,
+        /// What it asks.
+        request: Box<RequestGuildMembers>,
+    },
+}
+
+/// From the guild to one of its relays.
+#[derive(Clone, Debug)]
+pub struct ToRelay {
+    /// Which guild.
+    pub guild_id: GuildId,
+    /// The relay's incarnation (P2).
+    pub epoch: u32,
+    /// Number in the relay's stream (P1).
+    pub seq: u64,
+    /// What.
+    pub message: RelayMessage,
+}
+
+/// What a guild tells a relay.
+#[derive(Clone, Debug)]
+pub enum RelayMessage {
+    /// The state to start from. With `reset`, events were lost: the relay's sessions must start anew.
+    Snapshot {
+        /// Base fields, roles, channels.
+        meta: Arc<GuildMeta>,
+        /// Whether this follows lost messages.
+        reset: bool,
+    },
+    /// Something happened. Shared by all relays.
+    Published(Arc<Published>),
+    /// A session's view begins here (P3).
+    Attached {
+        /// Which session.
+        session: SessionKey,
+        /// Whether it may be here, and what it sees.
+        view: Option<Box<GuildView>>,
+    },
+    /// The guild cannot be served now; sessions are told it is unavailable.
+    Unavailable {
+        /// Which session asked.
+        session: SessionKey,
+    },
+    /// A dispatch for one session only.
+    Direct {
+        /// Which session.
+        session: SessionKey,
+        /// What.
+        event: Arc<Event>,
+    },
+    /// The answer to `RequestMembers`: the relay picks from the table and writes the chunks.
+    Members {
+        /// Which session.
+        session: SessionKey,
+        /// What it asked.
+        request: Box<RequestGuildMembers>,
+        /// Members and presences at this moment.
+        members: MemberTable,
+    },
+}
+
+/// An event, and what it changes in a relay's own picture of the guild.
+#[derive(Debug)]
+pub struct Published {
+    /// What sessions are told.
+    pub event: Event,
+    /// Applied before the event is fanned out.
+    pub effect: Effect,
+}
+
+/// A change to a relay's picture of the guild.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// None.
+    None,
+    /// Base fields, roles or channels changed.
+    Meta(Arc<GuildMeta>),
+    /// A member changed, joined, or (with none) left.
+    Member(UserId, Option<Arc<Member>>),
+    /// The guild was deleted: every session loses it.
+    Deleted,
+}
+
+/// What one session sees of a guild when its view begins.
+#[derive(Clone, Debug)]
+pub struct GuildView {
+    /// The session's own member.
+    pub member: Arc<Member>,
+    /// Exact.
+    pub member_count: u64,
+    /// Who is in voice, with their members.
+    pub voice: Vec<(Arc<VoiceState>, Arc<Member>)>,
+    /// Newest message per channel.
+    pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
+    /// All members and presences, where the session wants more than its own.
+    pub members: Option<(MemberTable, u16)>,
+    /// Of the guild: grows with every change.
+    pub version: u64,
+}

@@ -1,0 +1,205 @@
+//! Time as a value: a monotonic `Instant` for deadlines, a wall-clock `Timestamp` for the wire.
+//!
+//! Invariants  both are plain millisecond counts; neither can read a clock.
+//! Spec        the text form is ISO 8601 with microseconds and offset (docs/protocol.md, Notation).
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::fmt;
+
+/// A point on the monotonic clock, in milliseconds since an origin the driver chose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// This instant, `ms` milliseconds later; saturates.
+    #[must_use]
+    pub fn after_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to here; 0 when `earlier` lies ahead.
+    #[must_use]
+    pub fn ms_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// What a driver tells a machine about time with each input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// For deadlines: never goes back.
+    pub instant: Instant,
+    /// For the wire and for ids: may be corrected.
+    pub unix: Timestamp,
+}
+
+impl Now {
+    /// Both clocks in milliseconds: monotonic and since the Unix epoch.
+    #[must_use]
+    pub fn new(instant_ms: u64, unix_ms: i64) -> Self {
+        Self { instant: Instant(instant_ms), unix: Timestamp(unix_ms) }
+    }
+}
+
+/// Wall-clock time in milliseconds since the Unix epoch, years 0 to 9999.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);
+
+/// The text is not an ISO 8601 date and time with an offset.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an ISO 8601 timestamp with an offset, like 2024-05-01T12:00:00.123000+00:00")]
+pub struct ParseTimestampError;
+
+const DAY_MS: i64 = 86_400_000;
+/// 9999-12-31T23:59:59.999 and 0000-01-01T00:00:00: what four-digit years can say.
+const MAX_MS: i64 = 253_402_300_799_999;
+const MIN_MS: i64 = -62_167_219_200_000;
+
+impl Timestamp {
+    /// Whole seconds since the Unix epoch, rounded down.
+    #[must_use]
+    pub fn unix_s(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits past milliseconds are dropped.
+    ///
+    /// # Errors
+    /// `ParseTimestampError` for anything else, dates that do not exist included.
+    pub fn parse(text: &str) -> Result<Self, ParseTimestampError> {
+        parse(text.as_bytes()).ok_or(ParseTimestampError)
+    }
+}
+
+fn parse(b: &[u8]) -> Option<Timestamp> {
+    fn number(b: &[u8]) -> Option<i64> {
+        b.iter().try_fold(0, |n, c| c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0')))
+    }
+    if b.len() < 20
+        || b[4] != b'-'
+        || b[7] != b'-'
+        || !matches!(b[10], b'T' | b't' | b' ')
+        || b[13] != b':'
+        || b[16] != b':'
+    {
+        return None;
+    }
+    let (y, mo, d) = (number(&b[..4])?, number(&b[5..7])?, number(&b[8..10])?);
+    let (h, mi, s) = (number(&b[11..13])?, number(&b[14..16])?, number(&b[17..19])?);
+    let days = days_from_civil(y, mo, d);
+    if civil_from_days(days) != (y, mo, d) || h > 23 || mi > 59 || s > 60 {
+        return None;
+    }
+    let mut rest = &b[19..];
+    let mut ms = 0;
+    if let [b'.' | b',', fraction @ ..] = rest {
+        let len = fraction.iter().take_while(|c| c.is_ascii_digit()).count();
+        if len == 0 {
+            return None;
+        }
+        ms = (0..3).fold(0, |n, i| n * 10 + fraction[..len].get(i).map_or(0, |c| i64::from(c - b'0')));
+        rest = &fraction[len..];
+    }
+    let offset_min = match rest {
+        b"Z" | b"z" => 0,
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let (oh, om) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?);
+            if oh > 23 || om > 59 {
+                return None;
+            }
+            (oh * 60 + om) * if *sign == b'-' { -1 } else { 1 }
+        }
+        _ => return None,
+    };
+    let unix_ms = days * DAY_MS + ((h * 60 + mi - offset_min) * 60 + s) * 1000 + ms;
+    (MIN_MS..=MAX_MS).contains(&unix_ms).then_some(Timestamp(unix_ms))
+}
+
+/// Howard Hinnant, "chrono-compatible low-level date algorithms".
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let y = if month <= 2 { year - 1 } else { year };
+    let era = y.div_euclid(400);
+    let yoe = y.rem_euclid(400);
+    let doy = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.0.clamp(MIN_MS, MAX_MS);
+        let (year, month, day) = civil_from_days(ms.div_euclid(DAY_MS));
+        let in_day = ms.rem_euclid(DAY_MS);
+        let (s, ms) = (in_day / 1000, in_day % 1000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}000+00:00", s / 3600, s / 60 % 60, s % 60)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_form() {
+        assert_eq!(Timestamp(1_700_000_000_123).to_string(), "2023-11-14T22:13:20.123000+00:00");
+        assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000000+00:00");
+        assert_eq!(Timestamp(-1).to_string(), "1969-12-31T23:59:59.999000+00:00");
+        assert_eq!(Timestamp(951_782_400_000).to_string(), "2000-02-29T00:00:00.000000+00:00");
+    }
+
+    #[test]
+    fn parses_what_clients_send() {
+        for text in
+            ["2023-11-14T22:13:20.123Z", "2023-11-14T23:13:20.123456789+01:00", "2023-11-14T22:13:20.123000+00:00"]
+        {
+            assert_eq!(Timestamp::parse(text), Ok(Timestamp(1_700_000_000_123)), "{text}");
+        }
+        for text in [
+            "",
+            "2023-11-14",
+            "2023-02-30T00:00:00Z",
+            "2023-11-14T24:00:00Z",
+            "2023-11-14T22:13:20",
+            "2023-11-14T22:13:20.Z",
+            "0000-01-01T00:00:00+23:59",
+        ] {
+            assert_eq!(Timestamp::parse(text), Err(ParseTimestampError), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(ms in MIN_MS..=MAX_MS) {
+            prop_assert_eq!(Timestamp::parse(&Timestamp(ms).to_string()), Ok(Timestamp(ms)));
+        }
+
+        #[test]
+        fn parse_never_panics(text in "\\PC{0,40}") {
+            let _ = Timestamp::parse(&text);
+        }
+    }
+}
