@@ -1,0 +1,152 @@
+//! Frame header: two to fourteen bytes, read in order so that a fault is seen at its byte.
+//!
+//! Owns        the vocabulary (`Role`, `Opcode`) and every rule that needs the header alone.
+//! Doors       `Header::parse` from `Decoder::handle`.
+//! Invariants  the verdict depends on the bytes, never on how many of them arrived at once.
+//! Not here    payloads, close codes, UTF-8.     Spec  RFC 6455 §5.2, §5.4, §5.5.
+
+use crate::{CONTROL_BYTES_MAX, WsError};
+
+/// First byte, length byte, eight bytes of length, mask key.
+pub(crate) const PARSED_BYTES_MAX: usize = 14;
+
+/// Which end we are. A server takes only masked frames, a client only unmasked ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// We accepted the connection.
+    Server,
+    /// We opened the connection.
+    Client,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opcode {
+    /// Goes on with the message begun before.
+    Continuation = 0,
+    /// Begins a message of UTF-8 text.
+    Text = 1,
+    /// Begins a message of bytes.
+    Binary = 2,
+    /// Ends the connection.
+    Close = 8,
+    /// Asks for a pong with the same payload.
+    Ping = 9,
+    /// Answers a ping, or just says that the sender lives.
+    Pong = 10,
+}
+
+impl Opcode {
+    fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Continuation,
+            1 => Self::Text,
+            2 => Self::Binary,
+            8 => Self::Close,
+            9 => Self::Ping,
+            10 => Self::Pong,
+            _ => return None,
+        })
+    }
+
+    /// Whether this is close, ping or pong.
+    #[must_use]
+    pub fn is_control(self) -> bool {
+        matches!(self, Self::Close | Self::Ping | Self::Pong)
+    }
+}
+
+/// What the rules for the next header depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) role: Role,
+    pub(crate) rsv1_allowed: bool,
+    pub(crate) message_bytes_max: u32,
+    /// Bytes so far of the fragmented message that is open, if one is.
+    pub(crate) message_bytes: Option<usize>,
+}
+
+/// A header that was read whole and broke no rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) opcode: Opcode,
+    pub(crate) fin: bool,
+    pub(crate) rsv1: bool,
+    pub(crate) mask: Option<[u8; 4]>,
+    pub(crate) payload_bytes: u32,
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes` and says how long it is; `None` when more is needed.
+    /// Fourteen bytes are always enough.
+    pub(crate) fn parse(rules: Rules, bytes: &[u8]) -> Result<Option<(Self, usize)>, WsError> {
+        let Some((&first, bytes)) = bytes.split_first() else { return Ok(None) };
+        let (fin, rsv) = (first & 0x80 != 0, first & 0x70);
+        let opcode = Opcode::from_bits(first & 0x0F).ok_or(WsError::ReservedOpcode(first & 0x0F))?;
+        // RSV1 marks the first frame of a compressed message, nothing else (RFC 7692 §6).
+        let rsv1 = rules.rsv1_allowed && rsv == 0x40 && matches!(opcode, Opcode::Text | Opcode::Binary);
+        match opcode {
+            _ if rsv != 0 && !rsv1 => return Err(WsError::ReservedBits(rsv)),
+            _ if opcode.is_control() && !fin => return Err(WsError::ControlFragmented),
+            Opcode::Continuation if rules.message_bytes.is_none() => return Err(WsError::NothingToContinue),
+            Opcode::Text | Opcode::Binary if rules.message_bytes.is_some() => return Err(WsError::MessageInterrupted),
+            _ => {}
+        }
+
+        let Some((&second, bytes)) = bytes.split_first() else { return Ok(None) };
+        let (masked, short) = (second & 0x80 != 0, second & 0x7F);
+        match rules.role {
+            Role::Server if !masked => return Err(WsError::NotMasked),
+            Role::Client if masked => return Err(WsError::Masked),
+            Role::Server | Role::Client => {}
+        }
+        if opcode.is_control() && usize::from(short) > CONTROL_BYTES_MAX {
+            return Err(WsError::ControlTooLong);
+        }
+        if opcode == Opcode::Close && short == 1 {
+            return Err(WsError::CloseCodeCut);
+        }
+
+        let (announced, length_bytes) = match short {
+            126 => {
+                let Some(field) = bytes.first_chunk::<2>() else { return Ok(None) };
+                (u64::from(u16::from_be_bytes(*field)), 2)
+            }
+            127 => {
+                let Some(field) = bytes.first_chunk::<8>() else { return Ok(None) };
+                (u64::from_be_bytes(*field), 8)
+            }
+            short => (u64::from(short), 0),
+        };
+        match length_bytes {
+            2 if announced < 126 => return Err(WsError::LengthNotMinimal),
+            8 if announced <= 0xFFFF => return Err(WsError::LengthNotMinimal),
+            8 if announced >> 63 != 0 => return Err(WsError::LengthTopBit),
+            _ => {}
+        }
+        let payload_bytes = rules.admit(opcode, announced)?;
+
+        let mask = match (masked, bytes[length_bytes..].first_chunk::<4>()) {
+            (false, _) => None,
+            (true, Some(key)) => Some(*key),
+            (true, None) => return Ok(None),
+        };
+        let header_bytes = 2 + length_bytes + if masked { 4 } else { 0 };
+        Ok(Some((Self { opcode, fin, rsv1, mask, payload_bytes }, header_bytes)))
+    }
+}
+
+impl Rules {
+    /// The announced length, if the message stays inside the limit with it. Control frames have their own.
+    fn admit(self, opcode: Opcode, announced: u64) -> Result<u32, WsError> {
+        let message_bytes_max = self.message_bytes_max;
+        let got_bytes = match opcode.is_control() {
+            true => 0,
+            false => (self.message_bytes.unwrap_or(0) as u64).saturating_add(announced),
+        };
+        match u32::try_from(announced) {
+            Ok(payload_bytes) if got_bytes <= u64::from(message_bytes_max) => Ok(payload_bytes),
+            _ => Err(WsError::MessageTooBig { got_bytes, message_bytes_max }),
+        }
+    }
+}
