@@ -1,1 +1,54 @@
-//! placeholder
+//! Codec: values to bytes and back, and bytes to fewer bytes.
+//!
+//! Owns        JSON and ETF bodies, the envelope around a shared body, classic compression contexts, inbound payloads.
+//! Doors       `encode_json`, `encode_etf`, `transcode_json` make bodies; `DispatchFrame` puts a recipient's seq around
+//!             one; `StreamCompressor` squeezes it per connection; `decode_payload` reads what a client sent.
+//! Invariants  Output is appended: when an encoder fails, `out` is as long as it was before.
+//!             Bytes from a peer never panic and never allocate more than a fixed multiple of their own length.
+//! Limits      `etf::DEPTH_MAX` levels of nesting, `EVENT_NAME_BYTES_MAX`, the caller's `bytes_max` when decompressing.
+//! Not here    sockets, clocks, what a payload means.     Spec  docs/protocol.md 1.2 and 2.
+#![deny(unsafe_code)]
+
+pub mod error;
+pub mod etf;
+pub mod frame;
+pub mod json;
+pub mod payload;
+#[cfg(feature = "stream")]
+pub mod stream;
+
+#[cfg(feature = "stream")]
+pub use error::CodecError;
+pub use error::{DecodeError, EncodeError, EtfError};
+pub use etf::{DecodeLimits, decode_etf, decode_etf_from_gateway, encode_etf, encode_etf_to_gateway, transcode_json};
+pub use frame::{
+    DispatchFrame, EVENT_NAME_BYTES_MAX, FrameParts, Framing, SmallHead, WsOpcode, control_payload, websocket_header,
+};
+pub use json::encode_json;
+pub use payload::{Inbound, decode_payload, encode_payload_to_gateway};
+#[cfg(feature = "stream")]
+pub use stream::{StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once};
+
+use serde::Serialize;
+
+/// How the payloads of a connection are written; the client chooses it in the URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// UTF-8 JSON, ids as strings.
+    Json,
+    /// Erlang external term format, ids as integers.
+    Etf,
+}
+
+impl Encoding {
+    /// Appends `value` as a body of this encoding: JSON text, or an ETF term without the version byte.
+    ///
+    /// # Errors
+    /// As [`encode_json`] and [`encode_etf`]; `out` is then unchanged.
+    pub fn encode<T: Serialize + ?Sized>(self, value: &T, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match self {
+            Self::Json => encode_json(value, out),
+            Self::Etf => encode_etf(value, out),
+        }
+    }
+}

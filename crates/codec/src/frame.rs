@@ -1,0 +1,409 @@
+//! Frames: the envelope around a body that many sessions share.
+//!
+//! Owns        the byte layout of envelopes in both encodings, and of the WebSocket header in front of them.
+//! Doors       `DispatchFrame` once per (event, encoding), then `write_for` or `parts` once per recipient;
+//!             `control_payload` for everything that is not a dispatch; `websocket_header` for finished payloads.
+//! Invariants  F1 only the seq (and so the WebSocket length) differs between recipients; the body is never copied or
+//!             moved. F2 `write_for` and the three slices of `parts` are the same bytes. (tests `f1_*`, `f2_*`)
+//! Limits      `EVENT_NAME_BYTES_MAX`; heads and tails fit `HEAD_BYTES_MAX`.
+//! Not here    masking, fragments, extensions (ws-proto); compression (stream).     Spec  docs/protocol.md 1.2, 2.2.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::etf::{IntBytes, VERSION, tag};
+use crate::{EncodeError, Encoding, encode_etf, encode_json};
+
+/// Longest event name; the longest one in use has 38 bytes.
+pub const EVENT_NAME_BYTES_MAX: usize = 64;
+
+/// Longest head or tail around a body.
+pub const HEAD_BYTES_MAX: usize = 128;
+
+/// A server's header: no mask, at most 8 bytes of length.
+const WS_HEADER_BYTES_MAX: usize = 10;
+
+/// Digits of `u64::MAX`.
+const SEQ_DIGITS_MAX: usize = 20;
+
+const JSON_NAME_BEFORE: &[u8] = b"{\"t\":\"";
+const JSON_NAME_AFTER: &[u8] = b"\",\"s\":";
+/// Between the seq and the body.
+const JSON_OP: &[u8] = b",\"op\":0,\"d\":";
+const JSON_END: &[u8] = b"}";
+
+/// A map of four, and its first key `d`.
+const ETF_HEAD: &[u8] = &[VERSION, tag::MAP, 0, 0, 0, 4, tag::ATOM, 0, 1, b'd'];
+/// Between the body and the seq: `op => 0`, key `s`.
+const ETF_OP: &[u8] = b"\x64\x00\x02op\x61\x00\x64\x00\x01s";
+/// Between the seq and the event name: key `t`.
+const ETF_T: &[u8] = b"\x64\x00\x01t";
+
+const _: () = assert!(
+    WS_HEADER_BYTES_MAX
+        + JSON_NAME_BEFORE.len()
+        + EVENT_NAME_BYTES_MAX
+        + JSON_NAME_AFTER.len()
+        + SEQ_DIGITS_MAX
+        + JSON_OP.len()
+        <= HEAD_BYTES_MAX
+);
+const _: () = assert!(ETF_OP.len() + IntBytes::BYTES_MAX + ETF_T.len() + 3 + EVENT_NAME_BYTES_MAX <= HEAD_BYTES_MAX);
+
+/// The WebSocket opcode of a whole message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum WsOpcode {
+    /// JSON that is not compressed.
+    Text = 1,
+    /// ETF, and whatever is compressed.
+    Binary = 2,
+}
+
+/// What goes in front of the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Nothing: the payload goes into a compressor first.
+    None,
+    /// The header of one unmasked, unfragmented WebSocket message.
+    WebSocket {
+        /// Text or binary.
+        opcode: WsOpcode,
+    },
+}
+
+impl Framing {
+    /// The framing of an uncompressed payload: text for JSON, binary for ETF.
+    pub fn websocket(encoding: Encoding) -> Self {
+        let opcode = match encoding {
+            Encoding::Json => WsOpcode::Text,
+            Encoding::Etf => WsOpcode::Binary,
+        };
+        Self::WebSocket { opcode }
+    }
+
+    fn header(self, payload_bytes: usize) -> WsHeader {
+        match self {
+            Self::None => WsHeader::EMPTY,
+            Self::WebSocket { opcode } => WsHeader::new(opcode, payload_bytes),
+        }
+    }
+}
+
+/// The header of a server's WebSocket message: FIN, opcode, no mask, and the shortest form of the length.
+#[derive(Clone, Copy)]
+struct WsHeader {
+    bytes: [u8; WS_HEADER_BYTES_MAX],
+    length: usize,
+}
+
+impl WsHeader {
+    const EMPTY: Self = Self { bytes: [0; WS_HEADER_BYTES_MAX], length: 0 };
+
+    fn new(opcode: WsOpcode, payload_bytes: usize) -> Self {
+        let mut header = Self::EMPTY;
+        header.bytes[0] = 0x80 | opcode as u8;
+        header.length = if payload_bytes < 126 {
+            header.bytes[1] = payload_bytes as u8;
+            2
+        } else if let Ok(length) = u16::try_from(payload_bytes) {
+            header.bytes[1] = 126;
+            header.bytes[2..4].copy_from_slice(&length.to_be_bytes());
+            4
+        } else {
+            header.bytes[1] = 127;
+            header.bytes[2..10].copy_from_slice(&(payload_bytes as u64).to_be_bytes());
+            10
+        };
+        header
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The header in front of a payload of `payload_bytes` that is already finished, for instance compressed.
+pub fn websocket_header(opcode: WsOpcode, payload_bytes: usize) -> SmallHead {
+    let mut head = SmallHead::EMPTY;
+    head.push(WsHeader::new(opcode, payload_bytes).as_slice());
+    head
+}
+
+/// Up to [`HEAD_BYTES_MAX`] bytes on the stack.
+#[derive(Clone, Copy)]
+pub struct SmallHead {
+    bytes: [u8; HEAD_BYTES_MAX],
+    length: u8,
+}
+
+impl SmallHead {
+    const EMPTY: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0 };
+
+    /// All callers stay within the bounds asserted at the top of this file.
+    fn push(&mut self, bytes: &[u8]) {
+        let start = usize::from(self.length);
+        let end = start + bytes.len();
+        self.bytes[start..end].copy_from_slice(bytes);
+        self.length = end as u8;
+    }
+}
+
+impl std::ops::Deref for SmallHead {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl std::fmt::Debug for SmallHead {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "\"{}\"", self.escape_ascii())
+    }
+}
+
+/// One frame in three pieces, for a vectored write from a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameParts<'a> {
+    /// WebSocket header and the envelope before the body.
+    pub head: SmallHead,
+    /// The shared body.
+    pub body: &'a [u8],
+    /// The envelope after the body.
+    pub tail: SmallHead,
+}
+
+impl FrameParts<'_> {
+    /// Bytes of the whole frame.
+    #[expect(clippy::len_without_is_empty, reason = "a frame is never empty")]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.body.len() + self.tail.len()
+    }
+
+    /// The pieces that are left when the first `skip_bytes` of the frame were already written.
+    pub fn slices(&self, skip_bytes: usize) -> [&[u8]; 3] {
+        let mut skip_bytes = skip_bytes;
+        [&*self.head, self.body, &*self.tail].map(|piece| {
+            let skipped = skip_bytes.min(piece.len());
+            skip_bytes -= skipped;
+            &piece[skipped..]
+        })
+    }
+}
+
+/// A dispatch: one event in one encoding, ready to be addressed to any number of sessions.
+///
+/// One buffer holds, in this order: the bytes of the event name (kept, to be copied from), room, the body, room. A
+/// recipient's head is written right-aligned in front of the body and its tail behind it, so the frame is one slice.
+///
+/// A partition keeps it as `Rc<RefCell<DispatchFrame>>`: [`write_for`](Self::write_for) while it goes around the
+/// sockets, [`parts`](Self::parts) for the connections that had to queue it. The same seq and framing give the same
+/// bytes each time, so a partly written frame can be taken up again by its offset.
+#[derive(Debug)]
+pub struct DispatchFrame {
+    buffer: Vec<u8>,
+    encoding: Encoding,
+    /// The piece with the event name, at the start of the buffer: JSON `{"t":"NAME","s":`, ETF `t => NAME`.
+    name_piece_bytes: usize,
+    name: Range<usize>,
+    body: Range<usize>,
+    /// Where the name piece lies now: JSON its start in the head, ETF its start in the tail. 0 before the first write.
+    name_piece_at: usize,
+    /// End of the last tail.
+    tail_end: usize,
+}
+
+impl DispatchFrame {
+    /// Encodes `value` as the body of a dispatch called `name`.
+    ///
+    /// For a body that is already there as JSON text pass a `serde_json::value::RawValue`.
+    ///
+    /// # Errors
+    /// [`EncodeError::EventName`] for a name that is not 1 to 64 of `A-Z`, `0-9`, `_`; else as the encoding's encoder.
+    pub fn new<T: Serialize + ?Sized>(encoding: Encoding, name: &str, value: &T) -> Result<Self, EncodeError> {
+        Self::build(encoding, name, |buffer| encoding.encode(value, buffer))
+    }
+
+    /// As [`new`](Self::new), around a body that [`Encoding::encode`] made before.
+    ///
+    /// # Errors
+    /// [`EncodeError::EventName`].
+    pub fn from_body(encoding: Encoding, name: &str, body: &[u8]) -> Result<Self, EncodeError> {
+        Self::build(encoding, name, |buffer| {
+            buffer.extend_from_slice(body);
+            Ok(())
+        })
+    }
+
+    fn build(
+        encoding: Encoding,
+        name: &str,
+        put_body: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
+    ) -> Result<Self, EncodeError> {
+        let name_bytes = name.len();
+        // Such names need no escaping in JSON and are atoms in ETF.
+        let is_plain = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        if !(1..=EVENT_NAME_BYTES_MAX).contains(&name_bytes) || !name.bytes().all(is_plain) {
+            return Err(EncodeError::EventName { name_bytes });
+        }
+        let mut buffer = Vec::new();
+        let name_start;
+        let name_piece_bytes;
+        match encoding {
+            Encoding::Json => {
+                name_start = JSON_NAME_BEFORE.len();
+                name_piece_bytes = name_start + name_bytes + JSON_NAME_AFTER.len();
+                let head_bytes_max = WS_HEADER_BYTES_MAX + name_piece_bytes + SEQ_DIGITS_MAX + JSON_OP.len();
+                buffer.reserve(name_piece_bytes + head_bytes_max + 1024);
+                buffer.extend_from_slice(JSON_NAME_BEFORE);
+                buffer.extend_from_slice(name.as_bytes());
+                buffer.extend_from_slice(JSON_NAME_AFTER);
+                buffer.resize(name_piece_bytes + head_bytes_max - JSON_OP.len(), 0);
+                buffer.extend_from_slice(JSON_OP);
+            }
+            Encoding::Etf => {
+                name_start = ETF_T.len() + 3;
+                name_piece_bytes = name_start + name_bytes;
+                let head_bytes_max = WS_HEADER_BYTES_MAX + ETF_HEAD.len();
+                buffer.reserve(name_piece_bytes + head_bytes_max + 1024);
+                buffer.extend_from_slice(ETF_T);
+                buffer.extend_from_slice(&[tag::ATOM, 0, name_bytes as u8]);
+                buffer.extend_from_slice(name.as_bytes());
+                buffer.resize(name_piece_bytes + head_bytes_max - ETF_HEAD.len(), 0);
+                buffer.extend_from_slice(ETF_HEAD);
+            }
+        }
+        let body_start = buffer.len();
+        put_body(&mut buffer)?;
+        let body = body_start..buffer.len();
+        match encoding {
+            Encoding::Json => buffer.extend_from_slice(JSON_END),
+            Encoding::Etf => {
+                buffer.extend_from_slice(ETF_OP);
+                buffer.resize(buffer.len() + IntBytes::BYTES_MAX + name_piece_bytes, 0);
+            }
+        }
+        Ok(Self {
+            tail_end: buffer.len(),
+            buffer,
+            encoding,
+            name_piece_bytes,
+            name: name_start..name_start + name_bytes,
+            body,
+            name_piece_at: 0,
+        })
+    }
+
+    /// The encoding it was built for.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// The event name, `t`.
+    pub fn name(&self) -> &[u8] {
+        &self.buffer[self.name.clone()]
+    }
+
+    /// The body, `d`.
+    pub fn body(&self) -> &[u8] {
+        &self.buffer[self.body.clone()]
+    }
+
+    /// Writes the head and tail for `seq` around the body and returns the whole frame, ready for one `send`.
+    ///
+    /// Costs some tens of nanoseconds whatever the body's size: nothing is allocated, the body stays where it is.
+    pub fn write_for(&mut self, seq: u64, framing: Framing) -> &[u8] {
+        let payload = match self.encoding {
+            Encoding::Json => self.write_json(seq),
+            Encoding::Etf => self.write_etf(seq),
+        };
+        let header = framing.header(payload.len());
+        let header = header.as_slice();
+        let start = payload.start - header.len();
+        self.buffer[start..payload.start].copy_from_slice(header);
+        &self.buffer[start..payload.end]
+    }
+
+    /// Name piece, digits, op, body, brace; the name piece moves only when the number of digits does.
+    fn write_json(&mut self, seq: u64) -> Range<usize> {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(seq).as_bytes();
+        let digits_end = self.body.start - JSON_OP.len();
+        let digits_start = digits_end - digits.len();
+        self.buffer[digits_start..digits_end].copy_from_slice(digits);
+        let start = digits_start - self.name_piece_bytes;
+        if self.name_piece_at != start {
+            self.buffer.copy_within(..self.name_piece_bytes, start);
+            self.name_piece_at = start;
+        }
+        start..self.tail_end
+    }
+
+    /// Head, body, op, integer, name piece; the name piece moves only when the integer's width does.
+    fn write_etf(&mut self, seq: u64) -> Range<usize> {
+        let seq = IntBytes::from_u64(seq);
+        let seq_start = self.body.end + ETF_OP.len();
+        let seq_end = seq_start + seq.len();
+        self.buffer[seq_start..seq_end].copy_from_slice(&seq);
+        if self.name_piece_at != seq_end {
+            self.buffer.copy_within(..self.name_piece_bytes, seq_end);
+            self.name_piece_at = seq_end;
+            self.tail_end = seq_end + self.name_piece_bytes;
+        }
+        self.body.start - ETF_HEAD.len()..self.tail_end
+    }
+
+    /// The frame for `seq` in pieces, leaving this one untouched: for frames that wait in queues.
+    pub fn parts(&self, seq: u64, framing: Framing) -> FrameParts<'_> {
+        let name_piece = &self.buffer[..self.name_piece_bytes];
+        let body = self.body();
+        let mut envelope = SmallHead::EMPTY;
+        let mut tail = SmallHead::EMPTY;
+        match self.encoding {
+            Encoding::Json => {
+                envelope.push(name_piece);
+                envelope.push(itoa::Buffer::new().format(seq).as_bytes());
+                envelope.push(JSON_OP);
+                tail.push(JSON_END);
+            }
+            Encoding::Etf => {
+                envelope.push(ETF_HEAD);
+                tail.push(ETF_OP);
+                tail.push(&IntBytes::from_u64(seq));
+                tail.push(name_piece);
+            }
+        }
+        let payload_bytes = envelope.len() + body.len() + tail.len();
+        let mut head = SmallHead::EMPTY;
+        head.push(framing.header(payload_bytes).as_slice());
+        head.push(&envelope);
+        FrameParts { head, body, tail }
+    }
+}
+
+/// A payload that is no dispatch (HELLO, heartbeat ACK, INVALID SESSION, RECONNECT …): `s` and `t` are null.
+///
+/// # Errors
+/// As [`Encoding::encode`]; never for `d` made of numbers, strings and lists of those.
+pub fn control_payload<T: Serialize + ?Sized>(encoding: Encoding, op: u8, d: &T) -> Result<Vec<u8>, EncodeError> {
+    let mut payload = Vec::with_capacity(128);
+    match encoding {
+        Encoding::Json => {
+            payload.extend_from_slice(b"{\"t\":null,\"s\":null,\"op\":");
+            payload.extend_from_slice(itoa::Buffer::new().format(op).as_bytes());
+            payload.extend_from_slice(b",\"d\":");
+            encode_json(d, &mut payload)?;
+            payload.push(b'}');
+        }
+        Encoding::Etf => {
+            payload.extend_from_slice(ETF_HEAD);
+            encode_etf(d, &mut payload)?;
+            payload.extend_from_slice(b"\x64\x00\x02op");
+            payload.extend_from_slice(&IntBytes::from_u64(op.into()));
+            payload.extend_from_slice(b"\x64\x00\x01s\x64\x00\x03nil\x64\x00\x01t\x64\x00\x03nil");
+        }
+    }
+    Ok(payload)
+}

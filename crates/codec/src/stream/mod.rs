@@ -1,0 +1,144 @@
+//! Transport compression, classic: one library context per connection, one flushed message at a time.
+//!
+//! Owns        the contexts' lifetimes and parameters, and the one-shot zlib of payload compression.
+//! Doors       `StreamCompressor::compress` per message; `StreamDecompressor` for clients, tests and self-checks;
+//!             `deflate_once` and `inflate_once` for `IDENTIFY.compress`.
+//! Invariants  C1 after each `compress` a reader that has all bytes so far can decode that message to its last byte.
+//!             C2 a context that failed once never produces another byte.
+//! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
+//! Not here    shared-match streams, permessage-deflate, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
+
+mod zlib;
+#[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
+mod zlib_sys;
+mod zstd;
+
+pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
+pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
+
+use crate::CodecError;
+
+/// The compressing end of one connection.
+#[derive(Debug)]
+pub enum StreamCompressor {
+    /// `compress=zlib-stream`
+    Zlib(ZlibCompressor),
+    /// `compress=zstd-stream`
+    Zstd(ZstdCompressor),
+}
+
+impl StreamCompressor {
+    /// Starts a zlib stream.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn zlib(params: ZlibParams) -> Result<Self, CodecError> {
+        ZlibCompressor::new(params).map(Self::Zlib)
+    }
+
+    /// Starts a zstd stream.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn zstd(params: ZstdParams) -> Result<Self, CodecError> {
+        ZstdCompressor::new(params).map(Self::Zstd)
+    }
+
+    /// Appends one message, made of `parts` in order, compressed and flushed: it fills exactly one WebSocket message.
+    ///
+    /// # Errors
+    /// The library's; `out` is then unchanged, the stream is broken and the connection has to be closed.
+    pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        match self {
+            Self::Zlib(stream) => stream.compress(parts, out),
+            Self::Zstd(stream) => stream.compress(parts, out),
+        }
+    }
+
+    /// Memory the context holds now. A zstd context takes most of it with the first message.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Zlib(stream) => stream.memory_bytes(),
+            Self::Zstd(stream) => stream.memory_bytes(),
+        }
+    }
+}
+
+/// The reading end of one connection.
+#[derive(Debug)]
+pub enum StreamDecompressor {
+    /// `compress=zlib-stream`
+    Zlib(ZlibDecompressor),
+    /// `compress=zstd-stream`
+    Zstd(ZstdDecompressor),
+}
+
+impl StreamDecompressor {
+    /// Starts reading a zlib stream of any window.
+    ///
+    /// # Errors
+    /// [`CodecError::Memory`].
+    pub fn zlib() -> Result<Self, CodecError> {
+        ZlibDecompressor::new().map(Self::Zlib)
+    }
+
+    /// Starts reading a zstd stream whose window is at most `2^window_log_max` bytes.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn zstd(window_log_max: u32) -> Result<Self, CodecError> {
+        ZstdDecompressor::new(window_log_max).map(Self::Zstd)
+    }
+
+    /// Appends all that `chunk` (usually one WebSocket message) decodes to, at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// [`CodecError::TooLarge`], [`CodecError::Corrupt`], or the library's; `out` is then unchanged and the stream is
+    /// broken.
+    pub fn decompress(&mut self, chunk: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
+        match self {
+            Self::Zlib(stream) => stream.decompress(chunk, out, bytes_max),
+            Self::Zstd(stream) => stream.decompress(chunk, out, bytes_max),
+        }
+    }
+
+    /// Memory the context holds now.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Zlib(stream) => stream.memory_bytes(),
+            Self::Zstd(stream) => stream.memory_bytes(),
+        }
+    }
+}
+
+fn check_param(name: &'static str, value: i64, min: i64, max: i64) -> Result<(), CodecError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(CodecError::Param { name, value, min, max })
+}
+
+/// Runs one call on a stream: on failure takes back its output and marks the stream broken.
+fn guarded(
+    broken: &mut bool,
+    out: &mut Vec<u8>,
+    call: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>,
+) -> Result<(), CodecError> {
+    if *broken {
+        return Err(CodecError::Broken);
+    }
+    let start = out.len();
+    let result = call(out);
+    if result.is_err() {
+        *broken = true;
+        out.truncate(start);
+    }
+    result
+}
+
+/// Room for the next decompression step: grows with what came, but never more than one byte past the limit, so that
+/// going over it is noticed.
+fn decompress_room(chunk_bytes: usize, produced_bytes: usize, bytes_max: usize) -> usize {
+    let wanted = chunk_bytes.saturating_mul(8).max(produced_bytes).clamp(1 << 10, 1 << 18);
+    wanted.min((bytes_max - produced_bytes).saturating_add(1))
+}

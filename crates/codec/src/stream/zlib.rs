@@ -1,0 +1,200 @@
+//! zlib-stream, and the one-shot zlib of payload compression.
+//!
+//! Owns        parameters, flush rules, output limits.
+//! Doors       through `StreamCompressor` and `StreamDecompressor`; `deflate_once`, `inflate_once`.
+//! Invariants  Z1 every message ends in 00 00 FF FF, even an empty one. Z2 no input is lost when the output fills.
+//! Not here    the C calls (zlib_sys.rs).     Spec  RFC 1950, RFC 1951; docs/protocol.md 2.3, 2.4.
+
+use super::zlib_sys::{Flush, ZStream};
+use super::{check_param, decompress_room, guarded};
+use crate::CodecError;
+
+/// What a zlib context costs and finds. Memory is about `2^(window_bits + 2) + 2^(mem_level + 9)` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZlibParams {
+    /// Effort, 0 (stored) to 9.
+    pub level: u8,
+    /// Window of `2^window_bits` bytes, 9 to 15. Not 8: zlib cannot, and silently takes 9.
+    pub window_bits: u8,
+    /// Size of the hash table and the symbol buffer, 1 to 9.
+    pub mem_level: u8,
+}
+
+impl Default for ZlibParams {
+    /// What the upstream gateway sends: the ratio clients know, at 268 KiB a context.
+    fn default() -> Self {
+        Self { level: 6, window_bits: 15, mem_level: 8 }
+    }
+}
+
+impl ZlibParams {
+    /// Checks each field against its range.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] for the first field that is out of it.
+    pub fn validate(&self) -> Result<(), CodecError> {
+        check_param("zlib level", self.level.into(), 0, 9)?;
+        check_param("zlib window_bits", self.window_bits.into(), 9, 15)?;
+        check_param("zlib mem_level", self.mem_level.into(), 1, 9)
+    }
+}
+
+/// Room per step: a flush marker needs more than 6 bytes, or zlib repeats it.
+const STEP_ROOM_MIN: usize = 64;
+
+/// An empty stored block, as it looks on a byte boundary.
+const EMPTY_BLOCK: &[u8] = &[0x00, 0x00, 0x00, 0xff, 0xff];
+
+/// The compressing end of a zlib-stream connection.
+#[derive(Debug)]
+pub struct ZlibCompressor {
+    stream: ZStream,
+    is_started: bool,
+    broken: bool,
+}
+
+impl ZlibCompressor {
+    /// Starts a stream.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn new(params: ZlibParams) -> Result<Self, CodecError> {
+        params.validate()?;
+        Ok(Self {
+            stream: ZStream::deflate(params.level, params.window_bits, params.mem_level)?,
+            is_started: false,
+            broken: false,
+        })
+    }
+
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let Self { stream, .. } = self;
+        let last = parts.iter().rposition(|part| !part.is_empty());
+        if last.is_none() && self.is_started && !self.broken {
+            // zlib refuses a second flush with nothing in between. The stream stands on a byte boundary after the last
+            // one, so the marker can be written without it.
+            out.extend_from_slice(EMPTY_BLOCK);
+            return Ok(());
+        }
+        self.is_started = true;
+        guarded(&mut self.broken, out, |out| {
+            let Some(last) = last else {
+                return write(stream, b"", out, Flush::Sync);
+            };
+            for part in &parts[..last] {
+                write(stream, part, out, Flush::No)?;
+            }
+            write(stream, parts[last], out, Flush::Sync)
+        })
+    }
+
+    /// Memory the context holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.stream.memory_bytes()
+    }
+}
+
+/// Gives zlib all of `input` and takes all it has to say.
+fn write(stream: &mut ZStream, mut input: &[u8], out: &mut Vec<u8>, flush: Flush) -> Result<(), CodecError> {
+    loop {
+        let room = (input.len() / 2).max(STEP_ROOM_MIN);
+        let step = stream.step(input, out, room, flush)?;
+        input = &input[step.consumed..];
+        if step.is_end || (!step.is_full && input.is_empty()) {
+            return Ok(());
+        }
+    }
+}
+
+/// The reading end of a zlib-stream connection.
+#[derive(Debug)]
+pub struct ZlibDecompressor {
+    stream: ZStream,
+    broken: bool,
+}
+
+impl ZlibDecompressor {
+    /// Starts reading a stream.
+    ///
+    /// # Errors
+    /// [`CodecError::Memory`].
+    pub fn new() -> Result<Self, CodecError> {
+        Ok(Self { stream: ZStream::inflate()?, broken: false })
+    }
+
+    /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decompress(&mut self, chunk: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
+        let Self { stream, broken } = self;
+        guarded(broken, out, |out| {
+            match read(stream, chunk, out, bytes_max)? {
+                Ending::Open => Ok(()),
+                // The gateway's stream never ends.
+                Ending::Closed { .. } => Err(CodecError::Corrupt),
+            }
+        })
+    }
+
+    /// Memory the context holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.stream.memory_bytes()
+    }
+}
+
+enum Ending {
+    /// All input is read, more may come.
+    Open,
+    /// The stream ended, with so many bytes of input behind its end.
+    Closed { left_bytes: usize },
+}
+
+fn read(stream: &mut ZStream, mut input: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<Ending, CodecError> {
+    let start = out.len();
+    loop {
+        let room = decompress_room(input.len(), out.len() - start, bytes_max);
+        let step = stream.step(input, out, room, Flush::Sync)?;
+        input = &input[step.consumed..];
+        if out.len() - start > bytes_max {
+            return Err(CodecError::TooLarge { bytes_max });
+        }
+        if step.is_end {
+            let left_bytes = input.len();
+            return Ok(Ending::Closed { left_bytes });
+        }
+        if !step.is_full {
+            return match input {
+                [] => Ok(Ending::Open),
+                _ => Err(CodecError::Corrupt),
+            };
+        }
+    }
+}
+
+/// Appends `input` as one complete zlib stream, for payload compression.
+///
+/// # Errors
+/// [`CodecError::Memory`]; `out` is then unchanged.
+pub fn deflate_once(input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let params = ZlibParams::default();
+    let mut stream = ZStream::deflate(params.level, params.window_bits, params.mem_level)?;
+    guarded(&mut false, out, |out| write(&mut stream, input, out, Flush::Finish))
+}
+
+/// Appends what one complete zlib stream decodes to, at most `bytes_max` bytes.
+///
+/// # Errors
+/// [`CodecError::TooLarge`]; [`CodecError::Corrupt`] for bytes that are no stream, half of one, or more than one;
+/// `out` is then unchanged.
+pub fn inflate_once(input: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
+    let mut stream = ZStream::inflate()?;
+    guarded(&mut false, out, |out| match read(&mut stream, input, out, bytes_max)? {
+        Ending::Closed { left_bytes: 0 } => Ok(()),
+        _ => Err(CodecError::Corrupt),
+    })
+}

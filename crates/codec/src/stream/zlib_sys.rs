@@ -1,0 +1,233 @@
+//! The boundary to zlib: a stream as an owned value, stepped over slices.
+//!
+//! Owns        the `z_stream` (pinned on the heap: zlib's state points back at it) and the memory zlib asks for, which
+//!             comes from the global allocator and is counted.
+//! Doors       `ZStream::deflate`, `::inflate`, then `step`.
+//! Invariants  U1 the C structure is initialised from construction to drop, and freed once. U2 zlib sees only the
+//!             caller's input slice and the spare capacity of the output vector, with their true lengths.
+//! Not here    loops, flush rules, limits (zlib.rs).
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use libz_sys as z;
+
+use crate::CodecError;
+
+/// What a step should do with what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Flush {
+    No = z::Z_NO_FLUSH,
+    Sync = z::Z_SYNC_FLUSH,
+    Finish = z::Z_FINISH,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// Input bytes taken.
+    pub(super) consumed: usize,
+    /// The room was used up: there may be more.
+    pub(super) is_full: bool,
+    /// The end of the stream was written or read.
+    pub(super) is_end: bool,
+}
+
+type StepFn = unsafe extern "C" fn(z::z_streamp, c_int) -> c_int;
+type EndFn = unsafe extern "C" fn(z::z_streamp) -> c_int;
+
+/// A zlib stream, compressing or decompressing.
+pub(super) struct ZStream {
+    context: NonNull<Context>,
+    step: StepFn,
+    end: EndFn,
+}
+
+struct Context {
+    stream: z::z_stream,
+    /// Bytes now allocated through `zalloc`; zlib gets a pointer to this field.
+    allocated: usize,
+}
+
+// SAFETY: the context is reachable only through this value, its memory comes from the global allocator (usable from any
+// thread), and zlib keeps no thread-local state.
+unsafe impl Send for ZStream {}
+
+impl ZStream {
+    /// A compressing stream with a zlib header; parameters must be in zlib's ranges.
+    pub(super) fn deflate(level: u8, window_bits: u8, mem_level: u8) -> Result<Self, CodecError> {
+        Self::new(z::deflate, z::deflateEnd, |stream| {
+            // SAFETY: `stream` points to a valid `z_stream` with allocation hooks set, at its final address; the size
+            // is that of the structure libz-sys declares for the version it reports.
+            unsafe {
+                z::deflateInit2_(
+                    stream,
+                    level.into(),
+                    z::Z_DEFLATED,
+                    window_bits.into(),
+                    mem_level.into(),
+                    z::Z_DEFAULT_STRATEGY,
+                    z::zlibVersion(),
+                    size_of::<z::z_stream>() as c_int,
+                )
+            }
+        })
+    }
+
+    /// A decompressing stream for a zlib header and any window up to 32 KiB.
+    pub(super) fn inflate() -> Result<Self, CodecError> {
+        Self::new(z::inflate, z::inflateEnd, |stream| {
+            // SAFETY: as in `deflate`.
+            unsafe { z::inflateInit2_(stream, 15, z::zlibVersion(), size_of::<z::z_stream>() as c_int) }
+        })
+    }
+
+    fn new(step: StepFn, end: EndFn, init: impl FnOnce(z::z_streamp) -> c_int) -> Result<Self, CodecError> {
+        let context = Box::into_raw(Box::new(Context {
+            stream: z::z_stream {
+                next_in: ptr::null_mut(),
+                avail_in: 0,
+                total_in: 0,
+                next_out: ptr::null_mut(),
+                avail_out: 0,
+                total_out: 0,
+                msg: ptr::null_mut(),
+                state: ptr::null_mut(),
+                zalloc: allocate,
+                zfree: free,
+                opaque: ptr::null_mut(),
+                data_type: 0,
+                adler: 0,
+                reserved: 0,
+            },
+            allocated: 0,
+        }));
+        // SAFETY: `context` was just made and is not shared; only the address of the counter is taken.
+        unsafe { (*context).stream.opaque = (&raw mut (*context).allocated).cast() };
+        // SAFETY: a pointer to a field of a live allocation.
+        let stream = unsafe { &raw mut (*context).stream };
+        let code = init(stream);
+        if code != z::Z_OK {
+            // SAFETY: `context` came from `Box::into_raw` above; after a failed init zlib has freed what it took and
+            // keeps no pointer.
+            drop(unsafe { Box::from_raw(context) });
+            return Err(match code {
+                z::Z_MEM_ERROR => CodecError::Memory,
+                code => CodecError::Zlib { code },
+            });
+        }
+        // SAFETY: `Box::into_raw` never returns null.
+        let context = unsafe { NonNull::new_unchecked(context) };
+        Ok(Self { context, step, end })
+    }
+
+    /// Runs zlib once over `input`, appending at most `room` bytes (at least 1) to `out`.
+    pub(super) fn step(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        room: usize,
+        flush: Flush,
+    ) -> Result<Step, CodecError> {
+        out.reserve(room);
+        // zlib counts in 32 bits; the rest waits for the next step.
+        let avail_in = u32::try_from(input.len()).unwrap_or(u32::MAX);
+        let avail_out = u32::try_from(room).unwrap_or(u32::MAX);
+        // SAFETY: the context is live (U1) and `&mut self` makes this the only access. Field by field through the raw
+        // pointer, because zlib's state holds a copy of that pointer.
+        let stream = unsafe { &raw mut (*self.context.as_ptr()).stream };
+        // SAFETY: `stream` is initialised (U1). `next_in`/`avail_in` describe `input`, which zlib only reads;
+        // `next_out`/`avail_out` lie within the capacity just reserved behind `out`'s contents, which zlib only writes
+        // (or reads after writing). Both outlive the call, and zlib's pointers into them are not used after it.
+        let code = unsafe {
+            (*stream).next_in = input.as_ptr().cast_mut();
+            (*stream).avail_in = avail_in;
+            (*stream).next_out = out.as_mut_ptr().add(out.len());
+            (*stream).avail_out = avail_out;
+            (self.step)(stream, flush as c_int)
+        };
+        // SAFETY: as above, reading two counters of the live structure.
+        let (left_in, left_out) = unsafe { ((*stream).avail_in, (*stream).avail_out) };
+        let produced = (avail_out - left_out) as usize;
+        // SAFETY: zlib has written `produced` bytes, at most `room`, from the old end of `out` on.
+        unsafe { out.set_len(out.len() + produced) };
+        match code {
+            // Z_BUF_ERROR only says that this step could do nothing.
+            z::Z_OK | z::Z_BUF_ERROR | z::Z_STREAM_END => Ok(Step {
+                consumed: (avail_in - left_in) as usize,
+                is_full: left_out == 0,
+                is_end: code == z::Z_STREAM_END,
+            }),
+            z::Z_DATA_ERROR | z::Z_NEED_DICT => Err(CodecError::Corrupt),
+            z::Z_MEM_ERROR => Err(CodecError::Memory),
+            code => Err(CodecError::Zlib { code }),
+        }
+    }
+
+    /// Bytes zlib holds, and the structures around it.
+    pub(super) fn memory_bytes(&self) -> usize {
+        // SAFETY: the context is live (U1); zlib changes the counter only inside calls that take `&mut self`.
+        let allocated = unsafe { (*self.context.as_ptr()).allocated };
+        allocated + size_of::<Context>()
+    }
+}
+
+impl Drop for ZStream {
+    fn drop(&mut self) {
+        let context = self.context.as_ptr();
+        // SAFETY: initialised once, ended once here; nothing uses it afterwards. The result only tells whether data was
+        // left unflushed.
+        unsafe { (self.end)(&raw mut (*context).stream) };
+        // SAFETY: came from `Box::into_raw` in `new`, and zlib has released its pointers.
+        drop(unsafe { Box::from_raw(context) });
+    }
+}
+
+impl std::fmt::Debug for ZStream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ZStream").field("memory_bytes", &self.memory_bytes()).finish_non_exhaustive()
+    }
+}
+
+/// Room in front of each allocation for its size; 16 keeps the alignment `malloc` would give.
+const HEADER_BYTES: usize = 16;
+
+/// zlib's `zalloc`: the global allocator, counted.
+unsafe extern "C" fn allocate(opaque: *mut c_void, items: z::uInt, size: z::uInt) -> *mut c_void {
+    let Some(layout) = (items as usize)
+        .checked_mul(size as usize)
+        .and_then(|bytes| bytes.checked_add(HEADER_BYTES))
+        .and_then(|total| Layout::from_size_align(total, HEADER_BYTES).ok())
+    else {
+        return ptr::null_mut();
+    };
+    // SAFETY: the layout has at least the header's size.
+    let base = unsafe { alloc(layout) };
+    if base.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: `base` has room and alignment for a `usize`; `opaque` is the counter of the context this call belongs to,
+    // and only one call runs on a context at a time.
+    unsafe {
+        base.cast::<usize>().write(layout.size());
+        *opaque.cast::<usize>() += layout.size();
+        base.add(HEADER_BYTES).cast()
+    }
+}
+
+/// zlib's `zfree`.
+unsafe extern "C" fn free(opaque: *mut c_void, address: *mut c_void) {
+    if address.is_null() {
+        return;
+    }
+    // SAFETY: zlib frees only what `allocate` returned for the same context, so the header with the size lies in front
+    // of it and the layout is the one it was allocated with.
+    unsafe {
+        let base = address.cast::<u8>().sub(HEADER_BYTES);
+        let total = base.cast::<usize>().read();
+        *opaque.cast::<usize>() -= total;
+        dealloc(base, Layout::from_size_align_unchecked(total, HEADER_BYTES));
+    }
+}

@@ -1,0 +1,203 @@
+//! zstd-stream: one frame that never ends, flushed after each message.
+//!
+//! Owns        parameters, flush loops, output limits.
+//! Doors       through `StreamCompressor` and `StreamDecompressor`.
+//! Invariants  The frame has no checksum, content size or dictionary id; a message of no bytes compresses to none.
+//! Limits      `window_log` up to 27, what every decoder accepts; a reader bounds it again (`window_log_max`).
+//! Spec        RFC 8878; docs/protocol.md 2.3.
+
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
+
+use super::{check_param, decompress_room, guarded};
+use crate::CodecError;
+
+/// What a zstd context costs and finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZstdParams {
+    /// Effort, -7 to 22.
+    pub level: i32,
+    /// Window of `2^window_log` bytes, 10 to 27; the client pays for it as well.
+    pub window_log: u32,
+    /// Chain table of `2^chain_log` entries of 4 bytes, 6 to 28.
+    pub chain_log: u32,
+    /// Hash table of `2^hash_log` entries of 4 bytes, 6 to 28.
+    pub hash_log: u32,
+    /// Messages are split into blocks of at most this, 1 KiB to 128 KiB; buffers are sized by it.
+    pub block_bytes_max: u32,
+}
+
+impl Default for ZstdParams {
+    /// As published by the upstream gateway, but with small blocks: half the memory (640 KB) at the same ratio.
+    fn default() -> Self {
+        Self { level: 6, window_log: 18, chain_log: 16, hash_log: 16, block_bytes_max: 4 << 10 }
+    }
+}
+
+impl ZstdParams {
+    /// Checks each field against its range.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] for the first field that is out of it.
+    pub fn validate(&self) -> Result<(), CodecError> {
+        check_param("zstd level", self.level.into(), -7, 22)?;
+        check_window_log(self.window_log)?;
+        check_param("zstd chain_log", self.chain_log.into(), 6, 28)?;
+        check_param("zstd hash_log", self.hash_log.into(), 6, 28)?;
+        check_param("zstd block_bytes_max", self.block_bytes_max.into(), 1 << 10, 128 << 10)
+    }
+}
+
+fn check_window_log(window_log: u32) -> Result<(), CodecError> {
+    check_param("zstd window_log", window_log.into(), 10, 27)
+}
+
+fn zstd_error(code: ErrorCode) -> CodecError {
+    CodecError::Zstd { name: zstd_safe::get_error_name(code) }
+}
+
+/// The compressing end of a zstd-stream connection.
+pub struct ZstdCompressor {
+    context: CCtx<'static>,
+    broken: bool,
+}
+
+impl ZstdCompressor {
+    /// Starts a stream.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn new(params: ZstdParams) -> Result<Self, CodecError> {
+        params.validate()?;
+        let mut context = CCtx::try_create().ok_or(CodecError::Memory)?;
+        for parameter in [
+            CParameter::CompressionLevel(params.level),
+            CParameter::WindowLog(params.window_log),
+            CParameter::ChainLog(params.chain_log),
+            CParameter::HashLog(params.hash_log),
+            CParameter::MaxBlockSize(params.block_bytes_max),
+            CParameter::ContentSizeFlag(false),
+            CParameter::ChecksumFlag(false),
+            CParameter::DictIdFlag(false),
+        ] {
+            context.set_parameter(parameter).map_err(zstd_error)?;
+        }
+        Ok(Self { context, broken: false })
+    }
+
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let Self { context, broken } = self;
+        guarded(broken, out, |out| {
+            let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
+                return Ok(());
+            };
+            for part in &parts[..last] {
+                write(context, part, out, ZSTD_EndDirective::ZSTD_e_continue)?;
+            }
+            write(context, parts[last], out, ZSTD_EndDirective::ZSTD_e_flush)
+        })
+    }
+
+    /// Memory the context holds now; the tables come with the first message.
+    pub fn memory_bytes(&self) -> usize {
+        self.context.sizeof()
+    }
+}
+
+/// Gives zstd all of `input`; when flushing, takes all it has to say.
+fn write(
+    context: &mut CCtx<'_>,
+    input: &[u8],
+    out: &mut Vec<u8>,
+    directive: ZSTD_EndDirective,
+) -> Result<(), CodecError> {
+    let mut input = InBuffer::around(input);
+    loop {
+        out.reserve(((input.src.len() - input.pos) / 2).max(64));
+        let end = out.len();
+        let mut output = OutBuffer::around_pos(out, end);
+        let left = context.compress_stream2(&mut output, &mut input, directive).map_err(zstd_error)?;
+        let is_flushed = left == 0 || directive == ZSTD_EndDirective::ZSTD_e_continue;
+        if is_flushed && input.pos == input.src.len() {
+            return Ok(());
+        }
+    }
+}
+
+impl std::fmt::Debug for ZstdCompressor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ZstdCompressor")
+            .field("memory_bytes", &self.memory_bytes())
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reading end of a zstd-stream connection.
+pub struct ZstdDecompressor {
+    context: DCtx<'static>,
+    broken: bool,
+}
+
+impl ZstdDecompressor {
+    /// Starts reading a stream whose window is at most `2^window_log_max` bytes (10 to 27).
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn new(window_log_max: u32) -> Result<Self, CodecError> {
+        check_window_log(window_log_max)?;
+        let mut context = DCtx::try_create().ok_or(CodecError::Memory)?;
+        context.set_parameter(DParameter::WindowLogMax(window_log_max)).map_err(zstd_error)?;
+        Ok(Self { context, broken: false })
+    }
+
+    /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decompress(&mut self, chunk: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
+        let Self { context, broken } = self;
+        guarded(broken, out, |out| {
+            let start = out.len();
+            let mut input = InBuffer::around(chunk);
+            loop {
+                let left_bytes = chunk.len() - input.pos;
+                out.reserve(decompress_room(left_bytes, out.len() - start, bytes_max));
+                let end = out.len();
+                let mut output = OutBuffer::around_pos(out, end);
+                let hint = context.decompress_stream(&mut output, &mut input).map_err(zstd_error)?;
+                if out.len() - start > bytes_max {
+                    return Err(CodecError::TooLarge { bytes_max });
+                }
+                if hint == 0 {
+                    // The gateway's frame never ends.
+                    return Err(CodecError::Corrupt);
+                }
+                // A full buffer may hide a flushed tail.
+                if input.pos == chunk.len() && out.len() < out.capacity() {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    /// Memory the context holds now.
+    pub fn memory_bytes(&self) -> usize {
+        self.context.sizeof()
+    }
+}
+
+impl std::fmt::Debug for ZstdDecompressor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ZstdDecompressor")
+            .field("memory_bytes", &self.memory_bytes())
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}
