@@ -323,7 +323,6 @@ impl Events<'_> {
     /// # Errors
     /// What the peer did wrong. The decoder is done then: later input is dropped and gives `None`.
     pub fn poll(&mut self) -> Result<Option<Event<'_>>, WsError> {
-        self.held = Vec::new();
         let ready = match self.decoder.advance(self.input, &mut self.used, &mut self.held) {
             Ok(Some(ready)) => ready,
             Ok(None) => return Ok(None),

@@ -41,6 +41,18 @@ fn whole_frames_are_not_copied() {
 }
 
 #[test]
+fn a_ping_inside_a_fragmented_message_is_not_copied() {
+    let mut decoder = server();
+    drain(&mut decoder, &mut masked(BINARY, &[7; 300]));
+    let mut ping = masked(FIN | PING, b"ping");
+    let cost = measure(|| assert_eq!(drain(&mut decoder, &mut ping), 1));
+    assert_eq!(cost.count_total, 0);
+    let mut last = masked(FIN, b"");
+    let mut events = decoder.handle(&mut last);
+    assert_eq!(events.poll(), Ok(Some(Event::Binary(&[7; 300]))));
+}
+
+#[test]
 fn a_cut_in_the_header_costs_no_copy_of_the_payload() {
     let mut input = masked(FIN | BINARY, &[7; 300]);
     for cut in 1..=8 {
