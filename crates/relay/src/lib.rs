@@ -6,12 +6,16 @@
 //! Not here    sequence numbers and replay (`guildhall-session`), sockets (`guildhall-net`).
 #![forbid(unsafe_code)]
 
+mod audience;
 mod event;
 mod members;
 mod meta;
 mod payload;
 mod protocol;
+mod relay;
+mod view;
 
+pub use audience::{AudienceIndex, Seat};
 pub use event::{Audience, ContentReaders, Event, Gate, Redaction};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;
@@ -20,3 +24,5 @@ pub use protocol::{
     Effect, GuildView, MembersWanted, PartitionId, Published, RelayMessage, SessionKey, SessionPresence, ToGuild,
     ToRelay,
 };
+pub use relay::{Progress, Recipients, Relay};
+pub use view::{channels_with_last_message, with_guild_create};

@@ -137,13 +137,13 @@ impl Payload {
 
     /// Appends the body to `out`.
     pub(crate) fn render(&self, guild_id: GuildId, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
-        let put = |out: &mut Vec<u8>| Put { encoding, out };
+        let put = Put { encoding, out };
         match self {
-            Self::Message(event) => put(out).body(&message_body(guild_id, event, redaction)),
+            Self::Message(event) => put.body(&message_body(guild_id, event, redaction)),
             Self::MessageDelete { id, channel_id } => {
-                put(out).body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });
+                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });
             }
-            Self::Reaction(event) => put(out).body(&ReactionEventBody {
+            Self::Reaction(event) => put.body(&ReactionEventBody {
                 user_id: event.user_id,
                 channel_id: event.channel_id,
                 message_id: event.message_id,
@@ -155,35 +155,33 @@ impl Payload {
                 burst_colors: [],
                 kind: 0,
             }),
-            Self::ReactionsCleared { channel_id, message_id, emoji } => put(out).body(&ReactionsClearedBody {
+            Self::ReactionsCleared { channel_id, message_id, emoji } => put.body(&ReactionsClearedBody {
                 channel_id: *channel_id,
                 message_id: *message_id,
                 guild_id,
                 emoji: emoji.as_ref().map(Into::into),
             }),
-            Self::Typing { channel_id, timestamp_s, member } => put(out).body(&TypingBody {
+            Self::Typing { channel_id, timestamp_s, member } => put.body(&TypingBody {
                 channel_id: *channel_id,
                 guild_id,
                 user_id: member.user.id,
                 timestamp: *timestamp_s,
                 member: (&**member).into(),
             }),
-            Self::Presence { user_id, presence } => {
-                put(out).body(&PresenceBody::new(Some(guild_id), *user_id, presence))
-            }
-            Self::Voice { state, member } => put(out).body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
+            Self::Presence { user_id, presence } => put.body(&PresenceBody::new(Some(guild_id), *user_id, presence)),
+            Self::Voice { state, member } => put.body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
             Self::VoiceServer { token, endpoint } => {
-                put(out).body(&VoiceServerBody { token, guild_id, endpoint: endpoint.as_deref() });
+                put.body(&VoiceServerBody { token, guild_id, endpoint: endpoint.as_deref() });
             }
-            Self::Member(member) => put(out).body(&MemberUpdateBody::new(guild_id, member)),
-            Self::MemberRemove(user) => put(out).body(&MemberRemoveBody { guild_id, user: (&**user).into() }),
+            Self::Member(member) => put.body(&MemberUpdateBody::new(guild_id, member)),
+            Self::MemberRemove(user) => put.body(&MemberRemoveBody { guild_id, user: (&**user).into() }),
             Self::Guild(meta) => {
-                put(out).body(&GuildBody::new(&meta.guild, meta.roles.values().map(|role| RoleBody::from(&**role))));
+                put.body(&GuildBody::new(&meta.guild, meta.roles.values().map(|role| RoleBody::from(&**role))));
             }
-            Self::GuildGone => put(out).body(&UnavailableGuild { id: guild_id, unavailable: None }),
-            Self::Role(role) => put(out).body(&RoleEventBody { guild_id, role: (&**role).into() }),
-            Self::RoleDelete(role_id) => put(out).body(&RoleDeleteBody { guild_id, role_id: *role_id }),
-            Self::Channel(channel) => put(out).body(&ChannelBody::from(&**channel)),
+            Self::GuildGone => put.body(&UnavailableGuild { id: guild_id, unavailable: None }),
+            Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
+            Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
+            Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
         }
     }
 }

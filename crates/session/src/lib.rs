@@ -1,1 +1,19 @@
-//! placeholder
+//! Sessions: the logical client, its sequence, and what it may ask for again.
+//!
+//! Owns        `Session`, `ReplayBuffer`, `Dispatch`, session ids, and the dispatches made for one session.
+//! Not here    who gets an event (`guildhall-relay`), connections and timers (`guildhall-partition`).
+#![forbid(unsafe_code)]
+
+mod dispatch;
+mod ids;
+mod ready;
+mod replay;
+mod session;
+
+pub use dispatch::Dispatch;
+pub use ids::{SessionIds, partition_of};
+pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
+pub use replay::{ReplayBuffer, ReplayEntry};
+pub use session::{
+    Gathering, MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, Membership, NewSession, Session, Window,
+};

@@ -1,13 +1,15 @@
 //! Our little standard library: what every crate needs and none owns.
 //!
-//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`).
+//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), places (`Slots`).
 //! Invariants  nothing here reads a clock or an entropy source: both come in as arguments, so that
 //!             every machine above replays exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
 #![forbid(unsafe_code)]
 
 mod rng;
+mod slots;
 mod time;
 
 pub use rng::Rng;
+pub use slots::{SlotKey, Slots};
 pub use time::{Instant, Now, ParseTimestampError, Timestamp};

@@ -1,0 +1,90 @@
+//! GUILD_CREATE: what a session is told of a guild when its view begins.
+//!
+//! Spec  docs/protocol.md §6.11, "Which members / presences a GUILD_CREATE holds".
+
+use crate::{members::MemberEntry, meta::GuildMeta, protocol::GuildView};
+use guildhall_model::{
+    AccountKind, Channel, MessageId, UserId,
+    from_gateway::{ChannelBody, GuildBody, GuildCreateBody, MemberBody, PresenceBody, RoleBody, VoiceStateBody},
+};
+use std::{collections::HashSet, sync::Arc};
+
+/// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
+const MEMBERS_LISTED_MAX: u64 = 75_000;
+/// `large_threshold` of user accounts.
+const LARGE_FOR_USERS: u64 = 250;
+
+/// Channels with their newest message filled in, in id order.
+#[must_use]
+pub fn channels_with_last_message(
+    meta: &GuildMeta,
+    last_message_ids: &std::collections::BTreeMap<guildhall_model::ChannelId, MessageId>,
+) -> Vec<Arc<Channel>> {
+    let filled = |channel: &Arc<Channel>| match last_message_ids.get(&channel.id) {
+        Some(id) if channel.last_message_id != Some(*id) => {
+            Arc::new(Channel { last_message_id: Some(*id), ..Channel::clone(channel) })
+        }
+        _ => channel.clone(),
+    };
+    meta.channels.values().map(filled).collect()
+}
+
+/// Builds the body and hands it to `then`, because it borrows from what it is made of.
+pub fn with_guild_create<R>(
+    meta: &GuildMeta,
+    view: &GuildView,
+    kind: AccountKind,
+    then: impl FnOnce(&GuildCreateBody<'_>) -> R,
+) -> R {
+    let channels = channels_with_last_message(meta, &view.last_message_ids);
+    let own = view.member.user.id;
+    let in_voice: HashSet<UserId> = view.voice.iter().map(|(state, _)| state.user_id).collect();
+
+    let listed: Vec<&MemberEntry> = match &view.members {
+        Some((table, threshold)) => {
+            let everybody = view.member_count <= u64::from(*threshold);
+            let stands_out = |entry: &MemberEntry| {
+                let member = &entry.member;
+                member.user.id == own
+                    || in_voice.contains(&member.user.id)
+                    || view.member_count <= MEMBERS_LISTED_MAX
+                        && (everybody || entry.presence.is_some() || !member.roles.is_empty() || member.nick.is_some())
+            };
+            table.iter().filter(|entry| stands_out(entry)).collect()
+        }
+        None => Vec::new(),
+    };
+    let mut members: Vec<MemberBody<'_>> = listed.iter().map(|entry| (&*entry.member).into()).collect();
+    if view.members.is_none() {
+        members.push((&*view.member).into());
+        members.extend(
+            view.voice.iter().filter(|(state, _)| state.user_id != own).map(|(_, member)| MemberBody::from(&**member)),
+        );
+    }
+    let presences = listed
+        .iter()
+        .filter_map(|entry| Some(PresenceBody::new(None, entry.member.user.id, entry.presence.as_deref()?)))
+        .collect();
+    let large_threshold = match (&view.members, kind) {
+        (Some((_, threshold)), _) => u64::from(*threshold),
+        (None, AccountKind::User) => LARGE_FOR_USERS,
+        (None, AccountKind::Bot) => 50,
+    };
+    then(&GuildCreateBody {
+        guild: GuildBody::new(&meta.guild, meta.roles.values().map(|role| RoleBody::from(&**role))),
+        joined_at: view.member.joined_at,
+        large: view.member_count > large_threshold,
+        unavailable: false,
+        member_count: view.member_count,
+        members,
+        channels: channels.iter().map(|channel| ChannelBody::from(&**channel)).collect(),
+        threads: [],
+        presences,
+        voice_states: view.voice.iter().map(|(state, _)| VoiceStateBody::within_guild(state)).collect(),
+        stage_instances: [],
+        guild_scheduled_events: [],
+        soundboard_sounds: [],
+        activity_instances: [],
+        version: view.version,
+    })
+}

@@ -1,0 +1,64 @@
+//! Session ids: unguessable, and they say which partition the session lives on.
+//!
+//! Invariants  32 hex digits: 4 for the partition, 28 (112 bits) of a keyed hash of a counter.
+//! Not here    authority: a RESUME needs the token too.
+
+use guildhall_relay::PartitionId;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// Makes session ids from a secret.
+#[derive(Clone)]
+pub struct SessionIds {
+    partition: PartitionId,
+    secret: [u8; 32],
+    counter: u64,
+}
+
+impl SessionIds {
+    /// A source for one partition; `secret` must be random and new with every start of the process.
+    #[must_use]
+    pub fn new(partition: PartitionId, secret: [u8; 32]) -> Self {
+        Self { partition, secret, counter: 0 }
+    }
+
+    /// The next id.
+    pub fn next_id(&mut self) -> String {
+        self.counter += 1;
+        let mut hash = Sha256::new();
+        hash.update(self.secret);
+        hash.update(self.partition.0.to_le_bytes());
+        hash.update(self.counter.to_le_bytes());
+        let mut id = format!("{:04x}", self.partition.0);
+        for byte in hash.finalize().iter().take(14) {
+            write!(id, "{byte:02x}").expect("writing to a string");
+        }
+        id
+    }
+}
+
+/// The partition a session id points to; none if it is not one of ours.
+#[must_use]
+pub fn partition_of(session_id: &str) -> Option<PartitionId> {
+    if session_id.len() != 32 || !session_id.is_ascii() {
+        return None;
+    }
+    u16::from_str_radix(&session_id[..4], 16).ok().map(PartitionId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_differ_and_lead_back() {
+        let mut ids = SessionIds::new(PartitionId(513), [7; 32]);
+        let made: HashSet<String> = (0..1000).map(|_| ids.next_id()).collect();
+        assert_eq!(made.len(), 1000);
+        assert!(made.iter().all(|id| id.len() == 32 && partition_of(id) == Some(PartitionId(513))));
+        assert_eq!(partition_of("x"), None);
+        assert_eq!(partition_of("zzzz0000000000000000000000000000"), None);
+        assert_eq!(partition_of("é00000000000000000000000000000é"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Slots: a vector whose places are used again, each time under a new generation.
+//!
+//! Invariants  an old (place, generation) never finds what came into the place later. (tests)
+
+/// A place and which of its successive inhabitants is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotKey {
+    /// The place.
+    pub slot: u32,
+    /// Counts up each time the place is used again.
+    pub generation: u32,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// Values in numbered places. Memory is that of the most values ever held at once.
+#[derive(Debug)]
+pub struct Slots<T> {
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+    len: usize,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), free: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Slots<T> {
+    /// How many values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The key the next `insert` will return.
+    #[must_use]
+    pub fn next_key(&self) -> SlotKey {
+        match self.free.last() {
+            Some(slot) => SlotKey { slot: *slot, generation: self.entries[*slot as usize].generation },
+            None => SlotKey { slot: self.entries.len() as u32, generation: 0 },
+        }
+    }
+
+    /// Puts a value into a free place.
+    ///
+    /// # Panics
+    /// With more than 2³² places.
+    pub fn insert(&mut self, value: T) -> SlotKey {
+        let key = self.next_key();
+        if self.free.pop().is_some() {
+            self.entries[key.slot as usize].value = Some(value);
+        } else {
+            assert!(key.slot < u32::MAX, "more places than a u32 can number");
+            self.entries.push(Entry { generation: 0, value: Some(value) });
+        }
+        self.len += 1;
+        key
+    }
+
+    /// The value under exactly this key.
+    #[must_use]
+    pub fn get(&self, key: SlotKey) -> Option<&T> {
+        let entry = self.entries.get(key.slot as usize)?;
+        if entry.generation == key.generation { entry.value.as_ref() } else { None }
+    }
+
+    /// The value under exactly this key.
+    pub fn get_mut(&mut self, key: SlotKey) -> Option<&mut T> {
+        let entry = self.entries.get_mut(key.slot as usize)?;
+        if entry.generation == key.generation { entry.value.as_mut() } else { None }
+    }
+
+    /// Whatever is in a place now: for callers who are told when it leaves.
+    pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.entries.get_mut(slot as usize)?.value.as_mut()
+    }
+
+    /// Takes a value out.
+    pub fn remove(&mut self, key: SlotKey) -> Option<T> {
+        self.get(key)?;
+        let entry = &mut self.entries[key.slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(key.slot);
+        self.len -= 1;
+        entry.value.take()
+    }
+
+    /// All values with their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (SlotKey, &T)> {
+        self.entries.iter().enumerate().filter_map(|(slot, entry)| {
+            let key = SlotKey { slot: slot as u32, generation: entry.generation };
+            entry.value.as_ref().map(|value| (key, value))
+        })
+    }
+
+    /// All keys.
+    #[must_use]
+    pub fn keys(&self) -> Vec<SlotKey> {
+        self.iter().map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_key_finds_nothing() {
+        let mut slots = Slots::default();
+        let a = slots.insert("a");
+        let b = slots.insert("b");
+        assert_eq!(slots.remove(a), Some("a"));
+        assert_eq!(slots.remove(a), None);
+        assert_eq!(slots.next_key().slot, a.slot);
+        let c = slots.insert("c");
+        assert_eq!((c.slot, slots.get(a), slots.get(c), slots.get(b)), (a.slot, None, Some(&"c"), Some(&"b")));
+        assert_eq!(slots.len(), 2);
+        assert_eq!(slots.keys(), [c, b]);
+    }
+}
