@@ -1,0 +1,162 @@
+//! Configuration: strings from outside become one checked, typed `Config`.
+//!
+//! Owns        every setting (`settings`), where its value may come from (`raw`), what it may be (`value`).
+//! Doors       `load` for commands, `default_toml` and `effective_toml` for people.
+//! Invariants  C1 flags beat the environment, the environment beats the file, the file beats the defaults.
+//!             C2 what is not a setting is refused, with its place. C3 no secret is ever printed. (tests `c*_*`)
+//! Not here    reading the process's environment or the file: the caller brings `Sources`, so tests can fake them.
+
+mod defaults;
+mod print;
+mod raw;
+mod settings;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use defaults::DEMO_LISTEN;
+pub use print::{default_toml, effective_line, effective_toml};
+pub use raw::{Origin, Problem};
+pub use settings::{AuthConfig, Config, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig};
+pub use value::{GatewayUrl, LogFilter, LogFormat, Secret, Synchronous, VoiceEndpoint};
+
+use raw::RawConfig;
+use std::path::{Path, PathBuf};
+
+/// The file that is read when nobody names one, if it exists.
+pub const DEFAULT_FILE: &str = "guildhall.toml";
+/// The environment variable that names a file.
+pub const FILE_VARIABLE: &str = "GUILDHALL_CONFIG";
+/// What the environment variables of settings begin with: `GUILDHALL__SECTION__KEY`.
+pub const VARIABLE_PREFIX: &str = "GUILDHALL__";
+
+/// Everything a configuration can come from. A fake one makes a test.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// A TOML file: its name, for messages, and its text.
+    pub file: Option<(PathBuf, String)>,
+    /// Environment variables; those that do not begin with [`VARIABLE_PREFIX`] are ignored.
+    pub environment: Vec<(String, String)>,
+    /// From the command line. A later one beats an earlier one.
+    pub flags: Vec<Flag>,
+}
+
+/// A setting that was given on the command line.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    /// As the user wrote it, for messages: `--listen`.
+    pub name: String,
+    /// `section.key`.
+    pub setting: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl Flag {
+    /// A flag that stands for `setting`.
+    #[must_use]
+    pub fn new(name: &str, setting: &str, value: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), setting: setting.to_owned(), value: value.into() }
+    }
+}
+
+/// A checked configuration, and where each of its values came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What to run with.
+    pub config: Config,
+    /// Every setting, in the order of the documentation.
+    pub effective: Vec<Effective>,
+}
+
+/// One setting as it is in force.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// Its section.
+    pub section: &'static str,
+    /// Its name there.
+    pub key: &'static str,
+    /// As TOML; none when it is not set. Secrets are replaced (C3).
+    pub text: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// One line for each thing that is wrong.
+    #[error("{}", join(.0))]
+    Invalid(Vec<Problem>),
+}
+
+fn join(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Reads `path`, or [`FILE_VARIABLE`]'s file, or [`DEFAULT_FILE`] if it exists.
+///
+/// # Errors
+/// `Unreadable`; a default file that does not exist is none.
+pub fn read_file(
+    path: Option<&Path>,
+    environment: &[(String, String)],
+) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    let named = environment.iter().find(|(name, value)| name == FILE_VARIABLE && !value.is_empty());
+    let named = path.map(Path::to_owned).or_else(|| named.map(|(_, value)| PathBuf::from(value)));
+    let required = named.is_some();
+    let path = named.unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => Ok(None),
+        Err(source) => Err(ConfigError::Unreadable { path, source }),
+    }
+}
+
+/// Lays the sources over the defaults and checks the result.
+///
+/// # Errors
+/// `Invalid` with everything that is wrong, not only the first.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let mut raw = RawConfig::read(sources);
+    let loaded = Config::from_raw(&mut raw);
+    let mut problems = raw.into_problems();
+    problems.extend(contradictions(&loaded));
+    if problems.is_empty() { Ok(loaded) } else { Err(ConfigError::Invalid(problems)) }
+}
+
+/// Settings that are fine one by one and not together.
+fn contradictions(loaded: &Loaded) -> Vec<Problem> {
+    let auth = &loaded.config.auth;
+    let limits = &loaded.config.limits;
+    let mut problems = Vec::new();
+    let mut report = |section: &str, key: &str, what: String| {
+        let found = loaded.effective.iter().find(|e| e.section == section && e.key == key);
+        let origin = found.map_or(Origin::Default, |e| e.origin.clone());
+        problems.push(Problem::about(origin, section, key, what));
+    };
+    if auth.jwt_secret.is_some() && auth.jwt_secret_file.is_some() {
+        report("auth", "jwt_secret_file", "is set together with auth.jwt_secret; keep one of them".into());
+    }
+    if auth.admin_key.is_some() && auth.admin_key_file.is_some() {
+        report("auth", "admin_key_file", "is set together with auth.admin_key; keep one of them".into());
+    }
+    if limits.output_backlog_bytes_max < limits.replay_bytes_max {
+        let what = format!(
+            "is {}, less than limits.replay_bytes_max ({}): a resume could not be written out",
+            limits.output_backlog_bytes_max, limits.replay_bytes_max
+        );
+        report("limits", "output_backlog_bytes_max", what);
+    }
+    problems
+}

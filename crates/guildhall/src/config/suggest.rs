@@ -1,0 +1,58 @@
+//! Suggestions: the setting somebody probably meant.
+
+use super::settings::SECTIONS;
+
+/// The name of a setting that looks most like `section.key`, if any looks like it at all.
+pub(super) fn setting(section: &str, key: &str) -> Option<String> {
+    let same_key = SECTIONS.iter().find(|s| s.keys.iter().any(|k| k.name == key));
+    if let Some(elsewhere) = same_key {
+        return Some(format!("{}.{key}", elsewhere.name));
+    }
+    let all = SECTIONS.iter().flat_map(|s| s.keys.iter().map(move |k| (s.name, k.name)));
+    let close = all.map(|(s, k)| (distance(s, section) + distance(k, key), s, k)).min()?;
+    (close.0 <= 1 + (section.len() + key.len()) / 4).then(|| format!("{}.{}", close.1, close.2))
+}
+
+/// The section that looks most like `name`, if any does.
+pub(super) fn section(name: &str) -> Option<&'static str> {
+    let close = SECTIONS.iter().map(|s| (distance(s.name, name), s.name)).min()?;
+    (close.0 <= 1 + name.len() / 4).then_some(close.1)
+}
+
+/// Levenshtein distance. Names are short; longer ones count as far.
+fn distance(a: &str, b: &str) -> usize {
+    const LENGTH_MAX: usize = 64;
+    if a.len() > LENGTH_MAX || b.len() > LENGTH_MAX {
+        return a.len().max(b.len());
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_meant() {
+        let check = |section: &str, key: &str, expected: Option<&str>| {
+            assert_eq!(setting(section, key).as_deref(), expected, "{section}.{key}");
+        };
+        check("server", "listn", Some("server.listen"));
+        check("log", "listen", Some("server.listen"));
+        check("limits", "replay_event_max", Some("limits.replay_events_max"));
+        check("stor", "path", Some("store.path"));
+        check("server", "colour", None);
+        check("server", &"x".repeat(5000), None);
+        assert_eq!(section("limit"), Some("limits"));
+        assert_eq!(section("database"), None);
+    }
+}

@@ -1,0 +1,212 @@
+use super::*;
+use std::net::SocketAddr;
+
+fn sources(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str, &str)]) -> Sources {
+    Sources {
+        file: Some((PathBuf::from("guildhall.toml"), file.to_owned())),
+        environment: environment.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        flags: flags.iter().map(|(name, setting, value)| Flag::new(name, setting, *value)).collect(),
+    }
+}
+
+fn problems(sources: &Sources) -> Vec<String> {
+    match load(sources) {
+        Ok(_) => Vec::new(),
+        Err(ConfigError::Invalid(problems)) => problems.iter().map(ToString::to_string).collect(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn c1_precedence() {
+    let file = "[server]\nlisten = \"127.0.0.1:1\"\n";
+    let env = [("GUILDHALL__SERVER__LISTEN", "127.0.0.1:2"), ("PATH", "/bin"), ("GUILDHALL_CONFIG", "x")];
+    let flags = [("--listen", "server.listen", "127.0.0.1:3"), ("--set", "server.listen", "127.0.0.1:4")];
+    let check = |sources: Sources, expected: &str, origin: &str| {
+        let loaded = load(&sources).unwrap();
+        assert_eq!(loaded.config.server.listen, expected.parse::<SocketAddr>().unwrap());
+        let entry = loaded.effective.iter().find(|e| e.key == "listen").unwrap();
+        assert_eq!(entry.origin.to_string(), origin);
+    };
+    check(Sources::default(), "127.0.0.1:8080", "default");
+    check(sources(file, &[], &[]), "127.0.0.1:1", "guildhall.toml:2");
+    check(sources(file, &env, &[]), "127.0.0.1:2", "environment variable GUILDHALL__SERVER__LISTEN");
+    check(sources(file, &env, &flags[..1]), "127.0.0.1:3", "command line, --listen");
+    check(sources(file, &env, &flags), "127.0.0.1:4", "command line, --set");
+}
+
+#[test]
+fn c2_every_unknown_or_bad_value_is_refused_with_its_place() {
+    let check_file = |file: &str, expected: &[&str]| assert_eq!(problems(&sources(file, &[], &[])), expected, "{file}");
+    check_file("", &[]);
+    check_file(
+        "[server]\n\nlistn = \"x\"",
+        &["guildhall.toml:3: `server.listn` is not a setting; did you mean `server.listen`?"],
+    );
+    check_file("[servr]\n", &["guildhall.toml:1: [servr] is not a section; did you mean [server]?"]);
+    check_file(
+        "[database]\n",
+        &[
+            "guildhall.toml:1: [database] is not a section; there are [server], [limits], [store], [auth], [voice], [log]",
+        ],
+    );
+    check_file("listen = 1", &["guildhall.toml:1: `listen` is not a setting; did you mean `server.listen`?"]);
+    check_file(
+        "[server]\nlisten = \"here\"",
+        &[
+            "guildhall.toml:2: server.listen cannot be the string \"here\": expected an address and port, like \"127.0.0.1:8080\" or \"[::]:8080\"",
+        ],
+    );
+    check_file(
+        "[limits]\ninbound_messages_max = \"120\"",
+        &[
+            "guildhall.toml:2: limits.inbound_messages_max cannot be the string \"120\": expected a whole number from 10 to 100000",
+        ],
+    );
+    check_file(
+        "[server]\npartitions = 257\nguild_workers = -1",
+        &[
+            "guildhall.toml:2: server.partitions cannot be 257: expected a whole number from 0 to 256",
+            "guildhall.toml:3: server.guild_workers cannot be -1: expected a whole number from 0 to 256",
+        ],
+    );
+    check_file(
+        "[log]\nlevel = [1]",
+        &[
+            "guildhall.toml:2: log.level cannot be a value of type array: expected error, warn, info, debug or trace, also per module: \"info,guildhall_net=debug\"",
+        ],
+    );
+    check_file(
+        "[store]\nsynchronous = \"off\"",
+        &["guildhall.toml:2: store.synchronous cannot be the string \"off\": expected \"full\" or \"normal\""],
+    );
+    let broken = problems(&sources("[server]\nlisten = ", &[], &[]));
+    assert!(broken.len() == 1 && broken[0].starts_with("guildhall.toml:2: not TOML: "), "{broken:?}");
+}
+
+#[test]
+fn c2_environment_and_flags_name_themselves() {
+    let check = |name: &str, value: &str, expected: &str| {
+        assert_eq!(problems(&sources("", &[(name, value)], &[])), [expected], "{name}");
+    };
+    check(
+        "GUILDHALL__LIMITS__REPLAY_EVENT_MAX",
+        "1",
+        "environment variable GUILDHALL__LIMITS__REPLAY_EVENT_MAX: `limits.replay_event_max` is not a setting; did you mean `limits.replay_events_max`?",
+    );
+    check(
+        "GUILDHALL__LISTEN",
+        "1",
+        "environment variable GUILDHALL__LISTEN: `listen` is not a setting; did you mean `server.listen`?",
+    );
+    check(
+        "GUILDHALL__SERVER__PARTITIONS",
+        "two",
+        "environment variable GUILDHALL__SERVER__PARTITIONS: server.partitions cannot be \"two\": expected a whole number from 0 to 256",
+    );
+    let flagged = problems(&sources("", &[], &[("--set", "nonsense", "1")]));
+    assert_eq!(
+        flagged,
+        ["command line, --set: `nonsense` is not a setting; `guildhall config default` shows all settings"]
+    );
+}
+
+#[test]
+fn settings_that_contradict_each_other() {
+    let secret = "s".repeat(32);
+    let both = format!("[auth]\nadmin_key = \"{secret}\"\nadmin_key_file = \"k\"");
+    assert_eq!(
+        problems(&sources(&both, &[], &[])),
+        ["guildhall.toml:3: auth.admin_key_file is set together with auth.admin_key; keep one of them"]
+    );
+    let backlog = problems(&sources("[limits]\nreplay_bytes_max = 10_000_000\n", &[], &[]));
+    assert_eq!(backlog.len(), 1, "{backlog:?}");
+    assert!(backlog[0].contains("less than limits.replay_bytes_max (10000000)"), "{backlog:?}");
+}
+
+#[test]
+fn c3_secrets_are_never_shown() {
+    let secret = "correct horse battery staple, twice over";
+    let good = load(&sources("", &[("GUILDHALL__AUTH__JWT_SECRET", secret)], &[])).unwrap();
+    assert_eq!(good.config.auth.jwt_secret.as_ref().unwrap().reveal(), secret);
+    for shown in [effective_toml(&good), effective_line(&good), format!("{good:?}")] {
+        assert!(!shown.contains("horse"), "{shown}");
+        assert!(shown.contains("(hidden)"), "{shown}");
+    }
+    let short = problems(&sources("", &[("GUILDHALL__AUTH__JWT_SECRET", "hunter2")], &[]));
+    assert_eq!(
+        short,
+        [
+            "environment variable GUILDHALL__AUTH__JWT_SECRET: auth.jwt_secret cannot be what is given: expected at least 32 bytes, or \"\" for none"
+        ]
+    );
+}
+
+#[test]
+fn values_of_every_type() {
+    let file = "[server]\npublic_url = \"wss://gw.example.net/\"\npartitions = 0x4\n[voice]\nendpoint = \"voice.example.net:443\"\n\
+                [store]\npath = \"/tmp/a.db\"\nsynchronous = \"normal\"\n[log]\nformat = \"json\"\nlevel = \"warn,guildhall_net=debug\"\n\
+                [auth]\njwt_secret = \"\"\n";
+    let config = load(&sources(file, &[("GUILDHALL__LIMITS__REPLAY_BYTES_MAX", "2_000_000")], &[])).unwrap().config;
+    assert_eq!(config.server.public_url.unwrap().as_str(), "wss://gw.example.net");
+    assert_eq!(config.server.partitions, 4);
+    assert_eq!(config.voice.endpoint.unwrap().as_str(), "voice.example.net:443");
+    assert_eq!(config.store.path, PathBuf::from("/tmp/a.db"));
+    assert_eq!(config.store.synchronous, Synchronous::Normal);
+    assert_eq!(config.log.format, LogFormat::Json);
+    assert_eq!(config.log.level.targets().to_string(), "guildhall_net=debug,warn");
+    assert_eq!(config.limits.replay_bytes_max, 2_000_000);
+    assert!(config.auth.jwt_secret.is_none());
+    let bad = |setting: &str, value: &str| {
+        assert_eq!(problems(&sources("", &[], &[("--set", setting, value)])).len(), 1, "{setting}={value}");
+    };
+    bad("server.public_url", "http://gw.example.net");
+    bad("server.public_url", "wss://gw.example.net/?v=10");
+    bad("server.public_url", "wss://:80");
+    bad("voice.endpoint", "wss://voice:443");
+    bad("voice.endpoint", "voice:0");
+    bad("log.level", "loud");
+    bad("log.level", "guildhall=");
+    bad("store.path", "");
+}
+
+#[test]
+fn the_documented_defaults_are_the_defaults() {
+    let documented = default_toml();
+    assert_eq!(problems(&sources(&documented, &[], &[])), [""; 0]);
+    // Every commented setting, taken in, changes nothing.
+    let uncommented: String = documented
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(setting) if setting.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => setting,
+            _ => line,
+        })
+        .fold(String::new(), |text, line| text + line + "\n");
+    let (read, default) = (load(&sources(&uncommented, &[], &[])).unwrap(), load(&Sources::default()).unwrap());
+    assert_eq!(effective_line(&read), effective_line(&default));
+    let set = read.effective.iter().filter(|e| matches!(e.origin, Origin::File(..))).count();
+    assert_eq!(set, read.effective.len(), "every setting is documented");
+}
+
+#[test]
+fn the_effective_configuration_reads_back() {
+    let loaded = load(&sources("[server]\npartitions = 3\n", &[], &[])).unwrap();
+    let printed = effective_toml(&loaded);
+    assert!(printed.contains("partitions = 3  # guildhall.toml:2\n"), "{printed}");
+    assert_eq!(effective_line(&load(&sources(&printed, &[], &[])).unwrap()), effective_line(&loaded));
+}
+
+#[test]
+fn which_file_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.toml");
+    std::fs::write(&path, "[server]\n").unwrap();
+    let name = path.to_str().unwrap().to_owned();
+    let named =
+        |environment: &[(String, String)], flag: Option<&Path>| read_file(flag, environment).map(|f| f.map(|f| f.0));
+    assert_eq!(named(&[(FILE_VARIABLE.to_owned(), name)], None).unwrap(), Some(path.clone()));
+    assert_eq!(named(&[], Some(&path)).unwrap(), Some(path));
+    assert_eq!(named(&[], None).unwrap(), None, "no default file in the crate's folder");
+    let missing = dir.path().join("missing.toml");
+    assert!(matches!(named(&[], Some(&missing)), Err(ConfigError::Unreadable { path, .. }) if path == missing));
+}

@@ -1,0 +1,281 @@
+//! Values: how a setting's text or TOML scalar becomes its type, and what to say when it does not.
+
+use super::raw::Scalar;
+use std::{fmt, net::SocketAddr, ops::RangeInclusive, path::PathBuf};
+use tracing_subscriber::filter::Targets;
+
+/// The type of a setting.
+pub(super) trait Value: Sized {
+    /// What narrows the type down, where something does: a range for numbers.
+    type Rule;
+
+    /// Reads it; none when it is not what `expected` says.
+    fn read(raw: &Scalar, rule: &Self::Rule) -> Option<Self>;
+    /// What is allowed, to follow "expected".
+    fn expected(rule: &Self::Rule) -> String;
+    /// As TOML; none when it is not set. A secret never shows itself.
+    fn to_toml(&self) -> Option<String>;
+    /// Whether messages must not repeat what was given.
+    const SECRET: bool = false;
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty)+) => {$(
+        impl Value for $type {
+            type Rule = RangeInclusive<$type>;
+
+            fn read(raw: &Scalar, range: &Self::Rule) -> Option<Self> {
+                let number = match raw {
+                    Scalar::Integer(number) => <$type>::try_from(*number).ok()?,
+                    Scalar::Text { text, untyped: true } => text.replace('_', "").parse().ok()?,
+                    _ => return None,
+                };
+                range.contains(&number).then_some(number)
+            }
+            fn expected(range: &Self::Rule) -> String {
+                format!("a whole number from {} to {}", range.start(), range.end())
+            }
+            fn to_toml(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+};
+}
+whole_numbers!(u16 u32);
+
+impl Value for SocketAddr {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        raw.text()?.parse().ok()
+    }
+    fn expected((): &()) -> String {
+        "an address and port, like \"127.0.0.1:8080\" or \"[::]:8080\"".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote(&self.to_string()))
+    }
+}
+
+impl Value for PathBuf {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        raw.text().filter(|text| !text.is_empty() && !text.contains('\0')).map(Self::from)
+    }
+    fn expected((): &()) -> String {
+        "a path".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote(&self.to_string_lossy()))
+    }
+}
+
+/// An empty text means "not set": the only way to say that in the environment.
+impl<T: Value> Value for Option<T> {
+    type Rule = T::Rule;
+    const SECRET: bool = T::SECRET;
+
+    fn read(raw: &Scalar, rule: &T::Rule) -> Option<Self> {
+        if raw.text() == Some("") { Some(None) } else { T::read(raw, rule).map(Some) }
+    }
+    fn expected(rule: &T::Rule) -> String {
+        format!("{}, or \"\" for none", T::expected(rule))
+    }
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(T::to_toml)
+    }
+}
+
+macro_rules! choices {
+    ($(#[$doc:meta])* $name:ident { $($(#[$choice_doc:meta])* $choice:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$choice_doc])* $choice,)+ }
+
+        impl Value for $name {
+            type Rule = ();
+
+            fn read(raw: &Scalar, (): &()) -> Option<Self> {
+                match raw.text()? {
+                    $($text => Some(Self::$choice),)+
+                    _ => None,
+                }
+            }
+            fn expected((): &()) -> String {
+                [$(concat!("\"", $text, "\"")),+].join(" or ")
+            }
+            fn to_toml(&self) -> Option<String> {
+                Some(quote(match self { $(Self::$choice => $text,)+ }))
+            }
+        }
+    };
+}
+choices! {
+    /// When a commit counts as durable.
+    Synchronous {
+        /// Once the disk has it.
+        Full = "full",
+        /// Once the operating system has it.
+        Normal = "normal",
+    }
+}
+choices! {
+    /// How log lines look.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+/// Something that must not be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Shorter ones could be guessed.
+    pub const BYTES_MIN: usize = 32;
+
+    /// None when it is shorter than [`Secret::BYTES_MIN`].
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        (text.len() >= Self::BYTES_MIN).then(|| Self(text.to_owned()))
+    }
+
+    /// The secret itself, for whoever has to check against it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+impl Value for Secret {
+    type Rule = ();
+    const SECRET: bool = true;
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        Self::new(raw.text()?)
+    }
+    fn expected((): &()) -> String {
+        format!("at least {} bytes", Self::BYTES_MIN)
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote("(hidden)"))
+    }
+}
+
+/// A URL that clients open a WebSocket at: scheme, host, port and maybe a path, without query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayUrl(String);
+
+impl GatewayUrl {
+    /// None unless it begins with `ws://` or `wss://` and has a host.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("ws://").or_else(|| text.strip_prefix("wss://"))?;
+        let plain =
+            text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'?' | b'#' | b'"' | b'\\' | b'<' | b'>'));
+        let has_host = rest.split('/').next().is_some_and(|host| !host.is_empty() && !host.starts_with(':'));
+        (plain && has_host).then(|| Self(text.trim_end_matches('/').to_owned()))
+    }
+
+    /// Without a slash at the end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Value for GatewayUrl {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        Self::parse(raw.text()?)
+    }
+    fn expected((): &()) -> String {
+        "a URL that begins with ws:// or wss:// and has no query".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote(&self.0))
+    }
+}
+
+/// Where a media server listens: host and port, no scheme, as clients want it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoiceEndpoint(String);
+
+impl VoiceEndpoint {
+    /// `host:port`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Value for VoiceEndpoint {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        let text = raw.text()?;
+        let (host, port) = text.rsplit_once(':')?;
+        let plain = host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':' | b'[' | b']'));
+        (plain && !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0)).then(|| Self(text.to_owned()))
+    }
+    fn expected((): &()) -> String {
+        "host:port without a scheme, like \"voice.example.net:443\"".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote(&self.0))
+    }
+}
+
+/// Which log lines are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFilter(String);
+
+impl LogFilter {
+    /// None when it is not a filter.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_level = |level: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
+        // A lone word that is no level would be taken for a module, and silence all the others.
+        let fine = text.split(',').all(|part| match part.split_once('=') {
+            Some((module, level)) => !module.is_empty() && is_level(level),
+            None => is_level(part),
+        });
+        (fine && text.parse::<Targets>().is_ok()).then(|| Self(text.to_owned()))
+    }
+
+    /// As the log wants it.
+    #[must_use]
+    pub fn targets(&self) -> Targets {
+        self.0.parse().expect("it was parsed when it was made")
+    }
+}
+
+impl Value for LogFilter {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        Self::parse(raw.text()?)
+    }
+    fn expected((): &()) -> String {
+        "error, warn, info, debug or trace, also per module: \"info,guildhall_net=debug\"".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote(&self.0))
+    }
+}
+
+/// A TOML basic string.
+fn quote(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

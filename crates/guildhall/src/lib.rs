@@ -1,0 +1,3 @@
+#![deny(unsafe_code)]
+#[allow(dead_code)]
+pub mod config;
