@@ -1,0 +1,99 @@
+'use strict';
+// discord.js: the library of this name, unmodified, against a local node.
+//
+// Modes: it speaks JSON only. It asks for zlib-stream when `zlib-sync` can be required, for payload
+// compression (`IDENTIFY.compress`) when that module turns out not to be importable, else for nothing.
+const { settings, emit, problem, hideFromRequire, hideFromImport, listen } = require('../lines.js');
+
+if (settings.compression === 'none') hideFromRequire(['zlib-sync']);
+if (settings.compression === 'payload') hideFromImport(['zlib-sync']);
+
+// The library announces its fallback to payload compression by console.warn; that is what the mode asks for.
+console.warn = (text) => {
+  if (settings.compression === 'payload' && /falling back to identify compress/.test(text)) return;
+  problem('console.warn', text);
+};
+
+const { Client, Events, GatewayDispatchEvents, GatewayIntentBits, version } = require('discord.js');
+
+const known = new Set(Object.values(GatewayDispatchEvents));
+const intents = Object.values(GatewayIntentBits).filter((bit) => typeof bit === 'number');
+const client = new Client({ intents, rest: { api: settings.api_base } });
+
+emit('start', { library: 'discord.js', version });
+
+client.on(Events.Raw, (packet) => {
+  emit('dispatch', { s: packet.s, t: packet.t });
+  if (packet.t === 'READY') emit('ready', { user_id: packet.d.user.id, guilds: packet.d.guilds.length });
+  if (packet.t === 'RESUMED') emit('resumed');
+  if (!known.has(packet.t)) problem('unknown event', packet.t);
+});
+client.once(Events.ClientReady, () => {
+  for (const guild of client.guilds.cache.values()) {
+    emit('guild', {
+      id: guild.id,
+      name: guild.name,
+      member_count: guild.memberCount,
+      channels: guild.channels.cache.size,
+      roles: guild.roles.cache.size,
+      own_member: guild.members.me?.id === client.user.id,
+    });
+  }
+  emit('settled');
+});
+client.on(Events.MessageCreate, (message) => {
+  emit('message', {
+    id: message.id,
+    channel_id: message.channelId,
+    author_id: message.author.id,
+    content: message.content,
+  });
+});
+client.on(Events.MessageUpdate, (_old, message) => emit('edit', { id: message.id, content: message.content }));
+client.on(Events.MessageDelete, (message) => emit('delete', { id: message.id }));
+client.on(Events.MessageReactionAdd, (reaction, user) => {
+  emit('reaction', { message_id: reaction.message.id, user_id: user.id, emoji: reaction.emoji.name });
+});
+client.on(Events.TypingStart, (typing) => {
+  emit('typing', { channel_id: typing.channel.id, user_id: typing.user.id });
+});
+client.on(Events.ShardResume, (_id, replayed) => emit('replayed', { count: replayed }));
+client.on(Events.ShardError, (error) => problem('shard error', error));
+client.on(Events.ShardDisconnect, (event) => problem('shard gave up', event.code));
+client.on(Events.Error, (error) => problem('error', error));
+client.on(Events.Warn, (text) => problem('warn', text));
+client.on(Events.Debug, (text) => {
+  process.stderr.write(`${text}\n`);
+  if (/unable to decompress|timed out|Unhandled|Zombie|Invalid session/i.test(text)) problem('debug', text);
+});
+
+listen({
+  async send({ channel_id, content }) {
+    const message = await client.channels.cache.get(channel_id).send(content);
+    emit('sent', { id: message.id });
+  },
+  async members({ guild_id }) {
+    // `fetch` is content with the last chunk, and with payload compression that one may overtake others.
+    const all = new Promise((resolve) => {
+      const ids = new Set();
+      let chunks = 0;
+      client.on(Events.GuildMembersChunk, function onChunk(members, _guild, { count }) {
+        for (const id of members.keys()) ids.add(id);
+        chunks += 1;
+        if (chunks < count) return;
+        client.off(Events.GuildMembersChunk, onChunk);
+        resolve(ids.size);
+      });
+    });
+    await client.guilds.cache.get(guild_id).members.fetch();
+    emit('members', { count: await all });
+  },
+  async quit() {
+    await client.destroy();
+  },
+});
+
+client.login(settings.bot_token).catch((error) => {
+  problem('login', error);
+  process.exit(1);
+});

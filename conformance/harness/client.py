@@ -1,0 +1,130 @@
+"""Client: one library's program, and the lines it speaks.
+
+Owns        the process, everything it has reported so far, and how many of its complaints a cut explains.
+Doors       `wait_for` and `send` from the scenario.
+Invariants  any complaint that no cut explains fails the run, at the next wait.
+Spec        ../README.md "The line protocol".
+"""
+import json
+import re
+import subprocess
+import threading
+import time
+
+from .failure import Failure
+
+# What libraries say of a connection that ends without a close frame.
+CUT_COMPLAINT = re.compile(
+    r"ECONNRESET|reset by peer|hang up|\b1006\b|ClientConnection(Reset)?Error|Cannot write to closing transport", re.I
+)
+COMPLAINTS_PER_CUT = 2
+
+
+class ClientProcess:
+    """A running client program."""
+
+    def __init__(self, command, environment, settings, folder, patience):
+        self._patience = patience
+        self.events = []
+        self.log = folder / "client.log"
+        self.lines = folder / "events.log"
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._explained = 0
+        self._log_file = open(self.log, "wb")
+        settings_path = folder / "settings.json"
+        settings_path.write_text(json.dumps(settings), encoding="utf-8")
+        self._process = subprocess.Popen(
+            [*command, str(settings_path)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log_file,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join(10)
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._log_file.close()
+
+    def _read(self):
+        with open(self.lines, "wb") as lines:
+            for line in self._process.stdout:
+                lines.write(line)
+                lines.flush()
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    event = {"ev": "problem", "what": "stdout", "detail": line.decode("utf-8", "replace")}
+                with self._changed:
+                    self.events.append(event)
+                    self._changed.notify_all()
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def explain_cut(self):
+        """A cut is coming: it explains a few complaints about the connection."""
+        self._explained += COMPLAINTS_PER_CUT
+
+    def all(self, ev):
+        """All events of this name so far."""
+        return [event for event in self.events if event["ev"] == ev]
+
+    def check(self):
+        """Fails on a complaint that no cut explains."""
+        unexplained = []
+        explained = 0
+        for event in self.all("problem"):
+            if CUT_COMPLAINT.search(f"{event['what']} {event['detail']}") and explained < self._explained:
+                explained += 1
+            else:
+                unexplained.append(event)
+        if unexplained:
+            first = unexplained[0]
+            raise Failure(f"the client complains ({len(unexplained)}×): {first['what']}: {first['detail']}")
+
+    def wait_for(self, what, ev, matches=lambda event: True, count=1):
+        """Waits until `count` events `ev` match, and returns the last of these."""
+        deadline = time.monotonic() + self._patience.next_wait()
+        with self._changed:
+            while True:
+                self.check()
+                found = [event for event in self.all(ev) if matches(event)]
+                if len(found) >= count:
+                    return found[count - 1]
+                if self._is_over:
+                    raise Failure(f"the client ended while waiting for {what}")
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Failure(f"waited in vain for {what} ({len(found)} of {count})")
+                self._changed.wait(left)
+
+    def send(self, cmd, **fields):
+        """Sends one command."""
+        line = json.dumps({"cmd": cmd, **fields}) + "\n"
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+        except OSError as error:
+            raise Failure(f"the client takes no commands any more: {error}") from error
+
+    def wait_exit(self):
+        """Waits until the process has ended by itself, and well."""
+        try:
+            code = self._process.wait(self._patience.next_wait())
+        except subprocess.TimeoutExpired as error:
+            raise Failure("the client does not end after quit") from error
+        self._reader.join(10)
+        self.check()
+        if code != 0:
+            raise Failure(f"the client ended with code {code}")

@@ -1,0 +1,97 @@
+"""Node: one fresh server process with its own data folder.
+
+Owns        the process, its port, its log, and `demo.json` once the node is ready.
+Limits      start and stop are bounded by the run's patience.
+"""
+import http.client
+import json
+import pathlib
+import socket
+import subprocess
+import time
+
+from .failure import Failure
+
+POLL_SECONDS = 0.05
+
+# More than one GUILD_MEMBERS_CHUNK, and above every library's `large_threshold`.
+MEMBERS = 1100
+# Talk of simulated members between the suite's own messages, per second.
+RATE = 5
+SEED = 1
+
+
+def free_port():
+    """A port that is free now; a race for it shows as a server that does not start."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+class Node:
+    """A server under test."""
+
+    def __init__(self, server, folder, gateway_port, patience):
+        self._patience = patience
+        self.port = free_port()
+        self.log = folder / "server.log"
+        self._data = folder / "data"
+        self._log_file = open(self.log, "wb")
+        command = [server, "demo", "--listen", f"127.0.0.1:{self.port}", "--data", self._data]
+        command += ["--members", MEMBERS, "--rate", RATE, "--seed", SEED]
+        command += ["--public-url", f"ws://127.0.0.1:{gateway_port}"]
+        try:
+            self._process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log_file,
+                stderr=subprocess.STDOUT,
+            )
+        except OSError as error:
+            self._log_file.close()
+            raise Failure(f"the server does not start: {error}") from error
+        self.demo = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._log_file.close()
+
+    def wait_ready(self):
+        """Waits for /readyz to say 200, then reads what the demo made."""
+        deadline = time.monotonic() + self._patience.next_wait()
+        while not self._is_ready():
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise Failure("the server is not ready in time")
+            time.sleep(POLL_SECONDS)
+        self.demo = json.loads(pathlib.Path(self._data, "demo.json").read_text(encoding="utf-8"))
+
+    def _is_ready(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def check_alive(self):
+        """Fails when the process has ended."""
+        if self._process.poll() is not None:
+            raise Failure(f"the server ended with code {self._process.returncode}")
+
+    def stop(self):
+        """Asks the server to end, and waits for it."""
+        self.check_alive()
+        if not self._is_ready():
+            raise Failure("the server is no longer ready")
+        self._process.terminate()
+        try:
+            self._process.wait(self._patience.next_wait())
+        except subprocess.TimeoutExpired as error:
+            raise Failure("the server does not end after SIGTERM") from error
