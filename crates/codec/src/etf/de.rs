@@ -135,11 +135,15 @@ impl<'a> TermReader<'a> {
             }
             tag::BINARY => Ok(Value::String(self.binary()?.to_owned())),
             tag::STRING => {
+                self.leaf_list()?;
                 let length = self.length_u16()?;
                 let bytes = self.take(length)?;
                 Ok(bytes.iter().map(|&byte| Value::from(byte)).collect())
             }
-            tag::NIL => Ok(Value::Array(Vec::new())),
+            tag::NIL => {
+                self.leaf_list()?;
+                Ok(Value::Array(Vec::new()))
+            }
             tag::LIST => self.list(),
             tag::SMALL_TUPLE => {
                 let count = usize::from(self.u8()?);
@@ -203,6 +207,13 @@ impl<'a> TermReader<'a> {
             return Err(EtfError::TooDeep { depth_max });
         }
         self.depth += 1;
+        Ok(())
+    }
+
+    /// A list that can hold no list is a level all the same: the encoder counts it as one.
+    fn leaf_list(&mut self) -> Result<(), EtfError> {
+        self.descend()?;
+        self.depth -= 1;
         Ok(())
     }
 

@@ -35,6 +35,7 @@ pub(super) struct TermWriter<'a> {
 struct Entry {
     start: usize,
     key_end: usize,
+    key_fingerprint: u64,
 }
 
 /// A list whose length is not written yet.
@@ -183,6 +184,7 @@ impl<'a> TermWriter<'a> {
     /// Opens a map whose keys are data and may repeat.
     pub(super) fn begin_map(&mut self) -> Result<OpenMap, EncodeError> {
         let mut map = self.begin_struct()?;
+        self.entries.reserve(16);
         map.entries_base = Some(self.entries.len());
         Ok(map)
     }
@@ -198,7 +200,7 @@ impl<'a> TermWriter<'a> {
         key(self)?;
         if map.entries_base.is_some() {
             let key_end = self.out.len();
-            self.entries.push(Entry { start, key_end });
+            self.entries.push(Entry { start, key_end, key_fingerprint: fingerprint(&self.out[start..key_end]) });
         }
         Ok(())
     }
@@ -206,7 +208,7 @@ impl<'a> TermWriter<'a> {
     pub(super) fn end_map(&mut self, mut map: OpenMap) {
         self.depth -= 1;
         if let Some(base) = map.entries_base {
-            if self.has_duplicates(base) {
+            if self.may_have_duplicates(base) {
                 map.count = self.drop_duplicates(base);
             }
             self.entries.truncate(base);
@@ -218,18 +220,19 @@ impl<'a> TermWriter<'a> {
         &self.out[entry.start..entry.key_end]
     }
 
-    fn has_duplicates(&self, base: usize) -> bool {
+    /// Whether two keys may be the same, by their fingerprints: a false alarm only costs the pass that looks closely.
+    fn may_have_duplicates(&self, base: usize) -> bool {
         /// Up to here comparing all pairs is cheaper than sorting.
-        const PAIRWISE_MAX: usize = 12;
+        const PAIRWISE_MAX: usize = 24;
         let entries = &self.entries[base..];
         if entries.len() <= PAIRWISE_MAX {
-            return entries.iter().enumerate().any(|(index, &left)| {
-                entries[index + 1..].iter().any(|&right| self.key_of(left) == self.key_of(right))
+            return entries.iter().enumerate().any(|(index, left)| {
+                entries[..index].iter().any(|right| left.key_fingerprint == right.key_fingerprint)
             });
         }
-        let mut keys: Vec<&[u8]> = entries.iter().map(|&entry| self.key_of(entry)).collect();
-        keys.sort_unstable();
-        keys.windows(2).any(|pair| pair[0] == pair[1])
+        let mut fingerprints: Vec<u64> = entries.iter().map(|entry| entry.key_fingerprint).collect();
+        fingerprints.sort_unstable();
+        fingerprints.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     /// Keeps the last entry of each key and returns how many are left. One pass, since a peer may repeat a key often.
@@ -257,6 +260,17 @@ impl<'a> TermWriter<'a> {
         }
         self.out.truncate(to);
         count
+    }
+}
+
+/// A cheap fingerprint, from the first and last eight bytes: equal keys have equal ones, other keys mostly not.
+fn fingerprint(key: &[u8]) -> u64 {
+    match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) => {
+            let spread = u64::from_le_bytes(*first).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            spread.rotate_left(29) ^ u64::from_le_bytes(*last)
+        }
+        _ => key.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     }
 }
 

@@ -219,6 +219,12 @@ fn of_equal_keys_the_last_wins() {
         r#"{"a":1,"b":{"c":1,"c":2},"a":{"d":3,"d":4}}"#,
         b"t\0\0\0\x02d\0\x01bt\0\0\0\x01d\0\x01ca\x02d\0\x01at\0\0\0\x01d\0\x01da\x04",
     );
+    // Keys that only differ in the middle are different keys.
+    let alike = |middle: char| format!("long_start_{middle}_long_end");
+    check(
+        &json!({ alike('a'): 1, alike('b'): 2 }),
+        b"t\0\0\0\x02d\0\x15long_start_a_long_enda\x01d\0\x15long_start_b_long_enda\x02",
+    );
     // Enough entries for the sorted search, one pair far apart.
     let entries: Vec<_> = (0..40).map(|n| format!("\"k{n}\":{n}")).collect();
     let text = format!("{{\"k7\":99,{},\"k39\":100}}", entries.join(","));

@@ -126,6 +126,11 @@ fn depth_is_bounded() {
     let too_deep = Err(EtfError::TooDeep { depth_max: 256 });
     assert_eq!(decode_etf(&term(257), DecodeLimits::default()), too_deep);
     assert_eq!(decode_etf(&term(1_000_000), DecodeLimits::default()), too_deep);
+    for leaf in [&b"j"[..], b"k\0\x01\x05", b"h\0"] {
+        let around = |depth: usize| versioned(&[[b'h', 1].repeat(depth), leaf.to_vec()].concat());
+        assert!(decode_etf(&around(255), DecodeLimits::default()).is_ok());
+        assert_eq!(decode_etf(&around(256), DecodeLimits::default()), too_deep);
+    }
     let maps = versioned(&b"t\0\0\0\x01m\0\0\0\0".repeat(300));
     assert_eq!(decode_etf(&maps, DecodeLimits::default()), too_deep);
 }
