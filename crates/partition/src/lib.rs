@@ -1,1 +1,21 @@
-//! placeholder
+//! Partitions: connections, sessions and relays of one thread, as a machine without I/O.
+//!
+//! See `Partition`. The driver in `guildhall-net` gives it sockets and a clock; the simulation pretends both.
+#![forbid(unsafe_code)]
+
+mod config;
+mod conn;
+mod core;
+mod fanout;
+mod happening;
+mod inbound;
+mod link;
+mod partition;
+mod pump;
+mod timers;
+
+pub use config::PartitionConfig;
+pub use conn::{Compression, ConnParams, MovingConn};
+pub use happening::Counters;
+pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output};
+pub use partition::Partition;

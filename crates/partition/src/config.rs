@@ -1,0 +1,76 @@
+//! Limits and settings of a partition.
+
+use guildhall_codec::{ZlibParams, ZstdParams};
+use guildhall_relay::PartitionId;
+use std::sync::Arc;
+
+/// Every limit a partition holds its clients to. What happens past each is in its doc.
+#[derive(Clone, Debug)]
+pub struct PartitionConfig {
+    /// Which partition this is.
+    pub partition: PartitionId,
+    /// How many there are on this node.
+    pub partitions_count: u16,
+    /// Told in HELLO; a client silent for one and a half times this is closed with 4000.
+    pub heartbeat_interval_ms: u64,
+    /// A connection without IDENTIFY or RESUME by then is closed with 4003.
+    pub identify_deadline_ms: u64,
+    /// A session without connection is forgotten after this.
+    pub resume_window_ms: u64,
+    /// A user's READY waits this long for guilds; later ones are left out as unavailable.
+    pub gather_deadline_ms: u64,
+    /// Dispatches kept for RESUME. Detached sessions past it are forgotten; connected ones keep fewer.
+    pub replay_events_max: usize,
+    /// Bytes of bodies kept for RESUME, likewise.
+    pub replay_bytes_max: usize,
+    /// Dispatches a connected client may be behind. Past it the connection is closed with 4000.
+    pub backlog_events_max: usize,
+    /// Bytes of bodies a connected client may be behind, likewise.
+    pub backlog_bytes_max: usize,
+    /// A connection whose socket takes nothing for so long is cut.
+    pub write_stall_ms: u64,
+    /// Messages a client may send per minute; past it 4008.
+    pub inbound_per_minute_max: u32,
+    /// Bytes of one message from a bot; past it 4002.
+    pub bot_message_bytes_max: u32,
+    /// Bytes of one message from a user account, and from anybody before IDENTIFY; past it 4002.
+    pub user_message_bytes_max: u32,
+    /// Guilds that one shard may hold; past it 4011.
+    pub guilds_per_shard_max: usize,
+    /// Told in READY: `scheme://host[:port]` and nothing behind it.
+    pub resume_gateway_url: Arc<str>,
+    /// New and random with every start: session ids are made from it.
+    pub session_secret: [u8; 32],
+    /// For `zlib-stream`.
+    pub zlib: ZlibParams,
+    /// For `zstd-stream`.
+    pub zstd: ZstdParams,
+}
+
+impl PartitionConfig {
+    /// The defaults of docs/protocol.md §1.5 and §1.13.
+    #[must_use]
+    pub fn new(partition: PartitionId, resume_gateway_url: Arc<str>, session_secret: [u8; 32]) -> Self {
+        Self {
+            partition,
+            partitions_count: partition.0 + 1,
+            heartbeat_interval_ms: 41_250,
+            identify_deadline_ms: 60_000,
+            resume_window_ms: 180_000,
+            gather_deadline_ms: 5_000,
+            replay_events_max: 4_096,
+            replay_bytes_max: 4 << 20,
+            backlog_events_max: 8_192,
+            backlog_bytes_max: 64 << 20,
+            write_stall_ms: 30_000,
+            inbound_per_minute_max: 120,
+            bot_message_bytes_max: 4_096,
+            user_message_bytes_max: 15_360,
+            guilds_per_shard_max: 2_500,
+            resume_gateway_url,
+            session_secret,
+            zlib: ZlibParams::default(),
+            zstd: ZstdParams::default(),
+        }
+    }
+}

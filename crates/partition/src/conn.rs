@@ -1,0 +1,142 @@
+//! Connection: one socket's protocol state, without the socket.
+//!
+//! Owns        the WebSocket decoder, the compression context, and the place up to which it was written to.
+//! Invariants  C1 bytes leave in the order they were committed: a frame begun is finished before the next. C2 an idle
+//!             connection without compression holds no heap but this struct. C3 it is `Send`: it can move.
+//! Limits      `CONTROL_MAX` waiting control messages, one unfinished frame, `STASH_BYTES_MAX` bytes that arrived
+//!             while the token was being checked.
+//! Not here    what was sent and may be sent again: the session's replay buffer.
+
+use guildhall_codec::{Encoding, StreamCompressor};
+use guildhall_model::to_gateway::{Identify, Resume};
+use guildhall_session::Window;
+use guildhall_stdx::{Instant, SlotKey};
+use guildhall_ws_proto::Decoder;
+use std::{collections::VecDeque, mem, sync::Arc};
+
+/// More waiting control messages (pongs, heartbeat answers) than this, and the client is flooding without reading: cut.
+pub const CONTROL_MAX: usize = 64;
+/// More bytes than this while the token is checked, and the client does not wait for an answer: cut.
+pub const STASH_BYTES_MAX: usize = 64 << 10;
+
+/// Transport compression, as the URL asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// None.
+    None,
+    /// `zlib-stream`.
+    Zlib,
+    /// `zstd-stream`.
+    Zstd,
+}
+
+/// What the URL of the upgrade said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnParams {
+    /// `encoding`.
+    pub encoding: Encoding,
+    /// `compress`.
+    pub compression: Compression,
+}
+
+/// Where a connection stands.
+#[derive(Debug)]
+pub enum Phase {
+    /// HELLO is out; the client has not said who it is.
+    Greeted,
+    /// A token is being checked; reading is paused.
+    Checking(Box<Claim>),
+    /// It serves a session.
+    Serving(SlotKey),
+    /// The close frame is queued or out; input is ignored.
+    Closing,
+}
+
+/// What the client claims while its token is checked.
+#[derive(Debug)]
+pub enum Claim {
+    /// To start a session.
+    Identify(Identify),
+    /// To take one up again.
+    Resume(Resume),
+}
+
+/// A message outside the sequence.
+#[derive(Debug)]
+pub enum Control {
+    /// A gateway payload: heartbeat answers, HELLO, op 7, op 9.
+    Payload(Arc<[u8]>),
+    /// A finished WebSocket frame: pong, close.
+    Frame(Vec<u8>),
+}
+
+/// One socket's protocol state.
+#[derive(Debug)]
+pub struct Conn {
+    /// Of the URL.
+    pub encoding: Encoding,
+    /// Of the URL, with its context.
+    pub compressor: Option<Box<StreamCompressor>>,
+    /// Where it stands.
+    pub phase: Phase,
+    /// From bytes to messages.
+    pub decoder: Decoder,
+    /// Waiting messages outside the sequence, oldest first.
+    pub control: VecDeque<Control>,
+    /// Bytes that were committed to but did not fit the socket.
+    pub unsent: Vec<u8>,
+    /// How many of `unsent` are out.
+    pub unsent_at: usize,
+    /// Bytes of the frame under `next_seq` that are out; only without compression.
+    pub partial: usize,
+    /// The next dispatch to write.
+    pub next_seq: u64,
+    /// Since when the socket has been full.
+    pub blocked_since: Option<Instant>,
+    /// In the list of connections to flush.
+    pub is_dirty: bool,
+    /// When anything last came in.
+    pub last_inbound: Instant,
+    /// Inbound messages.
+    pub inbound: Window,
+    /// When the connection began, or began to close.
+    pub phase_since: Instant,
+    /// The entry in the timers that counts.
+    pub timer_at: Instant,
+    /// What came in while the token was being checked.
+    pub stash: Vec<u8>,
+}
+
+impl Conn {
+    /// All that was committed to is out.
+    pub fn is_drained(&self) -> bool {
+        self.unsent.is_empty() && self.control.is_empty() && self.partial == 0
+    }
+
+    /// Keeps `rest` for when the socket has room.
+    pub fn keep_unsent(&mut self, rest: &[u8]) {
+        self.unsent.extend_from_slice(rest);
+    }
+
+    /// Forgets the buffer of unsent bytes once they are out.
+    pub fn clear_unsent(&mut self) {
+        self.unsent = Vec::new();
+        self.unsent_at = 0;
+    }
+
+    /// What was stashed.
+    pub fn take_stash(&mut self) -> Vec<u8> {
+        mem::take(&mut self.stash)
+    }
+}
+
+/// A connection on its way to the partition of the session it wants to resume.
+#[derive(Debug)]
+pub struct MovingConn {
+    /// The connection; its token was checked.
+    pub conn: Conn,
+    /// Who it is.
+    pub user_id: guildhall_model::UserId,
+    /// What it wants.
+    pub resume: Resume,
+}

@@ -1,0 +1,252 @@
+//! Core: everything of a partition but its relays, so that a relay can call into it while it fans out.
+//!
+//! Owns        connections, sessions, who is where, timers, and what is to be told to the rest of the node.
+//! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 whoever leaves a guild is in
+//!             `departed` until the relays were told, which is before the next input.
+
+use crate::{
+    config::PartitionConfig,
+    conn::{CONTROL_MAX, Conn, Control, Phase},
+    happening::Counters,
+    link::{Gatekeeper, Link, Output},
+    timers::{Subject, Timers},
+};
+use guildhall_codec::{Encoding, control_payload};
+use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
+use guildhall_relay::ToGuild;
+use guildhall_session::{Dispatch, Session, SessionIds};
+use guildhall_stdx::{Now, SlotKey, Slots};
+use guildhall_ws_proto::close_frame;
+use serde::Serialize;
+use std::{
+    collections::{HashMap, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// How long a connection may take to answer our close frame before it is cut.
+const CLOSING_MS: u64 = 5_000;
+
+/// A session that left a guild; its relay is yet to hear of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    pub guild_id: GuildId,
+    pub user_id: UserId,
+    pub slot: u32,
+}
+
+/// Payloads that never vary, per encoding.
+#[derive(Debug)]
+pub struct FixedPayloads {
+    pub heartbeat_ack: Arc<[u8]>,
+    pub invalid_session: Arc<[u8]>,
+    pub reconnect: Arc<[u8]>,
+    pub hello: Arc<[u8]>,
+}
+
+#[derive(Serialize)]
+struct HelloBody {
+    heartbeat_interval: u64,
+    _trace: [&'static str; 1],
+}
+
+fn payload(encoding: Encoding, op: u8, d: &impl Serialize) -> Arc<[u8]> {
+    control_payload(encoding, op, d).expect("fixed payloads are numbers and booleans").into()
+}
+
+impl FixedPayloads {
+    fn new(encoding: Encoding, heartbeat_interval: u64) -> Self {
+        Self {
+            heartbeat_ack: payload(encoding, op::HEARTBEAT_ACK, &()),
+            invalid_session: payload(encoding, op::INVALID_SESSION, &false),
+            reconnect: payload(encoding, op::RECONNECT, &()),
+            hello: payload(
+                encoding,
+                op::HELLO,
+                &HelloBody { heartbeat_interval, _trace: ["[\"guildhall\",{\"micros\":0}]"] },
+            ),
+        }
+    }
+}
+
+/// See the module.
+pub struct Core {
+    pub config: PartitionConfig,
+    pub gatekeeper: Arc<dyn Gatekeeper>,
+    pub conns: Slots<Conn>,
+    pub sessions: Slots<Session>,
+    pub by_id: HashMap<Arc<str>, SlotKey>,
+    pub by_user: HashMap<UserId, Vec<SlotKey>>,
+    pub ids: SessionIds,
+    pub timers: Timers,
+    pub outputs: VecDeque<Output>,
+    pub departed: Vec<Departure>,
+    /// Connections with something to write, in the order they got it.
+    pub dirty: Vec<SlotKey>,
+    /// Several events are coming: write once per connection, afterwards.
+    pub batching: bool,
+    pub scratch: Vec<u8>,
+    pub fixed: [FixedPayloads; 2],
+    pub withheld: Rc<Dispatch>,
+    pub counters: Counters,
+}
+
+impl Core {
+    pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
+        Self {
+            ids: SessionIds::new(config.partition, config.session_secret),
+            fixed: [Encoding::Json, Encoding::Etf]
+                .map(|encoding| FixedPayloads::new(encoding, config.heartbeat_interval_ms)),
+            config,
+            gatekeeper,
+            conns: Slots::default(),
+            sessions: Slots::default(),
+            by_id: HashMap::new(),
+            by_user: HashMap::new(),
+            timers: Timers::default(),
+            outputs: VecDeque::new(),
+            departed: Vec::new(),
+            dirty: Vec::new(),
+            batching: false,
+            scratch: Vec::new(),
+            withheld: Dispatch::withheld(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn fixed(&self, encoding: Encoding) -> &FixedPayloads {
+        &self.fixed[encoding as usize]
+    }
+
+    /// Queues a message outside the sequence; a client that makes us queue too many is cut.
+    pub fn control(&mut self, now: Now, key: SlotKey, control: Control, link: &mut impl Link) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if conn.control.len() >= CONTROL_MAX {
+            self.cut(now, key, link);
+            return;
+        }
+        conn.control.push_back(control);
+        self.pump(now, key, link);
+    }
+
+    /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
+    pub fn close(&mut self, now: Now, key: SlotKey, code: CloseCode, link: &mut impl Link) {
+        self.end_service(now, key, code.session_fate());
+        self.begin_closing(now, key, code.code(), code.reason(), link);
+    }
+
+    /// Closes with a WebSocket code, for faults below the gateway protocol and as the answer to a client's close.
+    pub fn close_websocket(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        code: u16,
+        reason: &str,
+        fate: SessionFate,
+        link: &mut impl Link,
+    ) {
+        self.end_service(now, key, fate);
+        self.begin_closing(now, key, code, reason, link);
+    }
+
+    fn begin_closing(&mut self, now: Now, key: SlotKey, code: u16, reason: &str, link: &mut impl Link) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if matches!(conn.phase, Phase::Closing) {
+            return;
+        }
+        conn.phase = Phase::Closing;
+        conn.phase_since = now.instant;
+        // What is begun is finished; what only waits is not worth sending any more.
+        conn.control.clear();
+        conn.stash = Vec::new();
+        conn.control.push_back(Control::Frame(close_frame(Some(code), reason).to_vec()));
+        self.look_again(now.instant.after_ms(CLOSING_MS), key);
+        link.set_reading(key, true);
+        self.pump(now, key, link);
+    }
+
+    /// Drops a connection without a word: its socket is dead or takes nothing. The session lives on.
+    pub fn cut(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        self.end_service(now, key, SessionFate::Keep);
+        if self.conns.remove(key).is_some() {
+            link.drop_conn(key);
+        }
+    }
+
+    /// Parts a connection from its session.
+    pub fn end_service(&mut self, now: Now, key: SlotKey, fate: SessionFate) {
+        self.keep_partial_frame(key);
+        let Some(Phase::Serving(session_key)) = self.conns.get(key).map(|conn| &conn.phase) else { return };
+        let session_key = *session_key;
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        session.conn = None;
+        session.detached_at = now.instant;
+        let expires = now.instant.after_ms(self.config.resume_window_ms);
+        match fate {
+            // A session that has not said READY has nothing to resume.
+            SessionFate::Keep if session.gathering.is_none() => {
+                self.timers.push(expires, Subject::Session(session_key))
+            }
+            SessionFate::Keep | SessionFate::Drop => self.end_session(session_key),
+        }
+    }
+
+    /// Forgets a session: its guilds and relays are told.
+    pub fn end_session(&mut self, key: SlotKey) {
+        if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
+            self.keep_partial_frame(conn);
+        }
+        let Some(session) = self.sessions.remove(key) else { return };
+        self.counters.sessions_ended_total += 1;
+        self.by_id.remove(&session.id);
+        if let Some(keys) = self.by_user.get_mut(&session.user.id) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.by_user.remove(&session.user.id);
+            }
+        }
+        for guild_id in session.guilds.keys() {
+            self.outputs.push_back(Output::ToGuild(*guild_id, ToGuild::Detach { session: session.key }));
+            self.departed.push(Departure { guild_id: *guild_id, user_id: session.user.id, slot: key.slot });
+        }
+        self.gatekeeper.session_ended(&session.user);
+    }
+
+    /// A session cannot go on: its client is told to start anew, on the same socket if it likes.
+    pub fn invalidate(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let conn_key = session.conn;
+        self.end_session(key);
+        if let Some(conn_key) = conn_key {
+            self.greet_again(now, conn_key);
+            self.refuse_session(now, conn_key, link);
+        }
+    }
+
+    /// The connection serves nothing any more and may identify again.
+    pub fn greet_again(&mut self, now: Now, key: SlotKey) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.phase = Phase::Greeted;
+        conn.phase_since = now.instant;
+        conn.next_seq = 1;
+        debug_assert_eq!(conn.partial, 0, "a frame begun for a session that ended was copied to `unsent`");
+        let at = now.instant.after_ms(self.config.identify_deadline_ms);
+        self.look_again(at, key);
+    }
+
+    /// Op 9 `false`; the connection stays open.
+    pub fn refuse_session(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        let Some(conn) = self.conns.get(key) else { return };
+        let payload = self.fixed(conn.encoding).invalid_session.clone();
+        self.control(now, key, Control::Payload(payload), link);
+    }
+
+    /// Makes sure a connection is looked at by `at`.
+    pub fn look_again(&mut self, at: guildhall_stdx::Instant, key: SlotKey) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if at < conn.timer_at {
+            conn.timer_at = at;
+            self.timers.push(at, Subject::Conn(key));
+        }
+    }
+}

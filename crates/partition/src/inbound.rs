@@ -1,0 +1,267 @@
+//! Inbound: what a client says, from bytes to the machine it concerns.
+//!
+//! Doors       `handle_bytes` from the driver; payloads go on by opcode.
+//! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in one place.
+//! Limits      `inbound_per_minute_max`, message sizes, `STASH_BYTES_MAX`.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
+
+use crate::{
+    conn::{Claim, Control, Phase, STASH_BYTES_MAX},
+    core::Core,
+    link::{Link, Output},
+};
+use guildhall_codec::{Inbound, decode_payload};
+use guildhall_model::{
+    AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, shard_of,
+    to_gateway::{Identify, MemberQuery, PayloadError, PresenceUpdate, RequestGuildMembers, Resume, VoiceStateUpdate},
+};
+use guildhall_relay::{Redaction, SessionPresence, ToGuild};
+use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
+use guildhall_stdx::{Now, SlotKey};
+use guildhall_ws_proto::{Decoder, Event, Limits, Role, WsError, pong};
+use serde_json::Value;
+
+const MINUTE_MS: u64 = 60_000;
+
+/// Codes with which a client says that it will not come back (docs/protocol.md §1.4).
+fn fate_of_client_close(code: Option<u16>) -> SessionFate {
+    if matches!(code, Some(1000 | 1001)) { SessionFate::Drop } else { SessionFate::Keep }
+}
+
+impl Core {
+    /// Takes what came in on a connection.
+    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.last_inbound = now.instant;
+        match conn.phase {
+            Phase::Closing => return,
+            Phase::Checking(_) => return self.stash(now, key, input, link),
+            Phase::Greeted | Phase::Serving(_) => {}
+        }
+        // The decoder is taken out, so that what a message leads to may touch its connection.
+        let limits = Limits { message_bytes_max: self.config.user_message_bytes_max };
+        let mut decoder = std::mem::replace(&mut conn.decoder, Decoder::new(Role::Server, limits));
+        let input_bytes = input.len();
+        let mut events = decoder.handle(input);
+        let mut unread = 0;
+        loop {
+            match events.poll() {
+                Ok(None) => break,
+                Ok(Some(event)) => self.handle_frame(now, key, &event, link),
+                Err(error) => {
+                    self.handle_frame_fault(now, key, &error, link);
+                    break;
+                }
+            }
+            match self.conns.get(key).map(|conn| &conn.phase) {
+                None | Some(Phase::Closing) => return,
+                Some(Phase::Checking(_)) => {
+                    unread = events.unread_bytes();
+                    break;
+                }
+                Some(Phase::Greeted | Phase::Serving(_)) => {}
+            }
+        }
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.decoder = decoder;
+        }
+        if unread > 0 {
+            self.stash(now, key, &input[input_bytes - unread..], link);
+        }
+    }
+
+    /// Keeps what came while the token is being checked. Well-behaved clients wait; a flood is cut.
+    fn stash(&mut self, now: Now, key: SlotKey, input: &[u8], link: &mut impl Link) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if conn.stash.len() + input.len() > STASH_BYTES_MAX {
+            self.close(now, key, CloseCode::RateLimited, link);
+        } else {
+            conn.stash.extend_from_slice(input);
+        }
+    }
+
+    fn handle_frame_fault(&mut self, now: Now, key: SlotKey, error: &WsError, link: &mut impl Link) {
+        // Too large is a fault of the gateway protocol; all others are below it.
+        if error.close_code() == 1009 {
+            self.close(now, key, CloseCode::DecodeError, link);
+        } else {
+            self.close_websocket(now, key, error.close_code(), &error.to_string(), SessionFate::Keep, link);
+        }
+    }
+
+    fn handle_frame(&mut self, now: Now, key: SlotKey, event: &Event<'_>, link: &mut impl Link) {
+        match event {
+            Event::Text(text) => self.handle_message(now, key, text.as_bytes(), link),
+            Event::Binary(bytes) => self.handle_message(now, key, bytes, link),
+            Event::Compressed { .. } => self.close(now, key, CloseCode::DecodeError, link),
+            Event::Ping(payload) => {
+                if self.admit_inbound(now, key, link) {
+                    self.control(now, key, Control::Frame(pong(payload).to_vec()), link);
+                }
+            }
+            Event::Pong(_) => {
+                self.admit_inbound(now, key, link);
+            }
+            Event::Close { code, .. } => {
+                let fate = fate_of_client_close(*code);
+                self.close_websocket(now, key, code.unwrap_or(1000), "", fate, link);
+            }
+        }
+    }
+
+    fn admit_inbound(&mut self, now: Now, key: SlotKey, link: &mut impl Link) -> bool {
+        let max = self.config.inbound_per_minute_max;
+        let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbound.admit(now.instant, max, MINUTE_MS));
+        if !admitted {
+            self.close(now, key, CloseCode::RateLimited, link);
+        }
+        admitted
+    }
+
+    fn handle_message(&mut self, now: Now, key: SlotKey, bytes: &[u8], link: &mut impl Link) {
+        if !self.admit_inbound(now, key, link) {
+            return;
+        }
+        let Some(conn) = self.conns.get(key) else { return };
+        let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
+            return self.close(now, key, CloseCode::DecodeError, link);
+        };
+        let Some(opcode) = Opcode::from_client(op) else {
+            return self.close(now, key, CloseCode::UnknownOpcode, link);
+        };
+        if let Opcode::Heartbeat | Opcode::QosHeartbeat = opcode {
+            return self.handle_heartbeat(now, key, &d, link);
+        }
+        let handled = match conn.phase {
+            Phase::Greeted => self.handle_greeted(now, key, opcode, &d, link),
+            Phase::Serving(session) => self.handle_serving(now, key, session, opcode, &d, link),
+            Phase::Checking(_) | Phase::Closing => Ok(()),
+        };
+        if let Err(PayloadError { .. }) = handled {
+            self.close(now, key, CloseCode::UnknownOpcode, link);
+        }
+    }
+
+    /// Answers, and forgets what the client says it has.
+    fn handle_heartbeat(&mut self, now: Now, key: SlotKey, d: &Value, link: &mut impl Link) {
+        let Some(conn) = self.conns.get(key) else { return };
+        let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
+        if let Phase::Serving(session) = conn.phase {
+            let seen = d.get("seq").unwrap_or(d).as_u64().unwrap_or(0);
+            // Never past what was written: a client cannot have more.
+            let written = conn.next_seq.saturating_sub(1);
+            if let Some(session) = self.sessions.get_mut(session) {
+                session.replay.trim(seen.min(written));
+            }
+        }
+        self.control(now, key, Control::Payload(payload), link);
+    }
+
+    fn handle_greeted(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        opcode: Opcode,
+        d: &Value,
+        link: &mut impl Link,
+    ) -> Result<(), PayloadError> {
+        let claim = match opcode {
+            Opcode::Identify => Claim::Identify(Identify::parse(d)?),
+            Opcode::Resume => Claim::Resume(Resume::parse(d)?),
+            Opcode::TimeSpentSession => return Ok(()),
+            _ => {
+                self.close(now, key, CloseCode::NotAuthenticated, link);
+                return Ok(());
+            }
+        };
+        let (token, with_guilds) = match &claim {
+            Claim::Identify(identify) => (identify.token.clone(), true),
+            Claim::Resume(resume) => (resume.token.clone(), false),
+        };
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.phase = Phase::Checking(Box::new(claim));
+            link.set_reading(key, false);
+            self.outputs.push_back(Output::Authenticate { conn: key, token, with_guilds });
+        }
+        Ok(())
+    }
+
+    fn handle_serving(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        session_key: SlotKey,
+        opcode: Opcode,
+        d: &Value,
+        link: &mut impl Link,
+    ) -> Result<(), PayloadError> {
+        let Some(session) = self.sessions.get_mut(session_key) else { return Ok(()) };
+        match opcode {
+            Opcode::Identify | Opcode::Resume => self.close(now, key, CloseCode::AlreadyAuthenticated, link),
+            Opcode::PresenceUpdate => {
+                let Some(update) = PresenceUpdate::parse(d) else {
+                    return Err(PayloadError { opcode: "PRESENCE_UPDATE", problem: "expected an object" });
+                };
+                if session.admit_presence(now.instant) {
+                    session.presence = SessionPresence {
+                        status: update.status,
+                        activities: update.activities.into(),
+                        platform: session.presence.platform,
+                    };
+                    let message = ToGuild::Presence { session: session.key, presence: session.presence.clone() };
+                    self.outputs.extend(session.guilds.keys().map(|id| Output::ToGuild(*id, message.clone())));
+                }
+            }
+            Opcode::VoiceStateUpdate => {
+                let update = VoiceStateUpdate::parse(d)?;
+                if let Some(guild_id) = update.guild_id.filter(|id| session.guilds.contains_key(id)) {
+                    self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: session.key, update }));
+                }
+            }
+            Opcode::RequestGuildMembers => {
+                let request = RequestGuildMembers::parse(d)?;
+                self.request_members(now, session_key, request, link);
+            }
+            Opcode::TimeSpentSession | Opcode::Ignored(_) | Opcode::Heartbeat | Opcode::QosHeartbeat => {}
+        }
+        Ok(())
+    }
+
+    /// Op 8: within limits it goes to the guild; a whole list needs GUILD_MEMBERS (bots) and patience.
+    fn request_members(
+        &mut self,
+        now: Now,
+        session_key: SlotKey,
+        mut request: RequestGuildMembers,
+        link: &mut impl Link,
+    ) {
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let is_bot = session.kind() == AccountKind::Bot;
+        if is_bot {
+            request.guild_ids.truncate(1);
+        }
+        let guild_ids: Vec<GuildId> = std::mem::take(&mut request.guild_ids);
+        for guild_id in guild_ids {
+            let Some(session) = self.sessions.get_mut(session_key) else { return };
+            let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
+            if !in_shard || session.guilds.get(&guild_id) != Some(&Membership::Inside) {
+                continue;
+            }
+            let mut request = request.clone();
+            if request.query == MemberQuery::All {
+                if let Err(retry_after_ms) = session.admit_whole_list(now.instant, guild_id) {
+                    let dispatch = rate_limited(session.encoding, guild_id, request.nonce.as_deref(), retry_after_ms);
+                    self.push(now, session_key.slot, &dispatch, Redaction::NONE, link);
+                    continue;
+                }
+                if is_bot && !session.intents.contains(Intents::GUILD_MEMBERS) {
+                    // One empty chunk: the request is answered, nobody is told who is there.
+                    request.query = MemberQuery::Ids(Vec::new());
+                }
+            }
+            if session.member_requests.len() < MEMBER_REQUESTS_MAX {
+                let message = ToGuild::RequestMembers { session: session.key, request: Box::new(request) };
+                self.outputs.push_back(Output::ToGuild(guild_id, message));
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Link: what a partition needs from whoever holds the sockets, and what it asks of the rest of the node.
+//!
+//! Owns        the `Link` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may identify).
+//! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
+
+use crate::conn::MovingConn;
+use guildhall_model::{CloseCode, GuildId, User};
+use guildhall_relay::{PartitionId, ToGuild};
+use guildhall_stdx::{Now, SlotKey};
+use std::{io::IoSlice, sync::Arc};
+
+/// The socket is dead. The partition drops the connection; the session lives on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dead;
+
+/// The sockets of a partition.
+pub trait Link {
+    /// Writes what the socket takes now and returns how many bytes that were. Fewer than asked for means it is
+    /// full: `Partition::handle_writable` follows when it has room again.
+    ///
+    /// # Errors
+    /// `Dead`.
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead>;
+
+    /// As `send`, from several slices.
+    ///
+    /// # Errors
+    /// `Dead`.
+    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead>;
+
+    /// Stops or goes on reading. Told to go on, it also delivers what came in between.
+    fn set_reading(&mut self, conn: SlotKey, reading: bool);
+
+    /// Nothing more will be sent: half-close, and drop what still comes in.
+    fn finish(&mut self, conn: SlotKey);
+
+    /// Closes the socket at once. The key is not used again.
+    fn drop_conn(&mut self, conn: SlotKey);
+}
+
+/// What a partition asks of the rest of the node.
+#[derive(Debug)]
+pub enum Output {
+    /// Check a token; the answer goes to `Partition::handle_authenticated`.
+    Authenticate {
+        /// For which connection.
+        conn: SlotKey,
+        /// As the client sent it, without prefix.
+        token: String,
+        /// The account's guilds are needed as well.
+        with_guilds: bool,
+    },
+    /// A relay's message to its guild.
+    ToGuild(GuildId, ToGuild),
+    /// Move a connection, with its socket, to the partition its session lives on.
+    Transfer {
+        /// Where to.
+        to: PartitionId,
+        /// Which socket goes along.
+        socket: SlotKey,
+        /// The rest of it.
+        conn: Box<MovingConn>,
+    },
+}
+
+/// A checked token.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Whose.
+    pub user: Arc<User>,
+    /// Their guilds, ascending, if they were asked for.
+    pub guilds: Vec<GuildId>,
+}
+
+/// Why a token was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthFailure {
+    /// Wrong, revoked, expired.
+    #[error("the token is not valid")]
+    Invalid,
+    /// It could not be checked now.
+    #[error("the token could not be checked")]
+    Unavailable,
+}
+
+/// Limits on IDENTIFY that hold for the whole node.
+pub trait Gatekeeper: Send + Sync {
+    /// May `user` start a session of shard `shard_id` now? If so, it counts.
+    ///
+    /// # Errors
+    /// What the client is told instead.
+    fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial>;
+
+    /// A session that was admitted ended.
+    fn session_ended(&self, user: &User);
+}
+
+/// What a client is told whose IDENTIFY was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// Op 9 `false`: try again later.
+    InvalidSession,
+    /// Close.
+    Close(CloseCode),
+}

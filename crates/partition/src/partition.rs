@@ -1,0 +1,532 @@
+//! Partition: one thread's worth of the node. Connections, sessions and relays, without sockets or clock.
+//!
+//! Owns        all of them, and the order in which things happen to them.
+//! Doors       `accept`, `handle_*` for inputs; `poll_output` for what the rest of the node has to do; bytes leave
+//!             through the `Link` that comes with every input.
+//! Invariants  every door leaves the relays settled (K2), so the next input finds them right.
+//! Limits      `PartitionConfig`.
+//! Not here    sockets, threads: `guildhall-net`.
+
+use crate::{
+    config::PartitionConfig,
+    conn::{Claim, Compression, Conn, ConnParams, Control, MovingConn, Phase},
+    core::Core,
+    fanout::Fanout,
+    happening::Counters,
+    link::{Account, AuthFailure, Denial, Gatekeeper, Link, Output},
+    timers::Subject,
+};
+use guildhall_codec::StreamCompressor;
+use guildhall_model::{
+    AccountKind, CloseCode, GuildId, UserId, shard_of,
+    to_gateway::{Identify, Resume, ShardId},
+};
+use guildhall_relay::{Progress, Redaction, Relay, SessionKey, ToGuild, ToRelay};
+use guildhall_session::{Gathering, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready};
+use guildhall_stdx::{Instant, Now, SlotKey};
+use guildhall_ws_proto::{Decoder, Limits, Role};
+use std::{collections::HashMap, sync::Arc};
+
+struct RelayEntry {
+    relay: Relay,
+    /// Sessions that are in the guild or about to be; the relay ends with the last.
+    sessions_count: usize,
+}
+
+/// See the module.
+pub struct Partition {
+    core: Core,
+    relays: HashMap<GuildId, RelayEntry>,
+    last_epoch: u32,
+}
+
+impl Partition {
+    /// A partition without connections.
+    #[must_use]
+    pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
+        Self { core: Core::new(config, gatekeeper), relays: HashMap::new(), last_epoch: 0 }
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.core.counters
+    }
+
+    /// Connections now.
+    #[must_use]
+    pub fn conns_count(&self) -> usize {
+        self.core.conns.len()
+    }
+
+    /// Sessions now, connected or not.
+    #[must_use]
+    pub fn sessions_count(&self) -> usize {
+        self.core.sessions.len()
+    }
+
+    /// All sessions, for checkers and inspection.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.core.sessions.iter().map(|(_, session)| session)
+    }
+
+    /// The next thing the rest of the node has to do. Drained by the driver after each input.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.core.outputs.pop_front()
+    }
+
+    /// When `handle_timers` wants to be called.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.core.timers.next()
+    }
+
+    /// Whether a `flush` has anything to do.
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        !self.core.dirty.is_empty()
+    }
+
+    // ── connections ──────────────────────────────────────────────────────────────────────────────
+
+    /// The key that the next accepted or transferred connection will get: the driver puts its socket there first.
+    #[must_use]
+    pub fn next_conn_key(&self) -> SlotKey {
+        self.core.conns.next_key()
+    }
+
+    /// A socket finished its upgrade: it is greeted.
+    pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
+        let compressor = match params.compression {
+            Compression::None => Ok(None),
+            Compression::Zlib => StreamCompressor::zlib(self.core.config.zlib).map(|c| Some(Box::new(c))),
+            Compression::Zstd => StreamCompressor::zstd(self.core.config.zstd).map(|c| Some(Box::new(c))),
+        };
+        let is_broken = compressor.is_err();
+        let key = self.insert_conn(now, params, compressor.ok().flatten());
+        self.core.counters.conns_total += 1;
+        if is_broken {
+            // No memory for a context: nothing readable can be sent.
+            self.core.cut(now, key, link);
+            return key;
+        }
+        let hello = self.core.fixed(params.encoding).hello.clone();
+        self.core.control(now, key, Control::Payload(hello), link);
+        key
+    }
+
+    /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
+    pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Link) -> SlotKey {
+        let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
+        let key = self.insert_conn(now, params, None);
+        self.core.close(now, key, code, link);
+        key
+    }
+
+    fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<StreamCompressor>>) -> SlotKey {
+        let deadline = now.instant.after_ms(self.core.config.identify_deadline_ms);
+        let limits = Limits { message_bytes_max: self.core.config.user_message_bytes_max };
+        let key = self.core.conns.insert(Conn {
+            encoding: params.encoding,
+            compressor,
+            phase: Phase::Greeted,
+            decoder: Decoder::new(Role::Server, limits),
+            control: Default::default(),
+            unsent: Vec::new(),
+            unsent_at: 0,
+            partial: 0,
+            next_seq: 1,
+            blocked_since: None,
+            is_dirty: false,
+            last_inbound: now.instant,
+            inbound: Default::default(),
+            phase_since: now.instant,
+            timer_at: Instant(u64::MAX),
+            stash: Vec::new(),
+        });
+        self.core.look_again(deadline, key);
+        key
+    }
+
+    /// Bytes came in.
+    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
+        self.core.handle_bytes(now, key, input, link);
+        self.settle();
+    }
+
+    /// The socket has room again.
+    pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        if let Some(conn) = self.core.conns.get_mut(key) {
+            conn.blocked_since = None;
+            self.core.pump(now, key, link);
+            self.settle();
+        }
+    }
+
+    /// The socket ended. Without a close frame that said otherwise, the session can be resumed.
+    pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        self.core.cut(now, key, link);
+        self.settle();
+    }
+
+    // ── identify and resume ──────────────────────────────────────────────────────────────────────
+
+    /// The answer to `Output::Authenticate`.
+    pub fn handle_authenticated(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        result: Result<Account, AuthFailure>,
+        link: &mut impl Link,
+    ) {
+        let Some(conn) = self.core.conns.get_mut(key) else { return };
+        if !matches!(conn.phase, Phase::Checking(_)) {
+            return;
+        }
+        let Phase::Checking(claim) = std::mem::replace(&mut conn.phase, Phase::Greeted) else { return };
+        match (result, *claim) {
+            (Err(AuthFailure::Invalid), _) => self.core.close(now, key, CloseCode::AuthenticationFailed, link),
+            (Err(AuthFailure::Unavailable), _) => self.core.refuse_session(now, key, link),
+            (Ok(account), Claim::Identify(identify)) => self.identify(now, key, &account, &identify, link),
+            (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
+                Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
+                    if let Some(conn) = self.core.conns.remove(key) {
+                        let conn = Box::new(MovingConn { conn, user_id: account.user.id, resume });
+                        self.core.outputs.push_back(Output::Transfer { to, socket: key, conn });
+                    }
+                    return;
+                }
+                _ => self.resume(now, key, account.user.id, &resume, link),
+            },
+        }
+        self.take_up_reading(now, key, link);
+        self.settle();
+    }
+
+    /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
+    pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
+        let MovingConn { mut conn, user_id, resume } = moving;
+        conn.timer_at = Instant(u64::MAX);
+        conn.is_dirty = false;
+        let key = self.core.conns.insert(conn);
+        self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
+        self.resume(now, key, user_id, &resume, link);
+        self.take_up_reading(now, key, link);
+        self.settle();
+        key
+    }
+
+    fn take_up_reading(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        let Some(conn) = self.core.conns.get_mut(key) else { return };
+        let mut stash = conn.take_stash();
+        if !stash.is_empty() {
+            self.core.handle_bytes(now, key, &mut stash, link);
+        }
+        let still_reading = self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Checking(_)));
+        if still_reading {
+            link.set_reading(key, true);
+        }
+    }
+
+    /// Starts a session. The order of the checks is that of docs/protocol.md §1.7.
+    fn identify(&mut self, now: Now, key: SlotKey, account: &Account, identify: &Identify, link: &mut impl Link) {
+        let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
+        let (intents, shard) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return self.core.close(now, key, error.close_code(), link),
+        };
+        let guilds = guilds_of_shard(&account.guilds, shard);
+        if guilds.len() > self.core.config.guilds_per_shard_max {
+            return self.core.close(now, key, CloseCode::ShardingRequired, link);
+        }
+        match self.core.gatekeeper.admit(now, &account.user, shard.map_or(0, |shard| shard.id)) {
+            Ok(()) => {}
+            Err(Denial::InvalidSession) => return self.core.refuse_session(now, key, link),
+            Err(Denial::Close(code)) => return self.core.close(now, key, code, link),
+        }
+        let Some(conn) = self.core.conns.get_mut(key) else { return };
+        let id: Arc<str> = self.core.ids.next_id().into();
+        let slot = self.core.sessions.next_key();
+        let session_key =
+            SessionKey { partition: self.core.config.partition, slot: slot.slot, generation: slot.generation };
+        let session = Session::new(NewSession {
+            key: session_key,
+            id: id.clone(),
+            user: account.user.clone(),
+            identify,
+            intents,
+            shard,
+            encoding: conn.encoding,
+            conn: key,
+            guilds: &guilds,
+        });
+        conn.phase = Phase::Serving(slot);
+        conn.next_seq = 1;
+        if account.user.bot {
+            conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
+        }
+        self.core.sessions.insert(session);
+        self.core.by_id.insert(id, slot);
+        self.core.by_user.entry(account.user.id).or_default().push(slot);
+        self.core.counters.identified_total += 1;
+        self.look_for_heartbeats(now, key);
+        self.say_ready(now, slot, guilds.len(), link);
+        for guild_id in guilds {
+            self.enter(slot, guild_id);
+        }
+    }
+
+    /// READY at once for bots; for user accounts when their guilds are known.
+    fn say_ready(&mut self, now: Now, key: SlotKey, guilds_count: usize, link: &mut impl Link) {
+        let deadline = now.instant.after_ms(self.core.config.gather_deadline_ms);
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
+        match session.kind() {
+            AccountKind::Bot => {
+                let ready = bot_ready(session, &self.core.config.resume_gateway_url);
+                self.core.push(now, key.slot, &ready, Redaction::NONE, link);
+            }
+            AccountKind::User => {
+                session.gathering =
+                    Some(Box::new(Gathering { waiting_count: guilds_count, views: Vec::new(), deadline }));
+                session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                self.core.timers.push(deadline, Subject::Session(key));
+                self.core.finish_gathering(now, key, link);
+            }
+        }
+    }
+
+    /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
+    fn enter(&mut self, key: SlotKey, guild_id: GuildId) {
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let attach = ToGuild::Attach {
+            session: session.key,
+            session_id: session.id.clone(),
+            user_id: session.user.id,
+            kind: session.kind(),
+            presence: session.presence.clone(),
+            members: session.members_wanted(),
+        };
+        let partition = self.core.config.partition;
+        let last_epoch = &mut self.last_epoch;
+        let outputs = &mut self.core.outputs;
+        let entry = self.relays.entry(guild_id).or_insert_with(|| {
+            *last_epoch += 1;
+            let relay = Relay::new(guild_id, partition, *last_epoch);
+            outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
+            RelayEntry { relay, sessions_count: 0 }
+        });
+        entry.sessions_count += 1;
+        outputs.push_back(Output::ToGuild(guild_id, attach));
+    }
+
+    /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
+    fn resume(&mut self, now: Now, key: SlotKey, user_id: UserId, resume: &Resume, link: &mut impl Link) {
+        let Some(conn) = self.core.conns.get(key) else { return };
+        let encoding = conn.encoding;
+        let found = self.core.by_id.get(&*resume.session_id).copied().filter(|session_key| {
+            self.core.sessions.get(*session_key).is_some_and(|session| {
+                session.user.id == user_id
+                    && session.encoding == encoding
+                    && session.gathering.is_none()
+                    && session.replay.reaches(resume.seq)
+            })
+        });
+        let Some(session_key) = found else {
+            self.core.counters.resumes_refused_total += 1;
+            return self.core.refuse_session(now, key, link);
+        };
+        let older = self.core.sessions.get(session_key).and_then(|session| session.conn);
+        if let Some(older) = older {
+            self.core.close(now, older, CloseCode::UnknownError, link);
+        }
+        self.withhold_unseen(now, session_key, resume.seq);
+        let Some(session) = self.core.sessions.get_mut(session_key) else { return };
+        session.replay.trim(resume.seq);
+        session.conn = Some(key);
+        let is_bot = session.kind() == AccountKind::Bot;
+        if let Some(conn) = self.core.conns.get_mut(key) {
+            conn.phase = Phase::Serving(session_key);
+            conn.next_seq = resume.seq + 1;
+            if is_bot {
+                conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
+            }
+        }
+        self.core.counters.resumed_total += 1;
+        self.look_for_heartbeats(now, key);
+        self.core.push(now, session_key.slot, &resumed(encoding), Redaction::NONE, link);
+        // Replay and RESUMED together, oldest first.
+        self.core.pump(now, key, link);
+    }
+
+    /// Permissions applied when each event happened; they apply once more to what is sent now.
+    fn withhold_unseen(&mut self, now: Now, key: SlotKey, after: u64) {
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
+        for seq in after + 1..=session.replay.last_seq() {
+            let Some(entry) = session.replay.entry(seq) else { continue };
+            let Some(event) = entry.dispatch.event() else { continue };
+            let relay = self.relays.get(&event.guild_id).and_then(|entry| entry.relay.audience());
+            if !relay.is_some_and(|audience| audience.may_see(session.user.id, event, now.unix)) {
+                session.replay.replace(seq, self.core.withheld.clone(), 0);
+                self.core.counters.withheld_total += 1;
+            }
+        }
+    }
+
+    fn look_for_heartbeats(&mut self, now: Now, key: SlotKey) {
+        let at = now.instant.after_ms(self.core.heartbeat_grace_ms());
+        self.core.look_again(at, key);
+    }
+
+    // ── guilds ───────────────────────────────────────────────────────────────────────────────────
+
+    /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
+    pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Link) {
+        let guild_id = message.guild_id;
+        let Some(entry) = self.relays.get_mut(&guild_id) else { return };
+        self.core.batching |= more;
+        let mut fanout = Fanout { core: &mut self.core, now, link, current: None };
+        if entry.relay.handle(now, message, &mut fanout) == Progress::Gap {
+            let resync = entry.relay.resync();
+            self.core.outputs.push_back(Output::ToGuild(guild_id, resync));
+        }
+        self.settle();
+    }
+
+    /// An account joined a guild: its sessions here enter it.
+    pub fn handle_joined(&mut self, user_id: UserId, guild_id: GuildId) {
+        for key in self.core.by_user.get(&user_id).cloned().unwrap_or_default() {
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
+            let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
+            if in_shard && !session.guilds.contains_key(&guild_id) {
+                session.guilds.insert(guild_id, Membership::Entering);
+                self.enter(key, guild_id);
+            }
+        }
+    }
+
+    /// Writes what connections got in a batch.
+    pub fn flush(&mut self, now: Now, link: &mut impl Link) {
+        self.core.flush(now, link);
+        self.settle();
+    }
+
+    /// Tells the relays who left, and ends those that nobody needs.
+    fn settle(&mut self) {
+        for departure in std::mem::take(&mut self.core.departed) {
+            let Some(entry) = self.relays.get_mut(&departure.guild_id) else { continue };
+            entry.relay.detach(departure.user_id, departure.slot);
+            entry.sessions_count = entry.sessions_count.saturating_sub(1);
+            if entry.sessions_count == 0 {
+                let unsubscribe = entry.relay.unsubscribe();
+                self.core.outputs.push_back(Output::ToGuild(departure.guild_id, unsubscribe));
+                self.relays.remove(&departure.guild_id);
+            }
+        }
+    }
+
+    // ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+    /// Looks at what is due.
+    pub fn handle_timers(&mut self, now: Now, link: &mut impl Link) {
+        while let Some((at, subject)) = self.core.timers.pop_due(now.instant) {
+            match subject {
+                Subject::Conn(key) => self.core.look_at_conn(now, key, at, link),
+                Subject::Session(key) => self.core.look_at_session(now, key, link),
+            }
+        }
+        self.settle();
+    }
+
+    /// Asks every client to go away and resume (op 7); those that do not are closed by `close_all`.
+    pub fn ask_to_reconnect(&mut self, now: Now, link: &mut impl Link) {
+        for key in self.core.conns.keys() {
+            let Some(conn) = self.core.conns.get(key) else { continue };
+            let payload = self.core.fixed(conn.encoding).reconnect.clone();
+            self.core.control(now, key, Control::Payload(payload), link);
+        }
+        self.settle();
+    }
+
+    /// Closes every connection so that its client comes back and resumes.
+    pub fn close_all(&mut self, now: Now, link: &mut impl Link) {
+        for key in self.core.conns.keys() {
+            self.core.close(now, key, CloseCode::UnknownError, link);
+        }
+        self.settle();
+    }
+}
+
+fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
+    let mine = |id: &GuildId| shard.is_none_or(|shard| shard_of(*id, shard.count) == shard.id);
+    guilds.iter().copied().filter(mine).collect()
+}
+
+impl Core {
+    /// A client may be silent for so long.
+    fn heartbeat_grace_ms(&self) -> u64 {
+        self.config.heartbeat_interval_ms.saturating_mul(3) / 2
+    }
+
+    fn look_at_conn(&mut self, now: Now, key: SlotKey, at: Instant, link: &mut impl Link) {
+        let grace_ms = self.heartbeat_grace_ms();
+        let identify_ms = self.config.identify_deadline_ms;
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if conn.timer_at != at {
+            return;
+        }
+        conn.timer_at = Instant(u64::MAX);
+        let mut next = match conn.phase {
+            Phase::Closing => return self.cut(now, key, link),
+            Phase::Greeted | Phase::Checking(_) => {
+                let deadline = conn.phase_since.after_ms(identify_ms);
+                if deadline <= now.instant {
+                    return self.close(now, key, CloseCode::NotAuthenticated, link);
+                }
+                deadline
+            }
+            Phase::Serving(_) => {
+                let deadline = conn.last_inbound.after_ms(grace_ms);
+                if deadline <= now.instant {
+                    return self.close(now, key, CloseCode::UnknownError, link);
+                }
+                deadline
+            }
+        };
+        if let Some(since) = conn.blocked_since {
+            let stalled = since.after_ms(self.config.write_stall_ms);
+            if stalled <= now.instant {
+                self.counters.slow_consumers_total += 1;
+                return self.cut(now, key, link);
+            }
+            next = next.min(stalled);
+        }
+        self.look_again(next, key);
+    }
+
+    fn look_at_session(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        let window_ms = self.config.resume_window_ms;
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if session.conn.is_none() && now.instant.ms_since(session.detached_at) >= window_ms {
+            return self.end_session(key);
+        }
+        if let Some(gathering) = &mut session.gathering
+            && gathering.deadline <= now.instant
+        {
+            // Whoever answers later is told by GUILD_CREATE.
+            gathering.waiting_count = 0;
+            self.finish_gathering(now, key, link);
+        }
+    }
+
+    /// Says READY to a user account once no guild is waited for.
+    pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
+        let ready = user_ready(session, &gathering.views, &self.config.resume_gateway_url);
+        let bytes = ready.frame(session.encoding, Redaction::NONE).body().len();
+        session.replay.replace(1, ready, bytes);
+        if let Some(conn) = session.conn {
+            self.pump(now, conn, link);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Pump: from replay buffers and control queues to sockets.
+//!
+//! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
+//! Doors       `push` gives a session a dispatch (and writes it at once if nothing stands in the way); `pump` writes
+//!             what a connection can take.
+//! Invariants  W1 a connection's dispatches leave in the order of their seq, none skipped but withheld ones.
+//!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed.
+//!             W3 no allocation per delivery in steady state (test `no_allocation_per_delivery`).
+//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`; one compressed message is unsent at most.
+//! Spec        docs/protocol.md §2.3, §2.4.
+
+use crate::{
+    conn::{Conn, Control, Phase},
+    core::Core,
+    link::{Dead, Link},
+};
+use guildhall_codec::{Encoding, FrameParts, Framing, WsOpcode, deflate_once, websocket_header};
+use guildhall_model::CloseCode;
+use guildhall_relay::Redaction;
+use guildhall_session::{Dispatch, MemberRequest, Session, next_chunk};
+use guildhall_stdx::{Now, SlotKey};
+use std::{cell::RefMut, io::IoSlice, rc::Rc};
+
+/// Frames per vectored write.
+const GATHER_FRAMES: usize = 16;
+/// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
+const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
+/// Member chunks made per visit, so that one large guild does not hold up everybody else.
+const CHUNKS_PER_VISIT: usize = 4;
+
+/// What became of a connection that was pumped.
+enum Pumped {
+    /// It took everything.
+    Drained,
+    /// It is full, or has more to do at the next visit.
+    Waiting,
+}
+
+impl Core {
+    /// Gives a session its next dispatch. Comes from the relay's fan-out; goes on to the socket.
+    pub fn push(&mut self, now: Now, slot: u32, dispatch: &Rc<Dispatch>, redaction: Redaction, link: &mut impl Link) {
+        let Some(session) = self.sessions.at_mut(slot) else { return };
+        let mut frame = dispatch.frame(session.encoding, redaction);
+        let seq = session.dispatch(dispatch.clone(), redaction, frame.body().len());
+        self.counters.dispatches_total += 1;
+        let (key, config) = (SlotKey { slot, generation: session.key.generation }, &self.config);
+        let Some(conn_key) = session.conn else {
+            if session.replay.len() > config.replay_events_max || session.replay.bytes() > config.replay_bytes_max {
+                self.end_session(key);
+            }
+            return;
+        };
+        let Some(conn) = self.conns.get_mut(conn_key) else { return };
+        let straight = !self.batching
+            && conn.next_seq == seq
+            && conn.compressor.is_none()
+            && !(session.compress_payloads && dispatch.is_own());
+        if straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none() {
+            let bytes = frame.write_for(seq, Framing::websocket(session.encoding));
+            match link.send(conn_key, bytes) {
+                Ok(sent) if sent == bytes.len() => conn.next_seq += 1,
+                Ok(sent) => {
+                    conn.partial = sent;
+                    self.block(now, conn_key);
+                }
+                Err(Dead) => {
+                    drop(frame);
+                    self.cut(now, conn_key, link);
+                    return;
+                }
+            }
+        } else if conn.blocked_since.is_none() && !conn.is_dirty && session.gathering.is_none() {
+            conn.is_dirty = true;
+            self.dirty.push(conn_key);
+        }
+        drop(frame);
+        self.enforce_limits(now, key, conn_key, link);
+    }
+
+    fn enforce_limits(&mut self, now: Now, key: SlotKey, conn_key: SlotKey, link: &mut impl Link) {
+        let (Some(session), Some(conn)) = (self.sessions.get_mut(key), self.conns.get(conn_key)) else { return };
+        let config = &self.config;
+        if session.replay.len() <= config.replay_events_max && session.replay.bytes() <= config.replay_bytes_max {
+            return;
+        }
+        session.replay.enforce(config.replay_events_max, config.replay_bytes_max, conn.next_seq);
+        if session.replay.len() > config.backlog_events_max || session.replay.bytes() > config.backlog_bytes_max {
+            self.counters.slow_consumers_total += 1;
+            // What is unwritten cannot be kept, so there is nothing to resume.
+            self.end_session(key);
+            self.cut(now, conn_key, link);
+        }
+    }
+
+    fn block(&mut self, now: Now, key: SlotKey) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if conn.blocked_since.is_none() {
+            conn.blocked_since = Some(now.instant);
+            let at = now.instant.after_ms(self.config.write_stall_ms);
+            self.look_again(at, key);
+        }
+    }
+
+    /// Writes what every connection got since the last call. Called once per batch of inputs.
+    pub fn flush(&mut self, now: Now, link: &mut impl Link) {
+        self.batching = false;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            if let Some(conn) = self.conns.get_mut(key) {
+                conn.is_dirty = false;
+                self.pump(now, key, link);
+            }
+        }
+        if self.dirty.is_empty() {
+            // Keep the larger allocation.
+            self.dirty = dirty;
+        }
+    }
+
+    /// Writes what a connection can take. Never called from within itself.
+    pub fn pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        match self.try_pump(key, link) {
+            Ok(Pumped::Drained) => {
+                if let Some(conn) = self.conns.get_mut(key) {
+                    conn.blocked_since = None;
+                    if matches!(conn.phase, Phase::Closing) {
+                        link.finish(key);
+                    }
+                }
+            }
+            Ok(Pumped::Waiting) => {}
+            Err(PumpError::Full) => self.block(now, key),
+            Err(PumpError::Dead) => self.cut(now, key, link),
+            Err(PumpError::Codec) => self.close(now, key, CloseCode::UnknownError, link),
+        }
+    }
+
+    fn try_pump(&mut self, key: SlotKey, link: &mut impl Link) -> Result<Pumped, PumpError> {
+        let mut chunks = 0;
+        loop {
+            let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
+            send_unsent(conn, key, link)?;
+            if conn.partial == 0
+                && let Some(control) = conn.control.pop_front()
+            {
+                let frame = control_frame(conn, control)?;
+                conn.keep_unsent(&frame);
+                continue;
+            }
+            let Phase::Serving(session_key) = conn.phase else { return Ok(Pumped::Drained) };
+            let Some(session) = self.sessions.get_mut(session_key) else { return Ok(Pumped::Drained) };
+            if session.gathering.is_some() {
+                return Ok(Pumped::Drained);
+            }
+            skip_withheld(conn, session);
+            if conn.next_seq > session.replay.last_seq() {
+                if session.member_requests.is_empty() {
+                    return Ok(Pumped::Drained);
+                }
+                if chunks == CHUNKS_PER_VISIT {
+                    conn.blocked_since = None;
+                    if !conn.is_dirty {
+                        conn.is_dirty = true;
+                        self.dirty.push(key);
+                    }
+                    return Ok(Pumped::Waiting);
+                }
+                chunks += 1;
+                push_next_chunk(session);
+                session.replay.enforce(self.config.replay_events_max, self.config.replay_bytes_max, conn.next_seq);
+                continue;
+            }
+            if conn.compressor.is_some() {
+                write_compressed(conn, key, session, &mut self.scratch, link)?;
+            } else if session.compress_payloads
+                && session.encoding == Encoding::Json
+                && is_worth_compressing(conn, session)
+            {
+                write_payload_compressed(conn, session)?;
+            } else {
+                write_plain(conn, key, session, link)?;
+            }
+        }
+    }
+
+    /// Copies what is left of a frame whose session is about to go, so that the frame can still be finished.
+    pub fn keep_partial_frame(&mut self, key: SlotKey) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Phase::Serving(session_key) = conn.phase else { return };
+        let Some(session) = self.sessions.get(session_key) else { return };
+        if conn.partial == 0 {
+            return;
+        }
+        if let Some(entry) = session.replay.entry(conn.next_seq) {
+            let frame = entry.dispatch.frame(session.encoding, entry.redaction);
+            let parts = frame.parts(conn.next_seq, Framing::websocket(session.encoding));
+            for slice in parts.slices(conn.partial) {
+                conn.unsent.extend_from_slice(slice);
+            }
+        }
+        conn.partial = 0;
+    }
+}
+
+enum PumpError {
+    Full,
+    Dead,
+    Codec,
+}
+
+impl From<Dead> for PumpError {
+    fn from(Dead: Dead) -> Self {
+        Self::Dead
+    }
+}
+
+fn send_unsent(conn: &mut Conn, key: SlotKey, link: &mut impl Link) -> Result<(), PumpError> {
+    if conn.unsent.is_empty() {
+        return Ok(());
+    }
+    conn.unsent_at += link.send(key, &conn.unsent[conn.unsent_at..])?;
+    if conn.unsent_at < conn.unsent.len() {
+        return Err(PumpError::Full);
+    }
+    conn.clear_unsent();
+    Ok(())
+}
+
+fn control_frame(conn: &mut Conn, control: Control) -> Result<Vec<u8>, PumpError> {
+    match control {
+        Control::Frame(frame) => Ok(frame),
+        Control::Payload(payload) => match &mut conn.compressor {
+            None => {
+                let opcode = if conn.encoding == Encoding::Json { WsOpcode::Text } else { WsOpcode::Binary };
+                let mut frame = websocket_header(opcode, payload.len()).to_vec();
+                frame.extend_from_slice(&payload);
+                Ok(frame)
+            }
+            Some(compressor) => {
+                let mut compressed = Vec::new();
+                compressor.compress(&[&payload], &mut compressed).map_err(|_| PumpError::Codec)?;
+                let mut frame = websocket_header(WsOpcode::Binary, compressed.len()).to_vec();
+                frame.extend_from_slice(&compressed);
+                Ok(frame)
+            }
+        },
+    }
+}
+
+fn skip_withheld(conn: &mut Conn, session: &Session) {
+    while conn.partial == 0 && session.replay.entry(conn.next_seq).is_some_and(|entry| entry.dispatch.is_withheld()) {
+        conn.next_seq += 1;
+    }
+}
+
+fn push_next_chunk(session: &mut Session) {
+    let (intents, kind, encoding) = (session.intents, session.kind(), session.encoding);
+    let Some(job) = session.member_requests.front_mut() else { return };
+    let job: &mut MemberRequest = job;
+    let (dispatch, is_last) = next_chunk(intents, kind, encoding, job);
+    if is_last {
+        session.member_requests.pop_front();
+    }
+    let bytes = dispatch.frame(encoding, Redaction::NONE).body().len();
+    session.dispatch(dispatch, Redaction::NONE, bytes);
+}
+
+fn write_compressed(
+    conn: &mut Conn,
+    key: SlotKey,
+    session: &Session,
+    scratch: &mut Vec<u8>,
+    link: &mut impl Link,
+) -> Result<(), PumpError> {
+    /// Room in front of the compressed bytes for the longest server header.
+    const ROOM: usize = 10;
+    let (Some(entry), Some(compressor)) = (session.replay.entry(conn.next_seq), &mut conn.compressor) else {
+        return Err(PumpError::Codec);
+    };
+    scratch.clear();
+    scratch.resize(ROOM, 0);
+    {
+        let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+        let payload = frame.write_for(conn.next_seq, Framing::None);
+        compressor.compress(&[payload], scratch).map_err(|_| PumpError::Codec)?;
+    }
+    let header = websocket_header(WsOpcode::Binary, scratch.len() - ROOM);
+    let start = ROOM - header.len();
+    scratch[start..ROOM].copy_from_slice(&header);
+    conn.next_seq += 1;
+    let sent = link.send(key, &scratch[start..])?;
+    if start + sent < scratch.len() {
+        conn.keep_unsent(&scratch[start + sent..]);
+        return Err(PumpError::Full);
+    }
+    Ok(())
+}
+
+fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
+    conn.partial == 0
+        && session.replay.entry(conn.next_seq).is_some_and(|entry| {
+            entry.dispatch.is_own()
+                && entry.dispatch.frame(session.encoding, entry.redaction).body().len() >= PAYLOAD_COMPRESS_MIN_BYTES
+        })
+}
+
+/// One self-contained zlib stream in a binary frame; only for dispatches made for this session.
+fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), PumpError> {
+    let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
+    let mut compressed = Vec::new();
+    let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+    deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
+    conn.keep_unsent(&websocket_header(WsOpcode::Binary, compressed.len()));
+    conn.keep_unsent(&compressed);
+    conn.next_seq += 1;
+    Ok(())
+}
+
+/// Up to `GATHER_FRAMES` frames in one write, straight from their shared bodies.
+fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
+    let framing = Framing::websocket(session.encoding);
+    let mut frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = Default::default();
+    let mut count = 0;
+    while count < GATHER_FRAMES {
+        let Some(entry) = session.replay.entry(conn.next_seq + count as u64) else { break };
+        // The same dispatch cannot be here twice, so no frame is borrowed twice.
+        if entry.dispatch.is_withheld() || session.compress_payloads && count > 0 && entry.dispatch.is_own() {
+            break;
+        }
+        frames[count] = Some(entry.dispatch.frame(session.encoding, entry.redaction));
+        count += 1;
+    }
+    let parts: [Option<FrameParts<'_>>; GATHER_FRAMES] =
+        std::array::from_fn(|i| frames[i].as_ref().map(|frame| frame.parts(conn.next_seq + i as u64, framing)));
+    let mut slices = [IoSlice::new(&[]); GATHER_FRAMES * 3];
+    let mut slices_count = 0;
+    for (i, parts) in parts.iter().flatten().enumerate() {
+        for piece in parts.slices(if i == 0 { conn.partial } else { 0 }) {
+            if !piece.is_empty() {
+                slices[slices_count] = IoSlice::new(piece);
+                slices_count += 1;
+            }
+        }
+    }
+    let total: usize = slices[..slices_count].iter().map(|slice| slice.len()).sum();
+    let sent = link.send_vectored(key, &slices[..slices_count])?;
+    let mut left = sent;
+    for parts in parts.iter().flatten() {
+        let wanted = parts.len() - conn.partial;
+        if left < wanted {
+            conn.partial += left;
+            break;
+        }
+        left -= wanted;
+        conn.partial = 0;
+        conn.next_seq += 1;
+    }
+    if sent < total { Err(PumpError::Full) } else { Ok(()) }
+}
