@@ -80,6 +80,9 @@ process.on('uncaughtException', (error) => {
   problem('uncaught exception', error);
   process.exitCode = 1;
 });
-process.on('warning', (warning) => problem('process warning', warning));
+process.on('warning', (warning) => {
+  // Deprecations are between the library and Node; no server can cause one.
+  if (warning.name !== 'DeprecationWarning') problem('process warning', warning);
+});
 
 module.exports = { settings, emit, problem, hideFromRequire, hideFromImport, listen };

@@ -39,13 +39,11 @@ HISTORY_PAGE = 100
 class Scenario:
     """One run of one mode."""
 
-    def __init__(self, mode, node, tap, client, patience):
+    def __init__(self, mode, demo, tap, client, patience):
         self._mode = mode
-        self._node = node
         self._tap = tap
         self._client = client
         self._patience = patience
-        demo = node.demo
         self._guild_id = demo["guild_id"]
         self._channel_id = demo["channel_ids"][0]
         self._bot = Rest(demo["api_base"], f"Bot {demo['bot_token']}", patience)
