@@ -350,6 +350,21 @@ pub enum Refusal {
     /// More roles than a guild can have.
     #[error("Maximum number of guild roles reached (250)")]
     TooManyRoles,
+    /// More overwrites than a channel can have.
+    #[error("Maximum number of permission overwrites reached (1000)")]
+    TooManyOverwrites,
+    /// No such overwrite.
+    #[error("Unknown Permission Overwrite")]
+    UnknownOverwrite,
+    /// `@everyone` or a managed role, where it cannot be.
+    #[error("Invalid Role")]
+    InvalidRole,
+    /// Only who is in voice can be moved there.
+    #[error("Target user is not connected to voice.")]
+    NotInVoice,
+    /// This field cannot have that value here.
+    #[error("Invalid Form Body")]
+    InvalidForm(&'static str),
     /// Slow mode: again in so many milliseconds.
     #[error("This action cannot be performed due to slowmode rate limit.")]
     SlowMode {
@@ -382,6 +397,11 @@ impl Refusal {
             Self::TooManyReactions => (400, 30010),
             Self::TooManyChannels => (400, 30013),
             Self::TooManyRoles => (400, 30005),
+            Self::TooManyOverwrites => (400, 30060),
+            Self::UnknownOverwrite => (404, 10009),
+            Self::InvalidRole => (400, 50028),
+            Self::NotInVoice => (400, 40032),
+            Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
             Self::Unavailable => (503, 0),
         }

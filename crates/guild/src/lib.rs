@@ -1,11 +1,32 @@
 //! Guilds: the state of one community, and what changes it.
+//!
+//! Owns        `Guild`, a machine without I/O; `Command`s and their `Refusal`s; the `Write`s that outlive it.
+//! Invariants  time and randomness come in as arguments: the same inputs give the same outputs.
+//! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod channels;
+mod check;
 mod command;
+mod fields;
+mod limits;
+mod machine;
+mod members;
+mod mentions;
+mod messages;
+mod presence;
+mod reactions;
+mod recent;
 mod record;
+mod relays;
+mod roles;
+mod voice;
 
 pub use command::{
     Actor, AllowedMentions, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch, MessageReply,
     NewChannel, NewGuild, NewMessage, Refusal, Reply, ReplyTo, RolePatch,
 };
+pub use limits::GuildLimits;
+pub use machine::{Guild, Outcome, Output};
 pub use record::{GuildRecord, MessageRecord, Write};

@@ -1,0 +1,248 @@
+//! Channels and their overwrites: made, changed, deleted.
+//!
+//! Owns        `CreateChannel`, `UpdateChannel`, `DeleteChannel`, `PutOverwrite`, `DeleteOverwrite`.
+//! Invariants  F1 a parent is a category of this guild, and a category has none. F2 an overwrite of a role names one
+//!             that exists; no target has two. F3 an actor changes in overwrites only bits they hold.
+//! Limits      `channels_max`, `overwrites_max`. A role or category that goes touches each channel at most once.
+//! Spec        docs/protocol.md §5.2, §10.3, §10.4.
+
+use crate::{
+    check::Here,
+    command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions};
+use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Guild {
+    pub(crate) fn create_channel(&mut self, now: Now, actor: Actor, new: &NewChannel) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::MANAGE_CHANNELS)?;
+        if !is_creatable(new.kind) {
+            return Err(Refusal::InvalidForm("type").into());
+        }
+        if !new.overwrites.is_empty() {
+            standing.need(Permissions::MANAGE_ROLES)?;
+        }
+        let overwrites = self.check_overwrites(standing.permissions, &[], &new.overwrites)?;
+        self.check_parent(new.kind, new.parent_id)?;
+        if self.meta.channels.len() >= self.limits.channels_max {
+            return Err(Refusal::TooManyChannels.into());
+        }
+        let last = self.meta.channels.values().map(|channel| channel.position).max();
+        let position = new.position.unwrap_or_else(|| last.map_or(0, |last| last.saturating_add(1)));
+        let channel = Arc::new(Channel {
+            position,
+            overwrites,
+            parent_id: new.parent_id,
+            topic: new.topic.clone(),
+            user_limit: new.user_limit,
+            ..Channel::new(self.next_id(now), self.meta.id(), new.kind, &new.name)
+        });
+        self.put_channel(EventName::ChannelCreate, channel.clone());
+        Ok(Reply::Channel(channel))
+    }
+
+    pub(crate) fn update_channel(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        patch: &ChannelPatch,
+    ) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        here.need(Permissions::MANAGE_CHANNELS)?;
+        let before = self.with_newest_message(here.channel.clone());
+        let mut channel = Channel::clone(&before);
+        if let Some(overwrites) = &patch.overwrites {
+            here.need(Permissions::MANAGE_ROLES)?;
+            channel.overwrites =
+                self.check_overwrites(self.grantable(now, actor, &here)?, &before.overwrites, overwrites)?;
+        }
+        if let Some(parent_id) = patch.parent_id {
+            self.check_parent(channel.kind, parent_id)?;
+            channel.parent_id = parent_id;
+        }
+        if let Some(name) = &patch.name {
+            channel.name.clone_from(name);
+        }
+        if let Some(topic) = &patch.topic {
+            channel.topic.clone_from(topic);
+        }
+        channel.position = patch.position.unwrap_or(channel.position);
+        channel.nsfw = patch.nsfw.unwrap_or(channel.nsfw);
+        channel.rate_limit_per_user = patch.rate_limit_per_user.unwrap_or(channel.rate_limit_per_user);
+        channel.user_limit = patch.user_limit.unwrap_or(channel.user_limit);
+        if channel == *before {
+            return Ok(Reply::Channel(before));
+        }
+        let channel = Arc::new(channel);
+        self.put_channel(EventName::ChannelUpdate, channel.clone());
+        Ok(Reply::Channel(channel))
+    }
+
+    /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
+    fn put_channel(&mut self, name: EventName, channel: Arc<Channel>) {
+        self.write(Write::PutChannel(channel.clone()));
+        let effect = self.change_meta(|meta| {
+            Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
+        });
+        let event = self.event(name, Gate::Members, Payload::Channel(channel));
+        self.publish(event, effect);
+    }
+
+    pub(crate) fn delete_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        here.need(Permissions::MANAGE_CHANNELS)?;
+        let channel = self.with_newest_message(here.channel);
+        // While relays still know who can view it.
+        self.empty_voice(channel_id);
+
+        let children = self.meta.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
+        let children: BTreeMap<_, _> = children
+            .map(|child| {
+                let child = Channel { parent_id: None, ..Channel::clone(&self.with_newest_message(child)) };
+                (child.id, Arc::new(child))
+            })
+            .collect();
+        self.write(Write::DeleteChannel(self.meta.id(), channel_id));
+        children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
+        let effect = self.change_meta(|meta| {
+            let channels = Arc::make_mut(&mut meta.channels);
+            channels.remove(&channel_id);
+            channels.extend(children.clone());
+        });
+        if self.last_message_ids.contains_key(&channel_id) {
+            Arc::make_mut(&mut self.last_message_ids).remove(&channel_id);
+        }
+        self.cache.forget_channel(channel_id);
+        let event = self.event(EventName::ChannelDelete, Gate::Members, Payload::Channel(channel.clone()));
+        self.publish(event, effect);
+        for child in children.into_values() {
+            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(child));
+            self.publish(event, Effect::None);
+        }
+        self.forget_special_channel(channel_id);
+        Ok(Reply::Channel(channel))
+    }
+
+    /// The guild's own fields do not point at a channel that is gone.
+    fn forget_special_channel(&mut self, channel_id: ChannelId) {
+        let mut fields = guildhall_model::Guild::clone(&self.meta.guild);
+        for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
+            *special = special.filter(|id| *id != channel_id);
+        }
+        if fields != *self.meta.guild {
+            self.put_fields(fields);
+        }
+    }
+
+    pub(crate) fn put_overwrite(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        overwrite: Overwrite,
+    ) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        here.need(Permissions::MANAGE_ROLES)?;
+        let mut overwrites = here.channel.overwrites.clone();
+        match overwrites.iter_mut().find(|before| before.target == overwrite.target) {
+            Some(before) => *before = overwrite,
+            None => overwrites.push(overwrite),
+        }
+        self.replace_overwrites(now, actor, &here, &overwrites)
+    }
+
+    pub(crate) fn delete_overwrite(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        target: OverwriteKind,
+    ) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        here.need(Permissions::MANAGE_ROLES)?;
+        let mut overwrites = here.channel.overwrites.clone();
+        overwrites.retain(|overwrite| overwrite.target != target);
+        if overwrites.len() == here.channel.overwrites.len() {
+            return Err(Refusal::UnknownOverwrite.into());
+        }
+        self.replace_overwrites(now, actor, &here, &overwrites)
+    }
+
+    fn replace_overwrites(&mut self, now: Now, actor: Actor, here: &Here, overwrites: &[Overwrite]) -> CommandResult {
+        let before = self.with_newest_message(here.channel.clone());
+        let overwrites = self.check_overwrites(self.grantable(now, actor, here)?, &before.overwrites, overwrites)?;
+        if overwrites != before.overwrites {
+            let channel = Arc::new(Channel { overwrites, ..Channel::clone(&before) });
+            self.put_channel(EventName::ChannelUpdate, channel);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// What an actor may hand out in a channel: what they hold there or in the guild.
+    fn grantable(&self, now: Now, actor: Actor, here: &Here) -> Result<Permissions, Refusal> {
+        Ok(self.in_guild(now, actor)?.permissions | here.permissions)
+    }
+
+    /// The overwrites as they will be kept: bits in use only, of two for one target the last.
+    fn check_overwrites(
+        &self,
+        held: Permissions,
+        before: &[Overwrite],
+        wanted: &[Overwrite],
+    ) -> Result<Vec<Overwrite>, Refusal> {
+        if wanted.len() > self.limits.overwrites_max {
+            return Err(Refusal::TooManyOverwrites);
+        }
+        let find = |list: &[Overwrite], target| list.iter().rfind(|o| o.target == target).copied();
+        let mut overwrites: Vec<Overwrite> = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            if let OverwriteKind::Role(role_id) = wanted.target {
+                self.need_role(role_id)?;
+            }
+            let allow = wanted.allow & Permissions::ALL;
+            let deny = wanted.deny & Permissions::ALL;
+            let overwrite = Overwrite { target: wanted.target, allow, deny };
+            match overwrites.iter_mut().find(|other| other.target == overwrite.target) {
+                Some(other) => *other = overwrite,
+                None => overwrites.push(overwrite),
+            }
+        }
+        let targets = before.iter().chain(&overwrites).map(|overwrite| overwrite.target);
+        for target in targets {
+            let none = Overwrite { target, allow: Permissions::NONE, deny: Permissions::NONE };
+            let (was, is) = (find(before, target).unwrap_or(none), find(&overwrites, target).unwrap_or(none));
+            let changed = Permissions((was.allow.0 ^ is.allow.0) | (was.deny.0 ^ is.deny.0));
+            if !held.contains(changed) {
+                return Err(Refusal::MissingPermissions);
+            }
+        }
+        Ok(overwrites)
+    }
+
+    fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
+        let Some(parent_id) = parent_id else { return Ok(()) };
+        let parent = self.meta.channels.get(&parent_id);
+        let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);
+        if is_category && kind != ChannelType::Category { Ok(()) } else { Err(Refusal::InvalidForm("parent_id")) }
+    }
+}
+
+/// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.
+fn is_creatable(kind: ChannelType) -> bool {
+    matches!(
+        kind,
+        ChannelType::Text
+            | ChannelType::Voice
+            | ChannelType::Category
+            | ChannelType::Announcement
+            | ChannelType::Stage
+            | ChannelType::Forum
+            | ChannelType::Media
+    )
+}

@@ -1,0 +1,159 @@
+//! Checks: what an actor may do at this moment.
+//!
+//! Owns        `Standing` in the guild, `Here` in a channel, `Rank` in the hierarchy of roles.
+//! Invariants  who is no member learns nothing: UnknownGuild from the guild, MissingAccess from a channel. What
+//!             does not exist is told before what is not allowed. The system may everything.
+//! Not here    the algorithm: `guildhall_model::channel_permissions`.     Spec  docs/protocol.md §5.2, §10.3, §10.4.
+
+use crate::{
+    command::{Actor, Refusal},
+    machine::Guild,
+};
+use guildhall_model::{Channel, ChannelId, Member, Permissions, Role, RoleId, UserId};
+use guildhall_stdx::Now;
+use std::{cmp::Reverse, sync::Arc};
+
+/// A place in the hierarchy of roles. Of two roles with one position the older is higher, as libraries compute it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank(i64, Reverse<RoleId>);
+
+impl Rank {
+    /// Of the owner: above every role.
+    const TOP: Self = Self(i64::MAX, Reverse(RoleId::new(0)));
+    /// Of who has no role: below every role but `@everyone`.
+    pub const BOTTOM: Self = Self(i64::MIN, Reverse(RoleId::new(0)));
+
+    pub fn of(role: &Role) -> Self {
+        Self(i64::from(role.position), Reverse(role.id))
+    }
+}
+
+/// An actor in the guild.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// None: the system.
+    pub member: Option<Arc<Member>>,
+    pub permissions: Permissions,
+    pub rank: Rank,
+    pub is_owner: bool,
+}
+
+impl Standing {
+    pub fn is_system(&self) -> bool {
+        self.member.is_none()
+    }
+
+    pub fn is(&self, user_id: UserId) -> bool {
+        self.member.as_ref().is_some_and(|member| member.user.id == user_id)
+    }
+
+    pub fn need(&self, permissions: Permissions) -> Result<(), Refusal> {
+        if self.permissions.contains(permissions) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+
+    pub fn need_above(&self, rank: Rank) -> Result<(), Refusal> {
+        if self.is_system() || self.rank > rank { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+
+    pub fn need_system(&self) -> Result<(), Refusal> {
+        if self.is_system() { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+}
+
+/// An actor in a channel they can view.
+#[derive(Clone, Debug)]
+pub(crate) struct Here {
+    pub channel: Arc<Channel>,
+    /// None: the system.
+    pub member: Option<Arc<Member>>,
+    pub permissions: Permissions,
+}
+
+impl Here {
+    pub fn can(&self, permissions: Permissions) -> bool {
+        self.permissions.contains(permissions)
+    }
+
+    pub fn need(&self, permissions: Permissions) -> Result<(), Refusal> {
+        if self.can(permissions) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+
+    pub fn is(&self, user_id: UserId) -> bool {
+        self.member.as_ref().is_some_and(|member| member.user.id == user_id)
+    }
+
+    /// Who speaks: the system is nobody.
+    pub fn person(&self) -> Result<Arc<Member>, Refusal> {
+        self.member.clone().ok_or(Refusal::UnknownUser)
+    }
+}
+
+impl Guild {
+    /// A member, without roles that were deleted since they were last written.
+    pub(crate) fn member(&self, user_id: UserId) -> Option<Arc<Member>> {
+        let member = &self.members.entry(user_id)?.member;
+        if member.roles.iter().all(|role| self.meta.roles.contains_key(role)) {
+            return Some(member.clone());
+        }
+        let mut member = Member::clone(member);
+        member.roles.retain(|role| self.meta.roles.contains_key(role));
+        Some(Arc::new(member))
+    }
+
+    pub(crate) fn need_member(&self, user_id: UserId) -> Result<Arc<Member>, Refusal> {
+        self.member(user_id).ok_or(Refusal::UnknownMember)
+    }
+
+    pub(crate) fn need_role(&self, role_id: RoleId) -> Result<Arc<Role>, Refusal> {
+        self.meta.roles.get(&role_id).cloned().ok_or(Refusal::UnknownRole)
+    }
+
+    /// A member's highest role.
+    pub(crate) fn rank_of(&self, member: &Member) -> Rank {
+        if member.user.id == self.meta.guild.owner_id {
+            return Rank::TOP;
+        }
+        let ranks = member.roles.iter().filter_map(|role| self.meta.roles.get(role)).map(|role| Rank::of(role));
+        ranks.max().unwrap_or(Rank::BOTTOM)
+    }
+
+    pub(crate) fn in_guild(&self, now: Now, actor: Actor) -> Result<Standing, Refusal> {
+        let Actor::User(user_id) = actor else {
+            return Ok(Standing { member: None, permissions: Permissions::ALL, rank: Rank::TOP, is_owner: false });
+        };
+        let member = self.member(user_id).ok_or(Refusal::UnknownGuild)?;
+        Ok(Standing {
+            permissions: self.meta.guild_permissions(self.meta.standing(&member, now.unix)),
+            rank: self.rank_of(&member),
+            is_owner: user_id == self.meta.guild.owner_id,
+            member: Some(member),
+        })
+    }
+
+    pub(crate) fn permissions_in(&self, now: Now, member: &Member, channel: &Channel) -> Permissions {
+        self.meta.channel_permissions(self.meta.standing(member, now.unix), channel)
+    }
+
+    pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
+        let channel = self.meta.channels.get(&channel_id).cloned().ok_or(Refusal::UnknownChannel)?;
+        let Actor::User(user_id) = actor else {
+            return Ok(Here { channel, member: None, permissions: Permissions::ALL });
+        };
+        let member = self.member(user_id).ok_or(Refusal::MissingAccess)?;
+        let permissions = self.permissions_in(now, &member, &channel);
+        let here = Here { channel, member: Some(member), permissions };
+        if here.can(Permissions::VIEW_CHANNEL) { Ok(here) } else { Err(Refusal::MissingAccess) }
+    }
+
+    /// As `in_channel`, for what is written there: the text of a voice channel is for those who may connect.
+    pub(crate) fn in_text(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
+        let here = self.in_channel(now, actor, channel_id)?;
+        if !here.channel.kind.holds_messages() {
+            return Err(Refusal::NotATextChannel);
+        }
+        if here.channel.kind.is_voice() && !here.can(Permissions::CONNECT) {
+            return Err(Refusal::MissingAccess);
+        }
+        Ok(here)
+    }
+}

@@ -1,0 +1,120 @@
+//! The guild itself: reading it, changing its base fields, deleting it.
+//!
+//! Owns        `Command`'s reads, `UpdateGuild`, `DeleteGuild`.
+//! Invariants  a read grows with roles and channels, never with members.
+//! Spec        docs/protocol.md §6.11, §10.3, §10.4.
+
+use crate::{
+    check::Standing,
+    command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{Channel, ChannelId, EventName, Permissions, UserId};
+use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Guild {
+    pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        Ok(self.guild_reply(now, &standing))
+    }
+
+    fn guild_reply(&self, now: Now, standing: &Standing) -> Reply {
+        let is_visible = |channel: &Channel| match &standing.member {
+            None => true,
+            Some(member) => self.permissions_in(now, member, channel).contains(Permissions::VIEW_CHANNEL),
+        };
+        Reply::Guild(Box::new(GuildReply {
+            meta: self.meta.clone(),
+            last_message_ids: self.last_message_ids.clone(),
+            member_count: self.members.len() as u64,
+            presence_count: self.online_count,
+            visible_channels: self.meta.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
+            permissions: standing.permissions,
+        }))
+    }
+
+    pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        Ok(Reply::Channel(self.with_newest_message(here.channel)))
+    }
+
+    /// The channel with its newest message's id, which changes too often to be kept in it.
+    pub(crate) fn with_newest_message(&self, channel: Arc<Channel>) -> Arc<Channel> {
+        let last_message_id = self.last_message_ids.get(&channel.id).copied();
+        if channel.last_message_id == last_message_id {
+            return channel;
+        }
+        Arc::new(Channel { last_message_id, ..Channel::clone(&channel) })
+    }
+
+    pub(crate) fn read_member(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+        self.in_guild(now, actor)?;
+        Ok(Reply::Member(self.need_member(user_id)?))
+    }
+
+    pub(crate) fn read_members(&self, now: Now, actor: Actor) -> CommandResult {
+        self.in_guild(now, actor)?;
+        Ok(Reply::Members(self.members.clone()))
+    }
+
+    pub(crate) fn authorize_history(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        Ok(Reply::HistoryGrant { may_read_history: here.can(Permissions::READ_MESSAGE_HISTORY) })
+    }
+
+    pub(crate) fn update_guild(&mut self, now: Now, actor: Actor, patch: &GuildPatch) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::MANAGE_GUILD)?;
+        let mut fields = guildhall_model::Guild::clone(&self.meta.guild);
+        if let Some(owner_id) = patch.owner_id.filter(|owner_id| *owner_id != fields.owner_id) {
+            if !standing.is_owner && !standing.is_system() {
+                return Err(Refusal::MissingPermissions.into());
+            }
+            self.need_member(owner_id)?;
+            fields.owner_id = owner_id;
+        }
+        if let Some(name) = &patch.name {
+            fields.name.clone_from(name);
+        }
+        if let Some(description) = &patch.description {
+            fields.description.clone_from(description);
+        }
+        if fields != *self.meta.guild {
+            self.put_fields(fields);
+        }
+        // Whoever gave the guild away sees it with the permissions that remain.
+        let standing = self.in_guild(now, actor)?;
+        Ok(self.guild_reply(now, &standing))
+    }
+
+    /// Stores and tells new base fields.
+    pub(crate) fn put_fields(&mut self, fields: guildhall_model::Guild) {
+        let fields = Arc::new(fields);
+        self.write(Write::PutGuild(fields.clone()));
+        let effect = self.change_meta(|meta| meta.guild = fields);
+        let event = self.event(EventName::GuildUpdate, Gate::Members, Payload::Guild(self.meta.clone()));
+        self.publish(event, effect);
+    }
+
+    pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        if !standing.is_owner && !standing.is_system() {
+            return Err(Refusal::MissingPermissions.into());
+        }
+        self.write(Write::DeleteGuild(self.meta.id()));
+        let event = self.event(EventName::GuildDelete, Gate::Members, Payload::GuildGone);
+        self.publish(event, Effect::Deleted);
+        // Nobody is a member any more: later attaches are told so.
+        self.is_deleted = true;
+        self.members = Default::default();
+        self.online_count = 0;
+        self.last_message_ids = Arc::new(BTreeMap::new());
+        self.sessions.clear();
+        self.shown.clear();
+        self.voice = Default::default();
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,53 @@
+//! Limits: how much of everything one guild holds.
+//!
+//! Owns        `GuildLimits`, with the reason for each default beside it.
+//! Not here    lengths of texts: whoever turns a request into a `Command` checks those.
+
+/// Limits and settings of a guild. Equal for all guilds of a node, except that `seed` should differ per process.
+#[derive(Clone, Debug)]
+pub struct GuildLimits {
+    /// Most channels, categories included. 500: what clients are built for.
+    pub channels_max: usize,
+    /// Most roles, `@everyone` included. 250: what clients are built for.
+    pub roles_max: usize,
+    /// Most overwrites per channel. 1,000 as upstream.
+    pub overwrites_max: usize,
+    /// Most different emoji on a message. 20 as upstream.
+    pub reactions_max: usize,
+    /// Most users, and most roles, that a message can mention. 100: what fits a message twice over is still an event of a few KiB.
+    pub mentions_max: usize,
+    /// Messages kept in memory. Those that are not durable yet come on top. 2,048: a guild edits and
+    /// reacts to what is recent; at about 1 KiB each that is 2 MiB for a guild in full use.
+    pub cached_messages_max: usize,
+    /// Nonces remembered for `enforce_nonce`; past it the oldest are forgotten before their time.
+    pub nonces_max: usize,
+    /// Members remembered for slow mode; past it those whose wait ends first are let off early.
+    pub slow_mode_entries_max: usize,
+    /// Activities shown of one user over all their sessions.
+    pub activities_max: usize,
+    /// Sessions of one user that count for what they show.
+    pub presence_sessions_max: usize,
+    /// host[:port] of the media server; none: clients are told to wait for another.
+    pub voice_endpoint: Option<String>,
+    /// Where the randomness of voice tokens starts. Not for secrets: the media server must check more than the token.
+    pub seed: u64,
+}
+
+impl Default for GuildLimits {
+    fn default() -> Self {
+        Self {
+            channels_max: 500,
+            roles_max: 250,
+            overwrites_max: 1_000,
+            reactions_max: 20,
+            mentions_max: 100,
+            cached_messages_max: 2_048,
+            nonces_max: 1_024,
+            slow_mode_entries_max: 65_536,
+            activities_max: 16,
+            presence_sessions_max: 64,
+            voice_endpoint: None,
+            seed: 0,
+        }
+    }
+}

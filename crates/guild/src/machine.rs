@@ -1,0 +1,392 @@
+//! Guild machine: the state of one community, its doors, and what comes out of them.
+//!
+//! Owns        `Guild`; the order of its outputs.
+//! Doors       `handle_command` from backends and REST, `handle_relay` from relays, `handle_message_loaded` and
+//!             `handle_committed` from the store, `handle_relay_lost` and `handle_relay_room` from the links to
+//!             relays, `handle_timer`. After each: drain `poll_output`.
+//! Invariants  G1 writes come out in the order in which they must be applied, and what relays and callers are
+//!             told follows the writes it rests on: the driver commits first. G2 a command that is refused, or
+//!             waits for a message, has changed nothing. G3 applying the writes to an empty store and loading
+//!             gives the same state, but for what ends with the process. (tests `it/records.rs`)
+//! Limits      `GuildLimits`. No input takes longer the more members there are, except `load`. An attach takes
+//!             longer the more people are in voice, the loss of a relay the more sessions it had.
+//! Not here    clocks, threads, the store, who of a relay's sessions may see what (`guildhall-relay`).
+//! Spec        docs/protocol.md §5–§7, §9, §10.
+
+use crate::{
+    cache::MessageCache,
+    command::{Actor, Command, NewGuild, Refusal, Reply},
+    limits::GuildLimits,
+    recent::Recent,
+    record::{GuildRecord, MessageRecord, Write},
+    relays::{RelayLink, Sessions},
+    voice::VoiceTable,
+};
+use guildhall_model::{
+    ChannelId, EventName, Guild as GuildFields, GuildId, Id, Member, MessageId, Permissions, Presence, Role,
+    SnowflakeGenerator, UserId,
+};
+use guildhall_relay::{
+    Effect, Event, Gate, GuildMeta, MemberTable, PartitionId, Payload, Published, RelayMessage, ToGuild, ToRelay,
+};
+use guildhall_stdx::{Instant, Now, Rng};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// What became of a command.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It was applied, or refused.
+    Reply(Result<Reply, Refusal>),
+    /// It needs a message that is not in memory, and has changed nothing. Load the message, hand it to
+    /// `handle_message_loaded` (or `handle_message_load_failed`), and run the same command again. It may then need another.
+    NeedsMessage(ChannelId, MessageId),
+}
+
+/// What a guild wants done, in order.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// To a relay, once every write before it is durable.
+    Relay(PartitionId, ToRelay),
+    /// To the store.
+    Write(Write),
+}
+
+/// Why a command cannot go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// For good.
+    Refused(Refusal),
+    /// Until this message is here.
+    Needs(ChannelId, MessageId),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+pub(crate) type CommandResult = Result<Reply, Stop>;
+
+/// One guild.
+#[derive(Debug)]
+pub struct Guild {
+    pub(crate) meta: Arc<GuildMeta>,
+    pub(crate) members: MemberTable,
+    /// Members with a presence.
+    pub(crate) online_count: u64,
+    /// Newest message per channel; it may have been deleted since.
+    pub(crate) last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
+    pub(crate) cache: MessageCache,
+    pub(crate) recent: Recent,
+    pub(crate) relays: BTreeMap<PartitionId, RelayLink>,
+    pub(crate) sessions: Sessions,
+    /// Presences shown without a session.
+    pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
+    pub(crate) voice: VoiceTable,
+    pub(crate) limits: GuildLimits,
+    pub(crate) rng: Rng,
+    pub(crate) is_deleted: bool,
+    ids: SnowflakeGenerator,
+    version: u64,
+    /// Whether `version` counts the input that is being handled already.
+    is_touched: bool,
+    /// Version of the newest write.
+    written: u64,
+    /// Version up to which everything is durable.
+    committed: u64,
+    outputs: VecDeque<Output>,
+}
+
+impl Guild {
+    /// A new guild with its owner as the only member and `@everyone` as the only role; the outputs hold its
+    /// writes. `origin` (10 bits) tells its ids from those of other generators.
+    #[must_use]
+    pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
+        let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
+        let guild_id = fields.id;
+        let everyone = Role {
+            id: guild_id.cast(),
+            name: "@everyone".to_owned(),
+            color: 0,
+            hoist: false,
+            position: 0,
+            permissions: Permissions::DEFAULT_EVERYONE,
+            managed: false,
+            mentionable: false,
+        };
+        let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
+        let record =
+            GuildRecord { guild: fields, roles: vec![everyone], channels: Vec::new(), members: vec![owner.clone()] };
+        let mut guild = Self::load(record, limits, origin);
+        guild.write(Write::PutUser(new.owner));
+        guild.write(Write::PutGuild(guild.meta.guild.clone()));
+        let everyone = guild.meta.roles.values().next().cloned();
+        everyone.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
+        guild.write(Write::PutMember(guild_id, owner));
+        guild
+    }
+
+    /// A guild as it was stored. Ids it makes are above those of the guild, its roles, channels, emoji and
+    /// messages in `record`. Takes time with the number of members.
+    #[must_use]
+    pub fn load(record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
+        let mut ids = SnowflakeGenerator::new(origin);
+        ids.skip_past(record.guild.id);
+        record.guild.emojis.iter().for_each(|emoji| ids.skip_past(emoji.id));
+        record.roles.iter().for_each(|role| ids.skip_past(role.id));
+        record.channels.iter().for_each(|channel| ids.skip_past(channel.id));
+        let last_message_ids: BTreeMap<_, _> =
+            record.channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
+        last_message_ids.values().for_each(|id| ids.skip_past(*id));
+        let guild_id = record.guild.id;
+        Self {
+            meta: Arc::new(GuildMeta {
+                guild: Arc::new(record.guild),
+                roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
+                channels: Arc::new(
+                    record.channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect(),
+                ),
+            }),
+            members: record.members.into_iter().collect(),
+            online_count: 0,
+            last_message_ids: Arc::new(last_message_ids),
+            cache: MessageCache::new(limits.cached_messages_max),
+            recent: Recent::default(),
+            relays: BTreeMap::new(),
+            sessions: Sessions::default(),
+            shown: BTreeMap::new(),
+            voice: VoiceTable::default(),
+            rng: Rng::new(limits.seed ^ guild_id.get()),
+            limits,
+            is_deleted: false,
+            ids,
+            version: 0,
+            is_touched: false,
+            written: 0,
+            committed: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Never makes an id at or below `id` from here on: for ids that are in use but not in the record it was loaded from.
+    pub fn skip_ids_past(&mut self, id: u64) {
+        self.ids.skip_past(Id::<()>::new(id));
+    }
+
+    /// Applies a command whole, refuses it whole, or asks for a message first.
+    pub fn handle_command(&mut self, now: Now, actor: Actor, command: &Command) -> Outcome {
+        self.is_touched = false;
+        let result = if self.is_deleted { Err(Refusal::UnknownGuild.into()) } else { self.run(now, actor, command) };
+        debug_assert!(result.is_ok() || !self.is_touched, "G2: a refused {command:?} changed something");
+        match result {
+            Ok(reply) => Outcome::Reply(Ok(reply)),
+            Err(Stop::Refused(refusal)) => Outcome::Reply(Err(refusal)),
+            Err(Stop::Needs(channel_id, message_id)) => {
+                self.cache.load_began((channel_id, message_id));
+                Outcome::NeedsMessage(channel_id, message_id)
+            }
+        }
+    }
+
+    fn run(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
+        match command {
+            Command::ReadGuild => self.read_guild(now, actor),
+            Command::ReadChannel(channel) => self.read_channel(now, actor, *channel),
+            Command::ReadMember(user) => self.read_member(now, actor, *user),
+            Command::ReadMembers => self.read_members(now, actor),
+            Command::AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
+            Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
+            Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
+            Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
+            Command::AddReaction(channel, message, emoji) => self.add_reaction(now, actor, (*channel, *message), emoji),
+            Command::RemoveReaction(channel, message, emoji, user) => {
+                self.remove_reaction(now, actor, (*channel, *message), emoji, *user)
+            }
+            Command::ClearReactions(channel, message, emoji) => {
+                self.clear_reactions(now, actor, (*channel, *message), emoji.as_ref())
+            }
+            Command::StartTyping(channel) => self.start_typing(now, actor, *channel),
+            Command::UpdateGuild(patch) => self.update_guild(now, actor, patch),
+            Command::DeleteGuild => self.delete_guild(now, actor),
+            Command::CreateRole(role) => self.create_role(now, actor, role),
+            Command::UpdateRole(role, patch) => self.update_role(now, actor, *role, patch),
+            Command::DeleteRole(role) => self.delete_role(now, actor, *role),
+            Command::CreateChannel(new) => self.create_channel(now, actor, new),
+            Command::UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
+            Command::DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
+            Command::PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
+            Command::DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
+            Command::AddMember(user) => self.add_member(now, actor, user),
+            Command::UpdateMember(user, patch) => self.update_member(now, actor, *user, patch),
+            Command::AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
+            Command::RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),
+            Command::RemoveMember(user) => self.remove_member(now, actor, *user),
+            Command::ShowPresence(user, presence) => self.show_presence(actor, *user, presence.as_ref()),
+            Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+        }
+    }
+
+    /// The store's answer to `Outcome::NeedsMessage`: the message, or that there is none. Exactly one answer
+    /// (this, or `handle_message_load_failed`) for each time it was asked; they may overtake each other.
+    pub fn handle_message_loaded(
+        &mut self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        record: Option<MessageRecord>,
+    ) {
+        self.is_touched = false;
+        self.cache.load_ended((channel_id, message_id), Some(record));
+    }
+
+    /// The store could not answer `Outcome::NeedsMessage`; the driver refuses the command.
+    pub fn handle_message_load_failed(&mut self, channel_id: ChannelId, message_id: MessageId) {
+        self.is_touched = false;
+        self.cache.load_ended((channel_id, message_id), None);
+    }
+
+    /// A relay, or a backend that acts for a session, says something.
+    ///
+    /// Comes from `Relay` or the session's partition; goes on to the relays' `Relay::handle`.
+    pub fn handle_relay(&mut self, now: Now, message: ToGuild) {
+        self.is_touched = false;
+        match message {
+            ToGuild::Subscribe { partition, epoch } => self.subscribe(partition, epoch),
+            ToGuild::Unsubscribe { partition, epoch } => self.unsubscribe(partition, epoch),
+            ToGuild::Resync { partition, epoch } => self.resync(partition, epoch),
+            ToGuild::Attach { session, session_id, user_id, kind, presence, members } => {
+                self.attach(session, session_id, user_id, kind, presence, members);
+            }
+            ToGuild::Detach { session } => self.detach(session),
+            ToGuild::Presence { session, presence } => self.set_session_presence(session, presence),
+            ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
+            ToGuild::RequestMembers { session, request } => self.request_members(now, session, request),
+        }
+    }
+
+    /// The link to a relay overflowed: its stream is cut here, and nothing is sent to it until
+    /// `handle_relay_room` or its `Resync`. What it was to be sent and was not polled yet is dropped.
+    pub fn handle_relay_lost(&mut self, partition: PartitionId) {
+        self.is_touched = false;
+        if let Some(link) = self.relays.get_mut(&partition) {
+            link.is_cut = true;
+            self.outputs.retain(|output| !matches!(output, Output::Relay(to, _) if *to == partition));
+        }
+    }
+
+    /// The link to a lost relay has room again: its stream restarts with a snapshot.
+    pub fn handle_relay_room(&mut self, partition: PartitionId) {
+        self.is_touched = false;
+        if self.relays.get(&partition).is_some_and(|link| link.is_cut) {
+            self.restart_stream(partition);
+        }
+    }
+
+    /// Everything up to `version` is durable.
+    pub fn handle_committed(&mut self, version: u64) {
+        self.is_touched = false;
+        self.committed = self.committed.max(version);
+        self.cache.committed(version);
+    }
+
+    /// Throws away what is remembered for a while only. Due at `next_deadline`; sooner or later does no harm.
+    pub fn handle_timer(&mut self, now: Now) {
+        self.is_touched = false;
+        self.recent.forget(now.instant);
+    }
+
+    /// When `handle_timer` should be called.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.recent.sweep_at()
+    }
+
+    /// The next thing to do; none when all is done. Everything polled after an input rests on `version` and older.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Grows with each input that changed anything or had an output.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The guild's id.
+    #[must_use]
+    pub fn id(&self) -> GuildId {
+        self.meta.id()
+    }
+
+    /// It was deleted: it refuses everything, and may be dropped once that is durable and no relay is left.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted
+    }
+
+    /// Nobody would miss it in memory: no relays, sessions, or presences and voice states shown without a
+    /// session; everything polled and durable; no load under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.relays.is_empty()
+            && self.sessions.is_empty()
+            && self.shown.is_empty()
+            && self.voice.is_empty()
+            && self.outputs.is_empty()
+            && self.committed >= self.written
+            && !self.cache.is_loading()
+    }
+
+    /// Counts the current input in `version`, once.
+    pub(crate) fn touch(&mut self) -> u64 {
+        if !self.is_touched {
+            self.is_touched = true;
+            self.version += 1;
+        }
+        self.version
+    }
+
+    pub(crate) fn next_id<T>(&mut self, now: Now) -> Id<T> {
+        self.ids.next(now.unix)
+    }
+
+    pub(crate) fn write(&mut self, write: Write) {
+        self.written = self.touch();
+        self.outputs.push_back(Output::Write(write));
+    }
+
+    /// Tells every relay. Cost: one message per relay, whatever its sessions.
+    pub(crate) fn publish(&mut self, event: Event, effect: Effect) {
+        self.touch();
+        let published = Arc::new(Published { event, effect });
+        let guild_id = self.meta.id();
+        for (partition, link) in &mut self.relays {
+            if let Some(message) = link.number(guild_id, RelayMessage::Published(published.clone())) {
+                self.outputs.push_back(Output::Relay(*partition, message));
+            }
+        }
+    }
+
+    /// Tells one relay; nothing if it is not subscribed or its stream is cut.
+    pub(crate) fn send(&mut self, partition: PartitionId, message: RelayMessage) {
+        self.touch();
+        let guild_id = self.meta.id();
+        if let Some(message) = self.relays.get_mut(&partition).and_then(|link| link.number(guild_id, message)) {
+            self.outputs.push_back(Output::Relay(partition, message));
+        }
+    }
+
+    pub(crate) fn event(&self, name: EventName, gate: Gate, payload: Payload) -> Event {
+        Event::new(self.meta.id(), name, gate, payload)
+    }
+
+    /// Changes base fields, roles or channels, and returns the new whole.
+    pub(crate) fn change_meta(&mut self, change: impl FnOnce(&mut GuildMeta)) -> Effect {
+        self.touch();
+        change(Arc::make_mut(&mut self.meta));
+        Effect::Meta(self.meta.clone())
+    }
+}

@@ -1,0 +1,221 @@
+//! Members: who comes, changes and goes.
+//!
+//! Owns        `AddMember`, `UpdateMember`, `AddMemberRole`, `RemoveMemberRole`, `RemoveMember`.
+//! Invariants  D1 a member that is written has only roles that exist, sorted, each once. D2 whoever is no member has
+//!             no sessions, presence or voice state here. D3 a patch is checked whole before any of it is applied.
+//! Limits      none on how many there are; each command costs one chunk of the table at most.
+//! Not here    bans and invites: who may join is decided outside.     Spec  docs/protocol.md §5.2, §10.4.
+
+use crate::{
+    check::{Rank, Standing},
+    command::{Actor, MemberPatch, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{Channel, ChannelId, EventName, Member, Permissions, RoleId, User, UserId};
+use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_stdx::{Now, Timestamp};
+use std::sync::Arc;
+
+/// Longest time-out: 28 days.
+const TIMEOUT_MS_MAX: i64 = 28 * 86_400_000;
+
+impl Guild {
+    pub(crate) fn add_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+        self.in_guild(now, actor)?.need_system()?;
+        let name = match self.member(user.id) {
+            Some(member) if member.user == *user => return Ok(Reply::Member(member)),
+            Some(_) => EventName::GuildMemberUpdate,
+            None => EventName::GuildMemberAdd,
+        };
+        let member = match self.member(user.id) {
+            Some(member) => Member { user: user.clone(), ..Member::clone(&member) },
+            None => Member::new(user.clone(), now.unix),
+        };
+        self.write(Write::PutUser(user.clone()));
+        Ok(Reply::Member(self.put_member(name, member)))
+    }
+
+    /// Stores and tells a member that is new or changed.
+    fn put_member(&mut self, name: EventName, mut member: Member) -> Arc<Member> {
+        member.roles.retain(|role| self.meta.roles.contains_key(role));
+        let user_id = member.user.id;
+        let member = Arc::new(member);
+        self.members.insert(member.clone());
+        self.write(Write::PutMember(self.meta.id(), member.clone()));
+        let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id);
+        self.publish(event, Effect::Member(user_id, Some(member.clone())));
+        member
+    }
+
+    pub(crate) fn update_member(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        user_id: UserId,
+        patch: &MemberPatch,
+    ) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let before = self.need_member(user_id)?;
+        let mut member = Member::clone(&before);
+        if let Some(nick) = &patch.nick {
+            self.check_nick(&standing, &before)?;
+            member.nick.clone_from(nick);
+        }
+        if let Some(roles) = &patch.roles {
+            standing.need(Permissions::MANAGE_ROLES)?;
+            member.roles = roles.iter().copied().filter(|role| *role != self.meta.id().cast()).collect();
+            member.roles.sort_unstable();
+            member.roles.dedup();
+            for role in member.roles.iter().filter(|role| !before.roles.contains(role)) {
+                self.check_hand_out(&standing, *role)?;
+            }
+            for role in before.roles.iter().filter(|role| !member.roles.contains(role)) {
+                self.check_hand_out(&standing, *role)?;
+            }
+        }
+        if let Some(mute) = patch.mute {
+            self.check_in_voice(now, actor, user_id, Permissions::MUTE_MEMBERS)?;
+            member.mute = mute;
+        }
+        if let Some(deaf) = patch.deaf {
+            self.check_in_voice(now, actor, user_id, Permissions::DEAFEN_MEMBERS)?;
+            member.deaf = deaf;
+        }
+        if let Some(until) = patch.communication_disabled_until {
+            self.check_timeout(now, &standing, &before, until)?;
+            member.communication_disabled_until = until;
+        }
+        let destination = patch.channel_id.map(|channel| self.check_move(now, actor, user_id, channel)).transpose()?;
+        // Nothing is refused from here on.
+
+        let member = if member == *before { before } else { self.put_member(EventName::GuildMemberUpdate, member) };
+        self.refresh_voice(&member);
+        match destination {
+            Some(Some(channel)) => self.move_in_voice(now, &member, &channel),
+            Some(None) => self.leave_voice(user_id),
+            None => {}
+        }
+        Ok(Reply::Member(member))
+    }
+
+    fn check_nick(&self, standing: &Standing, target: &Member) -> Result<(), Refusal> {
+        if standing.is(target.user.id) {
+            let may = standing.permissions.intersects(Permissions::CHANGE_NICKNAME | Permissions::MANAGE_NICKNAMES);
+            return if may { Ok(()) } else { Err(Refusal::MissingPermissions) };
+        }
+        standing.need(Permissions::MANAGE_NICKNAMES)?;
+        standing.need_above(self.rank_of(target))
+    }
+
+    /// May the actor give or take this role?
+    fn check_hand_out(&self, standing: &Standing, role_id: RoleId) -> Result<(), Refusal> {
+        let role = self.need_role(role_id)?;
+        if role.managed && !standing.is_system() || role_id == self.meta.id().cast() {
+            return Err(Refusal::InvalidRole);
+        }
+        standing.need_above(Rank::of(&role))
+    }
+
+    /// Has the actor this permission where the target is in voice, or else in the guild?
+    fn check_in_voice(&self, now: Now, actor: Actor, target: UserId, permission: Permissions) -> Result<(), Refusal> {
+        match self.voice.channel_of(target) {
+            Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(permission),
+            None => self.in_guild(now, actor)?.need(permission),
+        }
+    }
+
+    fn check_timeout(
+        &self,
+        now: Now,
+        standing: &Standing,
+        target: &Member,
+        until: Option<Timestamp>,
+    ) -> Result<(), Refusal> {
+        standing.need(Permissions::MODERATE_MEMBERS)?;
+        standing.need_above(self.rank_of(target))?;
+        // Against an administrator it would have no effect. The time-out they may be under is left aside.
+        let free = Member { communication_disabled_until: None, flags: 0, ..target.clone() };
+        let permissions = self.meta.guild_permissions(self.meta.standing(&free, now.unix));
+        if until.is_some() && permissions.contains(Permissions::ADMINISTRATOR) {
+            return Err(Refusal::MissingPermissions);
+        }
+        if until.is_some_and(|until| until.0 > now.unix.0.saturating_add(TIMEOUT_MS_MAX)) {
+            return Err(Refusal::InvalidForm("communication_disabled_until"));
+        }
+        Ok(())
+    }
+
+    /// May the actor move the target there, or (`None`) out of voice?
+    fn check_move(
+        &self,
+        now: Now,
+        actor: Actor,
+        target: UserId,
+        to: Option<ChannelId>,
+    ) -> Result<Option<Arc<Channel>>, Refusal> {
+        self.check_in_voice(now, actor, target, Permissions::MOVE_MEMBERS)?;
+        if self.voice.channel_of(target).is_none() {
+            return Err(Refusal::NotInVoice);
+        }
+        let Some(channel_id) = to else { return Ok(None) };
+        let here = self.in_channel(now, actor, channel_id)?;
+        if !here.channel.kind.is_voice() {
+            return Err(Refusal::InvalidForm("channel_id"));
+        }
+        here.need(Permissions::CONNECT | Permissions::MOVE_MEMBERS)?;
+        Ok(Some(here.channel))
+    }
+
+    pub(crate) fn set_member_role(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        user_id: UserId,
+        role_id: RoleId,
+        has: bool,
+    ) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let before = self.need_member(user_id)?;
+        self.need_role(role_id)?;
+        standing.need(Permissions::MANAGE_ROLES)?;
+        self.check_hand_out(&standing, role_id)?;
+        let mut member = Member::clone(&before);
+        match member.roles.binary_search(&role_id) {
+            Err(at) if has => member.roles.insert(at, role_id),
+            Ok(at) if !has => {
+                member.roles.remove(at);
+            }
+            _ => return Ok(Reply::Done),
+        }
+        self.put_member(EventName::GuildMemberUpdate, member);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn remove_member(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let member = self.need_member(user_id)?;
+        if standing.is(user_id) {
+            // An owner gives the guild away or deletes it.
+            if standing.is_owner {
+                return Err(Refusal::MissingPermissions.into());
+            }
+        } else {
+            standing.need(Permissions::KICK_MEMBERS)?;
+            standing.need_above(self.rank_of(&member))?;
+        }
+        // While they are still a member, and relays know what they look like.
+        self.leave_voice(user_id);
+        self.write(Write::DeleteMember(self.meta.id(), user_id));
+        let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
+        sessions.into_iter().for_each(|key| drop(self.sessions.remove(key)));
+        self.shown.remove(&user_id);
+        if let Some(entry) = self.members.remove(user_id) {
+            self.online_count -= u64::from(entry.presence.is_some());
+        }
+        let payload = Payload::MemberRemove(member.user.clone());
+        let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload);
+        self.publish(event, Effect::Member(user_id, None));
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,191 @@
+//! Mentions: whom a message's text names, and whom of those it may reach.
+//!
+//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of docs/protocol.md §10.3.
+//! Doors       `parse` reads a text; `Guild::resolve_mentions` keeps what is allowed and exists.
+//! Invariants  any text is accepted; an id is named once, in the order of first appearance.
+//! Limits      `mentions_max` users and as many roles; further ones are plain text.
+
+use crate::{command::AllowedMentions, machine::Guild};
+use guildhall_model::{Id, Member, Permissions, RoleId, User, UserId};
+use std::sync::Arc;
+
+/// What a text names, whether or not it exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// Users.
+    pub users: Vec<UserId>,
+    /// Roles.
+    pub roles: Vec<RoleId>,
+    /// `@everyone` or `@here`.
+    pub everyone: bool,
+}
+
+/// Reads `content`. Nothing switches mentions off: they count in code blocks too.
+pub(crate) fn parse(content: &str, max: usize) -> Named {
+    let mut named = Named { everyone: content.contains("@everyone") || content.contains("@here"), ..Named::default() };
+    let mut rest = content;
+    while let Some(at) = rest.find("<@") {
+        rest = &rest[at + 2..];
+        let (is_role, digits) = match rest.as_bytes().first() {
+            Some(b'&') => (true, &rest[1..]),
+            Some(b'!') => (false, &rest[1..]),
+            _ => (false, rest),
+        };
+        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+        if digits.as_bytes().get(len) != Some(&b'>') {
+            continue;
+        }
+        if is_role {
+            add(&mut named.roles, &digits[..len], max);
+        } else {
+            add(&mut named.users, &digits[..len], max);
+        }
+    }
+    named
+}
+
+fn add<T>(ids: &mut Vec<Id<T>>, digits: &str, max: usize) {
+    if let Ok(id) = digits.parse()
+        && ids.len() < max
+        && !ids.contains(&id)
+    {
+        ids.push(id);
+    }
+}
+
+/// Whom a message reaches by mentioning them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mentions {
+    /// Users, all of them members.
+    pub users: Vec<Arc<User>>,
+    /// Roles.
+    pub roles: Vec<RoleId>,
+    /// Everybody.
+    pub everyone: bool,
+}
+
+impl Guild {
+    /// Keeps of what `content` names whom the sender may mention and wants to. `replied` is whom a reply answers.
+    pub(crate) fn resolve_mentions(
+        &self,
+        content: &str,
+        allowed: Option<&AllowedMentions>,
+        permissions: Permissions,
+        replied: Option<UserId>,
+    ) -> Mentions {
+        let named = parse(content, self.limits.mentions_max);
+        let may_mention_all = permissions.contains(Permissions::MENTION_EVERYONE);
+        let user_is_wanted = |id: &UserId| allowed.is_none_or(|a| a.all_users || a.users.contains(id));
+        let role_is_wanted = |id: &RoleId| allowed.is_none_or(|a| a.all_roles || a.roles.contains(id));
+
+        let mut users: Vec<UserId> = named.users.into_iter().filter(user_is_wanted).collect();
+        if let Some(replied) = replied
+            && allowed.is_none_or(|a| a.replied_user)
+            && !users.contains(&replied)
+        {
+            users.push(replied);
+        }
+        let role_is_open = |id: &RoleId| {
+            // `@everyone` is not mentioned by its id.
+            *id != self.meta.id().cast()
+                && self.meta.roles.get(id).is_some_and(|role| role.mentionable || may_mention_all)
+        };
+        Mentions {
+            users: users.into_iter().filter_map(|id| Some(self.members.entry(id)?.member.user.clone())).collect(),
+            roles: named.roles.into_iter().filter(role_is_wanted).filter(role_is_open).collect(),
+            everyone: named.everyone && may_mention_all && allowed.is_none_or(|a| a.everyone),
+        }
+    }
+
+    /// Members among `users`.
+    pub(crate) fn members_among(&self, users: &[Arc<User>]) -> Vec<Arc<Member>> {
+        users.iter().filter_map(|user| self.member(user.id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    fn check(content: &str, users: &[u64], roles: &[u64], everyone: bool) {
+        let expected = Named {
+            users: users.iter().copied().map(UserId::new).collect(),
+            roles: roles.iter().copied().map(RoleId::new).collect(),
+            everyone,
+        };
+        assert_eq!(parse(content, 3), expected, "{content:?}");
+    }
+
+    #[test]
+    fn syntax() {
+        check("", &[], &[], false);
+        check("hi <@1> and <@!2>, <@&3>", &[1, 2], &[3], false);
+        check("<@1><@1><@!1>", &[1], &[], false);
+        check("`<@1>`\n```@here```", &[1], &[], true);
+        check("mail@everyone.example", &[], &[], true);
+        check("@Everyone @her e", &[], &[], false);
+        check("<@> <@!> <@&> <@ 1> <@1 > <@-1> <@1", &[], &[], false);
+        check("<@<@1>", &[1], &[], false);
+        check("<@&<@2>", &[2], &[], false);
+        check("<@9223372036854775807><@9223372036854775808>", &[u64::MAX >> 1], &[], false);
+        check("<@1> <@2> <@3> <@4> <@&5>", &[1, 2, 3], &[5], false);
+        check("ä<@1>ö", &[1], &[], false);
+    }
+
+    /// The grammar, tried at every position.
+    fn naive(content: &str, max: usize) -> Named {
+        let chars: Vec<char> = content.chars().collect();
+        let mut named =
+            Named { everyone: content.contains("@everyone") || content.contains("@here"), ..Named::default() };
+        for at in 0..chars.len() {
+            let text: String = chars[at..].iter().collect();
+            let Some(end) = text.find('>') else { continue };
+            let Some(inner) = text[..end].strip_prefix("<@") else { continue };
+            if let Some(role) = inner.strip_prefix('&') {
+                if let Ok(id) = role.parse::<RoleId>()
+                    && !named.roles.contains(&id)
+                    && named.roles.len() < max
+                {
+                    named.roles.push(id);
+                }
+            } else if let Ok(id) = inner.strip_prefix('!').unwrap_or(inner).parse::<UserId>()
+                && !named.users.contains(&id)
+                && named.users.len() < max
+            {
+                named.users.push(id);
+            }
+        }
+        named
+    }
+
+    #[test]
+    fn agrees_with_the_grammar_on_anything() {
+        const PIECES: &[&str] = &[
+            "<",
+            "@",
+            "!",
+            "&",
+            ">",
+            "1",
+            "22",
+            "9223372036854775808",
+            "<@",
+            "<@!",
+            "<@&",
+            "@everyone",
+            "@here",
+            " ",
+            "é",
+            "🔥",
+            "x",
+        ];
+        for seed in 0..4_000 {
+            let mut rng = Rng::new(seed);
+            let count = rng.below(24);
+            let content: String = (0..count).map(|_| *rng.pick(PIECES).expect("there are pieces")).collect();
+            let max = rng.below(4) as usize;
+            assert_eq!(parse(&content, max), naive(&content, max), "seed {seed}: {content:?}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Messages: said, changed, taken back; and typing.
+//!
+//! Owns        the rules of docs/protocol.md §10.3 for messages; each channel's newest message id.
+//! Doors       `create_message`, `edit_message`, `delete_message`, `start_typing`, from `Guild::handle_command`;
+//!             `need_message` for whoever works on a message.
+//! Invariants  B1 ids ascend strictly within the guild. B2 a nonce concerns only the moment of sending: it is in
+//!             the reply and MESSAGE_CREATE, and nowhere else.
+//! Limits      of texts and embeds: the caller's. `mentions_max`, slow mode and nonces: `GuildLimits`.
+//! Not here    who of those who may view the channel reads the content: `guildhall_relay::Redaction`.
+
+use crate::{
+    cache::{CachedMessage, Lookup},
+    check::Here,
+    command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal, Reply},
+    machine::{CommandResult, Guild, Stop},
+    record::{MessageRecord, Write},
+};
+use guildhall_model::{ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, UserId};
+use guildhall_relay::{Effect, Gate, MessageEvent, Payload};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+/// Flags that an author may change later: SUPPRESS_EMBEDS, IS_COMPONENTS_V2.
+const FLAGS_OF_AUTHORS: u32 = 1 << 2 | 1 << 15;
+/// Flags that others may change: SUPPRESS_EMBEDS.
+const FLAGS_OF_OTHERS: u32 = 1 << 2;
+
+impl Guild {
+    /// A message that exists; `Stop::Needs` if only the store knows.
+    pub(crate) fn need_message(&mut self, key: (ChannelId, MessageId)) -> Result<&CachedMessage, Stop> {
+        self.find_message(key)?.ok_or(Stop::Refused(Refusal::UnknownMessage))
+    }
+
+    /// A message, or that there is none; `Stop::Needs` if only the store knows.
+    fn find_message(&mut self, key: (ChannelId, MessageId)) -> Result<Option<&CachedMessage>, Stop> {
+        match self.cache.lookup(key) {
+            Lookup::Found(message) => Ok(Some(message)),
+            Lookup::Absent => Ok(None),
+            Lookup::Unknown => Err(Stop::Needs(key.0, key.1)),
+        }
+    }
+
+    /// The message that a message answers: `Some(None)` when that was deleted, none when it is no reply.
+    fn referenced_by(&mut self, message: &Message) -> Result<Option<Option<Arc<Message>>>, Stop> {
+        let Some(reference) = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY) else {
+            return Ok(None);
+        };
+        let referenced = self.find_message((reference.channel_id, reference.message_id))?;
+        Ok(Some(referenced.map(|referenced| referenced.message.clone())))
+    }
+
+    /// The message that the same author sent into the same channel with the same nonce a short while ago.
+    fn message_with_nonce(
+        &mut self,
+        now: Now,
+        author: UserId,
+        channel_id: ChannelId,
+        nonce: &Nonce,
+    ) -> Result<Option<Reply>, Stop> {
+        let Some(message_id) = self.recent.message_of(now.instant, author, channel_id, nonce) else { return Ok(None) };
+        let Some(earlier) = self.find_message((channel_id, message_id))?.map(CachedMessage::record) else {
+            return Ok(None);
+        };
+        let referenced = self.referenced_by(&earlier.message)?;
+        let message = Arc::new(Message { nonce: Some(nonce.clone()), ..Message::clone(&earlier.message) });
+        let record = MessageRecord { message, ..earlier };
+        Ok(Some(Reply::Message(Box::new(MessageReply { record, referenced }))))
+    }
+
+    pub(crate) fn create_message(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        new: &NewMessage,
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        let author = here.person()?;
+        here.need(Permissions::SEND_MESSAGES)?;
+        if !new.embeds.is_empty() {
+            here.need(Permissions::EMBED_LINKS)?;
+        }
+        if new.reply_to.is_some() {
+            here.need(Permissions::READ_MESSAGE_HISTORY)?;
+        }
+        if new.content.trim().is_empty() && new.embeds.is_empty() && new.components.is_empty() {
+            return Err(Refusal::EmptyMessage.into());
+        }
+        // Before slow mode: who repeats a request that succeeded is told so.
+        if let Some(nonce) = new.nonce.as_ref().filter(|_| new.enforce_nonce)
+            && let Some(reply) = self.message_with_nonce(now, author.user.id, channel_id, nonce)?
+        {
+            return Ok(reply);
+        }
+        self.check_slow_mode(now, &here, author.user.id)?;
+        let referenced = match new.reply_to {
+            None => None,
+            Some(reply_to) => match self.find_message((channel_id, reply_to.message_id))? {
+                Some(referenced) => Some(referenced.message.clone()),
+                None if reply_to.fail_if_not_exists => return Err(Refusal::UnknownReference.into()),
+                None => None,
+            },
+        };
+        // Nothing is refused from here on.
+
+        let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
+        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), here.permissions, replied);
+        let id: MessageId = self.next_id(now);
+        let guild_id = self.meta.id();
+        let message = Message {
+            id,
+            channel_id,
+            guild_id,
+            author: author.user.clone(),
+            content: new.content.clone(),
+            edited_timestamp: None,
+            tts: new.tts && here.can(Permissions::SEND_TTS_MESSAGES),
+            mention_everyone: mentions.everyone,
+            mentions: mentions.users,
+            mention_roles: mentions.roles,
+            embeds: new.embeds.clone(),
+            components: new.components.clone(),
+            nonce: None,
+            pinned: false,
+            kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
+            flags: new.flags,
+            message_reference: referenced.as_ref().map(|referenced| MessageReference {
+                message_id: referenced.id,
+                channel_id,
+                guild_id,
+            }),
+        };
+        let told = match &new.nonce {
+            Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
+            None => Arc::new(message.clone()),
+        };
+        let message = if new.nonce.is_none() { told.clone() } else { Arc::new(message) };
+
+        self.remember_sent(now, &here, &author, new.nonce.as_ref(), id);
+        Arc::make_mut(&mut self.last_message_ids).insert(channel_id, id);
+        self.write(Write::PutMessage(message.clone()));
+        let version = self.touch();
+        self.cache.put((channel_id, id), CachedMessage::new(message), version);
+        let referenced = referenced.map(Some);
+        self.tell_message(EventName::MessageCreate, &here, told.clone(), referenced.clone().flatten());
+        let record = MessageRecord { message: told, reactions: Vec::new() };
+        Ok(Reply::Message(Box::new(MessageReply { record, referenced })))
+    }
+
+    fn check_slow_mode(&self, now: Now, here: &Here, author: UserId) -> Result<(), Refusal> {
+        let rate_limit_s = here.channel.rate_limit_per_user;
+        if rate_limit_s == 0 || is_exempt_from_slow_mode(here) {
+            return Ok(());
+        }
+        match self.recent.wait_ms(now.instant, here.channel.id, author, rate_limit_s) {
+            0 => Ok(()),
+            retry_after_ms => Err(Refusal::SlowMode { retry_after_ms }),
+        }
+    }
+
+    fn remember_sent(&mut self, now: Now, here: &Here, author: &Member, nonce: Option<&Nonce>, id: MessageId) {
+        let (channel, user) = (here.channel.id, author.user.id);
+        if here.channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(here) {
+            let (rate_limit_s, max) = (here.channel.rate_limit_per_user, self.limits.slow_mode_entries_max);
+            self.recent.remember_sent(now.instant, channel, user, rate_limit_s, max);
+        }
+        if let Some(nonce) = nonce {
+            self.recent.remember_nonce(now.instant, user, channel, nonce, id, self.limits.nonces_max);
+        }
+    }
+
+    fn tell_message(&mut self, name: EventName, here: &Here, message: Arc<Message>, referenced: Option<Arc<Message>>) {
+        let payload = Payload::Message(Box::new(MessageEvent {
+            channel_type: here.channel.kind,
+            author: self.member(message.author.id),
+            mentioned: self.members_among(&message.mentions),
+            referenced,
+            message,
+        }));
+        let event = self.event(name, Gate::Channel(here.channel.id), payload);
+        self.publish(event, Effect::None);
+    }
+
+    pub(crate) fn edit_message(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        patch: &MessagePatch,
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        let key = (channel_id, message_id);
+        let before = self.need_message(key)?.message.clone();
+        let is_author = actor == Actor::System || here.is(before.author.id);
+        let changes_content = patch.content.is_some() || patch.embeds.is_some() || patch.components.is_some();
+        if !is_author {
+            if changes_content || patch.allowed_mentions.is_some() {
+                return Err(Refusal::NotTheAuthor.into());
+            }
+            here.need(Permissions::MANAGE_MESSAGES)?;
+        }
+        if patch.embeds.as_ref().is_some_and(|embeds| !embeds.is_empty()) {
+            here.need(Permissions::EMBED_LINKS)?;
+        }
+        let mut message = Message::clone(&before);
+        if let Some(content) = &patch.content {
+            message.content.clone_from(content);
+        }
+        if let Some(embeds) = &patch.embeds {
+            message.embeds.clone_from(embeds);
+        }
+        if let Some(components) = &patch.components {
+            message.components.clone_from(components);
+        }
+        if let Some(flags) = patch.flags {
+            let changeable = if is_author { FLAGS_OF_AUTHORS } else { FLAGS_OF_OTHERS };
+            message.flags = message.flags & !changeable | flags & changeable;
+        }
+        if message.content.trim().is_empty() && message.embeds.is_empty() && message.components.is_empty() {
+            return Err(Refusal::EmptyMessage.into());
+        }
+        let referenced = self.referenced_by(&before)?;
+        let mut record = self.need_message(key)?.record();
+        // Nothing is refused from here on.
+
+        if patch.content.is_some() || patch.allowed_mentions.is_some() {
+            let replied =
+                referenced.iter().flatten().map(|message| message.author.id).find(|id| *id != before.author.id);
+            let allowed = patch.allowed_mentions.as_ref();
+            let mentions = self.resolve_mentions(&message.content, allowed, here.permissions, replied);
+            message.mention_everyone = mentions.everyone;
+            message.mentions = mentions.users;
+            message.mention_roles = mentions.roles;
+        }
+        let is_changed = message != *before;
+        if is_changed && changes_content {
+            message.edited_timestamp = Some(now.unix);
+        }
+        if is_changed {
+            let message = Arc::new(message);
+            record.message = message.clone();
+            self.write(Write::PutMessage(message.clone()));
+            let version = self.touch();
+            self.cache.change(key, version, |cached| cached.message = message.clone());
+            // Read aloud once.
+            let told = if message.tts { Arc::new(Message { tts: false, ..Message::clone(&message) }) } else { message };
+            self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten());
+        }
+        Ok(Reply::Message(Box::new(MessageReply { record, referenced })))
+    }
+
+    pub(crate) fn delete_message(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        message_id: MessageId,
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        let author_id = self.need_message((channel_id, message_id))?.message.author.id;
+        if !here.is(author_id) {
+            here.need(Permissions::MANAGE_MESSAGES)?;
+        }
+        self.write(Write::DeleteMessage(channel_id, message_id));
+        let version = self.touch();
+        self.cache.remove((channel_id, message_id), version);
+        let payload = Payload::MessageDelete { id: message_id, channel_id };
+        let event = self.event(EventName::MessageDelete, Gate::Channel(channel_id), payload);
+        self.publish(event, Effect::None);
+        Ok(Reply::Done)
+    }
+
+    /// Each call is told: clients forget after ten seconds.
+    pub(crate) fn start_typing(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        let member = here.person()?;
+        here.need(Permissions::SEND_MESSAGES)?;
+        let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
+        let event = self.event(EventName::TypingStart, Gate::Channel(channel_id), payload);
+        self.publish(event, Effect::None);
+        Ok(Reply::Done)
+    }
+}
+
+fn is_exempt_from_slow_mode(here: &Here) -> bool {
+    here.permissions
+        .intersects(Permissions::MANAGE_MESSAGES | Permissions::MANAGE_CHANNELS | Permissions::BYPASS_SLOWMODE)
+}

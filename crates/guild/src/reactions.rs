@@ -1,0 +1,135 @@
+//! Reactions: emoji that members put on messages.
+//!
+//! Owns        the rules of docs/protocol.md §10.3 for reactions.
+//! Doors       `add_reaction`, `remove_reaction`, `clear_reactions`, from `Guild::handle_command`.
+//! Invariants  C1 an event goes out exactly when a reaction came or went. C2 a custom emoji is told by its id, under
+//!             the name it has in the guild, or had when it was first used here.
+//! Limits      `reactions_max` different emoji; as many people as there are members.
+
+use crate::{
+    cache::Reactions,
+    command::{Actor, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{ChannelId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
+use guildhall_relay::{Effect, Gate, Payload, ReactionEvent};
+use guildhall_stdx::Now;
+
+impl Guild {
+    pub(crate) fn add_reaction(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        key: (ChannelId, MessageId),
+        emoji: &ReactionEmoji,
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, key.0)?;
+        let member = here.person()?;
+        here.need(Permissions::READ_MESSAGE_HISTORY)?;
+        let user_id = member.user.id;
+        let reactions_max = self.limits.reactions_max;
+        let message = self.need_message(key)?;
+        let author_id = message.message.author.id;
+        let emoji = match message.reactions.iter().find(|reactions| reactions.is_with(emoji)) {
+            Some(reactions) if reactions.contains(user_id) => return Ok(Reply::Done),
+            Some(reactions) => reactions.emoji.clone(),
+            None => {
+                here.need(Permissions::ADD_REACTIONS)?;
+                if message.reactions.len() >= reactions_max {
+                    return Err(Refusal::TooManyReactions.into());
+                }
+                self.known_emoji(emoji)?
+            }
+        };
+        self.write(Write::AddReaction(key.0, key.1, emoji.clone(), user_id));
+        let version = self.touch();
+        self.cache.change(key, version, |message| {
+            match message.reactions.iter_mut().find(|reactions| reactions.is_with(&emoji)) {
+                Some(reactions) => reactions.add(user_id),
+                None => {
+                    let mut reactions = Reactions::new(emoji.clone());
+                    reactions.add(user_id);
+                    message.reactions.push(reactions);
+                }
+            }
+        });
+        let event =
+            ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: Some(member) };
+        self.tell_reaction(EventName::MessageReactionAdd, event);
+        Ok(Reply::Done)
+    }
+
+    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there.
+    fn known_emoji(&self, emoji: &ReactionEmoji) -> Result<ReactionEmoji, Refusal> {
+        let Some(id) = emoji.id else { return Ok(emoji.clone()) };
+        let own = self.meta.guild.emojis.iter().find(|own| own.id == id).ok_or(Refusal::UnknownEmoji)?;
+        Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
+    }
+
+    fn tell_reaction(&mut self, name: EventName, event: ReactionEvent) {
+        let gate = Gate::Channel(event.channel_id);
+        let event = self.event(name, gate, Payload::Reaction(Box::new(event)));
+        self.publish(event, Effect::None);
+    }
+
+    pub(crate) fn remove_reaction(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        key: (ChannelId, MessageId),
+        emoji: &ReactionEmoji,
+        user_id: UserId,
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, key.0)?;
+        if !here.is(user_id) {
+            here.need(Permissions::MANAGE_MESSAGES)?;
+        }
+        let message = self.need_message(key)?;
+        let author_id = message.message.author.id;
+        let reactions = message.reactions.iter().find(|reactions| reactions.is_with(emoji));
+        let Some(reactions) = reactions.filter(|reactions| reactions.contains(user_id)) else {
+            return Ok(Reply::Done);
+        };
+        let emoji = reactions.emoji.clone();
+        self.write(Write::RemoveReaction(key.0, key.1, emoji.clone(), user_id));
+        let version = self.touch();
+        self.cache.change(key, version, |message| {
+            for reactions in message.reactions.iter_mut().filter(|reactions| reactions.is_with(&emoji)) {
+                reactions.remove(user_id);
+            }
+            message.reactions.retain(|reactions| !reactions.is_empty());
+        });
+        let event = ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: None };
+        self.tell_reaction(EventName::MessageReactionRemove, event);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn clear_reactions(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        key: (ChannelId, MessageId),
+        emoji: Option<&ReactionEmoji>,
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, key.0)?;
+        here.need(Permissions::MANAGE_MESSAGES)?;
+        let message = self.need_message(key)?;
+        let is_meant = |reactions: &Reactions| emoji.is_none_or(|emoji| reactions.is_with(emoji));
+        let Some(first) = message.reactions.iter().find(|reactions| is_meant(reactions)) else {
+            return Ok(Reply::Done);
+        };
+        let emoji_as_used = emoji.map(|_| first.emoji.clone());
+        self.write(Write::ClearReactions(key.0, key.1, emoji_as_used.clone()));
+        let version = self.touch();
+        self.cache.change(key, version, |message| message.reactions.retain(|reactions| !is_meant(reactions)));
+        let name = match emoji_as_used {
+            Some(_) => EventName::MessageReactionRemoveEmoji,
+            None => EventName::MessageReactionRemoveAll,
+        };
+        let payload = Payload::ReactionsCleared { channel_id: key.0, message_id: key.1, emoji: emoji_as_used };
+        let event = self.event(name, Gate::Channel(key.0), payload);
+        self.publish(event, Effect::None);
+        Ok(Reply::Done)
+    }
+}

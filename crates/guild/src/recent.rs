@@ -1,0 +1,186 @@
+//! Recent past: what is remembered for minutes and then forgotten.
+//!
+//! Owns        nonces of new messages, for `enforce_nonce`; who has to wait in slow mode.
+//! Invariants  nothing here is stored: a guild that was loaded anew remembers none of it.
+//! Limits      `nonces_max` and `slow_mode_entries_max`; past either, what would be forgotten first goes at once.
+
+use guildhall_model::{ChannelId, MessageId, Nonce, UserId};
+use guildhall_stdx::Instant;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How long a nonce stands for its message: five minutes, longer than any client retries.
+pub(crate) const NONCE_MS: u64 = 300_000;
+/// How often what is over is thrown away while nothing else happens.
+const SWEEP_MS: u64 = 300_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NonceKey {
+    author: UserId,
+    channel: ChannelId,
+    nonce: Mark,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Number(i64),
+    Text(String),
+}
+
+impl NonceKey {
+    fn new(author: UserId, channel: ChannelId, nonce: &Nonce) -> Self {
+        let nonce = match nonce {
+            Nonce::Number(n) => Mark::Number(*n),
+            Nonce::Text(text) => Mark::Text(text.clone()),
+        };
+        Self { author, channel, nonce }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    nonces: BTreeMap<NonceKey, (Instant, MessageId)>,
+    /// By time; may name a nonce that was used again since.
+    nonces_in_order: VecDeque<(Instant, NonceKey)>,
+    /// When they last wrote, and when they may again by the limit of that moment.
+    slow: BTreeMap<(ChannelId, UserId), (Instant, Instant)>,
+    /// By end of the wait.
+    slow_in_order: BTreeSet<(Instant, ChannelId, UserId)>,
+    sweep_at: Option<Instant>,
+}
+
+impl Recent {
+    /// The message this author sent with this nonce into this channel.
+    pub fn message_of(&self, now: Instant, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
+        let (at, message_id) = self.nonces.get(&NonceKey::new(author, channel, nonce))?;
+        (now.ms_since(*at) < NONCE_MS).then_some(*message_id)
+    }
+
+    pub fn remember_nonce(
+        &mut self,
+        now: Instant,
+        author: UserId,
+        channel: ChannelId,
+        nonce: &Nonce,
+        message_id: MessageId,
+        max: usize,
+    ) {
+        let key = NonceKey::new(author, channel, nonce);
+        self.nonces.insert(key.clone(), (now, message_id));
+        self.nonces_in_order.push_back((now, key));
+        while self.nonces_in_order.len() > max {
+            self.forget_oldest_nonce();
+        }
+        self.forget(now);
+    }
+
+    /// Milliseconds until `user` may write into `channel` again; 0 for now.
+    pub fn wait_ms(&self, now: Instant, channel: ChannelId, user: UserId, rate_limit_s: u16) -> u64 {
+        let Some((sent, until)) = self.slow.get(&(channel, user)) else { return 0 };
+        // A limit that was lowered since counts at once.
+        sent.after_ms(u64::from(rate_limit_s) * 1000).min(*until).ms_since(now)
+    }
+
+    pub fn remember_sent(&mut self, now: Instant, channel: ChannelId, user: UserId, rate_limit_s: u16, max: usize) {
+        let until = now.after_ms(u64::from(rate_limit_s) * 1000);
+        if let Some((_, before)) = self.slow.insert((channel, user), (now, until)) {
+            self.slow_in_order.remove(&(before, channel, user));
+        }
+        self.slow_in_order.insert((until, channel, user));
+        while self.slow.len() > max {
+            self.forget_first_wait();
+        }
+        self.forget(now);
+    }
+
+    /// Throws away what is over.
+    pub fn forget(&mut self, now: Instant) {
+        while self.nonces_in_order.front().is_some_and(|(at, _)| now.ms_since(*at) >= NONCE_MS) {
+            self.forget_oldest_nonce();
+        }
+        while self.slow_in_order.first().is_some_and(|(until, ..)| *until <= now) {
+            self.forget_first_wait();
+        }
+        let is_empty = self.nonces_in_order.is_empty() && self.slow.is_empty();
+        self.sweep_at = match self.sweep_at {
+            _ if is_empty => None,
+            Some(at) if at > now => Some(at),
+            _ => Some(now.after_ms(SWEEP_MS)),
+        };
+    }
+
+    /// When `forget` should be called even if nothing happens.
+    pub fn sweep_at(&self) -> Option<Instant> {
+        self.sweep_at
+    }
+
+    fn forget_oldest_nonce(&mut self) {
+        if let Some((at, key)) = self.nonces_in_order.pop_front()
+            && self.nonces.get(&key).is_some_and(|(used_at, _)| *used_at == at)
+        {
+            self.nonces.remove(&key);
+        }
+    }
+
+    fn forget_first_wait(&mut self) {
+        if let Some((_, channel, user)) = self.slow_in_order.pop_first() {
+            self.slow.remove(&(channel, user));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANA: UserId = UserId::new(7);
+    const BOB: UserId = UserId::new(8);
+    const HERE: ChannelId = ChannelId::new(1);
+
+    fn text(text: &str) -> Nonce {
+        Nonce::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_nonce_lasts_five_minutes_and_at_most_max_are_kept() {
+        let mut recent = Recent::default();
+        let found = |recent: &Recent, at, user, nonce: &Nonce| {
+            recent.message_of(Instant(at), user, HERE, nonce).map(guildhall_model::Id::get)
+        };
+        for n in 1..=4 {
+            recent.remember_nonce(Instant(n), ANA, HERE, &Nonce::Number(n as i64), MessageId::new(n), 3);
+        }
+        assert_eq!(found(&recent, 4, ANA, &Nonce::Number(1)), None, "the fourth pushed it out");
+        assert_eq!(found(&recent, 4, ANA, &Nonce::Number(2)), Some(2));
+        assert_eq!(found(&recent, 4, ANA, &text("2")), None, "a text is not a number");
+        assert_eq!(found(&recent, 4, BOB, &Nonce::Number(2)), None);
+        assert_eq!(found(&recent, 1 + NONCE_MS, ANA, &Nonce::Number(2)), Some(2));
+        assert_eq!(found(&recent, 2 + NONCE_MS, ANA, &Nonce::Number(2)), None);
+        // Used again: the older use being forgotten does not take the newer with it.
+        recent.remember_nonce(Instant(10), ANA, HERE, &Nonce::Number(2), MessageId::new(9), 3);
+        recent.remember_nonce(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
+        assert_eq!(found(&recent, 11, ANA, &Nonce::Number(2)), Some(9));
+        recent.forget(Instant(11 + NONCE_MS));
+        assert!(recent.nonces.is_empty() && recent.nonces_in_order.is_empty());
+        assert_eq!(recent.sweep_at(), None);
+    }
+
+    #[test]
+    fn slow_mode_waits() {
+        let mut recent = Recent::default();
+        recent.remember_sent(Instant(1000), HERE, ANA, 10, 2);
+        assert_eq!(recent.wait_ms(Instant(1000), HERE, ANA, 10), 10_000);
+        assert_eq!(recent.wait_ms(Instant(1000), HERE, ANA, 5), 5_000, "lowered since");
+        assert_eq!(recent.wait_ms(Instant(1000), HERE, ANA, 60), 10_000, "raised since");
+        assert_eq!(recent.wait_ms(Instant(11_000), HERE, ANA, 10), 0);
+        assert_eq!(recent.wait_ms(Instant(1000), HERE, BOB, 10), 0);
+        recent.remember_sent(Instant(2000), HERE, BOB, 20, 2);
+        recent.remember_sent(Instant(2000), ChannelId::new(2), BOB, 20, 2);
+        assert_eq!(recent.wait_ms(Instant(2000), HERE, ANA, 10), 0, "the table is full: the shortest wait went");
+        recent.remember_sent(Instant(2500), HERE, BOB, 20, 2);
+        assert_eq!(recent.slow.len(), recent.slow_in_order.len());
+        assert_eq!(recent.sweep_at(), Some(Instant(301_000)));
+        recent.forget(Instant(22_500));
+        assert!(recent.slow.is_empty() && recent.slow_in_order.is_empty());
+        assert_eq!(recent.sweep_at(), None);
+    }
+}

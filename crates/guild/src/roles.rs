@@ -1,0 +1,115 @@
+//! Roles: made, changed, deleted.
+//!
+//! Owns        `CreateRole`, `UpdateRole`, `DeleteRole`.
+//! Invariants  E1 an actor changes only roles below their own highest, and grants only what they hold. E2 a role
+//!             that was deleted grants nothing: its overwrites go with it, and whoever had it keeps a dead id until
+//!             they are written next, which nothing looks at.
+//! Limits      `roles_max`.     Spec  docs/protocol.md §5.2, §10.4.
+
+use crate::{
+    check::Rank,
+    command::{Actor, Refusal, Reply, RolePatch},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{Channel, EventName, OverwriteKind, Permissions, Role, RoleId};
+use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Guild {
+    pub(crate) fn create_role(&mut self, now: Now, actor: Actor, role: &Role) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::MANAGE_ROLES)?;
+        let permissions = role.permissions & Permissions::ALL;
+        standing.need(permissions)?;
+        if self.meta.roles.len() >= self.limits.roles_max {
+            return Err(Refusal::TooManyRoles.into());
+        }
+        let role = Arc::new(Role {
+            id: self.next_id(now),
+            permissions,
+            // A member's new role starts at the bottom; a backend says where.
+            position: if standing.is_system() { role.position.max(1) } else { 1 },
+            managed: role.managed && standing.is_system(),
+            ..role.clone()
+        });
+        self.put_role(EventName::GuildRoleCreate, &role);
+        Ok(Reply::Role(role))
+    }
+
+    pub(crate) fn update_role(&mut self, now: Now, actor: Actor, role_id: RoleId, patch: &RolePatch) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let before = self.need_role(role_id)?;
+        standing.need(Permissions::MANAGE_ROLES)?;
+        let is_everyone = role_id == self.meta.id().cast();
+        standing.need_above(if is_everyone { Rank::BOTTOM } else { Rank::of(&before) })?;
+        let mut role = Role::clone(&before);
+        if let Some(permissions) = patch.permissions {
+            role.permissions = permissions & Permissions::ALL;
+            standing.need(role.permissions.without(before.permissions))?;
+        }
+        if let Some(position) = patch.position.filter(|_| !is_everyone) {
+            role.position = position.max(1);
+            standing.need_above(Rank::of(&role))?;
+        }
+        if let Some(name) = patch.name.as_ref().filter(|_| !is_everyone) {
+            role.name.clone_from(name);
+        }
+        role.color = patch.color.unwrap_or(role.color);
+        role.hoist = patch.hoist.unwrap_or(role.hoist);
+        role.mentionable = patch.mentionable.unwrap_or(role.mentionable);
+        if role == *before {
+            return Ok(Reply::Role(before));
+        }
+        let role = Arc::new(role);
+        self.put_role(EventName::GuildRoleUpdate, &role);
+        Ok(Reply::Role(role))
+    }
+
+    fn put_role(&mut self, name: EventName, role: &Arc<Role>) {
+        self.write(Write::PutRole(self.meta.id(), role.clone()));
+        let effect = self.change_meta(|meta| {
+            Arc::make_mut(&mut meta.roles).insert(role.id, role.clone());
+        });
+        let event = self.event(name, Gate::Members, Payload::Role(role.clone()));
+        self.publish(event, effect);
+    }
+
+    pub(crate) fn delete_role(&mut self, now: Now, actor: Actor, role_id: RoleId) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let role = self.need_role(role_id)?;
+        standing.need(Permissions::MANAGE_ROLES)?;
+        if role_id == self.meta.id().cast() || role.managed && !standing.is_system() {
+            return Err(Refusal::InvalidRole.into());
+        }
+        standing.need_above(Rank::of(&role))?;
+        self.write(Write::DeleteRole(self.meta.id(), role_id));
+        // Members keep the id, so an overwrite that stayed would still apply to them (E2).
+        let target = OverwriteKind::Role(role_id);
+        let mentions_role = |channel: &Channel| channel.overwrites.iter().any(|overwrite| overwrite.target == target);
+        let affected: Vec<_> = self.meta.channels.values().filter(|c| mentions_role(c)).cloned().collect();
+        let changed: BTreeMap<_, _> = affected
+            .into_iter()
+            .map(|channel| {
+                let mut channel = Channel::clone(&self.with_newest_message(channel));
+                channel.overwrites.retain(|overwrite| overwrite.target != target);
+                (channel.id, Arc::new(channel))
+            })
+            .collect();
+        changed.values().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
+        let effect = self.change_meta(|meta| {
+            Arc::make_mut(&mut meta.roles).remove(&role_id);
+            if !changed.is_empty() {
+                Arc::make_mut(&mut meta.channels).extend(changed.clone());
+            }
+        });
+        let event = self.event(EventName::GuildRoleDelete, Gate::Members, Payload::RoleDelete(role_id));
+        self.publish(event, effect);
+        for channel in changed.into_values() {
+            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
+            self.publish(event, Effect::None);
+        }
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,233 @@
+//! Voice: who is connected to which voice channel. No media.
+//!
+//! Owns        `VoiceTable`; the rules of docs/protocol.md §9.
+//! Doors       `set_session_voice` (op 4), `Command::ShowVoice`; members and channels call in when they change.
+//! Invariants  V1 a user has at most one voice state in the guild, and each connected session is its user's.
+//!             V2 who can view only the channel that was left sees somebody leave; who can view the new one sees
+//!             them once. V3 what is not allowed is answered with nothing.
+//! Limits      a channel's `user_limit`. Losing VIEW_CHANNEL or CONNECT does not end a connection.
+//! Not here    that a user account is in voice in one guild only: nobody sees that from here.
+
+use crate::{
+    command::{Actor, Refusal, Reply},
+    machine::{CommandResult, Guild},
+};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
+};
+use guildhall_relay::{Effect, Gate, Payload, RelayMessage, SessionKey};
+use guildhall_stdx::Now;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+#[derive(Clone, Debug)]
+struct Connected {
+    /// Its channel is never none.
+    state: Arc<VoiceState>,
+    /// None when it is only shown.
+    session: Option<SessionKey>,
+}
+
+/// Who is in voice.
+#[derive(Debug, Default)]
+pub(crate) struct VoiceTable {
+    connected: BTreeMap<UserId, Connected>,
+    by_channel: BTreeMap<ChannelId, BTreeSet<UserId>>,
+}
+
+impl VoiceTable {
+    pub fn is_empty(&self) -> bool {
+        self.connected.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<VoiceState>> {
+        self.connected.values().map(|connected| &connected.state)
+    }
+
+    /// Where a user is.
+    pub fn channel_of(&self, user_id: UserId) -> Option<ChannelId> {
+        self.connected.get(&user_id)?.state.channel_id
+    }
+
+    fn count_in(&self, channel_id: ChannelId) -> usize {
+        self.by_channel.get(&channel_id).map_or(0, BTreeSet::len)
+    }
+
+    fn remove(&mut self, user_id: UserId) -> Option<Connected> {
+        let connected = self.connected.remove(&user_id)?;
+        if let Some(channel_id) = connected.state.channel_id
+            && let Some(users) = self.by_channel.get_mut(&channel_id)
+        {
+            users.remove(&user_id);
+            if users.is_empty() {
+                self.by_channel.remove(&channel_id);
+            }
+        }
+        Some(connected)
+    }
+
+    /// Replaces what was there.
+    fn insert(&mut self, state: Arc<VoiceState>, session: Option<SessionKey>) {
+        self.remove(state.user_id);
+        if let Some(channel_id) = state.channel_id {
+            self.by_channel.entry(channel_id).or_default().insert(state.user_id);
+            self.connected.insert(state.user_id, Connected { state, session });
+        }
+    }
+}
+
+impl Guild {
+    /// Op 4. A session of a user who is in voice through another takes over.
+    pub(crate) fn set_session_voice(&mut self, now: Now, key: SessionKey, update: VoiceStateUpdate) {
+        let Some(session) = self.sessions.find(key) else { return };
+        let (user_id, session_id) = (session.user_id, session.session_id.to_string());
+        let Some(channel_id) = update.channel_id else { return self.leave_voice(user_id) };
+        let Some(member) = self.member(user_id) else { return };
+        let Some(channel) = self.meta.channels.get(&channel_id).cloned().filter(|channel| channel.kind.is_voice())
+        else {
+            return;
+        };
+        let before = self.voice.connected.get(&user_id);
+        let is_here = self.voice.channel_of(user_id) == Some(channel_id);
+        let is_same_session = before.is_some_and(|before| before.session == Some(key));
+        let suppress = if is_here {
+            before.is_some_and(|before| before.state.suppress)
+        } else {
+            let permissions = self.permissions_in(now, &member, &channel);
+            let is_full = channel.user_limit > 0 && self.voice.count_in(channel_id) >= usize::from(channel.user_limit);
+            if !permissions.contains(Permissions::VIEW_CHANNEL | Permissions::CONNECT)
+                || is_full && !permissions.contains(Permissions::MOVE_MEMBERS)
+            {
+                return;
+            }
+            is_audience(&channel, permissions)
+        };
+        let state = VoiceState {
+            channel_id: Some(channel_id),
+            user_id,
+            session_id,
+            deaf: member.deaf,
+            mute: member.mute,
+            self_deaf: update.self_deaf,
+            self_mute: update.self_mute,
+            self_video: update.self_video,
+            suppress,
+            request_to_speak_timestamp: None,
+        };
+        self.set_voice(state, Some(key));
+        if !is_here || !is_same_session {
+            self.send_voice_server(user_id, key);
+        }
+    }
+
+    /// Keeps a state and tells those who may see it.
+    fn set_voice(&mut self, state: VoiceState, session: Option<SessionKey>) {
+        let before = self.voice.channel_of(state.user_id);
+        let state = Arc::new(state);
+        self.voice.insert(state.clone(), session);
+        self.tell_voice(before, &state);
+    }
+
+    fn tell_voice(&mut self, before: Option<ChannelId>, state: &Arc<VoiceState>) {
+        self.touch();
+        let member = self.member(state.user_id);
+        let update = |guild: &Self, gate, state: Arc<VoiceState>| {
+            guild.event(EventName::VoiceStateUpdate, gate, Payload::Voice { state, member: member.clone() })
+        };
+        let Some(channel_id) = state.channel_id.or(before) else { return };
+        // The leave comes first: who gets both because the state is their own ends with the right one.
+        if let Some(before) = before.filter(|before| *before != channel_id) {
+            let left = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(state) });
+            let event = update(self, Gate::ChannelExcept(before, channel_id), left);
+            self.publish(event, Effect::None);
+        }
+        let event = update(self, Gate::Channel(channel_id), state.clone()).always_to(state.user_id);
+        self.publish(event, Effect::None);
+    }
+
+    fn send_voice_server(&mut self, user_id: UserId, session: SessionKey) {
+        let token = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        let payload = Payload::VoiceServer { token, endpoint: self.limits.voice_endpoint.clone() };
+        let event = Arc::new(self.event(EventName::VoiceServerUpdate, Gate::User(user_id), payload));
+        self.send(session.partition, RelayMessage::Direct { session, event });
+    }
+
+    /// Takes a user out of voice, if they are there.
+    pub(crate) fn leave_voice(&mut self, user_id: UserId) {
+        let Some(connected) = self.voice.remove(user_id) else { return };
+        let before = connected.state.channel_id;
+        let state = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(&connected.state) });
+        self.tell_voice(before, &state);
+    }
+
+    /// Takes a user out of voice if that session is how they are there.
+    pub(crate) fn leave_voice_with(&mut self, user_id: UserId, session: SessionKey) {
+        if self.voice.connected.get(&user_id).is_some_and(|connected| connected.session == Some(session)) {
+            self.leave_voice(user_id);
+        }
+    }
+
+    /// Takes everybody out of a channel.
+    pub(crate) fn empty_voice(&mut self, channel_id: ChannelId) {
+        let users: Vec<UserId> = self.voice.by_channel.get(&channel_id).into_iter().flatten().copied().collect();
+        users.into_iter().for_each(|user_id| self.leave_voice(user_id));
+    }
+
+    /// Moves somebody who is in voice to another channel, whatever its limit.
+    pub(crate) fn move_in_voice(&mut self, now: Now, member: &Member, channel: &Channel) {
+        let user_id = member.user.id;
+        let Some(Connected { state, session }) = self.voice.connected.get(&user_id).cloned() else { return };
+        if state.channel_id == Some(channel.id) {
+            return;
+        }
+        let suppress = is_audience(channel, self.permissions_in(now, member, channel));
+        self.set_voice(VoiceState { channel_id: Some(channel.id), suppress, ..VoiceState::clone(&state) }, session);
+        if let Some(session) = session {
+            self.send_voice_server(user_id, session);
+        }
+    }
+
+    /// Brings a voice state up to date with the member's server mute and deafen.
+    pub(crate) fn refresh_voice(&mut self, member: &Member) {
+        let Some(Connected { state, session }) = self.voice.connected.get(&member.user.id).cloned() else { return };
+        if (state.mute, state.deaf) != (member.mute, member.deaf) {
+            let state = VoiceState { mute: member.mute, deaf: member.deaf, ..VoiceState::clone(&state) };
+            self.set_voice(state, session);
+        }
+    }
+
+    pub(crate) fn show_voice(&mut self, actor: Actor, user_id: UserId, channel_id: Option<ChannelId>) -> CommandResult {
+        if actor != Actor::System {
+            return Err(Refusal::MissingPermissions.into());
+        }
+        let member = self.need_member(user_id)?;
+        let Some(channel_id) = channel_id else {
+            self.leave_voice(user_id);
+            return Ok(Reply::Done);
+        };
+        let channel = self.meta.channels.get(&channel_id).ok_or(Refusal::UnknownChannel)?;
+        if !channel.kind.is_voice() {
+            return Err(Refusal::InvalidForm("channel_id").into());
+        }
+        let state = VoiceState {
+            channel_id: Some(channel_id),
+            user_id,
+            session_id: format!("{user_id:032}"),
+            deaf: member.deaf,
+            mute: member.mute,
+            self_deaf: false,
+            self_mute: false,
+            self_video: false,
+            suppress: false,
+            request_to_speak_timestamp: None,
+        };
+        self.set_voice(state, None);
+        Ok(Reply::Done)
+    }
+}
+
+fn is_audience(channel: &Channel, permissions: Permissions) -> bool {
+    channel.kind == ChannelType::Stage && !permissions.contains(Permissions::MUTE_MEMBERS)
+}

@@ -1,0 +1,434 @@
+//! Fixture: a guild with a naive store behind it and its relays' streams in front of it.
+//!
+//! Owns        `World`, which runs commands the way a driver does; `NaiveStore`, what writes mean.
+//! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a snapshot.
+
+use guildhall_guild::{
+    Actor, Command, Guild, GuildLimits, GuildRecord, MessageRecord, NewChannel, NewGuild, NewMessage, Outcome, Output,
+    Refusal, Reply, Write,
+};
+use guildhall_model::{
+    AccountKind, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, Member, Message, MessageId,
+    Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId, Status, User, UserId,
+};
+use guildhall_relay::{
+    Gate, GuildView, MembersWanted, PartitionId, Payload, Published, RelayMessage, SessionKey, SessionPresence,
+    ToGuild, ToRelay,
+};
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+pub const GUILD: GuildId = GuildId::new(1);
+pub const OWNER: UserId = UserId::new(7);
+pub const ANA: UserId = UserId::new(100);
+pub const BOB: UserId = UserId::new(101);
+pub const EVE: UserId = UserId::new(102);
+pub const NOBODY: UserId = UserId::new(999);
+/// The relay that is always there.
+pub const P0: PartitionId = PartitionId(0);
+
+pub fn user(id: UserId) -> Arc<User> {
+    Arc::new(User::new(id, &format!("user{id}")))
+}
+
+pub fn session(partition: u16, slot: u32) -> SessionKey {
+    SessionKey { partition: PartitionId(partition), slot, generation: 1 }
+}
+
+pub fn presence(status: Status) -> SessionPresence {
+    SessionPresence { status, activities: Arc::new([]), platform: Platform::Web }
+}
+
+pub fn new_channel(name: &str, kind: ChannelType) -> NewChannel {
+    NewChannel {
+        name: name.to_owned(),
+        kind,
+        topic: None,
+        parent_id: None,
+        position: None,
+        overwrites: Vec::new(),
+        user_limit: 0,
+    }
+}
+
+pub fn new_role(permissions: Permissions, position: i32) -> Role {
+    Role {
+        id: RoleId::new(0),
+        name: "role".to_owned(),
+        color: 0,
+        hoist: false,
+        position,
+        permissions,
+        managed: false,
+        mentionable: false,
+    }
+}
+
+pub fn text(content: &str) -> NewMessage {
+    NewMessage { content: content.to_owned(), ..NewMessage::default() }
+}
+
+pub fn deny_everyone(permissions: Permissions) -> Overwrite {
+    Overwrite { target: OverwriteKind::Role(GUILD.cast()), allow: Permissions::NONE, deny: permissions }
+}
+
+pub fn allow_member(user_id: UserId, permissions: Permissions) -> Overwrite {
+    Overwrite { target: OverwriteKind::Member(user_id), allow: permissions, deny: Permissions::NONE }
+}
+
+/// What writes mean, in plain maps.
+#[derive(Clone, Debug, Default)]
+pub struct NaiveStore {
+    pub users: BTreeMap<UserId, Arc<User>>,
+    pub guild: Option<GuildFields>,
+    pub roles: BTreeMap<RoleId, Role>,
+    pub channels: BTreeMap<ChannelId, Channel>,
+    pub members: BTreeMap<UserId, Member>,
+    pub messages: BTreeMap<(ChannelId, MessageId), Message>,
+    pub reactions: BTreeMap<(ChannelId, MessageId), Vec<(ReactionEmoji, Vec<UserId>)>>,
+}
+
+impl NaiveStore {
+    pub fn apply(&mut self, write: Write) {
+        match write {
+            Write::PutUser(user) => drop(self.users.insert(user.id, user)),
+            Write::PutGuild(guild) => self.guild = Some(GuildFields::clone(&guild)),
+            Write::DeleteGuild(_) => *self = Self { users: std::mem::take(&mut self.users), ..Self::default() },
+            Write::PutRole(_, role) => drop(self.roles.insert(role.id, Role::clone(&role))),
+            Write::DeleteRole(_, id) => assert!(self.roles.remove(&id).is_some(), "role {id} was not there"),
+            Write::PutChannel(channel) => drop(self.channels.insert(channel.id, Channel::clone(&channel))),
+            Write::DeleteChannel(_, id) => {
+                assert!(self.channels.remove(&id).is_some(), "channel {id} was not there");
+                self.messages.retain(|key, _| key.0 != id);
+                self.reactions.retain(|key, _| key.0 != id);
+            }
+            Write::PutMember(_, member) => {
+                assert!(self.users.contains_key(&member.user.id), "a member without an account");
+                self.members.insert(member.user.id, Member::clone(&member));
+            }
+            Write::DeleteMember(_, id) => assert!(self.members.remove(&id).is_some(), "member {id} was not there"),
+            Write::PutMessage(message) => {
+                assert!(self.channels.contains_key(&message.channel_id), "a message without a channel");
+                assert_eq!(message.nonce, None, "a nonce is not stored");
+                self.messages.insert((message.channel_id, message.id), Message::clone(&message));
+            }
+            Write::DeleteMessage(channel, message) => {
+                assert!(self.messages.remove(&(channel, message)).is_some(), "message {message} was not there");
+                self.reactions.remove(&(channel, message));
+            }
+            Write::AddReaction(channel, message, emoji, user) => {
+                assert!(self.messages.contains_key(&(channel, message)), "a reaction without a message");
+                let reactions = self.reactions.entry((channel, message)).or_default();
+                match reactions.iter_mut().find(|(e, _)| *e == emoji) {
+                    Some((_, users)) if users.contains(&user) => {}
+                    Some((_, users)) => users.push(user),
+                    None => reactions.push((emoji, vec![user])),
+                }
+            }
+            Write::RemoveReaction(channel, message, emoji, user) => {
+                let reactions = self.reactions.entry((channel, message)).or_default();
+                reactions.iter_mut().filter(|(e, _)| *e == emoji).for_each(|(_, users)| users.retain(|u| *u != user));
+                reactions.retain(|(_, users)| !users.is_empty());
+            }
+            Write::ClearReactions(channel, message, emoji) => {
+                let reactions = self.reactions.entry((channel, message)).or_default();
+                reactions.retain(|(e, _)| emoji.as_ref().is_some_and(|emoji| e != emoji));
+            }
+        }
+    }
+
+    pub fn message(&self, channel: ChannelId, message: MessageId) -> Option<MessageRecord> {
+        let found = self.messages.get(&(channel, message))?;
+        let reactions = self.reactions.get(&(channel, message)).cloned().unwrap_or_default();
+        Some(MessageRecord { message: Arc::new(found.clone()), reactions })
+    }
+
+    pub fn record(&self) -> GuildRecord {
+        let newest = |channel: &Channel| {
+            self.messages.keys().filter(|(of, _)| *of == channel.id).map(|(_, message)| *message).max()
+        };
+        GuildRecord {
+            guild: self.guild.clone().expect("there is a guild"),
+            roles: self.roles.values().cloned().collect(),
+            channels: self
+                .channels
+                .values()
+                .map(|channel| Channel { last_message_id: newest(channel), ..channel.clone() })
+                .collect(),
+            members: self.members.values().cloned().map(Arc::new).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    epoch: u32,
+    seq: u64,
+    has_snapshot: bool,
+}
+
+/// A guild and its surroundings.
+pub struct World {
+    pub guild: Guild,
+    pub now: Now,
+    /// What is durable.
+    pub store: NaiveStore,
+    /// What was written and is not durable yet, with the version it rests on.
+    pub uncommitted: Vec<(u64, Write)>,
+    /// Whether each input is durable at once.
+    pub commits_at_once: bool,
+    /// What the relays were sent since it was last taken.
+    pub sent: Vec<(PartitionId, ToRelay)>,
+    /// How often the guild asked for a message.
+    pub loads: usize,
+    streams: BTreeMap<PartitionId, Stream>,
+}
+
+impl World {
+    /// A guild of `OWNER`, one relay subscribed.
+    pub fn new() -> Self {
+        Self::with_limits(GuildLimits { voice_endpoint: Some("voice.example.net".into()), ..GuildLimits::default() })
+    }
+
+    pub fn with_limits(limits: GuildLimits) -> Self {
+        let now = Now::new(1_000, 1_700_000_000_000);
+        let new = NewGuild { guild: GuildFields::new(GUILD, "guild", OWNER), owner: user(OWNER) };
+        let mut world = Self {
+            guild: Guild::create(now, new, limits, 3),
+            now,
+            store: NaiveStore::default(),
+            uncommitted: Vec::new(),
+            commits_at_once: true,
+            sent: Vec::new(),
+            loads: 0,
+            streams: BTreeMap::new(),
+        };
+        world.drain();
+        world.relay(ToGuild::Subscribe { partition: P0, epoch: 1 });
+        world.sent.clear();
+        world
+    }
+
+    /// `World::new` with `ANA`, `BOB` and `EVE` as members.
+    pub fn populated() -> Self {
+        let mut world = Self::new();
+        [ANA, BOB, EVE].into_iter().for_each(|id| world.join(id));
+        world.sent.clear();
+        world
+    }
+
+    /// Takes what the machine wants done, as a driver does after each input.
+    pub fn drain(&mut self) {
+        let version = self.guild.version();
+        while let Some(output) = self.guild.poll_output() {
+            match output {
+                Output::Write(write) => self.uncommitted.push((version, write)),
+                Output::Relay(partition, message) => {
+                    self.check_stream(partition, &message);
+                    self.sent.push((partition, message));
+                }
+            }
+        }
+        if self.commits_at_once {
+            self.commit(usize::MAX);
+        }
+    }
+
+    fn check_stream(&mut self, partition: PartitionId, message: &ToRelay) {
+        assert_eq!(message.guild_id, GUILD);
+        let stream = self.streams.entry(partition).or_default();
+        if message.epoch != stream.epoch {
+            assert!(message.epoch > stream.epoch, "an older epoch is spoken to");
+            *stream = Stream { epoch: message.epoch, ..Stream::default() };
+        }
+        if let RelayMessage::Snapshot { reset, .. } = &message.message {
+            assert!(*reset == stream.has_snapshot, "reset is for streams that had begun");
+            stream.has_snapshot = true;
+        } else {
+            assert!(stream.has_snapshot, "spoken to before a snapshot");
+        }
+        assert_eq!(message.seq, stream.seq + 1, "numbers are contiguous");
+        stream.seq = message.seq;
+    }
+
+    /// The link dropped what was last polled: numbers go on behind the gap.
+    pub fn forget_stream(&mut self, partition: PartitionId, delivered: u64) {
+        self.streams.get_mut(&partition).expect("it was subscribed").seq = delivered;
+    }
+
+    pub fn seq(&self, partition: PartitionId) -> u64 {
+        self.streams.get(&partition).map_or(0, |stream| stream.seq)
+    }
+
+    /// Makes the oldest `count` writes durable.
+    pub fn commit(&mut self, count: usize) {
+        let count = count.min(self.uncommitted.len());
+        let versions: Vec<u64> = self.uncommitted.iter().map(|(version, _)| *version).collect();
+        for (_, write) in self.uncommitted.drain(..count) {
+            self.store.apply(write);
+        }
+        // The writes of one input are durable together or not at all.
+        let done = match versions.get(count) {
+            Some(next) => next - 1,
+            None => self.guild.version(),
+        };
+        self.guild.handle_committed(done);
+    }
+
+    /// Runs a command as a driver does, loading what it needs.
+    pub fn command(&mut self, actor: Actor, command: Command) -> Result<Reply, Refusal> {
+        for _ in 0..8 {
+            let version = self.guild.version();
+            match self.guild.handle_command(self.now, actor, &command) {
+                Outcome::Reply(reply) => {
+                    assert!(reply.is_ok() || self.guild.version() == version, "refused, but changed: {command:?}");
+                    self.drain();
+                    return reply;
+                }
+                Outcome::NeedsMessage(channel, message) => {
+                    assert_eq!(self.guild.version(), version, "waits, but changed: {command:?}");
+                    self.loads += 1;
+                    let record = self.store.message(channel, message);
+                    self.guild.handle_message_loaded(channel, message, record);
+                }
+            }
+        }
+        panic!("{command:?} asks for messages without end");
+    }
+
+    pub fn system(&mut self, command: Command) -> Reply {
+        self.command(Actor::System, command.clone()).unwrap_or_else(|refusal| panic!("{command:?}: {refusal:?}"))
+    }
+
+    pub fn by(&mut self, user_id: UserId, command: Command) -> Result<Reply, Refusal> {
+        self.command(Actor::User(user_id), command)
+    }
+
+    pub fn relay(&mut self, message: ToGuild) {
+        self.guild.handle_relay(self.now, message);
+        self.drain();
+    }
+
+    /// Time passes on both clocks.
+    pub fn pass_ms(&mut self, ms: u64) {
+        self.now = Now::new(self.now.instant.0 + ms, self.now.unix.0 + ms as i64);
+    }
+
+    pub fn join(&mut self, user_id: UserId) {
+        self.system(Command::AddMember(user(user_id)));
+    }
+
+    pub fn channel(&mut self, new: NewChannel) -> ChannelId {
+        match self.system(Command::CreateChannel(Box::new(new))) {
+            Reply::Channel(channel) => channel.id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn text_channel(&mut self) -> ChannelId {
+        self.channel(new_channel("general", ChannelType::Text))
+    }
+
+    pub fn role(&mut self, permissions: Permissions, position: i32) -> RoleId {
+        match self.system(Command::CreateRole(Box::new(new_role(permissions, position)))) {
+            Reply::Role(role) => role.id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A new role with `permissions` at `position`, given to `user_id`.
+    pub fn grant(&mut self, user_id: UserId, permissions: Permissions, position: i32) -> RoleId {
+        let role = self.role(permissions, position);
+        self.system(Command::AddMemberRole(user_id, role));
+        role
+    }
+
+    /// What `@everyone` may do.
+    pub fn everyone(&mut self, permissions: Permissions) {
+        let patch = guildhall_guild::RolePatch { permissions: Some(permissions), ..Default::default() };
+        self.system(Command::UpdateRole(GUILD.cast(), Box::new(patch)));
+    }
+
+    pub fn try_say(&mut self, user_id: UserId, channel: ChannelId, new: NewMessage) -> Result<MessageRecord, Refusal> {
+        match self.by(user_id, Command::CreateMessage(channel, Box::new(new)))? {
+            Reply::Message(reply) => Ok(reply.record),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn say(&mut self, user_id: UserId, channel: ChannelId, content: &str) -> MessageId {
+        self.try_say(user_id, channel, text(content)).expect("they may").message.id
+    }
+
+    pub fn member(&mut self, user_id: UserId) -> Arc<Member> {
+        match self.system(Command::ReadMember(user_id)) {
+            Reply::Member(member) => member,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn attach(&mut self, key: SessionKey, user_id: UserId, status: Status) {
+        self.attach_as(key, user_id, presence(status), AccountKind::Bot, MembersWanted::OwnAndVoice);
+    }
+
+    pub fn attach_as(
+        &mut self,
+        key: SessionKey,
+        user_id: UserId,
+        presence: SessionPresence,
+        kind: AccountKind,
+        members: MembersWanted,
+    ) {
+        let session_id = format!("session-{}-{}", key.partition.0, key.slot).into();
+        self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members });
+    }
+
+    /// What the relays were sent since this was last called.
+    pub fn take(&mut self) -> Vec<(PartitionId, RelayMessage)> {
+        std::mem::take(&mut self.sent).into_iter().map(|(partition, message)| (partition, message.message)).collect()
+    }
+
+    /// The events among what the first relay was sent since anything was last taken.
+    pub fn events(&mut self) -> Vec<Arc<Published>> {
+        let messages = self.take().into_iter().filter(|(partition, _)| *partition == P0);
+        messages
+            .filter_map(|(_, message)| match message {
+                RelayMessage::Published(published) => Some(published),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn event_names(&mut self) -> Vec<EventName> {
+        self.events().iter().map(|published| published.event.name).collect()
+    }
+
+    /// The one event, which must be of that name.
+    pub fn only_event(&mut self, name: EventName) -> Arc<Published> {
+        let events = self.events();
+        assert_eq!(events.iter().map(|published| published.event.name).collect::<Vec<_>>(), [name]);
+        events[0].clone()
+    }
+
+    /// The views among what was sent since anything was last taken.
+    pub fn views(&mut self) -> Vec<(SessionKey, Option<GuildView>)> {
+        let messages = self.take().into_iter();
+        messages
+            .filter_map(|(_, message)| match message {
+                RelayMessage::Attached { session, view } => Some((session, view.map(|view| *view))),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+pub fn gate(published: &Published) -> Gate {
+    published.event.audience.gate
+}
+
+pub fn message_of(published: &Published) -> &Message {
+    match &published.event.payload {
+        Payload::Message(event) => &event.message,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,4 @@
+//! The guild machine from outside: a module per theme.
+
+mod fixture;
+mod messages;
