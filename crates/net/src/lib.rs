@@ -1,1 +1,20 @@
-//! placeholder
+//! Net: sockets, threads and HTTP around the machines below.
+//!
+//! Owns        the listener, the upgrade, the partitions' loops, the real clock.
+//! Invariants  a partition owns its sockets and writes to them itself; nothing here does anything per delivery but `send`.
+//! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
+#![forbid(unsafe_code)]
+
+mod clock;
+mod front;
+mod gatekeeper;
+mod mailbox;
+mod partition_loop;
+mod server;
+mod sockets;
+mod url;
+
+pub use clock::SystemClock;
+pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
+pub use partition_loop::AuthAnswer;
+pub use server::{PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};

@@ -1,0 +1,150 @@
+//! Front: the listener, HTTP, and the upgrade to WebSocket.
+//!
+//! Owns        connections until they are upgraded, and REST connections for their whole life.
+//! Invariants  nothing is kept for a client before it is a gateway connection but hyper's small buffers, and those have a deadline.
+//! Limits      `connections_max` for the node, past it 503; `HEAD_TIMEOUT` for a request's head, `HEAD_BYTES_MAX` for its size.
+
+use crate::{
+    mailbox::{ConnPermit, Mailbox, Note},
+    url::parse_query,
+};
+use axum::{Router, body::Body};
+use guildhall_ws_proto::handshake::UpgradeRequest;
+use hyper::{Request, Response, StatusCode, Version, body::Incoming, header, service::service_fn, upgrade::Upgraded};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tower::ServiceExt;
+
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// After a failed accept (out of files, say) the listener rests this long instead of spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What every connection of the front shares.
+pub struct Front {
+    pub http: Router,
+    pub mailboxes: Arc<[Mailbox]>,
+    pub conns_count: Arc<AtomicUsize>,
+    pub connections_max: usize,
+    /// Partitions take turns.
+    pub next_partition: AtomicUsize,
+}
+
+/// Accepts until the task is dropped.
+pub async fn accept(front: Arc<Front>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(serve(front.clone(), stream, peer));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
+    let count = front.conns_count.fetch_add(1, Ordering::Relaxed);
+    let permit = ConnPermit(front.conns_count.clone());
+    if count >= front.connections_max {
+        return refuse(stream).await;
+    }
+    // The permit goes with the socket: to a partition, or with this task.
+    let permit = Arc::new(std::sync::Mutex::new(Some(permit)));
+    let service = service_fn(move |request| {
+        let (front, permit) = (front.clone(), permit.clone());
+        async move { Ok::<_, Infallible>(front.handle(request, peer, &permit).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    // What ends a connection early is the client's doing; it has its answer, or is gone.
+    let _ = connection.await;
+}
+
+async fn refuse(stream: TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
+    let _ = stream.try_write(ANSWER);
+}
+
+type Permit = Arc<std::sync::Mutex<Option<ConnPermit>>>;
+
+impl Front {
+    async fn handle(&self, mut request: Request<Incoming>, peer: SocketAddr, permit: &Permit) -> Response<Body> {
+        let wants_upgrade = request
+            .headers()
+            .get(header::UPGRADE)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if wants_upgrade {
+            return self.upgrade(request, permit);
+        }
+        request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
+        match self.http.clone().oneshot(request.map(Body::new)).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
+    fn upgrade(&self, mut request: Request<Incoming>, permit: &Permit) -> Response<Body> {
+        let version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
+        let mut handshake = UpgradeRequest::new(request.method().as_str(), version);
+        for (name, value) in request.headers() {
+            handshake.handle_header(name.as_str(), value.as_bytes());
+        }
+        let accept = match handshake.accept() {
+            Ok(accept) => accept,
+            Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
+        };
+        let params = parse_query(request.uri().query());
+        let turn = self.next_partition.fetch_add(1, Ordering::Relaxed);
+        let mailbox = self.mailboxes[turn % self.mailboxes.len()].clone();
+        let permit = permit.lock().ok().and_then(|mut permit| permit.take());
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let Some(permit) = permit else { return };
+            if let Ok(upgraded) = upgrade.await
+                && let Some((stream, early)) = into_socket(upgraded)
+            {
+                mailbox.send(Note::Accepted { stream, early, params, permit });
+            }
+        });
+        Response::builder()
+            .status(StatusCode::SWITCHING_PROTOCOLS)
+            .header(header::CONNECTION, "Upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_ACCEPT, &accept[..])
+            .body(Body::empty())
+            .unwrap_or_else(|_| Response::new(Body::empty()))
+    }
+}
+
+fn into_socket(upgraded: Upgraded) -> Option<(std::net::TcpStream, Vec<u8>)> {
+    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+    let stream = parts.io.into_inner().into_std().ok()?;
+    Some((stream, parts.read_buf.to_vec()))
+}
+
+fn bad_handshake(status: u16, message: &str) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header(header::SEC_WEBSOCKET_VERSION, "13")
+        .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+        .body(Body::from(format!("{message}\n")))
+        .unwrap_or_else(|_| Response::new(Body::empty()))
+}

@@ -1,0 +1,206 @@
+//! Gatekeeper: how often an account may IDENTIFY, and how many sessions a user may have.
+//!
+//! Limits  `ACCOUNTS_MAX` accounts are remembered; those with nothing to remember are forgotten first, and when
+//!         there is no such account a new one is refused until there is.     Spec  docs/protocol.md §1.5, §3.
+
+use guildhall_model::{AccountKind, CloseCode, User, UserId};
+use guildhall_partition::{Denial, Gatekeeper};
+use guildhall_stdx::{Instant, Now};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+const ACCOUNTS_MAX: usize = 4_000_000;
+const DAY_MS: u64 = 86_400_000;
+
+/// Limits on IDENTIFY.
+#[derive(Clone, Copy, Debug)]
+pub struct IdentifyLimits {
+    /// IDENTIFYs per `interval_ms` and rate key (`shard_id % max_concurrency`) of one bot.
+    pub max_concurrency: u32,
+    /// The time one IDENTIFY blocks its rate key.
+    pub interval_ms: u64,
+    /// IDENTIFYs of one bot a day.
+    pub bot_identifies_per_day: u32,
+    /// Live sessions of one user account; past it 4015.
+    pub user_sessions_max: u32,
+}
+
+impl Default for IdentifyLimits {
+    /// As docs/protocol.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway is restarted often.
+    fn default() -> Self {
+        Self { max_concurrency: 16, interval_ms: 5_000, bot_identifies_per_day: 1_000, user_sessions_max: 50 }
+    }
+}
+
+#[derive(Debug, Default)]
+struct AccountState {
+    sessions_count: u32,
+    /// When each rate key may identify again; pruned of what lies in the past.
+    keys: Vec<(u32, Instant)>,
+    day_started: Instant,
+    identifies_today: u32,
+}
+
+impl AccountState {
+    fn prune(&mut self, now: Instant) {
+        self.keys.retain(|(_, until)| *until > now);
+        if now.ms_since(self.day_started) >= DAY_MS {
+            self.day_started = now;
+            self.identifies_today = 0;
+        }
+    }
+
+    fn is_forgettable(&self) -> bool {
+        self.sessions_count == 0 && self.keys.is_empty() && self.identifies_today == 0
+    }
+}
+
+/// What a bot has left (for `GET /gateway/bot`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionStartLimit {
+    /// A day's IDENTIFYs.
+    pub total: u32,
+    /// What is left of them.
+    pub remaining: u32,
+    /// Milliseconds until they are back.
+    pub reset_after_ms: u64,
+    /// IDENTIFYs at once.
+    pub max_concurrency: u32,
+}
+
+/// Counts IDENTIFYs and sessions over all partitions.
+#[derive(Debug)]
+pub struct IdentifyGate {
+    limits: IdentifyLimits,
+    accounts: Mutex<HashMap<UserId, AccountState>>,
+}
+
+impl IdentifyGate {
+    /// Nobody has identified yet.
+    #[must_use]
+    pub fn new(limits: IdentifyLimits) -> Self {
+        Self { limits, accounts: Mutex::default() }
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, HashMap<UserId, AccountState>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a bot has left today.
+    #[must_use]
+    pub fn session_start_limit(&self, now: Now, user_id: UserId) -> SessionStartLimit {
+        let mut accounts = self.accounts();
+        let (used, reset_after_ms) = accounts.get_mut(&user_id).map_or((0, 0), |state| {
+            state.prune(now.instant);
+            let left_ms = DAY_MS.saturating_sub(now.instant.ms_since(state.day_started));
+            (state.identifies_today, if state.identifies_today == 0 { 0 } else { left_ms })
+        });
+        SessionStartLimit {
+            total: self.limits.bot_identifies_per_day,
+            remaining: self.limits.bot_identifies_per_day.saturating_sub(used),
+            reset_after_ms,
+            max_concurrency: self.limits.max_concurrency,
+        }
+    }
+}
+
+impl Gatekeeper for IdentifyGate {
+    fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
+        let mut accounts = self.accounts();
+        if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
+            accounts.retain(|_, state| {
+                state.prune(now.instant);
+                !state.is_forgettable()
+            });
+            if accounts.len() >= ACCOUNTS_MAX {
+                return Err(Denial::InvalidSession);
+            }
+        }
+        let state =
+            accounts.entry(user.id).or_insert_with(|| AccountState { day_started: now.instant, ..Default::default() });
+        state.prune(now.instant);
+        match user.kind() {
+            AccountKind::User if state.sessions_count >= self.limits.user_sessions_max => {
+                return Err(Denial::Close(CloseCode::TooManySessions));
+            }
+            AccountKind::User => {}
+            AccountKind::Bot => {
+                // Each shard's key holds one IDENTIFY per interval; an unsharded bot may use all of them.
+                let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
+                let in_all = state.keys.len() as u32;
+                let today = state.identifies_today >= self.limits.bot_identifies_per_day;
+                if today || in_all >= self.limits.max_concurrency || (shard_id > 0 && in_key > 0) {
+                    return Err(Denial::InvalidSession);
+                }
+                state.keys.push((shard_id, now.instant.after_ms(self.limits.interval_ms)));
+                state.identifies_today += 1;
+            }
+        }
+        state.sessions_count += 1;
+        Ok(())
+    }
+
+    fn session_ended(&self, user: &User) {
+        let mut accounts = self.accounts();
+        let Some(state) = accounts.get_mut(&user.id) else { return };
+        state.sessions_count = state.sessions_count.saturating_sub(1);
+        if state.is_forgettable() {
+            accounts.remove(&user.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Now {
+        Now::new(ms, 0)
+    }
+
+    #[test]
+    fn bots_identify_so_often_per_interval_and_day() {
+        let gate = IdentifyGate::new(IdentifyLimits {
+            max_concurrency: 2,
+            interval_ms: 5_000,
+            bot_identifies_per_day: 3,
+            user_sessions_max: 1,
+        });
+        let bot = User { bot: true, ..User::new(UserId::new(1), "b") };
+        let other = User { bot: true, ..User::new(UserId::new(2), "c") };
+        assert_eq!(gate.admit(at(0), &bot, 0), Ok(()));
+        assert_eq!(gate.admit(at(1), &bot, 0), Ok(()));
+        assert_eq!(gate.admit(at(2), &bot, 0), Err(Denial::InvalidSession));
+        assert_eq!(gate.admit(at(2), &other, 0), Ok(()));
+        assert_eq!(gate.session_start_limit(at(2), bot.id).remaining, 1);
+        assert_eq!(gate.admit(at(5_001), &bot, 0), Ok(()));
+        assert_eq!(gate.admit(at(20_000), &bot, 0), Err(Denial::InvalidSession));
+        assert_eq!(gate.admit(at(DAY_MS), &bot, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_shard_identifies_once_per_interval() {
+        let gate = IdentifyGate::new(IdentifyLimits { max_concurrency: 16, ..Default::default() });
+        let bot = User { bot: true, ..User::new(UserId::new(1), "b") };
+        assert_eq!(gate.admit(at(0), &bot, 1), Ok(()));
+        assert_eq!(gate.admit(at(1), &bot, 1), Err(Denial::InvalidSession));
+        assert_eq!(gate.admit(at(1), &bot, 2), Ok(()));
+        assert_eq!(gate.admit(at(5_000), &bot, 1), Ok(()));
+    }
+
+    #[test]
+    fn users_have_so_many_sessions_and_are_forgotten_without() {
+        let gate = IdentifyGate::new(IdentifyLimits { user_sessions_max: 2, ..Default::default() });
+        let user = User::new(UserId::new(1), "u");
+        assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
+        assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
+        assert_eq!(gate.admit(at(0), &user, 0), Err(Denial::Close(CloseCode::TooManySessions)));
+        gate.session_ended(&user);
+        assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
+        gate.session_ended(&user);
+        gate.session_ended(&user);
+        assert!(gate.accounts().is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! Mailbox: how other threads reach a partition.
+//!
+//! Owns        two queues and the waker behind them.
+//! Limits      guilds' messages: `GUILD_MESSAGES_MAX`, past it `try_send_guild` gives the message back and the guild cuts the
+//!             relay's stream (it starts again by snapshot). All others are bounded by what they are about: one per
+//!             accepted socket, one answer per connection that asked, one per moving connection, one per join.
+
+use guildhall_model::{CloseCode, GuildId, UserId};
+use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
+use guildhall_relay::ToRelay;
+use guildhall_stdx::SlotKey;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+    mpsc::{self, Receiver, Sender, SyncSender},
+};
+
+/// Guilds' messages that may wait for a partition.
+pub const GUILD_MESSAGES_MAX: usize = 65_536;
+
+/// Everything that is no guild's message.
+pub enum Note {
+    /// A socket finished its upgrade.
+    Accepted {
+        stream: std::net::TcpStream,
+        /// What came with or right after the upgrade request.
+        early: Vec<u8>,
+        params: Result<ConnParams, CloseCode>,
+        /// Gives the node's connection count back when it ends.
+        permit: ConnPermit,
+    },
+    /// The answer to `Output::Authenticate`.
+    Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
+    /// A connection whose session lives on this partition.
+    Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
+    /// An account joined a guild.
+    Joined { user_id: UserId, guild_id: GuildId },
+    /// Ask every client to go away and resume.
+    AskToReconnect,
+    /// Close everything and end.
+    Stop,
+    /// Say what was counted so far.
+    Inspect(Box<dyn FnOnce(&guildhall_partition::Partition) + Send>),
+}
+
+/// Counts one connection of the node for as long as it lives.
+#[derive(Debug)]
+pub struct ConnPermit(pub Arc<std::sync::atomic::AtomicUsize>);
+
+impl Drop for ConnPermit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The sending end. Cheap to clone.
+#[derive(Clone)]
+pub struct Mailbox {
+    guild: SyncSender<ToRelay>,
+    notes: Sender<Note>,
+    waker: Arc<mio::Waker>,
+    is_awake: Arc<AtomicBool>,
+}
+
+/// The receiving end.
+pub struct MailboxReceiver {
+    pub guild: Receiver<ToRelay>,
+    pub notes: Receiver<Note>,
+    is_awake: Arc<AtomicBool>,
+}
+
+/// A mailbox whose owner sleeps in the poll behind `waker`.
+pub fn mailbox(waker: mio::Waker) -> (Mailbox, MailboxReceiver) {
+    let (guild, guild_receiver) = mpsc::sync_channel(GUILD_MESSAGES_MAX);
+    let (notes, notes_receiver) = mpsc::channel();
+    let is_awake = Arc::new(AtomicBool::new(false));
+    let receiver = MailboxReceiver { guild: guild_receiver, notes: notes_receiver, is_awake: is_awake.clone() };
+    (Mailbox { guild, notes, waker: Arc::new(waker), is_awake }, receiver)
+}
+
+impl Mailbox {
+    /// Hands over a guild's message without waiting.
+    ///
+    /// # Errors
+    /// Gives it back when the mailbox is full or its owner is gone.
+    pub fn try_send_guild(&self, message: ToRelay) -> Result<(), ToRelay> {
+        self.guild.try_send(message).map_err(|error| match error {
+            mpsc::TrySendError::Full(message) | mpsc::TrySendError::Disconnected(message) => message,
+        })?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Hands over anything else; dropped when the owner is gone.
+    pub fn send(&self, note: Note) {
+        if self.notes.send(note).is_ok() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // Only the first sender since the owner last looked has to wake it.
+        if !self.is_awake.swap(true, Ordering::AcqRel)
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "a partition could not be woken");
+        }
+    }
+}
+
+impl MailboxReceiver {
+    /// The owner is about to look into the queues: whoever sends from now on has to wake it again.
+    pub fn begin(&self) {
+        self.is_awake.store(false, Ordering::Release);
+    }
+}

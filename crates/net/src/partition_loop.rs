@@ -1,0 +1,222 @@
+//! Partition loop: one thread, its poll, its sockets, its machine.
+//!
+//! Owns        the order of a turn: what the sockets say, what the mailbox holds, what is due, then one flush.
+//! Limits      `GUILD_MESSAGES_PER_TURN` and one read buffer per socket and turn, so that nobody starves.
+
+use crate::{
+    clock::SystemClock,
+    mailbox::{Mailbox, MailboxReceiver, Note},
+    server::Upstream,
+    sockets::{Sockets, WAKE},
+};
+use guildhall_model::GuildId;
+use guildhall_partition::{Account, AuthFailure, Output, Partition};
+use guildhall_relay::ToGuild;
+use guildhall_stdx::{Instant, Now, SlotKey};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+const READ_BUFFER_BYTES: usize = 64 << 10;
+const EVENTS_PER_POLL: usize = 1024;
+const GUILD_MESSAGES_PER_TURN: usize = 256;
+/// How soon a guild whose mailbox was full is tried again.
+const RETRY_MS: u64 = 1;
+/// The longest sleep, so that the clock is looked at now and then.
+const SLEEP_MS_MAX: u64 = 1_000;
+
+/// Answers one `Output::Authenticate`.
+pub struct AuthAnswer {
+    mailbox: Mailbox,
+    conn: SlotKey,
+    is_sent: bool,
+}
+
+impl AuthAnswer {
+    /// Tells the partition.
+    pub fn send(mut self, result: Result<Account, AuthFailure>) {
+        self.is_sent = true;
+        self.mailbox.send(Note::Authenticated { conn: self.conn, result });
+    }
+}
+
+impl Drop for AuthAnswer {
+    /// Whoever was asked gave up: the client may try again.
+    fn drop(&mut self) {
+        if !self.is_sent {
+            let result = Err(AuthFailure::Unavailable);
+            self.mailbox.send(Note::Authenticated { conn: self.conn, result });
+        }
+    }
+}
+
+pub struct PartitionLoop {
+    pub poll: mio::Poll,
+    pub receiver: MailboxReceiver,
+    /// Of every partition, this one included.
+    pub mailboxes: Arc<[Mailbox]>,
+    pub own_mailbox: Mailbox,
+    pub partition: Partition,
+    pub sockets: Sockets,
+    pub upstream: Arc<dyn Upstream>,
+    pub clock: SystemClock,
+    /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
+    pub stalled: VecDeque<(GuildId, ToGuild)>,
+}
+
+impl PartitionLoop {
+    /// Runs until it is told to stop.
+    pub fn run(mut self) {
+        let mut events = mio::Events::with_capacity(EVENTS_PER_POLL);
+        let mut buffer = vec![0; READ_BUFFER_BYTES];
+        let mut has_more = false;
+        loop {
+            let timeout = self.timeout(has_more);
+            if let Err(error) = self.poll.poll(&mut events, Some(timeout))
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "a partition's poll failed");
+                return;
+            }
+            let now = self.clock.now();
+            for event in &events {
+                if event.token() == WAKE {
+                    continue;
+                }
+                let Some(key) = self.sockets.key_of(event.token()) else { continue };
+                if event.is_writable() {
+                    self.partition.handle_writable(now, key, &mut self.sockets);
+                }
+                if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    self.sockets.queue(key);
+                }
+            }
+            self.receiver.begin();
+            has_more = self.take_guild_messages(now);
+            if self.take_notes(now) {
+                self.partition.close_all(now, &mut self.sockets);
+                return;
+            }
+            self.read_sockets(now, &mut buffer);
+            if self.partition.next_deadline().is_some_and(|at| at <= now.instant) {
+                self.partition.handle_timers(now, &mut self.sockets);
+            }
+            self.partition.flush(now, &mut self.sockets);
+            self.hand_out_outputs();
+        }
+    }
+
+    fn timeout(&self, has_more: bool) -> Duration {
+        if has_more || self.partition.wants_flush() || !self.sockets.readable.is_empty() {
+            return Duration::ZERO;
+        }
+        let now = self.clock.now().instant;
+        let until = |at: Instant| at.ms_since(now);
+        let retry = if self.stalled.is_empty() { SLEEP_MS_MAX } else { RETRY_MS };
+        let sleep_ms = self.partition.next_deadline().map_or(SLEEP_MS_MAX, until).min(retry).min(SLEEP_MS_MAX);
+        Duration::from_millis(sleep_ms)
+    }
+
+    /// Whether there are more than one turn takes.
+    fn take_guild_messages(&mut self, now: Now) -> bool {
+        let mut next = self.receiver.guild.try_recv().ok();
+        let mut taken = 0;
+        let mut more = false;
+        while let Some(message) = next {
+            taken += 1;
+            next = self.receiver.guild.try_recv().ok();
+            // A message that comes alone is written straight to the sockets; several are coalesced per connection.
+            more |= next.is_some();
+            self.partition.handle_guild(now, message, more, &mut self.sockets);
+            if taken >= GUILD_MESSAGES_PER_TURN {
+                if let Some(message) = next {
+                    self.partition.handle_guild(now, message, true, &mut self.sockets);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether to stop.
+    fn take_notes(&mut self, now: Now) -> bool {
+        while let Ok(note) = self.receiver.notes.try_recv() {
+            match note {
+                Note::Accepted { stream, mut early, params, permit } => {
+                    let key = self.partition.next_conn_key();
+                    let stream = mio::net::TcpStream::from_std(stream);
+                    if let Err(error) = self.sockets.insert(key, stream, permit) {
+                        tracing::warn!(%error, "an accepted socket could not be registered");
+                        continue;
+                    }
+                    match params {
+                        Ok(params) => self.partition.accept(now, params, &mut self.sockets),
+                        Err(code) => self.partition.accept_refused(now, code, &mut self.sockets),
+                    };
+                    if !early.is_empty() {
+                        self.partition.handle_bytes(now, key, &mut early, &mut self.sockets);
+                    }
+                }
+                Note::Authenticated { conn, result } => {
+                    self.partition.handle_authenticated(now, conn, result, &mut self.sockets);
+                }
+                Note::Moved { stream, permit, conn } => {
+                    let key = self.partition.next_conn_key();
+                    if let Err(error) = self.sockets.insert(key, stream, permit) {
+                        tracing::warn!(%error, "a moved socket could not be registered");
+                        continue;
+                    }
+                    self.partition.handle_transferred(now, *conn, &mut self.sockets);
+                }
+                Note::Joined { user_id, guild_id } => self.partition.handle_joined(user_id, guild_id),
+                Note::AskToReconnect => self.partition.ask_to_reconnect(now, &mut self.sockets),
+                Note::Inspect(look) => look(&self.partition),
+                Note::Stop => return true,
+            }
+        }
+        false
+    }
+
+    /// One buffer per socket; who has more comes again next turn.
+    fn read_sockets(&mut self, now: Now, buffer: &mut [u8]) {
+        for key in std::mem::take(&mut self.sockets.readable) {
+            match self.sockets.read(key, buffer) {
+                Ok(None) => {}
+                Ok(Some(0)) | Err(_) => self.partition.handle_hangup(now, key, &mut self.sockets),
+                Ok(Some(count)) => {
+                    self.partition.handle_bytes(now, key, &mut buffer[..count], &mut self.sockets);
+                    // Edge-triggered: only a read that finds nothing ends the turn of a socket.
+                    self.sockets.queue(key);
+                }
+            }
+        }
+    }
+
+    fn hand_out_outputs(&mut self) {
+        while let Some((guild_id, message)) = self.stalled.pop_front() {
+            if let Err(message) = self.upstream.try_send_to_guild(guild_id, message) {
+                self.stalled.push_front((guild_id, message));
+                break;
+            }
+        }
+        while let Some(output) = self.partition.poll_output() {
+            match output {
+                Output::Authenticate { conn, token, with_guilds } => {
+                    let answer = AuthAnswer { mailbox: self.own_mailbox.clone(), conn, is_sent: false };
+                    self.upstream.authenticate(token, with_guilds, answer);
+                }
+                // Order matters: nothing overtakes what waits.
+                Output::ToGuild(guild_id, message) if !self.stalled.is_empty() => {
+                    self.stalled.push_back((guild_id, message))
+                }
+                Output::ToGuild(guild_id, message) => {
+                    if let Err(message) = self.upstream.try_send_to_guild(guild_id, message) {
+                        self.stalled.push_back((guild_id, message));
+                    }
+                }
+                Output::Transfer { to, socket, conn } => {
+                    let Some((stream, permit)) = self.sockets.take(socket) else { continue };
+                    self.mailboxes[usize::from(to.0)].send(Note::Moved { stream, permit, conn });
+                }
+            }
+        }
+    }
+}

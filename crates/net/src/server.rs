@@ -1,0 +1,246 @@
+//! Server: partitions on their threads, and the front before them.
+//!
+//! Doors       `Server::bind`, then `start`; `Partitions` is how guilds reach relays.
+
+use crate::{
+    clock::SystemClock,
+    front::{Front, accept},
+    gatekeeper::{IdentifyGate, IdentifyLimits},
+    mailbox::{Mailbox, Note, mailbox},
+    partition_loop::{AuthAnswer, PartitionLoop},
+    sockets::{Sockets, WAKE},
+};
+use axum::Router;
+use guildhall_model::{GuildId, UserId};
+use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
+use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use std::{
+    collections::VecDeque,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+};
+use tokio::net::TcpListener;
+
+/// What partitions ask of the rest of the node.
+pub trait Upstream: Send + Sync + 'static {
+    /// Check a token and answer. Must not block.
+    fn authenticate(&self, token: String, with_guilds: bool, answer: AuthAnswer);
+
+    /// From a relay to its guild, without waiting.
+    ///
+    /// # Errors
+    /// Gives the message back when there is no room; it is tried again.
+    fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild>;
+}
+
+/// Settings of the server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// How many partitions: one per core.
+    pub partitions_count: u16,
+    /// Most sockets at once, REST included; past it 503.
+    pub connections_max: usize,
+    /// How often accounts may identify.
+    pub identify: IdentifyLimits,
+    /// Of each partition; `partition` and `partitions_count` are filled in.
+    pub partition: PartitionConfig,
+}
+
+/// The partitions, as the rest of the node reaches them. Cheap to clone.
+#[derive(Clone)]
+pub struct Partitions {
+    mailboxes: Arc<[Mailbox]>,
+}
+
+impl Partitions {
+    /// A guild's message to one of its relays, without waiting.
+    ///
+    /// # Errors
+    /// Gives it back when that partition's mailbox is full.
+    pub fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+        match self.mailboxes.get(usize::from(partition.0)) {
+            Some(mailbox) => mailbox.try_send_guild(message),
+            None => Err(message),
+        }
+    }
+
+    /// An account joined a guild: its live sessions enter it.
+    pub fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Note::Joined { user_id, guild_id });
+        }
+    }
+
+    /// Asks every client to go away and resume (op 7).
+    pub fn ask_to_reconnect(&self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::AskToReconnect));
+    }
+
+    /// Counters of every partition, and their connections and sessions now.
+    #[must_use]
+    pub fn inspect(&self) -> Vec<PartitionState> {
+        let (sender, receiver) = mpsc::channel();
+        for mailbox in self.mailboxes.iter() {
+            let sender = sender.clone();
+            mailbox.send(Note::Inspect(Box::new(move |partition| {
+                let _ = sender.send(PartitionState {
+                    counters: partition.counters(),
+                    conns_count: partition.conns_count(),
+                    sessions_count: partition.sessions_count(),
+                });
+            })));
+        }
+        drop(sender);
+        receiver.iter().collect()
+    }
+}
+
+/// A partition at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionState {
+    /// Since the start.
+    pub counters: Counters,
+    /// Connections now.
+    pub conns_count: usize,
+    /// Sessions now.
+    pub sessions_count: usize,
+}
+
+struct Prepared {
+    poll: mio::Poll,
+    receiver: crate::mailbox::MailboxReceiver,
+    mailbox: Mailbox,
+}
+
+/// A server whose mailboxes exist but whose threads do not run yet: guilds can be wired to it before clients come.
+pub struct Server {
+    config: ServerConfig,
+    clock: SystemClock,
+    prepared: Vec<Prepared>,
+    partitions: Partitions,
+    gate: Arc<IdentifyGate>,
+}
+
+impl Server {
+    /// Makes the partitions.
+    ///
+    /// # Errors
+    /// When the system gives no poll.
+    pub fn prepare(config: ServerConfig, clock: SystemClock) -> io::Result<Self> {
+        let mut prepared = Vec::new();
+        for _ in 0..config.partitions_count.max(1) {
+            let poll = mio::Poll::new()?;
+            let waker = mio::Waker::new(poll.registry(), WAKE)?;
+            let (mailbox, receiver) = mailbox(waker);
+            prepared.push(Prepared { poll, receiver, mailbox });
+        }
+        let mailboxes = prepared.iter().map(|prepared| prepared.mailbox.clone()).collect();
+        let gate = Arc::new(IdentifyGate::new(config.identify));
+        Ok(Self { config, clock, prepared, partitions: Partitions { mailboxes }, gate })
+    }
+
+    /// How guilds reach relays.
+    #[must_use]
+    pub fn partitions(&self) -> Partitions {
+        self.partitions.clone()
+    }
+
+    /// What counts IDENTIFYs, for `GET /gateway/bot`.
+    #[must_use]
+    pub fn identify_gate(&self) -> Arc<IdentifyGate> {
+        self.gate.clone()
+    }
+
+    /// Runs the partitions, and accepts on `listener` from now on. Call within a tokio runtime.
+    ///
+    /// # Errors
+    /// When a thread cannot be started or the listener is not usable.
+    pub fn start(self, listener: TcpListener, http: Router, upstream: Arc<dyn Upstream>) -> io::Result<RunningServer> {
+        let local_addr = listener.local_addr()?;
+        let partitions_count = self.prepared.len() as u16;
+        let mut threads = Vec::new();
+        for (index, Prepared { poll, receiver, mailbox }) in self.prepared.into_iter().enumerate() {
+            let mut config = self.config.partition.clone();
+            config.partition = PartitionId(index as u16);
+            config.partitions_count = partitions_count;
+            let gatekeeper: Arc<dyn Gatekeeper> = self.gate.clone();
+            let (upstream, mailboxes, clock) = (upstream.clone(), self.partitions.mailboxes.clone(), self.clock);
+            let registry = poll.registry().try_clone()?;
+            let run = move || {
+                // Made here: a partition never leaves its thread.
+                let partition = Partition::new(config, gatekeeper);
+                let sockets = Sockets::new(registry);
+                let stalled = VecDeque::new();
+                PartitionLoop {
+                    poll,
+                    receiver,
+                    mailboxes,
+                    own_mailbox: mailbox,
+                    partition,
+                    sockets,
+                    upstream,
+                    clock,
+                    stalled,
+                }
+                .run();
+            };
+            threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(run)?);
+        }
+        let front = Arc::new(Front {
+            http,
+            mailboxes: self.partitions.mailboxes.clone(),
+            conns_count: Arc::new(AtomicUsize::new(0)),
+            connections_max: self.config.connections_max,
+            next_partition: AtomicUsize::new(0),
+        });
+        let conns_count = front.conns_count.clone();
+        let acceptor = tokio::spawn(accept(front, listener));
+        Ok(RunningServer { partitions: self.partitions, threads, acceptor, local_addr, conns_count })
+    }
+}
+
+/// A server that serves.
+pub struct RunningServer {
+    partitions: Partitions,
+    threads: Vec<JoinHandle<()>>,
+    acceptor: tokio::task::JoinHandle<()>,
+    local_addr: SocketAddr,
+    conns_count: Arc<AtomicUsize>,
+}
+
+impl RunningServer {
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Sockets now, REST included.
+    #[must_use]
+    pub fn conns_count(&self) -> usize {
+        self.conns_count.load(Ordering::Relaxed)
+    }
+
+    /// How guilds reach relays.
+    #[must_use]
+    pub fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    /// Stops accepting, closes every gateway connection with a code to resume on, and waits for the threads.
+    pub fn stop(self) {
+        self.acceptor.abort();
+        self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a partition had panicked");
+            }
+        }
+    }
+}
