@@ -2,15 +2,43 @@
 //!
 //! Owns        the threads that run guilds, lazy loading, the commit pipeline (nothing is answered or
 //!             published before it is durable), tokens, and the directory of channels and accounts.
+//! Doors       `Node`: commands and relay messages in; `RelaySink` and answers out.
+//! Invariants  in `slot` (one guild), `pipeline` (durable first), `streams` (numbering), `mailbox` (bounds).
+//! Limits      `NodeConfig`, `NodeLimits`, and those of the modules.
 //! Not here    sockets and sessions (`guildhall-net`), HTTP (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod cache;
+mod directory;
+mod ids;
+mod jobs;
+mod limits;
+mod mailbox;
+mod pipeline;
+mod slot;
+mod streams;
+mod tokens;
+mod worker;
+
+pub use limits::{GUILD_IDLE_MS, NodeLimits};
+pub use tokens::TokenRef;
+
+use directory::Directory;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, User, UserId};
+use guildhall_model::{ChannelId, GuildId, Id, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::Store;
-use std::sync::Arc;
+use ids::{Ids, worker_of};
+use jobs::Jobs;
+use mailbox::{Answer, Ask, Input, Mailbox};
+use std::{fmt, sync::Arc, thread::JoinHandle};
+use tokens::Tokens;
+use tokio::{runtime::Handle, sync::oneshot};
+use worker::Worker;
+
+/// Most guilds of one account that `Node::guilds_of_user` tells.
+const GUILDS_OF_USER_MAX: u32 = 100_000;
 
 /// Where guilds' messages to relays go. Implemented by whatever runs the partitions.
 pub trait RelaySink: Send + Sync + 'static {
@@ -34,8 +62,19 @@ pub struct NodeConfig {
     pub guild_workers_count: usize,
     /// Key for user tokens (HS256), at least 32 bytes.
     pub jwt_secret: Vec<u8>,
-    /// Most commands waiting per guild worker; past it callers get `Refusal::Unavailable`.
+    /// Most commands and relay messages waiting per guild worker, half of them for one guild; past it callers
+    /// get `Refusal::Unavailable`, and relays their messages back.
     pub worker_mailbox_max: usize,
+}
+
+impl fmt::Debug for NodeConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeConfig")
+            .field("guild_workers_count", &self.guild_workers_count)
+            .field("jwt_secret", &"[redacted]")
+            .field("worker_mailbox_max", &self.worker_mailbox_max)
+            .finish()
+    }
 }
 
 /// A checked token.
@@ -56,79 +95,218 @@ pub enum AuthError {
     Unavailable(#[source] guildhall_store::StoreError),
 }
 
-/// A running node. Cheap to clone.
+/// A running node. Cheap to clone; the workers end when `shut_down` is called or the last clone is dropped.
 #[derive(Clone)]
 pub struct Node {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    directory: Arc<Directory>,
+    tokens: Tokens,
+    ids: Arc<Ids>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.close());
+    }
 }
 
 impl Node {
-    /// Starts the workers.
+    /// Starts the workers. The store is used on the runtime that this is called from.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, when `jwt_secret` is shorter than 32 bytes, or when no threads can be made.
     pub fn start(config: NodeConfig, store: Arc<dyn Store>, clock: Arc<dyn Clock>, relays: Arc<dyn RelaySink>) -> Self {
-        let _ = (config, clock, relays);
-        Self { store }
+        Self::start_with_limits(config, NodeLimits::default(), store, clock, relays)
+    }
+
+    /// The same, with other than the default limits.
+    ///
+    /// # Panics
+    /// As `start`.
+    pub fn start_with_limits(
+        config: NodeConfig,
+        mut limits: NodeLimits,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        relays: Arc<dyn RelaySink>,
+    ) -> Self {
+        limits.guild.seed ^= u64::from_le_bytes(tokens::random_bytes());
+        let directory = Arc::new(Directory::new(store.clone()));
+        let ids = Arc::new(Ids::new(store.clone()));
+        let mut mailboxes = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..config.guild_workers_count.max(1) {
+            let mailbox = Arc::new(Mailbox::new(config.worker_mailbox_max));
+            let jobs = Jobs {
+                store: store.clone(),
+                runtime: Handle::current(),
+                mailbox: mailbox.clone(),
+                ids: ids.clone(),
+                guild_limits: limits.guild.clone(),
+            };
+            let worker = Worker {
+                jobs,
+                clock: clock.clone(),
+                relays: relays.clone(),
+                directory: directory.clone(),
+                limits: limits.clone(),
+            };
+            let thread = std::thread::Builder::new().name(format!("guilds-{index}")).spawn(move || worker.run());
+            threads.push(thread.expect("the system has threads when a node starts"));
+            mailboxes.push(mailbox);
+        }
+        let tokens = Tokens::new(store.clone(), &config.jwt_secret);
+        let threads = tokio::sync::Mutex::new(threads);
+        Self { inner: Arc::new(Inner { store, clock, directory, tokens, ids, mailboxes, threads }) }
+    }
+
+    fn mailbox(&self, guild_id: GuildId) -> &Mailbox {
+        &self.inner.mailboxes[worker_of(guild_id, self.inner.mailboxes.len())]
+    }
+
+    async fn ask(&self, guild_id: GuildId, input: Input, answer: oneshot::Receiver<Answer>) -> Answer {
+        self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable)?;
+        answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
     /// Asks something of a guild, loading it first if need be. The answer comes once what it changed is durable.
+    ///
+    /// Dropping the future takes the command back if the guild has not begun with it yet.
+    ///
+    /// # Errors
+    /// The guild's refusal; `Unavailable` when it cannot be loaded, its worker is overloaded, or what was
+    /// changed could not be made durable. In the last case it may have been all the same: read before trying again.
     pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
-        let _ = (guild_id, actor, command);
-        Err(Refusal::Unavailable)
+        let (answer, receiver) = oneshot::channel();
+        self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await
     }
 
-    /// Makes a guild.
-    pub async fn create_guild(&self, new: NewGuild) -> Result<GuildId, Refusal> {
-        let _ = new;
-        Err(Refusal::Unavailable)
+    /// Makes a guild, durably. With id 0 it gets a new one. Asking again with the same id and owner is no error.
+    ///
+    /// # Errors
+    /// `MissingAccess` when there is a guild with this id and another owner; `Unavailable` as for `command`.
+    pub async fn create_guild(&self, mut new: NewGuild) -> Result<GuildId, Refusal> {
+        if new.guild.id.get() == 0 {
+            new.guild.id = self.next_id().await.map_err(|_| Refusal::Unavailable)?;
+        }
+        let guild_id = new.guild.id;
+        let (answer, receiver) = oneshot::channel();
+        self.ask(guild_id, Input::Create(Box::new(new), answer), receiver).await?;
+        Ok(guild_id)
     }
 
     /// From a relay to a guild, without waiting; loads the guild first if need be.
     ///
     /// # Errors
-    /// Gives the message back when the worker's mailbox is full.
+    /// Gives the message back when the worker's mailbox is full, or half full with this guild's inputs, or shut down.
     pub fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {
-        let _ = guild_id;
-        Err(message)
+        self.mailbox(guild_id).try_push(guild_id, Input::Relay(message)).map_err(|input| match input {
+            Input::Relay(message) => message,
+            Input::Command(_) | Input::Create(..) => unreachable!("what comes back is what was pushed"),
+        })
     }
 
     /// Checks a bot or user token, with or without `Bot ` or `Bearer `.
+    ///
+    /// # Errors
+    /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer.
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
-        let _ = token;
-        Err(AuthError::Invalid)
+        let user_id = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
+        let user = self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?;
+        Ok(Account { user: user.ok_or(AuthError::Invalid)? })
     }
 
-    /// The guilds an account is in, ascending; at most 100,000.
+    /// The guilds an account is in, ascending; at most 100,000. Every membership whose command was answered is in it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
     pub async fn guilds_of_user(&self, user_id: UserId) -> Result<Vec<GuildId>, guildhall_store::StoreError> {
-        self.store.guilds_of_user(user_id, 100_000).await
+        self.inner.store.guilds_of_user(user_id, GUILDS_OF_USER_MAX).await
     }
 
     /// The guild of a channel; cached.
-    pub async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, guildhall_store::StoreError> {
-        self.store.guild_of_channel(channel_id).await
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn guild_of_channel(
+        &self,
+        channel_id: ChannelId,
+    ) -> Result<Option<GuildId>, guildhall_store::StoreError> {
+        self.inner.directory.guild_of_channel(channel_id).await
     }
 
-    /// Adds or replaces an account.
+    /// An account; cached.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, guildhall_store::StoreError> {
+        self.inner.directory.user(user_id).await
+    }
+
+    /// Adds or replaces an account, durably. Guilds it is in learn of it by `Command::AddMember`.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
     pub async fn put_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
-        let _ = user;
-        Ok(())
+        self.inner.directory.put_user(user).await
+    }
+
+    /// An id that nothing has had before, for a guild or an account.
+    ///
+    /// # Errors
+    /// When the store cannot be read; it is asked once, for the largest id in use.
+    pub async fn next_id<T>(&self) -> Result<Id<T>, guildhall_store::StoreError> {
+        self.inner.ids.next(self.inner.clock.now().unix).await
     }
 
     /// Mints a bot token (base64 of the id without padding, a dot, opaque parts); only its hash is stored.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
     pub async fn mint_bot_token(&self, user_id: UserId) -> Result<String, guildhall_store::StoreError> {
-        let _ = user_id;
-        Ok(String::new())
+        self.inner.tokens.mint_bot_token(user_id, self.inner.clock.now().unix).await
     }
 
     /// Mints a user token: a JWT that is valid for `ttl_s` seconds.
     pub fn mint_user_token(&self, user_id: UserId, ttl_s: u64) -> String {
-        let _ = (user_id, ttl_s);
-        String::new()
+        self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
+    }
+
+    /// Revokes a bot token, durably; false if there was none. It is not accepted any more when this returns.
+    /// User tokens are not stored and cannot be revoked: they end by themselves.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn revoke_token(&self, token: impl Into<TokenRef<'_>>) -> Result<bool, guildhall_store::StoreError> {
+        self.inner.tokens.revoke(token.into()).await
     }
 
     /// What the node stores in: for reads that need no guild (history, after `Command::AuthorizeHistory`).
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        &self.inner.store
     }
 
-    /// Waits until everything accepted so far is durable and published, and stops the workers.
-    pub async fn shut_down(&self) {}
+    /// Has the workers look at the clock: for clocks that jump, as in tests.
+    pub fn poke(&self) {
+        self.inner.mailboxes.iter().for_each(|mailbox| mailbox.poke());
+    }
+
+    /// Takes nothing more, waits until everything accepted so far is durable and told, and ends the workers.
+    /// As long as the store takes: callers who cannot wait set a deadline.
+    pub async fn shut_down(&self) {
+        self.inner.mailboxes.iter().for_each(|mailbox| mailbox.close());
+        let mut threads = self.inner.threads.lock().await;
+        for thread in threads.drain(..) {
+            if let Ok(Err(_)) = tokio::task::spawn_blocking(move || thread.join()).await {
+                tracing::error!("a guild worker had panicked");
+            }
+        }
+    }
 }

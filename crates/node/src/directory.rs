@@ -1,0 +1,95 @@
+//! Directory: which guild a channel is in, and who an account is, without asking the store each time.
+//!
+//! Owns        two caches over the store.
+//! Doors       the REST API and sessions look up; guild workers tell what their commits changed.
+//! Invariants  what an answered command changed is seen by every later lookup: workers tell first, answer then.
+//! Limits      `CHANNELS_MAX` and `USERS_MAX` entries. Unknown ids are not remembered: each costs a read.
+
+use crate::cache::Cache;
+use guildhall_guild::Write;
+use guildhall_model::{ChannelId, GuildId, User, UserId};
+use guildhall_store::{Store, StoreError};
+use std::sync::Arc;
+
+/// About 50 bytes each.
+const CHANNELS_MAX: usize = 200_000;
+/// About 300 bytes each.
+const USERS_MAX: usize = 100_000;
+
+/// What a durable write changes here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    ChannelPut(ChannelId, GuildId),
+    ChannelGone(ChannelId),
+    GuildGone(GuildId),
+    User(UserId),
+}
+
+impl Change {
+    pub(crate) fn of(write: &Write) -> Option<Self> {
+        match write {
+            Write::PutChannel(channel) => Some(Self::ChannelPut(channel.id, channel.guild_id)),
+            Write::DeleteChannel(_, channel_id) => Some(Self::ChannelGone(*channel_id)),
+            Write::DeleteGuild(guild_id) => Some(Self::GuildGone(*guild_id)),
+            Write::PutUser(user) => Some(Self::User(user.id)),
+            // Stores may keep the account with it.
+            Write::PutMember(_, member) => Some(Self::User(member.user.id)),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) struct Directory {
+    store: Arc<dyn Store>,
+    channels: Cache<ChannelId, GuildId>,
+    users: Cache<UserId, Arc<User>>,
+}
+
+impl Directory {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, channels: Cache::new(CHANNELS_MAX), users: Cache::new(USERS_MAX) }
+    }
+
+    pub(crate) async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
+        let miss = match self.channels.lookup(channel_id) {
+            Ok(guild_id) => return Ok(Some(guild_id)),
+            Err(miss) => miss,
+        };
+        let found = self.store.guild_of_channel(channel_id).await?;
+        if let Some(guild_id) = found {
+            self.channels.fill(miss, channel_id, guild_id);
+        }
+        Ok(found)
+    }
+
+    pub(crate) async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        let miss = match self.users.lookup(user_id) {
+            Ok(user) => return Ok(Some(user)),
+            Err(miss) => miss,
+        };
+        let found = self.store.user(user_id).await?;
+        if let Some(user) = &found {
+            self.users.fill(miss, user_id, user.clone());
+        }
+        Ok(found)
+    }
+
+    pub(crate) async fn put_user(&self, user: Arc<User>) -> Result<(), StoreError> {
+        let user_id = user.id;
+        let done = self.store.commit(vec![Write::PutUser(user)]).await;
+        // Not `put`: of two commits at once nobody here knows which was later, the next read does.
+        // Also after a failure, which may have been reported after the fact.
+        self.users.forget(user_id);
+        done
+    }
+
+    /// Something became durable.
+    pub(crate) fn apply(&self, change: Change) {
+        match change {
+            Change::ChannelPut(channel_id, guild_id) => self.channels.put(channel_id, guild_id),
+            Change::ChannelGone(channel_id) => self.channels.forget(channel_id),
+            Change::GuildGone(guild_id) => self.channels.forget_value(&guild_id),
+            Change::User(user_id) => self.users.forget(user_id),
+        }
+    }
+}

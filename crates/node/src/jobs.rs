@@ -1,0 +1,131 @@
+//! Jobs: what a guild worker has others do meanwhile.
+//!
+//! Owns        the way from a worker to the store, on the runtime's threads, and back to its mailbox.
+//! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`)
+//!             What grows with the number of members (building a guild from its record, freeing one) happens
+//!             here and not on the worker, where other guilds would wait for it.
+//! Limits      per guild one load, one commit, and the messages `slot` allows; loads per worker: `worker`.
+
+use crate::{
+    ids::{Ids, origin_of},
+    mailbox::Mailbox,
+};
+use guildhall_guild::{Guild, GuildLimits, MessageRecord, NewGuild, Write};
+use guildhall_model::{ChannelId, GuildId, MessageId};
+use guildhall_stdx::Now;
+use guildhall_store::{Store, StoreError};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// A job's end.
+pub(crate) struct Report {
+    pub(crate) guild_id: GuildId,
+    pub(crate) end: JobEnd,
+}
+
+pub(crate) enum JobEnd {
+    Committed(Result<(), StoreError>),
+    Loaded(Result<Option<Box<Guild>>, LoadError>),
+    /// With the number the slot gave the load.
+    MessageLoaded(u64, Result<Option<MessageRecord>, StoreError>),
+}
+
+/// Why a guild is not there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("its record could not be read")]
+    Store(#[from] StoreError),
+    #[error("its record made the guild panic")]
+    Panicked,
+}
+
+pub(crate) struct Jobs {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) runtime: Handle,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) guild_limits: GuildLimits,
+}
+
+/// Reports when it is dropped, whatever dropped it.
+struct ReportOnDrop {
+    mailbox: Arc<Mailbox>,
+    report: Option<Report>,
+}
+
+impl ReportOnDrop {
+    fn end_with(mut self, end: JobEnd) {
+        if let Some(report) = &mut self.report {
+            report.end = end;
+        }
+    }
+}
+
+impl Drop for ReportOnDrop {
+    fn drop(&mut self) {
+        if let Some(report) = self.report.take() {
+            self.mailbox.report(report);
+        }
+    }
+}
+
+impl Jobs {
+    /// `lost` is reported when `job` does not come to its end.
+    fn spawn(&self, guild_id: GuildId, lost: JobEnd, job: impl Future<Output = JobEnd> + Send + 'static) {
+        let on_drop = ReportOnDrop { mailbox: self.mailbox.clone(), report: Some(Report { guild_id, end: lost }) };
+        self.runtime.spawn(async move {
+            let end = job.await;
+            on_drop.end_with(end);
+        });
+    }
+
+    pub(crate) fn commit(&self, guild_id: GuildId, writes: Vec<Write>) {
+        let store = self.store.clone();
+        self.spawn(guild_id, JobEnd::Committed(Err(StoreError::Closed)), async move {
+            JobEnd::Committed(store.commit(writes).await)
+        });
+    }
+
+    pub(crate) fn load(&self, guild_id: GuildId) {
+        let (store, ids, limits) = (self.store.clone(), self.ids.clone(), self.guild_limits.clone());
+        self.spawn(guild_id, JobEnd::Loaded(Err(StoreError::Closed.into())), async move {
+            JobEnd::Loaded(load(&*store, &ids, limits, guild_id).await)
+        });
+    }
+
+    /// A guild that did not exist. `load` has said so, and therefore knows the floor of ids.
+    pub(crate) fn new_guild(&self, now: Now, new: NewGuild) -> Guild {
+        let origin = origin_of(new.guild.id);
+        let mut guild = Guild::create(now, new, self.guild_limits.clone(), origin);
+        self.ids.known_floor().into_iter().for_each(|floor| guild.skip_ids_past(floor));
+        guild
+    }
+
+    pub(crate) fn load_message(&self, guild_id: GuildId, number: u64, channel_id: ChannelId, message_id: MessageId) {
+        let store = self.store.clone();
+        self.spawn(guild_id, JobEnd::MessageLoaded(number, Err(StoreError::Closed)), async move {
+            JobEnd::MessageLoaded(number, store.message(channel_id, message_id).await)
+        });
+    }
+
+    /// Frees a guild that is not needed any more.
+    pub(crate) fn dispose(&self, guild: Box<Guild>) {
+        self.runtime.spawn_blocking(move || drop(guild));
+    }
+}
+
+async fn load(
+    store: &dyn Store,
+    ids: &Ids,
+    limits: GuildLimits,
+    guild_id: GuildId,
+) -> Result<Option<Box<Guild>>, LoadError> {
+    let floor = ids.floor().await?;
+    let Some(record) = store.load_guild(guild_id).await? else { return Ok(None) };
+    let build = move || {
+        let mut guild = Box::new(Guild::load(record, limits, origin_of(guild_id)));
+        guild.skip_ids_past(floor);
+        Some(guild)
+    };
+    tokio::task::spawn_blocking(build).await.map_err(|_| LoadError::Panicked)
+}

@@ -1,0 +1,25 @@
+//! Limits: how much a node holds in memory, and for how long.
+
+use guildhall_guild::GuildLimits;
+
+/// How long a guild stays loaded when nobody uses it: ten minutes, so that guilds of short but regular visits
+/// are not loaded each time.
+pub const GUILD_IDLE_MS: u64 = 600_000;
+
+/// What can be tuned besides `NodeConfig`; the defaults are right for most.
+#[derive(Clone, Debug)]
+pub struct NodeLimits {
+    /// After how many milliseconds without use a guild is unloaded. No relays, presences or voice states must be there.
+    pub guild_idle_ms: u64,
+    /// Guilds that one worker has loaded from the store at once. More wait for their turn, so that a node
+    /// that starts does not ask for ten thousand guilds in one breath.
+    pub guild_loads_max: usize,
+    /// Of every guild. Its `seed` is mixed with the system's randomness.
+    pub guild: GuildLimits,
+}
+
+impl Default for NodeLimits {
+    fn default() -> Self {
+        Self { guild_idle_ms: GUILD_IDLE_MS, guild_loads_max: 16, guild: GuildLimits::default() }
+    }
+}

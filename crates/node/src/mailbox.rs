@@ -1,0 +1,200 @@
+//! Mailbox: what waits for a guild worker, and the places it takes.
+//!
+//! Owns        the inputs of one worker in order of arrival, and the reports of its own jobs.
+//! Doors       `try_push` for everybody; `report` for the worker's jobs; `take` and `give_back` for the worker.
+//! Invariants  B1 an input holds its place from `try_push` until the worker gave it to its guild or answered it,
+//!             so that guilds whose inputs wait (loading, committing) are counted too. (test `b1_*`)
+//!             B2 one guild holds at most half of the places: if it is stuck, the others go on. (test `b2_*`)
+//! Limits      `places_max`. Full: the input goes back to the caller at once, who tells whoever asked.
+//!             Reports need no places: each answers one job, and jobs are bounded by the worker.
+
+use crate::jobs::Report;
+use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
+use guildhall_model::GuildId;
+use guildhall_relay::ToGuild;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::oneshot;
+
+pub(crate) type Answer = Result<Reply, Refusal>;
+
+/// A command and who waits for its answer.
+pub(crate) struct Ask {
+    pub(crate) actor: Actor,
+    pub(crate) command: Command,
+    pub(crate) answer: oneshot::Sender<Answer>,
+    /// Messages that were loaded for it so far.
+    pub(crate) loads_count: u8,
+}
+
+/// What a guild is to handle.
+pub(crate) enum Input {
+    Command(Ask),
+    Create(Box<NewGuild>, oneshot::Sender<Answer>),
+    Relay(ToGuild),
+}
+
+pub(crate) struct Mailbox {
+    state: Mutex<State>,
+    wake: Condvar,
+    places_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    inputs: VecDeque<(GuildId, Input)>,
+    reports: Vec<Report>,
+    /// Places taken: those of `inputs`, and of inputs that wait inside the worker.
+    taken: HashMap<GuildId, usize>,
+    taken_count: usize,
+    closed: bool,
+    poked: bool,
+    /// The worker waits: only then a wake-up is worth its system call.
+    asleep: bool,
+}
+
+/// What `take` found.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) inputs: VecDeque<(GuildId, Input)>,
+    pub(crate) reports: Vec<Report>,
+    /// No input will come any more.
+    pub(crate) closed: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn new(places_max: usize) -> Self {
+        Self { state: Mutex::default(), wake: Condvar::new(), places_max: places_max.max(2) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        if std::mem::take(&mut state.asleep) {
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Puts an input at the end, or gives it back when there is no place or the worker is shutting down.
+    pub(crate) fn try_push(&self, guild_id: GuildId, input: Input) -> Result<(), Input> {
+        let mut state = self.lock();
+        let taken = state.taken.get(&guild_id).copied().unwrap_or(0);
+        if state.closed || state.taken_count >= self.places_max || taken >= self.places_max / 2 {
+            return Err(input);
+        }
+        state.taken.insert(guild_id, taken + 1);
+        state.taken_count += 1;
+        state.inputs.push_back((guild_id, input));
+        self.wake(state);
+        Ok(())
+    }
+
+    pub(crate) fn report(&self, report: Report) {
+        let mut state = self.lock();
+        state.reports.push(report);
+        self.wake(state);
+    }
+
+    /// Lets the worker look at the clock.
+    pub(crate) fn poke(&self) {
+        let mut state = self.lock();
+        state.poked = true;
+        self.wake(state);
+    }
+
+    /// Takes no inputs from here on.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        self.wake(state);
+    }
+
+    /// These guilds' inputs were handled: one place each. Empties the list.
+    pub(crate) fn give_back(&self, guild_ids: &mut Vec<GuildId>) {
+        if guild_ids.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.taken_count -= guild_ids.len();
+        for guild_id in guild_ids.drain(..) {
+            let taken = state.taken.get_mut(&guild_id).expect("a place that is given back was taken");
+            *taken -= 1;
+            if *taken == 0 {
+                state.taken.remove(&guild_id);
+            }
+        }
+    }
+
+    /// Everything that is there; waits for something at most for `patience`, without end if there is none.
+    /// A mailbox that is closed already does not wake the worker again.
+    pub(crate) fn take(&self, patience: Option<Duration>, known_closed: bool) -> Batch {
+        let mut state = self.lock();
+        let idle = |state: &State| {
+            state.inputs.is_empty() && state.reports.is_empty() && !state.poked && (known_closed || !state.closed)
+        };
+        // After a wake-up for nothing the worker looks around and comes back: no need to wait for the rest of the time.
+        if idle(&state) && patience != Some(Duration::ZERO) {
+            state.asleep = true;
+            state = match patience {
+                Some(patience) => self.wake.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+            state.asleep = false;
+        }
+        state.poked = false;
+        Batch {
+            inputs: std::mem::take(&mut state.inputs),
+            reports: std::mem::take(&mut state.reports),
+            closed: state.closed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(mailbox: &Mailbox, guild: u64) -> bool {
+        let (answer, _) = oneshot::channel();
+        let ask = Ask { actor: Actor::System, command: Command::ReadGuild, answer, loads_count: 0 };
+        mailbox.try_push(GuildId::new(guild), Input::Command(ask)).is_ok()
+    }
+
+    #[test]
+    fn b1_a_place_is_held_until_it_is_given_back() {
+        let mailbox = Mailbox::new(4);
+        assert!([1, 2, 3, 4].into_iter().all(|guild| push(&mailbox, guild)));
+        assert!(!push(&mailbox, 5));
+        assert_eq!(mailbox.take(None, false).inputs.len(), 4);
+        assert!(!push(&mailbox, 5), "taken out is not handled");
+        let mut done = vec![GuildId::new(2)];
+        mailbox.give_back(&mut done);
+        assert!(done.is_empty());
+        assert!(push(&mailbox, 5));
+        assert!(!push(&mailbox, 2));
+    }
+
+    #[test]
+    fn b2_one_guild_takes_at_most_half() {
+        let mailbox = Mailbox::new(10);
+        assert_eq!((0..10).filter(|_| push(&mailbox, 1)).count(), 5);
+        assert_eq!((0..10).filter(|_| push(&mailbox, 2)).count(), 5);
+    }
+
+    #[test]
+    fn nothing_gets_into_a_closed_mailbox() {
+        let mailbox = Mailbox::new(10);
+        assert!(push(&mailbox, 1));
+        mailbox.close();
+        assert!(!push(&mailbox, 1));
+        let batch = mailbox.take(None, false);
+        assert!(batch.closed);
+        assert_eq!(batch.inputs.len(), 1, "what was accepted is still handled");
+    }
+}

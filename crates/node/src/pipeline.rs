@@ -1,0 +1,219 @@
+//! Commit pipeline: what a guild's inputs led to, held back until it is durable.
+//!
+//! Owns        one guild's groups in order: a group is what one input wrote, published and answered.
+//! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for what may go out.
+//! Invariants  C1 a group leaves only when its own writes and those of every group before it are durable.
+//!             C2 groups leave in the order they came. C3 one commit at a time; what comes meanwhile goes
+//!             into the next. C4 with nothing pending, a group without writes leaves at once. (tests `c*_*`)
+//! Limits      `GROUPS_MAX`: a full pipeline takes no more inputs (`Slot` checks `is_full`), so at most the
+//!             groups that are no input's (timers, relays that lag) come on top.
+//! Not here    the store, the relays: `Slot` moves things between them.
+
+use crate::{directory::Change, mailbox::Answer};
+use guildhall_guild::{Output, Refusal, Write};
+use guildhall_relay::{PartitionId, ToRelay};
+use std::collections::VecDeque;
+use tokio::sync::oneshot;
+
+/// Groups of one guild that may wait. A commit takes milliseconds and takes all of them with it.
+const GROUPS_MAX: usize = 1024;
+
+/// What one input led to.
+#[derive(Default)]
+pub(crate) struct Group {
+    /// Moved out when its commit begins.
+    pub(crate) writes: Vec<Write>,
+    pub(crate) relay: Vec<(PartitionId, ToRelay)>,
+    pub(crate) answer: Option<(oneshot::Sender<Answer>, Answer)>,
+    /// Of the guild, after the input.
+    pub(crate) version: u64,
+    /// What the writes change in the directory.
+    pub(crate) changes: Vec<Change>,
+    /// Its writes are not durable yet.
+    uncommitted: bool,
+}
+
+impl Group {
+    pub(crate) fn add(&mut self, output: Output) {
+        match output {
+            Output::Relay(partition, message) => self.relay.push((partition, message)),
+            Output::Write(write) => {
+                self.changes.extend(Change::of(&write));
+                self.writes.push(write);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.relay.is_empty() && self.answer.is_none()
+    }
+
+    /// Whether the guild is gone with it.
+    pub(crate) fn deletes_guild(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::GuildGone(_)))
+    }
+
+    fn refuse(self) {
+        if let Some((sender, _)) = self.answer {
+            // Whoever asked may have given up.
+            let _ = sender.send(Err(Refusal::Unavailable));
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Pipeline {
+    groups: VecDeque<Group>,
+    /// How many from the front belong to the commit under way.
+    committing_count: usize,
+}
+
+impl Pipeline {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.groups.len() >= GROUPS_MAX
+    }
+
+    pub(crate) fn push(&mut self, mut group: Group) {
+        group.uncommitted = !group.writes.is_empty();
+        self.groups.push_back(group);
+    }
+
+    /// The next group that may go out.
+    pub(crate) fn pop_ready(&mut self) -> Option<Group> {
+        if self.committing_count > 0 || self.groups.front()?.uncommitted { None } else { self.groups.pop_front() }
+    }
+
+    /// Everything that has to be written, if no commit is under way: one begins with it.
+    pub(crate) fn begin_commit(&mut self) -> Option<Vec<Write>> {
+        if self.committing_count > 0 {
+            return None;
+        }
+        let writes: Vec<Write> = self.groups.iter_mut().flat_map(|group| group.writes.drain(..)).collect();
+        if writes.is_empty() {
+            return None;
+        }
+        self.committing_count = self.groups.len();
+        Some(writes)
+    }
+
+    /// The commit under way is durable. Returns the guild's version it reached.
+    pub(crate) fn commit_done(&mut self) -> u64 {
+        let committed = std::mem::take(&mut self.committing_count);
+        let mut version = 0;
+        for group in self.groups.iter_mut().take(committed) {
+            group.uncommitted = false;
+            version = group.version;
+        }
+        version
+    }
+
+    /// A commit failed: what was computed on top of it is void too. Everybody who waits is refused.
+    pub(crate) fn fail(&mut self) {
+        self.committing_count = 0;
+        self.groups.drain(..).for_each(Group::refuse);
+    }
+
+    /// Nothing that waits goes to this relay any more: it lost something before it.
+    pub(crate) fn cut_off(&mut self, partition: PartitionId) {
+        for group in &mut self.groups {
+            group.relay.retain(|(to, _)| *to != partition);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_guild::Reply;
+    use guildhall_model::{GuildId, UserId};
+    use guildhall_relay::{RelayMessage, SessionKey};
+
+    fn message(seq: u64) -> ToRelay {
+        let session = SessionKey { partition: PartitionId(0), slot: 0, generation: 0 };
+        ToRelay { guild_id: GuildId::new(1), epoch: 1, seq, message: RelayMessage::Unavailable { session } }
+    }
+
+    fn group(version: u64, writes: bool) -> (Group, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut group = Group { version, answer: Some((sender, Ok(Reply::Done))), ..Group::default() };
+        group.add(Output::Relay(PartitionId(version as u16 % 2), message(version)));
+        if writes {
+            group.add(Output::Write(Write::DeleteMember(GuildId::new(1), UserId::new(version))));
+        }
+        (group, receiver)
+    }
+
+    fn ready(pipeline: &mut Pipeline) -> Vec<u64> {
+        std::iter::from_fn(|| pipeline.pop_ready()).map(|group| group.version).collect()
+    }
+
+    fn written(writes: Option<Vec<Write>>) -> Vec<u64> {
+        let id = |write| if let Write::DeleteMember(_, id) = write { id.get() } else { unreachable!() };
+        writes.unwrap_or_default().into_iter().map(id).collect()
+    }
+
+    #[test]
+    fn c4_a_group_without_writes_leaves_at_once_when_nothing_pends() {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(group(1, false).0);
+        assert_eq!(ready(&mut pipeline), [1]);
+        assert!(pipeline.begin_commit().is_none());
+    }
+
+    #[test]
+    fn c1_c2_c3_groups_wait_for_the_commits_before_them() {
+        let mut pipeline = Pipeline::default();
+        for version in 1..=3 {
+            pipeline.push(group(version, version != 2).0);
+        }
+        assert!(ready(&mut pipeline).is_empty());
+        assert_eq!(written(pipeline.begin_commit()), [1, 3]);
+        for version in 4..=6 {
+            pipeline.push(group(version, version == 5).0);
+        }
+        assert!(pipeline.begin_commit().is_none(), "one commit at a time");
+        assert!(ready(&mut pipeline).is_empty());
+        assert_eq!(pipeline.commit_done(), 3);
+        assert_eq!(ready(&mut pipeline), [1, 2, 3, 4]);
+        assert_eq!(written(pipeline.begin_commit()), [5]);
+        assert!(ready(&mut pipeline).is_empty());
+        assert_eq!(pipeline.commit_done(), 6);
+        assert_eq!(ready(&mut pipeline), [5, 6]);
+        assert!(pipeline.is_empty());
+    }
+
+    #[test]
+    fn a_failed_commit_refuses_everything_behind_it() {
+        let mut pipeline = Pipeline::default();
+        let mut receivers = Vec::new();
+        for version in 1..=4 {
+            let (group, receiver) = group(version, version % 2 == 1);
+            pipeline.push(group);
+            receivers.push(receiver);
+            if version == 2 {
+                pipeline.begin_commit().expect("something is to be written");
+            }
+        }
+        pipeline.fail();
+        assert!(pipeline.is_empty() && ready(&mut pipeline).is_empty());
+        assert!(pipeline.begin_commit().is_none());
+        for mut receiver in receivers {
+            assert!(matches!(receiver.try_recv(), Ok(Err(Refusal::Unavailable))));
+        }
+    }
+
+    #[test]
+    fn a_relay_that_is_cut_off_gets_nothing_that_waits() {
+        let mut pipeline = Pipeline::default();
+        (1..=4).for_each(|version| pipeline.push(group(version, true).0));
+        pipeline.cut_off(PartitionId(1));
+        pipeline.begin_commit().expect("something is to be written");
+        pipeline.commit_done();
+        let to: Vec<usize> = std::iter::from_fn(|| pipeline.pop_ready()).map(|group| group.relay.len()).collect();
+        assert_eq!(to, [0, 1, 0, 1]);
+    }
+}

@@ -1,0 +1,309 @@
+//! Slot: one guild on its worker, loaded or not.
+//!
+//! Owns        the guild while it is loaded, its commit pipeline, its relays' streams, and inputs that wait.
+//! Doors       `handle_input`, `handle_report`, `handle_timer`; then `begin_commit`; `deadline` says when next.
+//! Invariants  S1 inputs reach the guild in the order they came, except commands that wait for a message.
+//!             S2 nothing leaves before it is durable (`Pipeline`). S3 after a failed commit or a panic the
+//!             guild is loaded anew before it handles anything, and its relays get a snapshot that resets.
+//!             S4 a command is answered once, or its sender dropped. (tests `it/`)
+//! Limits      inputs that wait: the mailbox's places; groups: the pipeline's; `MESSAGE_LOADS_MAX`.
+//! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
+
+mod live;
+mod stand_in;
+
+use crate::{
+    RelaySink,
+    directory::Directory,
+    jobs::{JobEnd, Jobs},
+    limits::NodeLimits,
+    mailbox::{Answer, Ask, Input},
+    pipeline::Pipeline,
+    streams::Streams,
+};
+use guildhall_guild::{Guild, Refusal};
+use guildhall_model::{ChannelId, GuildId, MessageId};
+use guildhall_relay::{PartitionId, RelayMessage, ToRelay};
+use guildhall_stdx::{Instant, Now};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    error::Error,
+    mem,
+};
+use tokio::sync::oneshot;
+use tracing::error;
+
+/// How soon a relay that was full is tried again: a partition empties its mailbox within milliseconds.
+const RELAY_RETRY_MS: u64 = 20;
+
+/// What a slot works with: its worker's, for one input.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Now,
+    pub(crate) jobs: &'a Jobs,
+    pub(crate) relays: &'a dyn RelaySink,
+    pub(crate) directory: &'a Directory,
+    pub(crate) limits: &'a NodeLimits,
+    /// One entry per input that is done with.
+    pub(crate) given_back: &'a mut Vec<GuildId>,
+    /// Guilds to be loaded.
+    pub(crate) loads: &'a mut VecDeque<GuildId>,
+    /// Source of numbers that are never used again.
+    pub(crate) counter: &'a mut u64,
+    /// The node is shutting down: nothing is tried again.
+    pub(crate) closing: bool,
+}
+
+enum State {
+    /// The store is being asked, or about to be.
+    Loading,
+    Live(Box<Guild>),
+    /// It failed. What it did before is still being committed; then it is loaded anew.
+    Settling,
+    /// There is no such guild.
+    Absent,
+    /// It could not be loaded, and is not tried again before this.
+    Down(Instant),
+    /// Nobody needs it: the worker forgets the slot.
+    Unneeded,
+}
+
+/// A command that waits for a message.
+struct Parked {
+    ask: Ask,
+    channel_id: ChannelId,
+    message_id: MessageId,
+    is_loading: bool,
+}
+
+pub(crate) struct Slot {
+    guild_id: GuildId,
+    state: State,
+    streams: Streams,
+    pipeline: Pipeline,
+    /// Each holds a place of the mailbox.
+    waiting: VecDeque<Input>,
+    /// By number of the load. Each holds a place of the mailbox.
+    parked: BTreeMap<u64, Parked>,
+    message_loads_count: usize,
+    /// Relays that were full, and whose streams are cut.
+    lagging: BTreeSet<PartitionId>,
+    /// When to try them again, and (with no guild) the first of `waiting`.
+    retry_at: Option<Instant>,
+    /// Its deletion waits for its commit: nothing is handled meanwhile.
+    is_deleting: bool,
+    used_at: Instant,
+    live_since: Instant,
+    failures_count: u32,
+    /// When the worker will call `handle_timer`.
+    pub(crate) armed_at: Option<Instant>,
+    /// The worker looks at it before it sleeps.
+    pub(crate) is_touched: bool,
+}
+
+/// What became of a message to a relay.
+#[derive(PartialEq, Eq)]
+enum Delivery {
+    /// It was taken, or there is nobody to take it.
+    Done,
+    Full,
+}
+
+impl Slot {
+    /// A slot whose guild is to be loaded.
+    pub(crate) fn new(cx: &mut Context<'_>, guild_id: GuildId) -> Self {
+        cx.loads.push_back(guild_id);
+        Self {
+            guild_id,
+            state: State::Loading,
+            streams: Streams::default(),
+            pipeline: Pipeline::default(),
+            waiting: VecDeque::new(),
+            parked: BTreeMap::new(),
+            message_loads_count: 0,
+            lagging: BTreeSet::new(),
+            retry_at: None,
+            is_deleting: false,
+            used_at: cx.now.instant,
+            live_since: cx.now.instant,
+            failures_count: 0,
+            armed_at: None,
+            is_touched: false,
+        }
+    }
+
+    /// Takes the guild's next input.
+    pub(crate) fn handle_input(&mut self, cx: &mut Context<'_>, input: Input) {
+        self.used_at = cx.now.instant;
+        self.waiting.push_back(input);
+        self.advance(cx);
+    }
+
+    /// A job of this guild ended.
+    pub(crate) fn handle_report(&mut self, cx: &mut Context<'_>, end: JobEnd) {
+        match end {
+            JobEnd::Committed(Ok(())) => self.committed(cx),
+            JobEnd::Committed(Err(error)) => {
+                error!(guild_id = %self.guild_id, error = chain(&error), "a commit failed: the guild is loaded anew");
+                self.pipeline.fail();
+                self.abandon_guild(cx);
+            }
+            JobEnd::Loaded(result) => self.loaded(cx, result),
+            JobEnd::MessageLoaded(number, result) => self.message_loaded(cx, number, result),
+        }
+        self.advance(cx);
+    }
+
+    /// The deadline passed; harmless at other times.
+    pub(crate) fn handle_timer(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now.instant;
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            for partition in mem::take(&mut self.lagging) {
+                self.relay_retry(cx, partition);
+            }
+        }
+        match self.state {
+            State::Live(_) => self.live_timer(cx),
+            State::Down(until) if until <= now => {
+                if self.streams.is_empty() && self.waiting.is_empty() {
+                    self.state = State::Unneeded;
+                } else {
+                    self.load(cx);
+                }
+            }
+            _ => {}
+        }
+        self.advance(cx);
+    }
+
+    /// When `handle_timer` has something to do.
+    pub(crate) fn deadline(&self, limits: &NodeLimits) -> Option<Instant> {
+        let of_state = match &self.state {
+            State::Live(guild) => {
+                let timer = guild.next_deadline().filter(|_| self.takes_inputs());
+                let idle = self.used_at.after_ms(limits.guild_idle_ms);
+                Some(timer.map_or(idle, |timer| timer.min(idle)))
+            }
+            State::Down(until) => Some(*until),
+            State::Loading | State::Settling | State::Absent | State::Unneeded => None,
+        };
+        [of_state, self.retry_at].into_iter().flatten().min()
+    }
+
+    /// Hands what has to be written to the store, if it is not busy with this guild already.
+    pub(crate) fn begin_commit(&mut self, cx: &mut Context<'_>) {
+        if let Some(writes) = self.pipeline.begin_commit() {
+            cx.jobs.commit(self.guild_id, writes);
+        }
+    }
+
+    /// Whether the worker can forget it.
+    pub(crate) fn is_unneeded(&self) -> bool {
+        match self.state {
+            State::Unneeded => true,
+            State::Absent => self.is_quiet() && self.streams.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing is under way, and nobody waits.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !matches!(self.state, State::Loading | State::Settling)
+            && self.pipeline.is_empty()
+            && self.waiting.is_empty()
+            && self.parked.is_empty()
+    }
+
+    fn takes_inputs(&self) -> bool {
+        match self.state {
+            State::Live(_) => !self.is_deleting && !self.pipeline.is_full(),
+            State::Absent | State::Down(_) => self.retry_at.is_none(),
+            State::Loading | State::Settling | State::Unneeded => false,
+        }
+    }
+
+    /// Handles what waits, as far as it can.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        loop {
+            if matches!(self.state, State::Settling) && self.pipeline.is_empty() {
+                self.restart(cx);
+            }
+            if !self.takes_inputs() {
+                return;
+            }
+            let Some(input) = self.waiting.pop_front() else { return };
+            if matches!(self.state, State::Live(_)) {
+                self.execute(cx, input);
+            } else if let Err(input) = self.stand_in(cx, input) {
+                self.waiting.push_front(input);
+                self.retry_soon(cx);
+            }
+        }
+    }
+
+    /// Lets out what is durable, in order.
+    fn release(&mut self, cx: &mut Context<'_>) {
+        while let Some(group) = self.pipeline.pop_ready() {
+            let deletes_guild = group.deletes_guild();
+            group.changes.iter().for_each(|change| cx.directory.apply(*change));
+            let mut cut_off = BTreeSet::new();
+            for (partition, message) in group.relay {
+                // What follows a lost message must not arrive without it.
+                if !cut_off.contains(&partition) && self.deliver(cx, partition, message) == Delivery::Full {
+                    cut_off.insert(partition);
+                    self.relay_lost(cx, partition);
+                }
+            }
+            if let Some((sender, answer)) = group.answer {
+                // Whoever asked may have given up.
+                let _ = sender.send(answer);
+            }
+            if deletes_guild {
+                self.deleted(cx);
+            }
+        }
+    }
+
+    fn deliver(&mut self, cx: &mut Context<'_>, partition: PartitionId, mut message: ToRelay) -> Delivery {
+        if !self.streams.stamp(partition, &mut message) {
+            return Delivery::Done;
+        }
+        let snapshot = matches!(message.message, RelayMessage::Snapshot { .. });
+        match cx.relays.try_deliver(partition, message) {
+            Ok(()) => {
+                self.streams.delivered(partition, snapshot);
+                Delivery::Done
+            }
+            Err(_) => Delivery::Full,
+        }
+    }
+
+    /// This relay is tried again after a moment.
+    fn lags(&mut self, cx: &mut Context<'_>, partition: PartitionId) {
+        self.lagging.insert(partition);
+        self.retry_soon(cx);
+    }
+
+    fn retry_soon(&mut self, cx: &mut Context<'_>) {
+        self.retry_at.get_or_insert(cx.now.instant.after_ms(RELAY_RETRY_MS));
+    }
+
+    /// The input of this answer is done with.
+    fn refuse(&mut self, cx: &mut Context<'_>, answer: oneshot::Sender<Answer>, refusal: Refusal) {
+        // Whoever asked may have given up.
+        let _ = answer.send(Err(refusal));
+        cx.given_back.push(self.guild_id);
+    }
+}
+
+/// An error with everything that led to it.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,240 @@
+//! Slot with its guild in memory: inputs in, groups out.
+
+use super::{Context, Delivery, Parked, Slot, State};
+use crate::{
+    mailbox::{Ask, Input},
+    pipeline::Group,
+};
+use guildhall_guild::{Actor, Command, Guild, MessageRecord, Outcome, Refusal, Reply};
+use guildhall_model::{ChannelId, MessageId};
+use guildhall_relay::{PartitionId, ToGuild};
+use guildhall_store::StoreError;
+use std::{
+    any::Any,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+use tracing::{error, warn};
+
+/// Messages that one guild may have loaded at once; further commands wait for their turn.
+const MESSAGE_LOADS_MAX: usize = 32;
+/// A command needs its message and the one that is answered; more often only if they are evicted at once.
+const LOADS_PER_COMMAND_MAX: u8 = 4;
+
+impl Slot {
+    pub(super) fn execute(&mut self, cx: &mut Context<'_>, input: Input) {
+        match input {
+            Input::Command(ask) => self.command(cx, ask),
+            Input::Create(new, answer) => {
+                // Asked again, perhaps because the first answer was lost: the same owner gets the same answer.
+                let now = cx.now;
+                let read = self.run(cx, |guild| guild.handle_command(now, Actor::System, &Command::ReadGuild));
+                let Some((Outcome::Reply(Ok(Reply::Guild(found))), mut group)) = read else {
+                    return self.refuse(cx, answer, Refusal::Unavailable);
+                };
+                let is_same = found.meta.guild.owner_id == new.owner.id;
+                group.answer = Some((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
+                self.push(cx, group);
+                cx.given_back.push(self.guild_id);
+            }
+            Input::Relay(message) => {
+                self.streams.handle(&message);
+                let now = cx.now;
+                self.run_and_push(cx, |guild| guild.handle_relay(now, message));
+                cx.given_back.push(self.guild_id);
+            }
+        }
+    }
+
+    /// Comes from `Node::command` through the mailbox; goes on to `Guild::handle_command`, then `release`.
+    fn command(&mut self, cx: &mut Context<'_>, ask: Ask) {
+        if ask.answer.is_closed() {
+            // Whoever asked gave up while it waited.
+            cx.given_back.push(self.guild_id);
+            return;
+        }
+        let now = cx.now;
+        match self.run(cx, |guild| guild.handle_command(now, ask.actor, &ask.command)) {
+            Some((Outcome::Reply(answer), mut group)) => {
+                group.answer = Some((ask.answer, answer));
+                self.push(cx, group);
+                cx.given_back.push(self.guild_id);
+            }
+            Some((Outcome::NeedsMessage(channel_id, message_id), group)) => {
+                self.push(cx, group);
+                self.park(cx, ask, channel_id, message_id);
+            }
+            None => self.refuse(cx, ask.answer, Refusal::Unavailable),
+        }
+    }
+
+    fn park(&mut self, cx: &mut Context<'_>, ask: Ask, channel_id: ChannelId, message_id: MessageId) {
+        if ask.loads_count >= LOADS_PER_COMMAND_MAX {
+            self.run_and_push(cx, |guild| guild.handle_message_load_failed(channel_id, message_id));
+            return self.refuse(cx, ask.answer, Refusal::Unavailable);
+        }
+        *cx.counter += 1;
+        self.parked.insert(*cx.counter, Parked { ask, channel_id, message_id, is_loading: false });
+        self.load_messages(cx);
+    }
+
+    fn load_messages(&mut self, cx: &mut Context<'_>) {
+        let free = MESSAGE_LOADS_MAX.saturating_sub(self.message_loads_count);
+        for (number, parked) in self.parked.iter_mut().filter(|(_, parked)| !parked.is_loading).take(free) {
+            parked.is_loading = true;
+            self.message_loads_count += 1;
+            cx.jobs.load_message(self.guild_id, *number, parked.channel_id, parked.message_id);
+        }
+    }
+
+    pub(super) fn message_loaded(
+        &mut self,
+        cx: &mut Context<'_>,
+        number: u64,
+        result: Result<Option<MessageRecord>, StoreError>,
+    ) {
+        // Those of an earlier incarnation are not known any more: their commands run again on their own.
+        let Some(Parked { mut ask, channel_id, message_id, .. }) = self.parked.remove(&number) else { return };
+        self.message_loads_count -= 1;
+        match result {
+            Ok(record) => {
+                ask.loads_count += 1;
+                self.run_and_push(cx, |guild| guild.handle_message_loaded(channel_id, message_id, record));
+                // It has waited already; the others of its guild that wait came later.
+                self.waiting.push_front(Input::Command(ask));
+            }
+            Err(error) => {
+                warn!(guild_id = %self.guild_id, error = super::chain(&error), "a message could not be loaded");
+                self.run_and_push(cx, |guild| guild.handle_message_load_failed(channel_id, message_id));
+                self.refuse(cx, ask.answer, Refusal::Unavailable);
+            }
+        }
+        self.load_messages(cx);
+    }
+
+    /// Runs the guild and collects what comes out of it; none when it panicked, or is not there.
+    pub(super) fn run<R>(&mut self, cx: &Context<'_>, input: impl FnOnce(&mut Guild) -> R) -> Option<(R, Group)> {
+        let State::Live(guild) = &mut self.state else { return None };
+        // Nothing of the guild is looked at after a panic.
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = input(guild);
+            (outcome, collect(guild))
+        }));
+        match outcome {
+            Ok(done) => Some(done),
+            Err(panic) => {
+                error!(guild_id = %self.guild_id, error = panic_text(&*panic), "a guild panicked: it is loaded anew");
+                self.abandon_guild(cx);
+                None
+            }
+        }
+    }
+
+    pub(super) fn run_and_push(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild)) {
+        if let Some(((), group)) = self.run(cx, input) {
+            self.push(cx, group);
+        }
+    }
+
+    pub(super) fn push(&mut self, cx: &mut Context<'_>, group: Group) {
+        if group.is_empty() {
+            return;
+        }
+        self.is_deleting |= group.deletes_guild();
+        self.pipeline.push(group);
+        self.release(cx);
+    }
+
+    /// A relay was full: its stream ends here, and starts again with a snapshot when there is room.
+    pub(super) fn relay_lost(&mut self, cx: &mut Context<'_>, partition: PartitionId) {
+        self.streams.lost(partition);
+        self.pipeline.cut_off(partition);
+        self.lags(cx, partition);
+        // Only pushed: `release` is under way.
+        if let Some(((), group)) = self.run(cx, |guild| guild.handle_relay_lost(partition))
+            && !group.is_empty()
+        {
+            self.pipeline.push(group);
+        }
+    }
+
+    /// A relay that was full may have room.
+    pub(super) fn relay_retry(&mut self, cx: &mut Context<'_>, partition: PartitionId) {
+        match self.state {
+            State::Live(_) => self.run_and_push(cx, |guild| guild.handle_relay_room(partition)),
+            State::Absent => {
+                if self.introduce(cx, partition) == Delivery::Full {
+                    self.lags(cx, partition);
+                }
+            }
+            // The guild introduces itself once it is loaded.
+            State::Loading | State::Settling | State::Down(_) | State::Unneeded => {}
+        }
+    }
+
+    pub(super) fn committed(&mut self, cx: &mut Context<'_>) {
+        let version = self.pipeline.commit_done();
+        self.release(cx);
+        self.run_and_push(cx, |guild| guild.handle_committed(version));
+    }
+
+    pub(super) fn live_timer(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let State::Live(guild) = &self.state else { return };
+        if self.takes_inputs() && guild.next_deadline().is_some_and(|at| at <= now.instant) {
+            self.run_and_push(cx, |guild| guild.handle_timer(now));
+        }
+        if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms {
+            // Asked again as late if somebody needs it still.
+            self.used_at = now.instant;
+            let is_idle = matches!(&self.state, State::Live(guild) if guild.is_idle());
+            if is_idle && self.is_quiet() && self.streams.is_empty() {
+                self.abandon_guild(cx);
+                self.state = State::Unneeded;
+            }
+        }
+    }
+
+    /// Takes the guild out of memory; another state, or loading it anew, follows.
+    pub(super) fn abandon_guild(&mut self, cx: &Context<'_>) {
+        if let State::Live(_) = self.state
+            && let State::Live(guild) = mem::replace(&mut self.state, State::Settling)
+        {
+            cx.jobs.dispose(guild);
+        }
+    }
+
+    /// The guild's deletion is durable, and was told.
+    pub(super) fn deleted(&mut self, cx: &mut Context<'_>) {
+        self.abandon_guild(cx);
+        self.forget_guild();
+        self.state = State::Absent;
+        self.introduce_to_broken(cx);
+    }
+
+    /// A guild is here: it meets the relays that are subscribed already.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_>, guild: Box<Guild>) {
+        let now = cx.now;
+        self.state = State::Live(guild);
+        self.live_since = now.instant;
+        self.used_at = now.instant;
+        for (partition, epoch) in self.streams.subscribed() {
+            self.run_and_push(cx, |guild| guild.handle_relay(now, ToGuild::Subscribe { partition, epoch }));
+        }
+    }
+}
+
+/// What came out of a guild since it was last asked.
+pub(super) fn collect(guild: &mut Guild) -> Group {
+    let mut group = Group::default();
+    while let Some(output) = guild.poll_output() {
+        group.add(output);
+    }
+    group.version = guild.version();
+    group
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+}

@@ -1,0 +1,159 @@
+//! Slot without its guild: loading it, doing without one, and speaking to relays in its place.
+
+use super::{Context, Delivery, Slot, State, live::collect};
+use crate::{
+    jobs::LoadError,
+    mailbox::{Answer, Input},
+};
+use guildhall_guild::{Guild, NewGuild, Refusal, Reply};
+use guildhall_model::UserId;
+use guildhall_relay::{GuildMeta, PartitionId, RelayMessage, ToGuild};
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+use tokio::sync::oneshot;
+use tracing::error;
+
+/// Between failures of one guild: the first is repaired at once, the second after `BACKOFF_MIN_MS`, and then
+/// twice as long each time.
+const BACKOFF_MIN_MS: u64 = 100;
+const BACKOFF_MAX_MS: u64 = 5_000;
+/// A guild that was well for so long has no failures to answer for.
+const FAILURES_FORGOTTEN_MS: u64 = 60_000;
+
+impl Slot {
+    pub(super) fn load(&mut self, cx: &mut Context<'_>) {
+        self.state = State::Loading;
+        cx.loads.push_back(self.guild_id);
+    }
+
+    pub(super) fn loaded(&mut self, cx: &mut Context<'_>, result: Result<Option<Box<Guild>>, LoadError>) {
+        match result {
+            Ok(Some(guild)) => self.begin(cx, guild),
+            Ok(None) => {
+                self.state = State::Absent;
+                self.introduce_to_broken(cx);
+            }
+            Err(error) => {
+                error!(guild_id = %self.guild_id, error = super::chain(&error), "a guild could not be loaded");
+                self.failures_count = self.failures_count.max(1) + 1;
+                self.down(cx);
+            }
+        }
+    }
+
+    /// What was in memory is lost: the guild is loaded anew, and its relays are told so.
+    pub(super) fn restart(&mut self, cx: &mut Context<'_>) {
+        self.streams.lost_everywhere();
+        self.forget_guild();
+        if cx.now.instant.ms_since(self.live_since) >= FAILURES_FORGOTTEN_MS {
+            self.failures_count = 0;
+        }
+        self.failures_count += 1;
+        if self.failures_count == 1 && !cx.closing { self.load(cx) } else { self.down(cx) }
+    }
+
+    fn down(&mut self, cx: &Context<'_>) {
+        let doublings = self.failures_count.saturating_sub(2).min(16);
+        self.state = State::Down(cx.now.instant.after_ms((BACKOFF_MIN_MS << doublings).min(BACKOFF_MAX_MS)));
+    }
+
+    /// Commands that waited for messages of the guild that was in memory run again with the next.
+    pub(super) fn forget_guild(&mut self) {
+        self.lagging.clear();
+        self.retry_at = None;
+        self.is_deleting = false;
+        self.message_loads_count = 0;
+        for (_, parked) in mem::take(&mut self.parked).into_iter().rev() {
+            self.waiting.push_front(Input::Command(parked.ask));
+        }
+    }
+
+    /// Answers in place of a guild that is not there. The input comes back if a relay is full.
+    pub(super) fn stand_in(&mut self, cx: &mut Context<'_>, input: Input) -> Result<(), Input> {
+        let is_absent = matches!(self.state, State::Absent);
+        let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
+        match input {
+            Input::Command(ask) => self.refuse(cx, ask.answer, refusal),
+            Input::Create(new, answer) if is_absent => self.create(cx, *new, answer),
+            Input::Create(_, answer) => self.refuse(cx, answer, refusal),
+            Input::Relay(message) => {
+                self.streams.handle(&message);
+                if self.answer_relay(cx, &message, is_absent) == Delivery::Full && !cx.closing {
+                    return Err(Input::Relay(message));
+                }
+                cx.given_back.push(self.guild_id);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_relay(&mut self, cx: &mut Context<'_>, message: &ToGuild, is_absent: bool) -> Delivery {
+        match *message {
+            ToGuild::Attach { session, .. } if is_absent => {
+                // A relay takes no `Attached` before its first snapshot.
+                if self.streams.is_new(session.partition) && self.introduce(cx, session.partition) == Delivery::Full {
+                    return Delivery::Full;
+                }
+                self.deliver_own(cx, session.partition, RelayMessage::Attached { session, view: None })
+            }
+            ToGuild::Attach { session, .. } => {
+                self.deliver_own(cx, session.partition, RelayMessage::Unavailable { session })
+            }
+            ToGuild::Resync { partition, .. } => {
+                self.streams.lost(partition);
+                if is_absent { self.introduce(cx, partition) } else { Delivery::Done }
+            }
+            ToGuild::Subscribe { .. }
+            | ToGuild::Unsubscribe { .. }
+            | ToGuild::Detach { .. }
+            | ToGuild::Presence { .. }
+            | ToGuild::Voice { .. }
+            | ToGuild::RequestMembers { .. } => Delivery::Done,
+        }
+    }
+
+    /// Sends a snapshot of a guild that does not exist: nobody may be in it. If something was lost on the
+    /// stream it resets whoever still is.
+    pub(super) fn introduce(&mut self, cx: &mut Context<'_>, partition: PartitionId) -> Delivery {
+        let guild = guildhall_model::Guild::new(self.guild_id, "", UserId::new(0));
+        let meta = GuildMeta { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
+        self.deliver_own(cx, partition, RelayMessage::Snapshot { meta: Arc::new(meta), reset: false })
+    }
+
+    pub(super) fn introduce_to_broken(&mut self, cx: &mut Context<'_>) {
+        for partition in self.streams.broken() {
+            if self.introduce(cx, partition) == Delivery::Full {
+                self.lags(cx, partition);
+            }
+        }
+    }
+
+    fn deliver_own(&mut self, cx: &mut Context<'_>, partition: PartitionId, message: RelayMessage) -> Delivery {
+        match self.streams.own_message(self.guild_id, partition, message) {
+            Some(message) => self.deliver(cx, partition, message),
+            None => Delivery::Done,
+        }
+    }
+
+    /// Comes from `Node::create_guild`; goes on to `Guild::create`, then `release`.
+    fn create(&mut self, cx: &mut Context<'_>, new: NewGuild, answer: oneshot::Sender<Answer>) {
+        let (now, jobs) = (cx.now, cx.jobs);
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let mut guild = jobs.new_guild(now, new);
+            let group = collect(&mut guild);
+            (Box::new(guild), group)
+        }));
+        let Ok((guild, mut group)) = made else {
+            error!(guild_id = %self.guild_id, "making a guild panicked");
+            return self.refuse(cx, answer, Refusal::Unavailable);
+        };
+        group.answer = Some((answer, Ok(Reply::Done)));
+        // Its writes come before anything that it does from here on.
+        self.pipeline.push(group);
+        self.begin(cx, guild);
+        cx.given_back.push(self.guild_id);
+    }
+}

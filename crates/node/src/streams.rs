@@ -1,0 +1,172 @@
+//! Streams: the numbering of what a guild's relays get, across incarnations of the guild.
+//!
+//! Owns        per subscribed partition the relay's epoch and the number of the last message it was given.
+//! Doors       `handle` sees every message from a relay before the guild does; `stamp` every one to a relay.
+//! Invariants  P1 (guildhall_relay::protocol) holds whoever speaks: the guild, a later incarnation of it that
+//!             was loaded after a failure, or the node itself while there is none. (tests `p1_*`)
+//!             Messages for another epoch than the relay's are dropped here (P2).
+//! Limits      one entry per partition.
+
+use guildhall_model::GuildId;
+use guildhall_relay::{PartitionId, RelayMessage, ToGuild, ToRelay};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    epoch: u32,
+    /// Of the last message that was delivered.
+    seq: u64,
+    /// Something was lost since the relay subscribed: its next snapshot says so.
+    broken: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Streams(BTreeMap<PartitionId, Stream>);
+
+impl Streams {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Partitions whose relays are subscribed, with their epochs.
+    pub(crate) fn subscribed(&self) -> Vec<(PartitionId, u32)> {
+        self.0.iter().map(|(partition, stream)| (*partition, stream.epoch)).collect()
+    }
+
+    /// Whether this relay has had no message yet.
+    pub(crate) fn is_new(&self, partition: PartitionId) -> bool {
+        self.0.get(&partition).is_some_and(|stream| stream.seq == 0)
+    }
+
+    /// Partitions whose relays have lost something and do not know it yet.
+    pub(crate) fn broken(&self) -> Vec<PartitionId> {
+        self.0.iter().filter(|(_, stream)| stream.broken).map(|(partition, _)| *partition).collect()
+    }
+
+    /// Keeps up with who is subscribed, by the same rules as the guild.
+    pub(crate) fn handle(&mut self, message: &ToGuild) {
+        match *message {
+            ToGuild::Subscribe { partition, epoch } => {
+                if self.0.get(&partition).is_none_or(|stream| stream.epoch < epoch) {
+                    self.0.insert(partition, Stream { epoch, seq: 0, broken: false });
+                }
+            }
+            ToGuild::Unsubscribe { partition, epoch } => {
+                if self.0.get(&partition).is_some_and(|stream| stream.epoch == epoch) {
+                    self.0.remove(&partition);
+                }
+            }
+            // After a resync the numbers go on: a relay takes a snapshot's number as it is.
+            ToGuild::Resync { .. }
+            | ToGuild::Attach { .. }
+            | ToGuild::Detach { .. }
+            | ToGuild::Presence { .. }
+            | ToGuild::Voice { .. }
+            | ToGuild::RequestMembers { .. } => {}
+        }
+    }
+
+    /// Gives a message its number; false: nobody is there to get it. `delivered` or `lost` follows.
+    pub(crate) fn stamp(&self, partition: PartitionId, message: &mut ToRelay) -> bool {
+        let Some(stream) = self.0.get(&partition).filter(|stream| stream.epoch == message.epoch) else {
+            return false;
+        };
+        message.seq = stream.seq + 1;
+        if let RelayMessage::Snapshot { reset, .. } = &mut message.message {
+            *reset |= stream.broken;
+        }
+        true
+    }
+
+    /// A message that was stamped was taken; `snapshot`: it was one.
+    pub(crate) fn delivered(&mut self, partition: PartitionId, snapshot: bool) {
+        if let Some(stream) = self.0.get_mut(&partition) {
+            stream.seq += 1;
+            stream.broken &= !snapshot;
+        }
+    }
+
+    /// Something this relay should have had is lost.
+    pub(crate) fn lost(&mut self, partition: PartitionId) {
+        if let Some(stream) = self.0.get_mut(&partition) {
+            stream.broken = true;
+        }
+    }
+
+    /// Something that every relay should have had is lost, with the guild's memory of their sessions.
+    pub(crate) fn lost_everywhere(&mut self) {
+        self.0.values_mut().for_each(|stream| stream.broken = true);
+    }
+
+    /// A message of the node's own to a relay; none if it is not subscribed.
+    pub(crate) fn own_message(
+        &self,
+        guild_id: GuildId,
+        partition: PartitionId,
+        message: RelayMessage,
+    ) -> Option<ToRelay> {
+        let stream = self.0.get(&partition)?;
+        Some(ToRelay { guild_id, epoch: stream.epoch, seq: stream.seq + 1, message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{Guild, GuildId, UserId};
+    use guildhall_relay::{GuildMeta, SessionKey};
+    use std::sync::Arc;
+
+    const PARTITION: PartitionId = PartitionId(3);
+
+    fn subscribe(streams: &mut Streams, epoch: u32) {
+        streams.handle(&ToGuild::Subscribe { partition: PARTITION, epoch });
+    }
+
+    /// Delivers a message that the guild numbered as it pleased: its number, and whether it is a snapshot that resets.
+    fn deliver(streams: &mut Streams, epoch: u32, snapshot: bool) -> Option<(u64, bool)> {
+        let guild = Arc::new(Guild::new(GuildId::new(1), "g", UserId::new(1)));
+        let meta = Arc::new(GuildMeta { guild, roles: Arc::default(), channels: Arc::default() });
+        let session = SessionKey { partition: PARTITION, slot: 0, generation: 0 };
+        let message = match snapshot {
+            true => RelayMessage::Snapshot { meta, reset: false },
+            false => RelayMessage::Unavailable { session },
+        };
+        let mut message = ToRelay { guild_id: GuildId::new(1), epoch, seq: 77, message };
+        let stamped = streams.stamp(PARTITION, &mut message);
+        stamped.then(|| {
+            streams.delivered(PARTITION, snapshot);
+            (message.seq, matches!(message.message, RelayMessage::Snapshot { reset: true, .. }))
+        })
+    }
+
+    #[test]
+    fn p1_numbers_are_contiguous_whoever_speaks() {
+        let mut streams = Streams::default();
+        assert_eq!(deliver(&mut streams, 1, true), None, "nobody subscribed");
+        subscribe(&mut streams, 1);
+        assert_eq!(deliver(&mut streams, 1, true), Some((1, false)));
+        assert_eq!(deliver(&mut streams, 1, false), Some((2, false)));
+        streams.lost_everywhere();
+        assert_eq!(deliver(&mut streams, 1, false), Some((3, false)));
+        assert_eq!(deliver(&mut streams, 1, true), Some((4, true)), "a new incarnation's first snapshot resets");
+        assert_eq!(deliver(&mut streams, 1, true), Some((5, false)));
+    }
+
+    #[test]
+    fn p1_a_new_epoch_starts_at_one_and_an_old_one_is_dropped() {
+        let mut streams = Streams::default();
+        subscribe(&mut streams, 1);
+        deliver(&mut streams, 1, true);
+        streams.lost(PARTITION);
+        subscribe(&mut streams, 2);
+        assert_eq!(deliver(&mut streams, 1, false), None);
+        assert_eq!(deliver(&mut streams, 2, true), Some((1, false)));
+        subscribe(&mut streams, 1);
+        subscribe(&mut streams, 2);
+        streams.handle(&ToGuild::Unsubscribe { partition: PARTITION, epoch: 1 });
+        assert_eq!(deliver(&mut streams, 2, false), Some((2, false)), "stale messages change nothing");
+        streams.handle(&ToGuild::Unsubscribe { partition: PARTITION, epoch: 2 });
+        assert_eq!(deliver(&mut streams, 2, false), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Worker: the thread that runs its share of the guilds.
+//!
+//! Owns        the slots of its guilds, their timers, and the queue of guilds to be loaded.
+//! Invariants  W1 a guild's inputs are handled in the order they came. W2 a commit begins after everything that
+//!             was there was handled, so that a burst is one commit. W3 a guild that panics costs only itself.
+//! Limits      `guild_loads_max` loads at once; the mailbox's places.
+//! Not here    what a slot does.
+
+use crate::{
+    Clock, RelaySink,
+    directory::Directory,
+    jobs::{JobEnd, Jobs, Report},
+    limits::NodeLimits,
+    mailbox::{Batch, Input, Mailbox},
+    slot::{Context, Slot},
+};
+use guildhall_model::GuildId;
+use guildhall_stdx::Instant;
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+pub(crate) struct Worker {
+    pub(crate) jobs: Jobs,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) relays: Arc<dyn RelaySink>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) limits: NodeLimits,
+}
+
+#[derive(Default)]
+struct Guilds {
+    slots: HashMap<GuildId, Slot>,
+    timers: BTreeSet<(Instant, GuildId)>,
+    /// Slots that were used since the worker last slept.
+    touched: Vec<GuildId>,
+    /// Guilds to be loaded, first come first served.
+    loads: VecDeque<GuildId>,
+    loading_count: usize,
+    given_back: Vec<GuildId>,
+    counter: u64,
+    closing: bool,
+}
+
+/// Refuses what comes after the worker, also if it panicked.
+struct CloseOnDrop(Arc<Mailbox>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+        // Whoever waits for an answer learns that none will come.
+        drop(self.0.take(Some(Duration::ZERO), true));
+    }
+}
+
+impl Worker {
+    /// Runs until the mailbox is closed and everything accepted is durable and told.
+    pub(crate) fn run(self) {
+        let mailbox = self.jobs.mailbox.clone();
+        let _close = CloseOnDrop(mailbox.clone());
+        let mut guilds = Guilds::default();
+        loop {
+            mailbox.give_back(&mut guilds.given_back);
+            let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
+            let batch = mailbox.take(patience, guilds.closing);
+            guilds.closing = batch.closed;
+            let is_last = batch.inputs.is_empty() && batch.reports.is_empty();
+            self.handle(&mut guilds, batch);
+            if guilds.closing && is_last {
+                guilds.slots.retain(|_, slot| !slot.is_quiet());
+                if guilds.slots.is_empty() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn handle(&self, guilds: &mut Guilds, batch: Batch) {
+        for Report { guild_id, end } in batch.reports {
+            if matches!(end, JobEnd::Loaded(_)) {
+                guilds.loading_count -= 1;
+            }
+            self.with_slot(guilds, guild_id, false, |slot, cx| slot.handle_report(cx, end));
+        }
+        for (guild_id, input) in batch.inputs {
+            self.handle_input(guilds, guild_id, input);
+        }
+        let now = self.clock.now().instant;
+        while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
+            guilds.timers.pop_first();
+            self.with_slot(guilds, guild_id, false, |slot, cx| {
+                slot.armed_at = None;
+                slot.handle_timer(cx);
+            });
+        }
+        for guild_id in std::mem::take(&mut guilds.touched) {
+            self.settle(guilds, guild_id);
+        }
+        while guilds.loading_count < self.limits.guild_loads_max.max(1)
+            && let Some(guild_id) = guilds.loads.pop_front()
+        {
+            guilds.loading_count += 1;
+            self.jobs.load(guild_id);
+        }
+    }
+
+    /// Comes from the mailbox; goes on to the guild's slot.
+    fn handle_input(&self, guilds: &mut Guilds, guild_id: GuildId, input: Input) {
+        self.with_slot(guilds, guild_id, true, |slot, cx| slot.handle_input(cx, input));
+    }
+
+    fn with_slot(
+        &self,
+        guilds: &mut Guilds,
+        guild_id: GuildId,
+        make: bool,
+        work: impl FnOnce(&mut Slot, &mut Context<'_>),
+    ) {
+        let mut cx = Context {
+            now: self.clock.now(),
+            jobs: &self.jobs,
+            relays: &*self.relays,
+            directory: &self.directory,
+            limits: &self.limits,
+            given_back: &mut guilds.given_back,
+            loads: &mut guilds.loads,
+            counter: &mut guilds.counter,
+            closing: guilds.closing,
+        };
+        let slot = match guilds.slots.get_mut(&guild_id) {
+            Some(slot) => slot,
+            None if make => guilds.slots.entry(guild_id).or_insert(Slot::new(&mut cx, guild_id)),
+            // Forgotten since.
+            None => return,
+        };
+        work(slot, &mut cx);
+        if !std::mem::replace(&mut slot.is_touched, true) {
+            guilds.touched.push(guild_id);
+        }
+    }
+
+    /// After a slot was used: begins its commit, sets its timer, or forgets it.
+    fn settle(&self, guilds: &mut Guilds, guild_id: GuildId) {
+        self.with_slot(guilds, guild_id, false, |slot, cx| slot.begin_commit(cx));
+        let Some(slot) = guilds.slots.get_mut(&guild_id) else { return };
+        slot.is_touched = false;
+        if slot.is_unneeded() {
+            if let Some(at) = slot.armed_at {
+                guilds.timers.remove(&(at, guild_id));
+            }
+            guilds.slots.remove(&guild_id);
+            return;
+        }
+        let Some(deadline) = slot.deadline(&self.limits) else { return };
+        // Never at once: a guild whose deadline does not move must not take the worker for itself.
+        let deadline = deadline.max(self.clock.now().instant.after_ms(1));
+        // A timer that comes too early does no harm and is set anew then; one that comes too late would.
+        if slot.armed_at.is_none_or(|at| at > deadline) {
+            if let Some(at) = slot.armed_at.replace(deadline) {
+                guilds.timers.remove(&(at, guild_id));
+            }
+            guilds.timers.insert((deadline, guild_id));
+        }
+    }
+}
+
+impl Guilds {
+    fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+}
