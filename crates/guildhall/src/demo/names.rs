@@ -1,0 +1,182 @@
+//! Names: what the demo's people are called.
+//!
+//! Invariants  a username is 2–32 of `a-z0-9_.` and no two are the same; the same randomness gives the same names.
+
+use guildhall_stdx::Rng;
+use std::collections::HashSet;
+
+const FIRST: &[&str] = &[
+    "Mara", "Jonas", "Aisha", "Tomas", "Yuki", "Priya", "Elena", "Kwame", "Sofia", "Liam", "Noor", "Mateo", "Ingrid",
+    "Ravi", "Chloe", "Dmitri", "Fatima", "Hugo", "Leila", "Oskar", "Nadia", "Pedro", "Zofia", "Amir", "Greta", "Kenji",
+    "Lucia", "Marek", "Anouk", "Theo", "Imani", "Felix", "Carmen", "Emil", "Sana", "Viktor", "Rosa", "Idris", "Maja",
+    "Owen", "Tala", "Bruno", "Hana", "Kofi", "Alma", "Nils", "Esme", "Rafael", "Yara", "Anton", "Mina", "Callum",
+    "Beatriz", "Soren", "Dana", "Ilya", "Freya", "Omar", "Lotte", "Gabriel", "Aiko", "Stefan", "Zara", "Pavel",
+];
+const LAST: &[&str] = &[
+    "Lindqvist",
+    "Okafor",
+    "Tanaka",
+    "Novak",
+    "Silva",
+    "Moreau",
+    "Iyer",
+    "Kowalski",
+    "Haddad",
+    "Berg",
+    "Costa",
+    "Reyes",
+    "Fischer",
+    "Petrov",
+    "Nakamura",
+    "Osei",
+    "Larsen",
+    "Romano",
+    "Dubois",
+    "Khan",
+    "Vega",
+    "Jansen",
+    "Murphy",
+    "Sato",
+    "Weber",
+    "Aydin",
+    "Mensah",
+    "Horvat",
+    "Castillo",
+    "Virtanen",
+    "Rossi",
+    "Mbeki",
+    "Holm",
+    "Park",
+    "Ferreira",
+    "Quinn",
+];
+const ADJECTIVES: &[&str] = &[
+    "quiet", "rusty", "sleepy", "cosmic", "salty", "tiny", "velvet", "feral", "lucid", "mossy", "neon", "odd", "paper",
+    "polite", "rapid", "silver", "spicy", "stray", "sunny", "tidal", "urban", "vivid", "wobbly", "amber", "brisk",
+];
+const NOUNS: &[&str] = &[
+    "otter", "kettle", "comet", "badger", "lantern", "pixel", "walrus", "teapot", "falcon", "noodle", "gecko",
+    "magpie", "cactus", "biscuit", "glacier", "moth", "pickle", "rocket", "sparrow", "tuba", "turnip", "wizard", "yak",
+    "anchor",
+];
+const NATIVE: &[&str] = &[
+    "さくら",
+    "ゆうき",
+    "민준",
+    "서연",
+    "小明",
+    "晓雨",
+    "Олег",
+    "Аня",
+    "Дарья",
+    "Łukasz",
+    "Žofie",
+    "Çağla",
+    "José",
+    "Zoë",
+    "Björn",
+    "Íñigo",
+    "نور",
+    "ليلى",
+    "אורי",
+    "Νίκος",
+    "Éloïse",
+    "Søren",
+];
+const SUFFIXES: &[&str] =
+    &[" (she/her)", " (he/him)", " (they/them)", " | EU", " | away", " 🌙", " ✨", " 🦦", " ☕", " #2"];
+
+/// How one account is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// Unique.
+    pub username: String,
+    /// Display name.
+    pub global_name: Option<String>,
+    /// Name in the guild.
+    pub nick: Option<String>,
+}
+
+/// Makes names, no username twice.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    taken: HashSet<String>,
+}
+
+impl Names {
+    /// Reserves a username for an account that is made by hand.
+    pub fn reserve(&mut self, username: &str) {
+        self.taken.insert(username.to_owned());
+    }
+
+    /// Another name.
+    pub fn next(&mut self, rng: &mut Rng) -> Name {
+        let (first, last) = (one_of(rng, FIRST), one_of(rng, LAST));
+        let username = match rng.below(6) {
+            0 => format!("{first}.{last}"),
+            1 => format!("{first}{}", 70 + rng.below(36)),
+            2 => format!("{}{}", one_of(rng, ADJECTIVES), one_of(rng, NOUNS)),
+            3 => format!("{}_{}", one_of(rng, ADJECTIVES), one_of(rng, NOUNS)),
+            4 => format!("{first}_{}", one_of(rng, NOUNS)),
+            _ => format!("{}{last}", &first[..1]),
+        };
+        let username = self.unique(username.to_ascii_lowercase());
+        let global_name = match rng.below(10) {
+            0..=3 => Some(first.to_owned()),
+            4..=5 => Some(format!("{first} {last}")),
+            6 => Some(one_of(rng, NATIVE).to_owned()),
+            _ => None,
+        };
+        let nick = rng.chance(0.2).then(|| match rng.below(3) {
+            0 => one_of(rng, NATIVE).to_owned(),
+            _ => format!("{first}{}", one_of(rng, SUFFIXES)),
+        });
+        Name { username, global_name, nick }
+    }
+
+    /// `wanted`, or the same with the smallest number behind it that is free.
+    fn unique(&mut self, wanted: String) -> String {
+        let mut name = wanted.clone();
+        let mut number = 1;
+        while !self.taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{wanted}{number}");
+        }
+        name
+    }
+}
+
+/// One of a list that is never empty.
+pub(super) fn one_of<'a>(rng: &mut Rng, list: &[&'a str]) -> &'a str {
+    rng.pick(list).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usernames_are_valid_and_unique() {
+        let (mut names, mut rng) = (Names::default(), Rng::new(5));
+        names.reserve("mara94");
+        let all: Vec<Name> = (0..20_000).map(|_| names.next(&mut rng)).collect();
+        let mut seen = HashSet::from(["mara94"]);
+        for name in &all {
+            assert!(seen.insert(&name.username), "{} twice", name.username);
+            assert!((2..=32).contains(&name.username.len()), "{}", name.username);
+            assert!(
+                name.username.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.')),
+                "{}",
+                name.username
+            );
+            for shown in name.global_name.iter().chain(&name.nick) {
+                assert!((1..=32).contains(&shown.chars().count()), "{shown}");
+            }
+        }
+        assert!(all.iter().any(|n| n.global_name.as_ref().is_some_and(|g| !g.is_ascii())));
+        let mut rng = Rng::new(5);
+        let mut names = Names::default();
+        names.reserve("mara94");
+        assert!(all.iter().take(500).all(|name| *name == names.next(&mut rng)));
+    }
+}
