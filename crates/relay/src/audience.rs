@@ -67,7 +67,10 @@ impl Listener {
     }
 
     fn is_barred(self, event: &Event) -> bool {
-        self.bits & USER_ACCOUNT != 0 && event.audience.never_user_account == Some(self.user_id)
+        let audience = &event.audience;
+        self.bits & USER_ACCOUNT != 0
+            && (audience.never_user_account == Some(self.user_id)
+                || audience.by_subscription && audience.always != Some(self.user_id))
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Audience {
     pub always: Option<UserId>,
     /// This user's sessions never get it; only for user accounts, who know what they did themselves.
     pub never_user_account: Option<UserId>,
+    /// User accounts get it only by subscription (docs/protocol.md §7, "sub"), or through `always`.
+    pub by_subscription: bool,
 }
 
 /// Something that happened.
@@ -108,7 +110,13 @@ impl Event {
         Self {
             guild_id,
             name,
-            audience: Audience { gate, intents: name.guild_intents(), always: None, never_user_account: None },
+            audience: Audience {
+                gate,
+                intents: name.guild_intents(),
+                always: None,
+                never_user_account: None,
+                by_subscription: name.is_by_subscription(),
+            },
             content_readers: payload.content_readers(),
             payload,
         }
