@@ -201,6 +201,15 @@ impl FrameParts<'_> {
 /// A partition keeps it as `Rc<RefCell<DispatchFrame>>`: [`write_for`](Self::write_for) while it goes around the
 /// sockets, [`parts`](Self::parts) for the connections that had to queue it. The same seq and framing give the same
 /// bytes each time, so a partly written frame can be taken up again by its offset.
+///
+/// ```
+/// use guildhall_codec::{DispatchFrame, Encoding, Framing};
+/// let mut frame = DispatchFrame::new(Encoding::Json, "RESUMED", &())?;
+/// assert_eq!(frame.write_for(7, Framing::None), br#"{"t":"RESUMED","s":7,"op":0,"d":null}"#);
+/// let parts = frame.parts(8, Framing::websocket(Encoding::Json));
+/// assert_eq!(parts.slices(0).concat(), b"\x81\x25{\"t\":\"RESUMED\",\"s\":8,\"op\":0,\"d\":null}");
+/// # Ok::<(), guildhall_codec::EncodeError>(())
+/// ```
 #[derive(Debug)]
 pub struct DispatchFrame {
     buffer: Vec<u8>,

@@ -19,6 +19,17 @@ pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
 use crate::CodecError;
 
 /// The compressing end of one connection.
+///
+/// ```
+/// use guildhall_codec::{StreamCompressor, StreamDecompressor, ZstdParams};
+/// let mut gateway = StreamCompressor::zstd(ZstdParams::default())?;
+/// let mut client = StreamDecompressor::zstd(18)?;
+/// let (mut wire, mut message) = (Vec::new(), Vec::new());
+/// gateway.compress(&[b"{\"t\":null,", b"\"op\":11}"], &mut wire)?;
+/// client.decompress(&wire, &mut message, 4096)?;
+/// assert_eq!(message, b"{\"t\":null,\"op\":11}");
+/// # Ok::<(), guildhall_codec::CodecError>(())
+/// ```
 #[derive(Debug)]
 pub enum StreamCompressor {
     /// `compress=zlib-stream`

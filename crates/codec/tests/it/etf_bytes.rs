@@ -41,6 +41,7 @@ fn integers() {
     check(&256u64, b"b\0\0\x01\0");
     check(&-1i8, b"b\xff\xff\xff\xff");
     check(&i32::MAX, b"b\x7f\xff\xff\xff");
+    check(&(i32::MAX as u64), b"b\x7f\xff\xff\xff");
     check(&i64::from(i32::MIN), b"b\x80\0\0\0");
     check(&(i32::MAX as u64 + 1), b"n\x04\0\0\0\0\x80");
     check(&(i64::from(i32::MIN) - 1), b"n\x04\x01\x01\0\0\x80");
@@ -269,6 +270,14 @@ fn depth_is_bounded() {
     assert!(decode_etf_from_gateway(&versioned(&out), DecodeLimits::default()).is_ok());
     out.clear();
     assert!(is_too_deep(encode_etf(&nested(257), &mut out)));
+
+    // Neighbours are no levels.
+    let wide = json!(vec![json!({"a": [{}]}); 300]);
+    out.clear();
+    encode_etf(&wide, &mut out).unwrap();
+    let decoded = decode_etf_from_gateway(&versioned(&out), DecodeLimits::default());
+    assert_eq!(decoded, Ok(wide));
+    out.clear();
 
     let text = |depth: usize| format!("{}null{}", "[".repeat(depth), "]".repeat(depth));
     let mut from_text = Vec::new();

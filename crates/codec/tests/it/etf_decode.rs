@@ -131,6 +131,9 @@ fn depth_is_bounded() {
         assert!(decode_etf(&around(255), DecodeLimits::default()).is_ok());
         assert_eq!(decode_etf(&around(256), DecodeLimits::default()), too_deep);
     }
+    let empty_map = b"t\0\0\0\0";
+    let wide = versioned(&[&b"i\0\0\x01\x2c"[..], &empty_map.repeat(300)].concat());
+    assert!(decode_etf(&wide, DecodeLimits::default()).is_ok());
     let maps = versioned(&b"t\0\0\0\x01m\0\0\0\0".repeat(300));
     assert_eq!(decode_etf(&maps, DecodeLimits::default()), too_deep);
 }
