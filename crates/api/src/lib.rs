@@ -1,1 +1,38 @@
-//! placeholder
+//! REST: the HTTP API below `/api/v10`, as client libraries expect it.
+//!
+//! Owns        routes, authentication, forms and their complaints, error bodies, rate limits.
+//! Doors       `router` for clients, `ops_router` for orchestrators. Both are plain `axum::Router`s; whoever
+//!             accepts connections answers WebSocket upgrades before, and sets `Peer`.
+//! Invariants  a request reaches a guild only authenticated, within its limits, and with every length and count
+//!             checked; nothing is read of a body before that is known to be worth it.
+//! Limits      `ApiLimits`: rates, body sizes, deadlines, requests in flight.
+//! Not here    permissions and state (`guildhall-guild`), tokens (`guildhall-node`), sockets (`guildhall-net`).
+//!             Spec  docs/protocol.md §10.
+#![forbid(unsafe_code)]
+
+mod auth;
+mod body;
+mod entry;
+mod error;
+mod form;
+mod gate;
+mod limits;
+mod multipart;
+mod ops;
+mod routes;
+mod state;
+
+pub use limits::{ApiLimits, Bucket, Rule};
+pub use ops::ops_router;
+pub use state::{ApiState, Peer, SessionStartLimit, SessionStarts};
+
+use axum::{Router, extract::Request};
+use state::Api;
+use std::sync::Arc;
+
+/// The API for clients: `/api/v10/…`, `/api/v9/…` and `/api/…`. Everything else is answered with 404, in JSON.
+pub fn router(state: ApiState) -> Router {
+    let api = Arc::new(Api::new(state));
+    let routes = routes::routes(Arc::clone(&api));
+    Router::new().fallback(move |request: Request| entry::enter(Arc::clone(&api), routes.clone(), request))
+}

@@ -1,0 +1,234 @@
+//! Errors: everything a request can be answered with that is not what it asked for.
+//!
+//! Owns        `ApiError`, and its status, code and body; the one place where they are written.
+//! Invariants  every body is `{"message", "code", …}`; a 429 also tells when to come back, in body and headers.
+//!             Spec  docs/protocol.md §10.1.
+
+use crate::{
+    form::{Fault, Faults},
+    limits,
+};
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::Refusal;
+use guildhall_store::StoreError;
+use serde::Serialize;
+
+/// Why a request is not answered with what it asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    /// No token, or not a valid one.
+    #[error("401: Unauthorized")]
+    Unauthorized,
+    /// No such route.
+    #[error("404: Not Found")]
+    NotFound,
+    /// There is such a route, but not for this method.
+    #[error("405: Method Not Allowed")]
+    MethodNotAllowed,
+    /// `/api/v<n>` with an `n` that is not spoken.
+    #[error("Invalid API version")]
+    InvalidVersion,
+    /// The body is not JSON, or not the form data it says it is.
+    #[error("The request body contains invalid JSON.")]
+    MalformedBody,
+    /// The body is longer than allowed.
+    #[error("Request entity too large")]
+    BodyTooLarge,
+    /// The body did not arrive in time.
+    #[error("408: Request Timeout")]
+    BodyTooSlow,
+    /// Fields are wrong.
+    #[error("Invalid Form Body")]
+    Form(Faults),
+    /// Too many requests.
+    #[error("You are being rate limited.")]
+    RateLimited {
+        /// When to come back.
+        retry_after_ms: u64,
+        /// All requests of the account, not only this kind.
+        is_global: bool,
+    },
+    /// The guild said no.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// One of the other codes of the protocol.
+    #[error("{message}")]
+    Coded {
+        /// HTTP status.
+        status: StatusCode,
+        /// JSON error code.
+        code: u32,
+        /// What to tell.
+        message: &'static str,
+    },
+    /// Too much work at the moment: try again.
+    #[error("503: Service Unavailable")]
+    Overloaded,
+    /// The store failed. Logged where it is turned into a response, never told.
+    #[error("500: Internal Server Error")]
+    Store(#[from] StoreError),
+    /// A bug here: a guild answered something else than was asked.
+    #[error("500: Internal Server Error")]
+    Bug(&'static str),
+}
+
+impl ApiError {
+    pub const UNKNOWN_CHANNEL: Self = Self::Refused(Refusal::UnknownChannel);
+    pub const UNKNOWN_EMOJI: Self = Self::Refused(Refusal::UnknownEmoji);
+    pub const UNKNOWN_MESSAGE: Self = Self::Refused(Refusal::UnknownMessage);
+    pub const MISSING_ACCESS: Self = Self::Refused(Refusal::MissingAccess);
+    pub const MISSING_PERMISSIONS: Self = Self::Refused(Refusal::MissingPermissions);
+
+    /// A status and code of the protocol that has no name here.
+    pub const fn coded(status: StatusCode, code: u32, message: &'static str) -> Self {
+        Self::Coded { status, code, message }
+    }
+
+    fn status_and_code(&self) -> (StatusCode, u32) {
+        match self {
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, 0),
+            Self::NotFound => (StatusCode::NOT_FOUND, 0),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, 0),
+            Self::InvalidVersion => (StatusCode::BAD_REQUEST, 50041),
+            Self::MalformedBody => (StatusCode::BAD_REQUEST, 50109),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, 40005),
+            Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, 0),
+            Self::Form(_) => (StatusCode::BAD_REQUEST, 50035),
+            Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, 0),
+            Self::Refused(refusal) => {
+                let (status, code) = refusal.status_and_code();
+                (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
+            }
+            Self::Coded { status, code, .. } => (*status, *code),
+            Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
+        }
+    }
+
+    /// When to come back, and whether that holds for all requests of the account.
+    fn retry(&self) -> Option<(u64, bool)> {
+        match *self {
+            Self::RateLimited { retry_after_ms, is_global } => Some((retry_after_ms, is_global)),
+            Self::Refused(Refusal::SlowMode { retry_after_ms }) => Some((retry_after_ms, false)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::UnknownReference => {
+                Self::Form(Faults::at("message_reference", Fault::new("REPLIES_UNKNOWN_MESSAGE", "Unknown message")))
+            }
+            Refusal::Unavailable => Self::Overloaded,
+            other => Self::Refused(other),
+        }
+    }
+}
+
+impl From<Faults> for ApiError {
+    fn from(faults: Faults) -> Self {
+        Self::Form(faults)
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    message: String,
+    code: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<&'a Faults>,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    global: Option<bool>,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        match &self {
+            Self::Store(error) => {
+                tracing::error!(error = error as &dyn std::error::Error, "the store failed a request");
+            }
+            Self::Bug(what) => tracing::error!(what, "a guild answered something else than was asked"),
+            _ => {}
+        }
+        let (status, code) = self.status_and_code();
+        let retry = self.retry();
+        let body = ErrorBody {
+            message: self.to_string(),
+            code,
+            errors: if let Self::Form(faults) = &self { Some(faults) } else { None },
+            retry_after: retry.map(|(ms, _)| ms as f64 / 1000.0),
+            global: retry.map(|(_, is_global)| is_global),
+        };
+        let mut response = (status, Json(body)).into_response();
+        if let Some((retry_after_ms, is_global)) = retry {
+            limits::write_retry_headers(response.headers_mut(), retry_after_ms, is_global);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    async fn check(error: impl Into<ApiError>, status: u16, body: Value) -> Response {
+        let mut response = error.into().into_response();
+        assert_eq!(response.status(), status);
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let taken = std::mem::take(response.body_mut());
+        let bytes = axum::body::to_bytes(taken, 1 << 20).await.unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), body);
+        response
+    }
+
+    #[tokio::test]
+    async fn bodies() {
+        check(ApiError::Unauthorized, 401, json!({"message": "401: Unauthorized", "code": 0})).await;
+        check(ApiError::NotFound, 404, json!({"message": "404: Not Found", "code": 0})).await;
+        check(ApiError::InvalidVersion, 400, json!({"message": "Invalid API version", "code": 50041})).await;
+        let malformed = json!({"message": "The request body contains invalid JSON.", "code": 50109});
+        check(ApiError::MalformedBody, 400, malformed).await;
+        check(Refusal::UnknownChannel, 404, json!({"message": "Unknown Channel", "code": 10003})).await;
+        check(Refusal::EmptyMessage, 400, json!({"message": "Cannot send an empty message", "code": 50006})).await;
+        check(Refusal::Unavailable, 503, json!({"message": "503: Service Unavailable", "code": 0})).await;
+        let reply = json!({"message": "Invalid Form Body", "code": 50035, "errors":
+            {"message_reference": {"_errors": [{"code": "REPLIES_UNKNOWN_MESSAGE", "message": "Unknown message"}]}}});
+        check(Refusal::UnknownReference, 400, reply).await;
+        let closed = json!({"message": "500: Internal Server Error", "code": 0});
+        check(ApiError::Store(StoreError::Closed), 500, closed).await;
+    }
+
+    #[tokio::test]
+    async fn refusals_to_wait_are_complete() {
+        let limited = ApiError::RateLimited { retry_after_ms: 640, is_global: false };
+        let body = json!({"message": "You are being rate limited.", "code": 0, "retry_after": 0.64, "global": false});
+        let response = check(limited, 429, body).await;
+        assert_eq!(response.headers()["retry-after"], "1");
+        assert_eq!(response.headers()["x-ratelimit-scope"], "user");
+        assert!(!response.headers().contains_key("x-ratelimit-global"));
+        assert!(response.headers().contains_key("via"));
+
+        let limited = ApiError::RateLimited { retry_after_ms: 1001, is_global: true };
+        let body = json!({"message": "You are being rate limited.", "code": 0, "retry_after": 1.001, "global": true});
+        let response = check(limited, 429, body).await;
+        assert_eq!(response.headers()["retry-after"], "2");
+        assert_eq!(response.headers()["x-ratelimit-scope"], "global");
+        assert_eq!(response.headers()["x-ratelimit-global"], "true");
+
+        let body = json!({"message": "This action cannot be performed due to slowmode rate limit.", "code": 20016,
+                          "retry_after": 5.0, "global": false});
+        let response = check(Refusal::SlowMode { retry_after_ms: 5000 }, 429, body).await;
+        assert_eq!(response.headers()["retry-after"], "5");
+        assert_eq!(response.headers()["x-ratelimit-scope"], "user");
+    }
+}

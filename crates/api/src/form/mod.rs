@@ -1,0 +1,229 @@
+//! Forms: reading JSON bodies and queries, and saying exactly what is wrong with them.
+//!
+//! Owns        `Faults`, the tree of complaints a client gets; `Form`, which reads the fields of one object and
+//!             collects the complaints under their keys.
+//! Invariants  a form is read to its end, so that one answer names every fault. F1 `object` succeeds only when
+//!             nothing was complained about. (test `f1_*`)
+//! Limits      the length of a list is checked before its items are read, and a quoted value is cut, so the answer
+//!             is never much longer than what the lists may hold.
+//! Not here    what the fields mean: `crate::routes`.     Spec  docs/protocol.md §10.1.
+
+mod parse;
+
+pub(crate) use parse::{boolean, id, integer, list, permissions, text, timestamp};
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// One complaint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Fault {
+    code: &'static str,
+    message: Cow<'static, str>,
+}
+
+impl Fault {
+    pub fn new(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub fn required() -> Self {
+        Self::new("BASE_TYPE_REQUIRED", "This field is required")
+    }
+}
+
+/// Complaints, in the shape of what they are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    here: Vec<Fault>,
+    inside: BTreeMap<String, Faults>,
+}
+
+impl Faults {
+    /// One complaint about one field.
+    pub fn at(key: &str, fault: Fault) -> Self {
+        let mut faults = Self::default();
+        faults.add(key, fault.into());
+        faults
+    }
+
+    /// The complaints are about the field `key`.
+    pub fn add(&mut self, key: &str, faults: Self) {
+        let mine = self.inside.entry(key.to_owned()).or_default();
+        mine.here.extend(faults.here);
+        for (key, faults) in faults.inside {
+            mine.add(&key, faults);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.here.is_empty() && self.inside.is_empty()
+    }
+}
+
+impl From<Fault> for Faults {
+    fn from(fault: Fault) -> Self {
+        Self { here: vec![fault], inside: BTreeMap::new() }
+    }
+}
+
+impl Serialize for Faults {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, faults) in &self.inside {
+            map.serialize_entry(key, faults)?;
+        }
+        if !self.here.is_empty() {
+            map.serialize_entry("_errors", &self.here)?;
+        }
+        map.end()
+    }
+}
+
+/// What was read, or what is wrong with it.
+pub(crate) type Parsed<T> = Result<T, Faults>;
+
+/// The fields of one object, while they are read.
+#[derive(Debug)]
+pub(crate) struct Form<'a> {
+    fields: &'a Map<String, Value>,
+    faults: Faults,
+}
+
+/// Reads an object. `read` returns none only after a complaint (a required field was missing or wrong).
+pub(crate) fn object<T>(value: &Value, read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Parsed<T> {
+    let not_an_object =
+        || Faults::from(Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries may be used in a ModelType"));
+    fields(value.as_object().ok_or_else(not_an_object)?, read)
+}
+
+/// Reads the fields of an object, or of a query.
+pub(crate) fn fields<T>(fields: &Map<String, Value>, read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Parsed<T> {
+    let mut form = Form { fields, faults: Faults::default() };
+    let built = read(&mut form);
+    match built {
+        Some(built) if form.faults.is_empty() => Ok(built),
+        None if form.faults.is_empty() => Err(Fault::required().into()),
+        _ => Err(form.faults),
+    }
+}
+
+impl Form<'_> {
+    /// A field that may be missing; null counts as missing.
+    pub fn optional<T>(&mut self, key: &str, parse: impl FnOnce(&Value) -> Parsed<T>) -> Option<T> {
+        self.nullable(key, parse).flatten()
+    }
+
+    /// A field that may be missing (none) or null (`Some(None)`).
+    pub fn nullable<T>(&mut self, key: &str, parse: impl FnOnce(&Value) -> Parsed<T>) -> Option<Option<T>> {
+        match self.fields.get(key)? {
+            Value::Null => Some(None),
+            value => match parse(value) {
+                Ok(parsed) => Some(Some(parsed)),
+                Err(faults) => {
+                    self.faults.add(key, faults);
+                    None
+                }
+            },
+        }
+    }
+
+    /// A field that must be there. None only after a complaint.
+    pub fn required<T>(&mut self, key: &str, parse: impl FnOnce(&Value) -> Parsed<T>) -> Option<T> {
+        if self.fields.get(key).is_none_or(Value::is_null) {
+            self.fault(key, Fault::required());
+            return None;
+        }
+        self.optional(key, parse)
+    }
+
+    /// Complains about a field.
+    pub fn fault(&mut self, key: &str, fault: Fault) {
+        self.faults.add(key, fault.into());
+    }
+
+    /// Nothing was complained about so far.
+    pub fn has_no_faults(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Complains about the object itself.
+    pub fn fault_here(&mut self, fault: Fault) {
+        self.faults.here.push(fault);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_tree_mirrors_the_request() {
+        let body = json!({"name": 5, "items": [{"n": 1}, {"n": "x"}, {}]});
+        let result = object(&body, |form| {
+            let name = form.required("name", |v| text(v, 1, 3));
+            let other = form.required("other", |v| text(v, 1, 3));
+            let items = form.required("items", |v| {
+                list(v, 0, 5, |item| object(item, |form| form.required("n", |v| integer(v, 0, 9))))
+            });
+            Some((name?, other?, items?))
+        });
+        assert_eq!(
+            serde_json::to_value(result.unwrap_err()).unwrap(),
+            json!({
+                "name": {"_errors": [{"code": "STRING_TYPE_CONVERT", "message": "Could not interpret \"5\" as string."}]},
+                "other": {"_errors": [{"code": "BASE_TYPE_REQUIRED", "message": "This field is required"}]},
+                "items": {
+                    "1": {"n": {"_errors": [{"code": "NUMBER_TYPE_COERCE", "message": "Value \"x\" is not int."}]}},
+                    "2": {"n": {"_errors": [{"code": "BASE_TYPE_REQUIRED", "message": "This field is required"}]}},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn f1_nothing_is_built_from_a_faulty_form() {
+        let body = json!({"a": 1, "b": "?"});
+        let result = object(&body, |form| {
+            form.optional("b", |v| integer(v, 0, 9));
+            form.required("a", |v| integer(v, 0, 9))
+        });
+        assert!(result.is_err());
+        assert!(object(&json!({}), |_| None::<()>).is_err());
+        assert_eq!(object(&body, |form| form.required("a", |v| integer(v, 0, 9))), Ok(1));
+    }
+
+    #[test]
+    fn null_is_not_missing() {
+        let body = json!({"a": null});
+        let (a, b) =
+            object(&body, |form| Some((form.nullable("a", |v| text(v, 0, 9)), form.nullable("b", |v| text(v, 0, 9)))))
+                .unwrap();
+        assert_eq!((a, b), (Some(None), None));
+        assert!(object(&body, |form| form.required("a", |v| text(v, 0, 9))).is_err());
+    }
+
+    #[test]
+    fn only_objects_have_fields() {
+        for value in [json!([]), json!(1), json!(null), json!("x")] {
+            let faults = object(&value, |_| Some(())).unwrap_err();
+            assert_eq!(
+                serde_json::to_value(faults).unwrap(),
+                json!({"_errors": [{"code": "MODEL_TYPE_CONVERT",
+                                    "message": "Only dictionaries may be used in a ModelType"}]})
+            );
+        }
+    }
+
+    #[test]
+    fn complaints_about_one_field_add_up() {
+        let mut faults = Faults::at("a", Fault::new("X", "x"));
+        faults.add("a", Faults::at("b", Fault::new("Y", "y")));
+        assert_eq!(
+            serde_json::to_value(faults).unwrap(),
+            json!({"a": {"_errors": [{"code": "X", "message": "x"}], "b": {"_errors": [{"code": "Y", "message": "y"}]}}})
+        );
+    }
+}

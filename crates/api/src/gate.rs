@@ -1,0 +1,132 @@
+//! Gate: what every request passes before its handler, and every response after it.
+//!
+//! Owns        the order of checks: room, wrong-token limit of the peer, token, limit of the account, limit of the
+//!             bucket; and the rate-limit headers of what comes back.
+//! Doors       `gate` around all routes, `anonymous` for paths that are none.
+//! Invariants  no byte of a body is read before the token is known to be good.
+//!             Spec  docs/protocol.md §10, §10.1.
+
+use crate::{
+    auth::{Caller, token_of},
+    error::ApiError,
+    limits::{self, Bucket, Checked},
+    state::{Api, Peer},
+};
+use axum::{
+    extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
+    http::HeaderMap,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use guildhall_model::{GuildId, User};
+use guildhall_node::AuthError;
+use guildhall_stdx::Now;
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
+
+/// Around every route.
+pub(crate) async fn gate(
+    State(api): State<Arc<Api>>,
+    route: MatchedPath,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Ok(_permit) = api.in_flight.try_acquire() else {
+        return ApiError::Overloaded.into_response();
+    };
+    let now = api.now();
+    let bucket = Bucket::of(request.method(), route.as_str());
+    let admitted = if bucket == Bucket::Anonymous {
+        admit(api.rates.take_peer(now.instant, peer_of(&request), bucket), now)
+    } else {
+        match authenticate(&api, now, peer_of(&request), request.headers()).await {
+            Ok(user) => {
+                let about = params.map_or(0, |params| about(route.as_str(), &params));
+                let admitted = admit_account(&api, now, &user, bucket, about);
+                request.extensions_mut().insert(Caller(user));
+                admitted
+            }
+            Err(error) => Err(error.into_response()),
+        }
+    };
+    match admitted {
+        Ok(checked) => {
+            let mut response = next.run(request).await;
+            write_headers(&mut response, now, checked);
+            response
+        }
+        Err(refused) => refused,
+    }
+}
+
+/// Counts a request that no route takes.
+pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Response> {
+    let now = api.now();
+    admit(api.rates.take_peer(now.instant, peer_of(request), Bucket::Anonymous), now).map(|_| ())
+}
+
+async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
+    // Before the token is looked up: guessing must not cost the store anything.
+    if let Some((_, refusal)) = api.rates.peer_refusal(now.instant, peer, Bucket::InvalidToken) {
+        return Err(ApiError::RateLimited { retry_after_ms: refusal.reset_after_ms, is_global: false });
+    }
+    let result = match token_of(headers) {
+        Some(token) => api.node.authenticate(token).await,
+        None => Err(AuthError::Invalid),
+    };
+    match result {
+        Ok(account) => Ok(account.user),
+        Err(AuthError::Invalid) => {
+            api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);
+            Err(ApiError::Unauthorized)
+        }
+        Err(AuthError::Unavailable(error)) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "a token could not be checked");
+            Err(ApiError::Overloaded)
+        }
+    }
+}
+
+fn admit_account(api: &Api, now: Now, user: &User, bucket: Bucket, about: u64) -> Result<Checked, Response> {
+    if let Some((_, verdict)) = api.take(now, user.id, Bucket::Global, 0)
+        && !verdict.admitted
+    {
+        let retry_after_ms = verdict.reset_after_ms;
+        return Err(ApiError::RateLimited { retry_after_ms, is_global: true }.into_response());
+    }
+    admit(api.take(now, user.id, bucket, about), now)
+}
+
+/// The verdict if the request may go on, else the complete 429.
+fn admit(checked: Checked, now: Now) -> Result<Checked, Response> {
+    match checked {
+        Some((_, verdict)) if !verdict.admitted => {
+            let retry_after_ms = verdict.reset_after_ms;
+            let mut response = ApiError::RateLimited { retry_after_ms, is_global: false }.into_response();
+            write_headers(&mut response, now, checked);
+            Err(response)
+        }
+        _ => Ok(checked),
+    }
+}
+
+fn write_headers(response: &mut Response, now: Now, checked: Checked) {
+    if let Some((bucket, verdict)) = checked {
+        limits::write_headers(response.headers_mut(), now, bucket, verdict);
+    }
+}
+
+fn peer_of(request: &Request) -> IpAddr {
+    request.extensions().get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0)
+}
+
+/// The channel or guild at the head of the path, which buckets are further keyed by; 0 when there is none.
+fn about(route: &str, params: &RawPathParams) -> u64 {
+    if !route.starts_with("/channels/") && !route.starts_with("/guilds/") {
+        return 0;
+    }
+    params.iter().next().and_then(|(_, text)| text.parse().ok()).map_or(0, GuildId::get)
+}

@@ -1,0 +1,138 @@
+//! Buckets: which requests share a limit.
+//!
+//! Owns        `Bucket`, its default rules, and the table from method and route to bucket.
+//! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; those that
+//!             count per channel or guild are told apart by the limiter's key.
+//!             Spec  docs/protocol.md §10.1.
+
+use super::Rule;
+use axum::http::Method;
+
+macro_rules! buckets {
+    ($($(#[doc = $doc:literal])* $name:ident: $limit:literal per $period_ms:literal ms),* $(,)?) => {
+        /// Requests that share a limit, per account and (inside a channel or guild) per channel or guild.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Bucket { $($(#[doc = $doc])* $name,)* }
+
+        impl Bucket {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The rule it has unless told otherwise.
+            #[must_use]
+            pub const fn default_rule(self) -> Rule {
+                match self { $(Self::$name => Rule { limit: $limit, period_ms: $period_ms },)* }
+            }
+
+            const fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+        }
+    };
+}
+
+// Where upstream's figure is known to be the same, it says so; the others are ours, chosen so that a
+// well-behaved bot never meets them and a runaway one cannot occupy a guild's worker.
+buckets! {
+    /// Everything an account asks, whatever it is. As upstream.
+    Global: 50 per 1000 ms,
+    /// What a peer asks without an account, and paths that do not exist.
+    Anonymous: 50 per 1000 ms,
+    /// Requests of a peer with no token or a wrong one. As upstream: 10,000 in ten minutes; here in a shorter
+    /// window, so that a peer that corrected its token does not wait long.
+    InvalidToken: 1000 per 60000 ms,
+    /// `/gateway/bot`: asked once per start.
+    GatewayBot: 10 per 5000 ms,
+    /// Reading one thing: a user, channel, guild, role, member, message.
+    Read: 50 per 1000 ms,
+    /// Pages of messages or of reacting users.
+    History: 50 per 1000 ms,
+    /// The guilds of an account: each has to be loaded.
+    GuildList: 2 per 1000 ms,
+    /// Pages of members.
+    MemberList: 10 per 10000 ms,
+    /// Searching members reads all of them.
+    MemberSearch: 10 per 10000 ms,
+    /// Saying something. As upstream.
+    MessageCreate: 5 per 5000 ms,
+    /// Changing what was said. As upstream.
+    MessageEdit: 5 per 5000 ms,
+    /// Taking back what was said. As upstream.
+    MessageDelete: 5 per 1000 ms,
+    /// Taking back many at once. As upstream.
+    BulkDelete: 1 per 3000 ms,
+    /// Reacting, and taking that back. As upstream.
+    Reaction: 1 per 250 ms,
+    /// Typing: one lasts ten seconds.
+    Typing: 5 per 5000 ms,
+    /// Changing members and their roles.
+    MemberWrite: 10 per 10000 ms,
+    /// Changing guilds, channels, overwrites and roles.
+    StructureWrite: 10 per 10000 ms,
+    /// Registering commands.
+    Commands: 20 per 5000 ms,
+    /// Whatever else changes something.
+    Write: 10 per 5000 ms,
+}
+
+impl Bucket {
+    pub(super) const COUNT: usize = Self::ALL.len();
+
+    /// The name clients see: 128 opaque bits in hexadecimal.
+    pub(crate) fn wire_name(self) -> String {
+        let fnv = |seed: u64| {
+            self.name().bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+        };
+        format!("{:016x}{:016x}", fnv(0xcbf2_9ce4_8422_2325), fnv(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// The bucket of a request for a route (as it is written in `crate::routes`).
+    pub(crate) fn of(method: &Method, route: &str) -> Self {
+        // HEAD costs what GET costs.
+        let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
+        match (method, route) {
+            ("GET", "/gateway") => Self::Anonymous,
+            ("GET", "/gateway/bot") => Self::GatewayBot,
+            ("GET", "/users/@me/guilds") => Self::GuildList,
+            ("GET", "/channels/{channel_id}/messages") => Self::History,
+            ("POST", "/channels/{channel_id}/messages") => Self::MessageCreate,
+            ("PATCH", "/channels/{channel_id}/messages/{message_id}") => Self::MessageEdit,
+            ("DELETE", "/channels/{channel_id}/messages/{message_id}") => Self::MessageDelete,
+            ("POST", "/channels/{channel_id}/messages/bulk-delete") => Self::BulkDelete,
+            ("POST", "/channels/{channel_id}/typing") => Self::Typing,
+            ("GET", "/guilds/{guild_id}/members") => Self::MemberList,
+            ("GET", "/guilds/{guild_id}/members/search") => Self::MemberSearch,
+            ("GET", route) if route.contains("/reactions/") => Self::History,
+            (_, route) if route.contains("/reactions") => Self::Reaction,
+            (_, route) if route.starts_with("/applications/{application_id}/") => Self::Commands,
+            ("GET", _) => Self::Read,
+            (_, route) if route.starts_with("/guilds/{guild_id}/members") => Self::MemberWrite,
+            (_, route) if route.starts_with("/guilds/") || route.starts_with("/channels/") => Self::StructureWrite,
+            _ => Self::Write,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_differ_and_say_nothing() {
+        let names: BTreeSet<_> = Bucket::ALL.iter().map(|bucket| bucket.wire_name()).collect();
+        assert_eq!(names.len(), Bucket::COUNT);
+        assert!(names.iter().all(|name| name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit())));
+    }
+
+    #[test]
+    fn methods_of_one_route_may_differ() {
+        let route = "/channels/{channel_id}/messages/{message_id}";
+        assert_eq!(Bucket::of(&Method::GET, route), Bucket::Read);
+        assert_eq!(Bucket::of(&Method::HEAD, route), Bucket::Read);
+        assert_eq!(Bucket::of(&Method::PATCH, route), Bucket::MessageEdit);
+        assert_eq!(Bucket::of(&Method::DELETE, route), Bucket::MessageDelete);
+        assert_eq!(Bucket::of(&Method::DELETE, "/channels/{channel_id}"), Bucket::StructureWrite);
+    }
+}

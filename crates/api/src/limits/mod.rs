@@ -1,0 +1,232 @@
+//! Limits: how much one account, or one peer without an account, may ask for, and how large it may be.
+//!
+//! Owns        `ApiLimits` (what an operator sets), the live rate limits, and the headers that tell of them.
+//! Limits      `keys_max` windows for accounts and as many for peers; see `limiter`.
+//! Not here    who asks: `crate::gate`.     Spec  docs/protocol.md §10.1.
+
+mod bucket;
+mod limiter;
+
+pub use bucket::Bucket;
+pub(crate) use limiter::Verdict;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use guildhall_model::UserId;
+use guildhall_stdx::{Instant, Now};
+use limiter::Limiter;
+use std::{
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// So many requests in so much time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Requests per window.
+    pub limit: u32,
+    /// Length of a window in milliseconds; it begins with its first request.
+    pub period_ms: u32,
+}
+
+/// What the API allows. Every field has a default that is safe on the open internet.
+#[derive(Clone, Debug)]
+pub struct ApiLimits {
+    rules: [Option<Rule>; Bucket::COUNT],
+    /// Windows remembered for accounts, and as many for peers. Some 100 bytes each.
+    pub keys_max: usize,
+    /// Longest JSON body in bytes; also what is kept of a multipart body.
+    pub json_bytes_max: usize,
+    /// Longest multipart body in bytes.
+    pub multipart_bytes_max: usize,
+    /// A body must have arrived this many milliseconds after its headers.
+    pub body_deadline_ms: u64,
+    /// Bytes of bodies held at the same time, over all requests; more of them wait until their deadline.
+    pub bodies_bytes_max: usize,
+    /// Requests worked on at the same time; further ones are answered with 503.
+    pub requests_in_flight_max: usize,
+    /// Member searches at the same time: each reads a whole guild on a thread of its own. Further ones wait.
+    pub searches_in_flight_max: usize,
+}
+
+impl Default for ApiLimits {
+    fn default() -> Self {
+        let mut rules = [None; Bucket::COUNT];
+        for bucket in Bucket::ALL {
+            rules[*bucket as usize] = Some(bucket.default_rule());
+        }
+        Self {
+            rules,
+            keys_max: 100_000,
+            json_bytes_max: 1 << 20,
+            multipart_bytes_max: 25 << 20,
+            body_deadline_ms: 30_000,
+            bodies_bytes_max: 64 << 20,
+            requests_in_flight_max: 2048,
+            searches_in_flight_max: 2,
+        }
+    }
+}
+
+impl ApiLimits {
+    /// No rate limits and no rate-limit headers, for tests and benches. Sizes and deadlines stay.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self { rules: [None; Bucket::COUNT], ..Self::default() }
+    }
+
+    /// With all rates multiplied by `factor` (at least one request per window is left).
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        for rule in self.rules.iter_mut().flatten() {
+            // The cast saturates, also for a factor that is not a number.
+            rule.limit = ((f64::from(rule.limit) * factor) as u32).max(1);
+        }
+        self
+    }
+
+    /// With another rule for one bucket, or none.
+    #[must_use]
+    pub fn with_rule(mut self, bucket: Bucket, rule: Option<Rule>) -> Self {
+        self.rules[bucket as usize] = rule;
+        self
+    }
+
+    /// The rule of a bucket.
+    #[must_use]
+    pub fn rule(&self, bucket: Bucket) -> Option<Rule> {
+        self.rules[bucket as usize]
+    }
+}
+
+/// Account, bucket, and the channel or guild it is about (0: none).
+type AccountKey = (UserId, Bucket, u64);
+/// Network, and whether it is about wrong tokens.
+type PeerKey = (u128, Bucket);
+
+/// The live limits of a node.
+#[derive(Debug)]
+pub(crate) struct RateLimits {
+    limits: ApiLimits,
+    accounts: Mutex<Limiter<AccountKey>>,
+    peers: Mutex<Limiter<PeerKey>>,
+}
+
+/// A rule's word on one request; none when there is no rule.
+pub(crate) type Checked = Option<(Bucket, Verdict)>;
+
+impl RateLimits {
+    pub fn new(limits: ApiLimits) -> Self {
+        Self {
+            accounts: Mutex::new(Limiter::new(limits.keys_max)),
+            peers: Mutex::new(Limiter::new(limits.keys_max)),
+            limits,
+        }
+    }
+
+    /// Counts a request of an account.
+    pub fn take(&self, now: Instant, user_id: UserId, bucket: Bucket, about: u64) -> Checked {
+        let rule = self.limits.rule(bucket)?;
+        Some((bucket, lock(&self.accounts).take(now, (user_id, bucket, about), rule)))
+    }
+
+    /// Counts a request of a peer.
+    pub fn take_peer(&self, now: Instant, peer: IpAddr, bucket: Bucket) -> Checked {
+        let rule = self.limits.rule(bucket)?;
+        Some((bucket, lock(&self.peers).take(now, (network(peer), bucket), rule)))
+    }
+
+    /// The refusal a peer's next request would get. Counts nothing.
+    pub fn peer_refusal(&self, now: Instant, peer: IpAddr, bucket: Bucket) -> Checked {
+        let rule = self.limits.rule(bucket)?;
+        lock(&self.peers).refusal(now, (network(peer), bucket), rule).map(|verdict| (bucket, verdict))
+    }
+}
+
+/// A panic while it was held leaves a table that is at worst missing one window.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What counts as one peer: an IPv4 address, or the /64 that one IPv6 customer gets at least.
+fn network(peer: IpAddr) -> u128 {
+    match peer {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.to_ipv6_mapped().to_bits(),
+            None => v6.to_bits() & !u128::from(u64::MAX),
+        },
+    }
+}
+
+/// Milliseconds as seconds with three decimals.
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
+/// Tells a client where it stands in a bucket.
+pub(crate) fn write_headers(headers: &mut HeaderMap, now: Now, bucket: Bucket, verdict: Verdict) {
+    let reset_ms = u64::try_from(now.unix.0).unwrap_or(0).saturating_add(verdict.reset_after_ms);
+    for (name, value) in [
+        ("x-ratelimit-limit", verdict.limit.to_string()),
+        ("x-ratelimit-remaining", verdict.remaining.to_string()),
+        ("x-ratelimit-reset", seconds(reset_ms)),
+        ("x-ratelimit-reset-after", seconds(verdict.reset_after_ms)),
+        ("x-ratelimit-bucket", bucket.wire_name()),
+    ] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// Tells a client to wait: what a 429 carries besides its body.
+pub(crate) fn write_retry_headers(headers: &mut HeaderMap, retry_after_ms: u64, is_global: bool) {
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
+    headers.insert("x-ratelimit-scope", HeaderValue::from_static(if is_global { "global" } else { "user" }));
+    if is_global {
+        headers.insert("x-ratelimit-global", HeaderValue::from_static("true"));
+    }
+    // The Python libraries take a 429 without it for a ban at a CDN and raise instead of waiting.
+    headers.insert(header::VIA, HeaderValue::from_static("1.1 guildhall"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_networks() {
+        let same = |a: &str, b: &str| network(a.parse().unwrap()) == network(b.parse().unwrap());
+        assert!(same("2001:db8::1", "2001:db8::ffff:0:0:1"));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(!same("192.0.2.1", "192.0.2.2"));
+        assert!(same("192.0.2.1", "::ffff:192.0.2.1"));
+    }
+
+    #[test]
+    fn seconds_keep_milliseconds() {
+        assert_eq!(seconds(250), "0.250");
+        assert_eq!(seconds(1_714_564_800_007), "1714564800.007");
+    }
+
+    #[test]
+    fn scaling_keeps_one_request() {
+        let limits = ApiLimits::default().scaled(0.001);
+        assert_eq!(limits.rule(Bucket::Global), Some(Rule { limit: 1, period_ms: 1000 }));
+        assert_eq!(ApiLimits::default().scaled(f64::NAN).rule(Bucket::Global).unwrap().limit, 1);
+        assert_eq!(ApiLimits::default().scaled(10.0).rule(Bucket::MessageCreate).unwrap().limit, 50);
+        assert_eq!(ApiLimits::unlimited().scaled(10.0).rule(Bucket::Global), None);
+    }
+
+    #[test]
+    fn headers_of_a_verdict() {
+        let mut headers = HeaderMap::new();
+        let verdict = Verdict { admitted: true, limit: 5, remaining: 4, reset_after_ms: 4999 };
+        write_headers(&mut headers, Now::new(7, 1_714_564_800_001), Bucket::MessageCreate, verdict);
+        assert_eq!(headers["x-ratelimit-limit"], "5");
+        assert_eq!(headers["x-ratelimit-remaining"], "4");
+        assert_eq!(headers["x-ratelimit-reset"], "1714564805.000");
+        assert_eq!(headers["x-ratelimit-reset-after"], "4.999");
+        assert_eq!(headers["x-ratelimit-bucket"], Bucket::MessageCreate.wire_name());
+    }
+}

@@ -1,0 +1,86 @@
+//! Bootstrap: what clients ask before they open a socket.
+//!
+//! Invariants  every field a known library needs is there (docs/protocol.md §12).     Spec  docs/protocol.md §10.2.
+
+use super::PathParams;
+use crate::{auth::Caller, error::ApiError, state::Api};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::Refusal;
+use guildhall_model::{
+    User,
+    from_gateway::{SelfUserBody, UserBody},
+};
+use serde_json::json;
+use std::sync::Arc;
+
+/// What one shard is meant to hold; upstream recommends the same.
+const GUILDS_PER_SHARD: usize = 1000;
+
+pub(super) async fn gateway(State(api): State<Arc<Api>>) -> Response {
+    Json(json!({"url": &*api.gateway_url})).into_response()
+}
+
+pub(super) async fn gateway_bot(State(api): State<Arc<Api>>, caller: Caller) -> Result<Response, ApiError> {
+    if !caller.bot {
+        return Err(ApiError::Unauthorized);
+    }
+    let guilds_count = api.node.guilds_of_user(caller.id).await?.len();
+    let body = json!({
+        "url": &*api.gateway_url,
+        "shards": guilds_count.div_ceil(GUILDS_PER_SHARD).max(1),
+        "session_start_limit": api.session_starts.session_starts(caller.id),
+    });
+    Ok(Json(body).into_response())
+}
+
+pub(super) async fn own_user(caller: Caller) -> Response {
+    Json(SelfUserBody::from(&*caller.0)).into_response()
+}
+
+pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {
+    let user = api.node.store().user(params.id("user_id")?).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))?;
+    Ok(Json(UserBody::from(&*user)).into_response())
+}
+
+/// There are no direct messages: the answer clients know from accounts that want none.
+pub(super) async fn open_dm(_: Caller) -> ApiError {
+    ApiError::coded(StatusCode::FORBIDDEN, 50007, "Cannot send messages to this user")
+}
+
+/// The application behind a bot: here one per bot, with the bot's id, name and flags.
+pub(super) async fn application(caller: Caller) -> Result<Response, ApiError> {
+    let user: &User = &caller;
+    if !user.bot {
+        return Err(ApiError::coded(StatusCode::FORBIDDEN, 20002, "Only bots can use this endpoint"));
+    }
+    let body = json!({
+        "id": user.id,
+        "name": user.username,
+        "icon": user.avatar,
+        "description": "",
+        "summary": "",
+        "bot_public": true,
+        "bot_require_code_grant": false,
+        // Signs interactions sent over HTTP; there are none, so no key would be truer than this one.
+        "verify_key": "0".repeat(64),
+        "flags": user.application_flags,
+        "flags_new": user.application_flags.to_string(),
+        "owner": UserBody::from(user),
+        "bot": UserBody::from(user),
+        "team": null,
+        "tags": [],
+        "redirect_uris": [],
+        "interactions_endpoint_url": null,
+        "role_connections_verification_url": null,
+        "event_webhooks_url": null,
+        "event_webhooks_status": 1,
+        "integration_types_config": {},
+        "hook": true,
+    });
+    Ok(Json(body).into_response())
+}

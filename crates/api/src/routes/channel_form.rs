@@ -1,0 +1,183 @@
+//! Channel forms: channels, overwrites and their changes, checked. Spec  docs/protocol.md §6.4, §6.5, §10.3.
+
+use crate::form::{self, Fault, Form, Parsed};
+use guildhall_guild::{ChannelPatch, NewChannel};
+use guildhall_model::{ChannelType, Overwrite, OverwriteKind, Permissions};
+use serde_json::Value;
+
+const NAME_CHARS_MAX: usize = 100;
+/// Forums and media channels may have this much; others a quarter of it.
+const TOPIC_CHARS_MAX: usize = 4096;
+const TOPIC_CHARS_MAX_TEXT: usize = 1024;
+const POSITION_MAX: i64 = i32::MAX as i64;
+const SLOW_MODE_S_MAX: i64 = 21_600;
+const USER_LIMIT_MAX: i64 = 99;
+const STAGE_USER_LIMIT_MAX: i64 = 10_000;
+/// Every role, and as many members again.
+const OVERWRITES_MAX: usize = 500;
+
+/// What a form for a new channel asks for: what the channel is made with, and what it is changed to right after,
+/// because making one takes no such thing.
+#[derive(Debug)]
+pub(crate) struct CreateForm {
+    pub new: NewChannel,
+    pub then: Option<ChannelPatch>,
+}
+
+/// Reads a form for a new channel of a guild.
+pub(crate) fn create(form: &mut Form<'_>) -> Option<CreateForm> {
+    let name = form.required("name", |v| form::text(v, 1, NAME_CHARS_MAX));
+    let kind = form.optional("type", kind).unwrap_or(ChannelType::Text);
+    let topic = form.optional("topic", |v| topic(v, Some(kind)));
+    let parent_id = form.optional("parent_id", form::id);
+    let position = form.optional("position", position);
+    let overwrites = form.optional("permission_overwrites", overwrites).unwrap_or_default();
+    let user_limit = form.optional("user_limit", |v| user_limit(v, Some(kind))).unwrap_or(0);
+    let nsfw = form.optional("nsfw", form::boolean).filter(|nsfw| *nsfw);
+    let rate_limit_per_user = form.optional("rate_limit_per_user", slow_mode).filter(|s| *s > 0);
+    let then = (nsfw.is_some() || rate_limit_per_user.is_some()).then(|| ChannelPatch {
+        nsfw,
+        rate_limit_per_user,
+        ..ChannelPatch::default()
+    });
+    Some(CreateForm { new: NewChannel { name: name?, kind, topic, parent_id, position, overwrites, user_limit }, then })
+}
+
+/// Reads changes to a channel.
+pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
+    Some(ChannelPatch {
+        name: form.optional("name", |v| form::text(v, 1, NAME_CHARS_MAX)),
+        topic: form.nullable("topic", |v| topic(v, None)),
+        position: form.optional("position", position),
+        parent_id: form.nullable("parent_id", form::id),
+        nsfw: form.optional("nsfw", form::boolean),
+        rate_limit_per_user: form.nullable("rate_limit_per_user", slow_mode).map(Option::unwrap_or_default),
+        user_limit: form.nullable("user_limit", |v| user_limit(v, None)).map(Option::unwrap_or_default),
+        overwrites: form.nullable("permission_overwrites", overwrites).map(Option::unwrap_or_default),
+    })
+}
+
+/// Reads `type`, `allow` and `deny` of an overwrite for `id`.
+pub(crate) fn overwrite(form: &mut Form<'_>, id: u64) -> Option<Overwrite> {
+    let target = form.required("type", |v| overwrite_kind(v, id));
+    // Missing and null mean none.
+    let allow = form.optional("allow", form::permissions).unwrap_or(Permissions::NONE);
+    let deny = form.optional("deny", form::permissions).unwrap_or(Permissions::NONE);
+    Some(Overwrite { target: target?, allow, deny })
+}
+
+fn overwrites(value: &Value) -> Parsed<Vec<Overwrite>> {
+    form::list(value, 0, OVERWRITES_MAX, |value| {
+        form::object(value, |form| {
+            let id = form.required("id", form::id::<()>);
+            let overwrite = overwrite(form, id.map_or(0, |id| id.get()));
+            id.and(overwrite)
+        })
+    })
+}
+
+fn overwrite_kind(value: &Value, id: u64) -> Parsed<OverwriteKind> {
+    // Old clients say it in words.
+    let kind = match value.as_str() {
+        Some("role") => 0,
+        Some("member") => 1,
+        _ => form::integer(value, 0, 1)?,
+    };
+    Ok(if kind == 0 {
+        OverwriteKind::Role(guildhall_model::Id::new(id))
+    } else {
+        OverwriteKind::Member(guildhall_model::Id::new(id))
+    })
+}
+
+/// Threads and direct messages are not made this way.
+fn kind(value: &Value) -> Parsed<ChannelType> {
+    use ChannelType as T;
+    let n = form::integer(value, 0, i64::from(u8::MAX))?;
+    match u8::try_from(n).ok().and_then(T::from_wire) {
+        Some(kind @ (T::Text | T::Voice | T::Category | T::Announcement | T::Stage | T::Forum | T::Media)) => Ok(kind),
+        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (0, 2, 4, 5, 13, 15, 16).").into()),
+    }
+}
+
+fn topic(value: &Value, kind: Option<ChannelType>) -> Parsed<String> {
+    let holds_posts = matches!(kind, None | Some(ChannelType::Forum | ChannelType::Media));
+    form::text(value, 0, if holds_posts { TOPIC_CHARS_MAX } else { TOPIC_CHARS_MAX_TEXT })
+}
+
+fn position(value: &Value) -> Parsed<i32> {
+    Ok(form::integer(value, 0, POSITION_MAX)? as i32)
+}
+
+fn slow_mode(value: &Value) -> Parsed<u16> {
+    Ok(form::integer(value, 0, SLOW_MODE_S_MAX)? as u16)
+}
+
+fn user_limit(value: &Value, kind: Option<ChannelType>) -> Parsed<u16> {
+    let max = if matches!(kind, None | Some(ChannelType::Stage)) { STAGE_USER_LIMIT_MAX } else { USER_LIMIT_MAX };
+    Ok(form::integer(value, 0, max)? as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{ChannelId, RoleId, UserId};
+    use serde_json::json;
+
+    #[test]
+    fn a_new_channel() {
+        let body = json!({
+            "name": "general", "type": 0, "topic": "t", "parent_id": "5", "position": 3, "nsfw": false,
+            "rate_limit_per_user": 5, "user_limit": 0, "bitrate": 64000,
+            "permission_overwrites": [
+                {"id": "1", "type": 0, "deny": "1024"}, {"id": 7, "type": "member", "allow": 1024, "deny": null},
+            ],
+        });
+        let CreateForm { new, then } = form::object(&body, create).unwrap();
+        assert_eq!((new.name.as_str(), new.kind, new.position), ("general", ChannelType::Text, Some(3)));
+        assert_eq!((new.topic.as_deref(), new.parent_id), (Some("t"), Some(ChannelId::new(5))));
+        assert_eq!(
+            new.overwrites,
+            [
+                Overwrite {
+                    target: OverwriteKind::Role(RoleId::new(1)),
+                    allow: Permissions::NONE,
+                    deny: Permissions::VIEW_CHANNEL
+                },
+                Overwrite {
+                    target: OverwriteKind::Member(UserId::new(7)),
+                    allow: Permissions::VIEW_CHANNEL,
+                    deny: Permissions::NONE
+                },
+            ]
+        );
+        assert_eq!(then.unwrap().rate_limit_per_user, Some(5));
+        assert!(form::object(&json!({"name": "x", "nsfw": false}), create).unwrap().then.is_none());
+    }
+
+    #[test]
+    fn faults() {
+        let body = json!({"name": "", "type": 11, "topic": "x".repeat(1025), "rate_limit_per_user": 21601,
+                          "permission_overwrites": [{"id": "x", "type": 2}, {}]});
+        let faults = serde_json::to_value(form::object(&body, create).unwrap_err()).unwrap();
+        let code = |path: &str| faults.pointer(path).map(|v| v["_errors"][0]["code"].clone()).unwrap_or_default();
+        assert_eq!(code("/name"), "BASE_TYPE_BAD_LENGTH");
+        assert_eq!(code("/type"), "BASE_TYPE_CHOICES");
+        assert_eq!(code("/rate_limit_per_user"), "NUMBER_TYPE_MAX");
+        assert_eq!(code("/permission_overwrites/0/id"), "NUMBER_TYPE_COERCE");
+        assert_eq!(code("/permission_overwrites/0/type"), "NUMBER_TYPE_MAX");
+        assert_eq!(code("/permission_overwrites/1/id"), "BASE_TYPE_REQUIRED");
+        let topic = json!({"name": "x", "topic": "x".repeat(1025)});
+        assert!(form::object(&topic, create).is_err());
+        let forum = json!({"name": "x", "type": 15, "topic": "x".repeat(1025)});
+        assert!(form::object(&forum, create).is_ok());
+    }
+
+    #[test]
+    fn a_patch_tells_null_from_missing() {
+        let read = form::object(&json!({"topic": null, "parent_id": null, "user_limit": null}), patch).unwrap();
+        assert_eq!((read.topic, read.parent_id, read.user_limit), (Some(None), Some(None), Some(0)));
+        let read = form::object(&json!({}), patch).unwrap();
+        assert!(read.topic.is_none() && read.parent_id.is_none() && read.overwrites.is_none());
+    }
+}

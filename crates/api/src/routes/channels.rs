@@ -1,0 +1,140 @@
+//! Channels, their overwrites, and typing. Spec  docs/protocol.md §10.3, §10.4.
+
+use super::{PathParams, channel_form};
+use crate::{
+    auth::Caller,
+    body::JsonBody,
+    error::ApiError,
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Command, GuildReply, Reply};
+use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
+use std::sync::Arc;
+
+async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Arc<Channel>, ApiError> {
+    expect_reply!(api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?, Channel)
+}
+
+fn body(channel: &Channel) -> Response {
+    Json(ChannelBody::from(channel)).into_response()
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    Ok(body(&*channel(&api, &caller, params.id("channel_id")?).await?))
+}
+
+/// The channels of a guild that the caller can view.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
+    let channels = visible_channels(&guild);
+    Ok(Json(channels.iter().map(ChannelBody::from).collect::<Vec<_>>()).into_response())
+}
+
+/// What the caller can view, each with its newest message.
+fn visible_channels(guild: &GuildReply) -> Vec<Channel> {
+    let visible = guild.visible_channels.iter().filter_map(|id| guild.meta.channels.get(id));
+    visible
+        .map(|channel| Channel {
+            last_message_id: guild.last_message_ids.get(&channel.id).copied().or(channel.last_message_id),
+            ..Channel::clone(channel)
+        })
+        .collect()
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let channel_form::CreateForm { new, then } = input.read(channel_form::create)?;
+    let mut channel = expect_reply!(api.ask(&caller, guild_id, Command::CreateChannel(Box::new(new))).await?, Channel)?;
+    if let Some(patch) = then {
+        let command = Command::UpdateChannel(channel.id, Box::new(patch));
+        channel = expect_reply!(api.ask(&caller, guild_id, command).await?, Channel)?;
+    }
+    Ok((StatusCode::CREATED, body(&channel)).into_response())
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let patch = input.read(channel_form::patch)?;
+    let command = Command::UpdateChannel(channel_id, Box::new(patch));
+    let channel = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Channel)?;
+    Ok(body(&channel))
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let before = channel(&api, &caller, channel_id).await?;
+    Ok(match api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await? {
+        Reply::Channel(channel) => body(&channel),
+        _ => body(&before),
+    })
+}
+
+pub(super) async fn put_overwrite(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<StatusCode, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let id: Id<()> = params.id("overwrite_id")?;
+    let overwrite = input.read(|form| channel_form::overwrite(form, id.get()))?;
+    api.ask_channel(&caller, channel_id, Command::PutOverwrite(channel_id, overwrite)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The path does not say whether the id is a role's or a member's; the channel knows.
+pub(super) async fn delete_overwrite(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let id: Id<()> = params.id("overwrite_id")?;
+    let has_id = |target: &OverwriteKind| match target {
+        OverwriteKind::Role(role) => role.get() == id.get(),
+        OverwriteKind::Member(member) => member.get() == id.get(),
+    };
+    let channel = channel(&api, &caller, channel_id).await?;
+    let target = channel.overwrites.iter().map(|overwrite| overwrite.target).find(has_id);
+    let target = target.ok_or(ApiError::coded(StatusCode::NOT_FOUND, 10009, "Unknown Overwrite"))?;
+    api.ask_channel(&caller, channel_id, Command::DeleteOverwrite(channel_id, target)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn start_typing(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    api.ask_channel(&caller, channel_id, Command::StartTyping(channel_id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,140 @@
+//! Guilds: reading, listing one's own, changing. Spec  docs/protocol.md §10.2, §10.4.
+
+use super::PathParams;
+use crate::{
+    auth::Caller,
+    body::{JsonBody, Query},
+    error::ApiError,
+    form,
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Command, GuildPatch, GuildReply, Refusal};
+use guildhall_model::{
+    GuildId, Permissions,
+    from_gateway::{GuildBody, RestGuildBody, RoleBody},
+};
+use serde::Serialize;
+use std::sync::Arc;
+
+const PAGE_MAX: i64 = 200;
+
+fn body(guild: &GuildReply, with_counts: bool) -> Response {
+    let roles = guild.meta.roles.values().map(|role| RoleBody::from(&**role));
+    let body = RestGuildBody {
+        guild: GuildBody::new(&guild.meta.guild, roles),
+        approximate_member_count: with_counts.then_some(guild.member_count),
+        approximate_presence_count: with_counts.then_some(guild.presence_count),
+    };
+    Json(body).into_response()
+}
+
+async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
+    expect_reply!(api.ask(caller, guild_id, Command::ReadGuild).await?, Guild)
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
+    Ok(body(&*guild(&api, &caller, guild_id).await?, with_counts))
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let patch = input.read(|form| {
+        Some(GuildPatch {
+            name: form.optional("name", |v| form::text(v, 2, 100)),
+            description: form.nullable("description", |v| form::text(v, 0, 300)),
+            owner_id: form.optional("owner_id", form::id),
+        })
+    })?;
+    api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch))).await?;
+    Ok(body(&*guild(&api, &caller, guild_id).await?, false))
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::DeleteGuild).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// There are no threads yet: nothing, in the right shape.
+pub(super) async fn active_threads(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    guild(&api, &caller, params.id("guild_id")?).await?;
+    Ok(Json(serde_json::json!({"threads": [], "members": [], "has_more": false})).into_response())
+}
+
+/// A guild in the list of one's own.
+#[derive(Serialize)]
+struct OwnGuildBody {
+    id: GuildId,
+    name: String,
+    icon: Option<String>,
+    banner: (),
+    owner: bool,
+    permissions: Permissions,
+    features: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approximate_member_count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approximate_presence_count: Option<u64>,
+}
+
+pub(super) async fn list_own(State(api): State<Arc<Api>>, caller: Caller, query: Query) -> Result<Response, ApiError> {
+    let (limit, before, after, with_counts) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_MAX);
+        let before: Option<GuildId> = form.optional("before", form::id);
+        let after: Option<GuildId> = form.optional("after", form::id);
+        Some((limit as usize, before, after, form.optional("with_counts", form::boolean).unwrap_or(false)))
+    })?;
+    let mut ids = api.node.guilds_of_user(caller.id).await?;
+    ids.retain(|id| before.is_none_or(|before| *id < before) && after.is_none_or(|after| *id > after));
+    let page = match (before, after) {
+        // The last ones before that guild, still in ascending order.
+        (Some(_), None) => &ids[ids.len().saturating_sub(limit)..],
+        _ => &ids[..ids.len().min(limit)],
+    };
+    let mut bodies = Vec::with_capacity(page.len());
+    for guild_id in page {
+        let reply = match guild(&api, &caller, *guild_id).await {
+            // They left it, or it was deleted, since the list was made.
+            Err(ApiError::Refused(Refusal::UnknownGuild)) => continue,
+            other => other?,
+        };
+        let guild = &reply.meta.guild;
+        bodies.push(OwnGuildBody {
+            id: guild.id,
+            name: guild.name.clone(),
+            icon: guild.icon.clone(),
+            banner: (),
+            owner: guild.owner_id == caller.id,
+            permissions: reply.permissions,
+            features: guild.features.clone(),
+            approximate_member_count: with_counts.then_some(reply.member_count),
+            approximate_presence_count: with_counts.then_some(reply.presence_count),
+        });
+    }
+    Ok(Json(bodies).into_response())
+}

@@ -1,0 +1,251 @@
+//! Members: reading, searching, changing, removing.
+//!
+//! Limits      pages of 1000. A search reads a snapshot of all members on a thread of its own; how many run at the
+//!             same time is in `ApiLimits`.
+//!             Spec  docs/protocol.md §4.2, §10.4.
+
+use super::PathParams;
+use crate::{
+    auth::Caller,
+    body::{JsonBody, Query},
+    error::ApiError,
+    form::{self, Form},
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Command, MemberPatch};
+use guildhall_model::{GuildId, Member, User, UserId, from_gateway::MemberBody};
+use guildhall_relay::MemberTable;
+use std::sync::Arc;
+
+const PAGE_MAX: i64 = 1000;
+const NICK_CHARS_MAX: usize = 32;
+const ROLES_MAX: usize = 250;
+const QUERY_CHARS_MAX: usize = 100;
+
+async fn member(api: &Api, caller: &Caller, guild_id: GuildId, user_id: UserId) -> Result<Response, ApiError> {
+    let member = expect_reply!(api.ask(caller, guild_id, Command::ReadMember(user_id)).await?, Member)?;
+    Ok(Json(MemberBody::from(&*member)).into_response())
+}
+
+async fn all_members(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<MemberTable, ApiError> {
+    expect_reply!(api.ask(caller, guild_id, Command::ReadMembers).await?, Members)
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    member(&api, &caller, params.id("guild_id")?, params.id("user_id")?).await
+}
+
+pub(super) async fn read_own(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    member(&api, &caller, params.id("guild_id")?, caller.id).await
+}
+
+/// Members by user id, ascending.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let (limit, after) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(1);
+        Some((limit as usize, form.optional("after", form::id).unwrap_or(UserId::new(0))))
+    })?;
+    if caller.bot && caller.application_flags & User::APPLICATION_GUILD_MEMBERS == 0 {
+        return Err(ApiError::MISSING_ACCESS);
+    }
+    let members = all_members(&api, &caller, guild_id).await?;
+    let bodies: Vec<_> = members.iter_after(after).take(limit).map(|e| MemberBody::from(&*e.member)).collect();
+    Ok(Json(bodies).into_response())
+}
+
+/// Members whose name or nick begins with the query, whatever the case.
+pub(super) async fn search(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let (needle, limit) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(1);
+        Some((form.required("query", |v| form::text(v, 1, QUERY_CHARS_MAX))?, limit as usize))
+    })?;
+    let members = all_members(&api, &caller, guild_id).await?;
+    let permit = Arc::clone(&api.searches).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
+    let found = tokio::task::spawn_blocking(move || {
+        let found = find(&members, &needle.to_lowercase(), limit);
+        drop(permit);
+        found
+    });
+    let found = found.await.map_err(|_| ApiError::Bug("a search that ends"))?;
+    Ok(Json(found.iter().map(|member| MemberBody::from(&**member)).collect::<Vec<_>>()).into_response())
+}
+
+/// `needle` is in lower case.
+fn find(members: &MemberTable, needle: &str, limit: usize) -> Vec<Arc<Member>> {
+    let matches = |name: &str| {
+        // Character by character: no copy of every name in the guild.
+        let mut lower = name.chars().flat_map(char::to_lowercase);
+        needle.chars().all(|c| lower.next() == Some(c))
+    };
+    let is_found = |member: &Member| {
+        matches(&member.user.username)
+            || member.user.global_name.as_deref().is_some_and(matches)
+            || member.nick.as_deref().is_some_and(matches)
+    };
+    members.iter().map(|entry| &entry.member).filter(|member| is_found(member)).take(limit).cloned().collect()
+}
+
+fn nick(form: &mut Form<'_>) -> Option<Option<String>> {
+    // An empty nick is none.
+    let nick = form.nullable("nick", |v| form::text(v, 0, NICK_CHARS_MAX));
+    nick.map(|nick| nick.filter(|nick| !nick.trim().is_empty()))
+}
+
+fn patch(form: &mut Form<'_>) -> Option<MemberPatch> {
+    Some(MemberPatch {
+        nick: nick(form),
+        roles: form.nullable("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).map(|roles| {
+            let mut roles = roles.unwrap_or_default();
+            roles.sort_unstable();
+            roles.dedup();
+            roles
+        }),
+        mute: form.optional("mute", form::boolean),
+        deaf: form.optional("deaf", form::boolean),
+        channel_id: form.nullable("channel_id", form::id),
+        communication_disabled_until: form.nullable("communication_disabled_until", form::timestamp),
+    })
+}
+
+async fn change(
+    api: &Api,
+    caller: &Caller,
+    guild_id: GuildId,
+    user_id: UserId,
+    patch: MemberPatch,
+) -> Result<Response, ApiError> {
+    let command = Command::UpdateMember(user_id, Box::new(patch));
+    let member = expect_reply!(api.ask(caller, guild_id, command).await?, Member)?;
+    Ok(Json(MemberBody::from(&*member)).into_response())
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
+    change(&api, &caller, guild_id, user_id, input.read(patch)?).await
+}
+
+/// Of oneself, only the nick can be changed this way.
+pub(super) async fn update_own(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let patch = input.read(|form| Some(MemberPatch { nick: nick(form), ..MemberPatch::default() }))?;
+    change(&api, &caller, params.id("guild_id")?, caller.id, patch).await
+}
+
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::RemoveMember(params.id("user_id")?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn leave(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::RemoveMember(caller.id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn add_role(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let command = Command::AddMemberRole(params.id("user_id")?, params.id("role_id")?);
+    api.ask(&caller, params.id("guild_id")?, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn remove_role(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let command = Command::RemoveMemberRole(params.id("user_id")?, params.id("role_id")?);
+    api.ask(&caller, params.id("guild_id")?, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Timestamp;
+    use serde_json::json;
+
+    fn table() -> MemberTable {
+        let member = |id: u64, username: &str, nick: Option<&str>| {
+            let user = Arc::new(User::new(UserId::new(id), username));
+            Arc::new(Member { nick: nick.map(str::to_owned), ..Member::new(user, Timestamp(0)) })
+        };
+        [member(1, "Ana", None), member(2, "bob", Some("Ärger")), member(3, "anabel", None)].into_iter().collect()
+    }
+
+    #[test]
+    fn a_search_finds_beginnings_in_any_case() {
+        let check = |needle: &str, limit: usize, expected: &[u64]| {
+            let found: Vec<u64> = find(&table(), needle, limit).iter().map(|m| m.user.id.get()).collect();
+            assert_eq!(found, expected, "{needle}");
+        };
+        check("an", 10, &[1, 3]);
+        check("an", 1, &[1]);
+        check("ä", 10, &[2]);
+        check("b", 10, &[2]);
+        check("el", 10, &[]);
+    }
+
+    #[test]
+    fn member_patches() {
+        let body = json!({"nick": "", "roles": ["5", "3", 5], "mute": true, "channel_id": null,
+                          "communication_disabled_until": "2024-05-01T12:00:00Z"});
+        let read = form::object(&body, patch).unwrap();
+        assert_eq!(read.nick, Some(None));
+        assert_eq!(read.roles.unwrap().iter().map(|id| id.get()).collect::<Vec<_>>(), [3, 5]);
+        assert_eq!((read.mute, read.deaf, read.channel_id), (Some(true), None, Some(None)));
+        assert!(read.communication_disabled_until.flatten().is_some());
+        let body = json!({"nick": "x".repeat(33), "communication_disabled_until": "tomorrow"});
+        let faults = serde_json::to_value(form::object(&body, patch).unwrap_err()).unwrap();
+        assert_eq!(faults["nick"]["_errors"][0]["message"], "Must be 32 or fewer in length.");
+        assert_eq!(
+            faults["communication_disabled_until"]["_errors"][0],
+            json!({"code": "DATE_TIME_TYPE_PARSE", "message": "Could not parse tomorrow. Should be ISO8601."})
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Message forms: what a client may say, checked against every limit there is.
+//!
+//! Owns        `new_message` and `message_patch`, from JSON to what a guild is asked.
+//! Limits      docs/protocol.md §10.3; components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on as they are.
+
+use super::embeds::embeds;
+use crate::{
+    error::ApiError,
+    form::{self, Fault, Form, Parsed},
+};
+use axum::http::StatusCode;
+use guildhall_guild::{AllowedMentions, MessagePatch, NewMessage, Refusal, ReplyTo};
+use guildhall_model::{ChannelId, Nonce};
+use serde_json::Value;
+
+const CONTENT_CHARS_MAX: usize = 2000;
+const NONCE_CHARS_MAX: usize = 25;
+const COMPONENTS_MAX: usize = 40;
+const COMPONENTS_BYTES_MAX: usize = 16 * 1024;
+const ALLOWED_IDS_MAX: usize = 100;
+const STICKERS_MAX: usize = 3;
+/// SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2: what a sender may set.
+const FLAGS: i64 = 4 | 4096 | 8192 | 32768;
+
+/// What a form may hold that this server has no place for.
+fn unsupported(message: &'static str) -> Fault {
+    Fault::new("UNSUPPORTED", message)
+}
+
+/// Reads a new message for `channel_id`.
+pub(crate) fn new_message(body: &Value, has_files: bool, channel_id: ChannelId) -> Result<NewMessage, ApiError> {
+    let (message, has_stickers) = form::object(body, |form| {
+        let content = form.optional("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).unwrap_or_default();
+        // `embed` is how API version 9 clients still say it.
+        let embeds = match form.optional("embeds", embeds) {
+            Some(embeds) => embeds,
+            None => form.optional("embed", |v| self::embeds(&Value::Array(vec![v.clone()]))).unwrap_or_default(),
+        };
+        let message = NewMessage {
+            content,
+            nonce: form.optional("nonce", nonce),
+            enforce_nonce: form.optional("enforce_nonce", form::boolean).unwrap_or(false),
+            tts: form.optional("tts", form::boolean).unwrap_or(false),
+            embeds,
+            components: form.optional("components", components).unwrap_or_default(),
+            flags: form.optional("flags", flags).unwrap_or(0),
+            allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
+            reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
+        };
+        refuse_unsupported(form, has_files);
+        let stickers = form.optional("sticker_ids", |v| form::list(v, 0, STICKERS_MAX, form::id::<()>));
+        Some((message, stickers.is_some_and(|ids| !ids.is_empty())))
+    })?;
+    if has_stickers {
+        // There are none in any guild.
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50081, "Invalid sticker sent"));
+    }
+    if message.content.trim().is_empty() && message.embeds.is_empty() && message.components.is_empty() {
+        return Err(Refusal::EmptyMessage.into());
+    }
+    Ok(message)
+}
+
+/// Reads changes to a message. A key that is present with null clears.
+pub(crate) fn message_patch(body: &Value, has_files: bool) -> Result<MessagePatch, ApiError> {
+    Ok(form::object(body, |form| {
+        let patch = MessagePatch {
+            content: form.nullable("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).map(Option::unwrap_or_default),
+            embeds: form.nullable("embeds", embeds).map(Option::unwrap_or_default),
+            components: form.nullable("components", components).map(Option::unwrap_or_default),
+            flags: form.nullable("flags", flags).map(Option::unwrap_or_default),
+            allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
+        };
+        refuse_unsupported(form, has_files);
+        Some(patch)
+    })?)
+}
+
+/// Better a clear no than a message without what it was about.
+fn refuse_unsupported(form: &mut Form<'_>, has_files: bool) {
+    let attachments = form.optional("attachments", |v| form::list(v, 0, 10, |_| Ok(())));
+    if has_files || attachments.is_some_and(|list| !list.is_empty()) {
+        form.fault("attachments", unsupported("This server does not store attachments."));
+    }
+    if form.optional("poll", |_| Ok(())).is_some() {
+        form.fault("poll", unsupported("This server has no polls."));
+    }
+}
+
+fn flags(value: &Value) -> Parsed<u32> {
+    // Others may be set by the server only, and are ignored, as upstream does.
+    Ok((form::integer(value, 0, i64::from(u32::MAX))? & FLAGS) as u32)
+}
+
+fn nonce(value: &Value) -> Parsed<Nonce> {
+    match value {
+        Value::Number(number) if number.is_i64() => Ok(Nonce::Number(number.as_i64().unwrap_or_default())),
+        Value::String(text) if text.chars().count() <= NONCE_CHARS_MAX => Ok(Nonce::Text(text.clone())),
+        Value::String(_) => {
+            let message = format!("Must be {NONCE_CHARS_MAX} or fewer characters long.");
+            Err(Fault::new("NONCE_TYPE_TOO_LONG", message).into())
+        }
+        _ => Err(Fault::new("NONCE_TYPE_INVALID_TYPE", "This field must be a string or integer.").into()),
+    }
+}
+
+fn components(value: &Value) -> Parsed<Vec<Value>> {
+    let components = form::list(value, 0, COMPONENTS_MAX, |v| {
+        form::object(v, |form| {
+            form.required("type", |v| form::integer(v, 1, 255))?;
+            Some(v.clone())
+        })
+    })?;
+    let bytes = serde_json::to_vec(&components).map_or(usize::MAX, |json| json.len());
+    if bytes > COMPONENTS_BYTES_MAX {
+        let message = format!("Must be {COMPONENTS_BYTES_MAX} or fewer in length.");
+        return Err(Fault::new("BASE_TYPE_MAX_LENGTH", message).into());
+    }
+    Ok(components)
+}
+
+fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
+    form::object(value, |form| {
+        let mut allowed = AllowedMentions::default();
+        form.optional("parse", |v| {
+            form::list(v, 0, 3, |kind| {
+                match kind.as_str() {
+                    Some("users") => allowed.all_users = true,
+                    Some("roles") => allowed.all_roles = true,
+                    Some("everyone") => allowed.everyone = true,
+                    _ => {
+                        let message = "Value must be one of ('roles', 'users', 'everyone').";
+                        return Err(Fault::new("BASE_TYPE_CHOICES", message).into());
+                    }
+                }
+                Ok(())
+            })
+        });
+        allowed.users = form.optional("users", |v| form::list(v, 0, ALLOWED_IDS_MAX, form::id)).unwrap_or_default();
+        allowed.roles = form.optional("roles", |v| form::list(v, 0, ALLOWED_IDS_MAX, form::id)).unwrap_or_default();
+        allowed.replied_user = form.optional("replied_user", form::boolean).unwrap_or(false);
+        let excluded = [
+            ("users", allowed.all_users && !allowed.users.is_empty()),
+            ("roles", allowed.all_roles && !allowed.roles.is_empty()),
+        ];
+        for (kind, is_excluded) in excluded {
+            if is_excluded {
+                let message = format!("parse:[\"{kind}\"] and {kind}: [ids...] are mutually exclusive.");
+                form.fault_here(Fault::new("MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", message));
+            }
+        }
+        Some(allowed)
+    })
+}
+
+fn reply_to(value: &Value, channel_id: ChannelId) -> Parsed<ReplyTo> {
+    form::object(value, |form| {
+        if form.optional("type", |v| form::integer(v, 0, 1)) == Some(1) {
+            form.fault_here(unsupported("This server does not forward messages."));
+        }
+        let elsewhere = form.optional("channel_id", form::id).is_some_and(|id: ChannelId| id != channel_id);
+        if elsewhere {
+            form.fault_here(Fault::new(
+                "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL",
+                "Cannot reply to a message in a different channel",
+            ));
+        }
+        let fail_if_not_exists = form.optional("fail_if_not_exists", form::boolean).unwrap_or(true);
+        Some(ReplyTo { message_id: form.required("message_id", form::id)?, fail_if_not_exists })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::response::IntoResponse;
+    use guildhall_model::{MessageId, RoleId, UserId};
+    use serde_json::json;
+
+    const CHANNEL: ChannelId = ChannelId::new(10);
+
+    fn read(body: Value) -> NewMessage {
+        new_message(&body, false, CHANNEL).unwrap()
+    }
+
+    fn faults(body: Value) -> Value {
+        match new_message(&body, false, CHANNEL).unwrap_err() {
+            ApiError::Form(faults) => serde_json::to_value(faults).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn status_and_message(error: ApiError) -> (u16, String) {
+        let message = error.to_string();
+        (error.into_response().status().as_u16(), message)
+    }
+
+    #[test]
+    fn a_full_form() {
+        let message = read(json!({
+            "content": "hi", "nonce": 5, "enforce_nonce": true, "tts": true, "flags": 4 | 64 | 4096 | 1,
+            "embeds": [{"title": "t"}], "components": [{"type": 1, "components": []}], "sticker_ids": [],
+            "attachments": [], "poll": null, "unknown": 1,
+            "allowed_mentions": {"parse": ["everyone", "roles"], "users": ["7", 8], "replied_user": true},
+            "message_reference": {"message_id": "50", "channel_id": "10", "guild_id": "1", "fail_if_not_exists": false},
+        }));
+        assert_eq!(message.content, "hi");
+        assert_eq!(message.nonce, Some(Nonce::Number(5)));
+        assert!(message.enforce_nonce && message.tts);
+        assert_eq!(message.flags, 4 | 4096);
+        assert_eq!(message.embeds, [json!({"type": "rich", "title": "t"})]);
+        assert_eq!(message.components.len(), 1);
+        assert_eq!(
+            message.allowed_mentions,
+            Some(AllowedMentions {
+                all_users: false,
+                all_roles: true,
+                everyone: true,
+                users: vec![UserId::new(7), UserId::new(8)],
+                roles: vec![],
+                replied_user: true,
+            })
+        );
+        let reply = message.reply_to.unwrap();
+        assert_eq!((reply.message_id, reply.fail_if_not_exists), (MessageId::new(50), false));
+    }
+
+    #[test]
+    fn nulls_count_as_missing() {
+        let message = read(json!({
+            "content": "hi", "nonce": null, "embeds": null, "components": null, "flags": null, "tts": null,
+            "allowed_mentions": null, "message_reference": null, "attachments": null, "sticker_ids": null,
+        }));
+        assert!(message.nonce.is_none() && message.allowed_mentions.is_none() && message.reply_to.is_none());
+        assert_eq!(message.flags, 0);
+    }
+
+    #[test]
+    fn content_is_at_most_2000_characters() {
+        assert_eq!(read(json!({"content": "🔥".repeat(2000)})).content.chars().count(), 2000);
+        assert_eq!(
+            faults(json!({"content": "x".repeat(2001)})),
+            json!({"content": {"_errors": [
+                {"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 2000 or fewer in length."}]}})
+        );
+    }
+
+    #[test]
+    fn something_must_be_said() {
+        for body in [json!({}), json!({"content": ""}), json!({"content": " \n"}), json!({"content": null})] {
+            let error = new_message(&body, false, CHANNEL).unwrap_err();
+            assert_eq!(status_and_message(error), (400, "Cannot send an empty message".to_owned()));
+        }
+        assert!(new_message(&json!({"embeds": [{"title": "t"}]}), false, CHANNEL).is_ok());
+        assert!(new_message(&json!({"embed": {"title": "t"}}), false, CHANNEL).is_ok());
+    }
+
+    #[test]
+    fn parse_and_explicit_lists_exclude_each_other() {
+        assert_eq!(
+            faults(json!({"content": "x", "allowed_mentions": {"parse": ["users"], "users": ["7"]}})),
+            json!({"allowed_mentions": {"_errors": [{"code": "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE",
+                "message": "parse:[\"users\"] and users: [ids...] are mutually exclusive."}]}})
+        );
+        let allowed =
+            read(json!({"content": "x", "allowed_mentions": {"parse": ["users"], "users": [], "roles": ["3"]}}));
+        assert_eq!(allowed.allowed_mentions.unwrap().roles, [RoleId::new(3)]);
+        assert_eq!(
+            faults(json!({"content": "x", "allowed_mentions": {"parse": ["all"], "users": vec!["1"; 101]}})),
+            json!({"allowed_mentions": {
+                "parse": {"0": {"_errors": [{"code": "BASE_TYPE_CHOICES",
+                    "message": "Value must be one of ('roles', 'users', 'everyone')."}]}},
+                "users": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 100 or fewer in length."}]},
+            }})
+        );
+    }
+
+    #[test]
+    fn nonces() {
+        assert_eq!(read(json!({"content": "x", "nonce": "n".repeat(25)})).nonce, Some(Nonce::Text("n".repeat(25))));
+        let code =
+            |nonce: Value| faults(json!({"content": "x", "nonce": nonce}))["nonce"]["_errors"][0]["code"].clone();
+        assert_eq!(code(json!("n".repeat(26))), "NONCE_TYPE_TOO_LONG");
+        assert_eq!(code(json!(1.5)), "NONCE_TYPE_INVALID_TYPE");
+        assert_eq!(code(json!([])), "NONCE_TYPE_INVALID_TYPE");
+    }
+
+    #[test]
+    fn references_stay_in_the_channel() {
+        let code = |reference: Value| {
+            let faults = faults(json!({"content": "x", "message_reference": reference}));
+            let faults = &faults["message_reference"];
+            [&faults["_errors"][0]["code"], &faults["message_id"]["_errors"][0]["code"]].map(Value::clone)
+        };
+        assert_eq!(
+            code(json!({"message_id": "1", "channel_id": "11"})),
+            [json!("REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL"), json!(null)]
+        );
+        assert_eq!(code(json!({"message_id": "1", "type": 1})), [json!("UNSUPPORTED"), json!(null)]);
+        assert_eq!(code(json!({})), [json!(null), json!("BASE_TYPE_REQUIRED")]);
+        assert_eq!(code(json!({"message_id": "x"})), [json!(null), json!("NUMBER_TYPE_COERCE")]);
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        let tree = json!({"attachments": {"_errors": [
+            {"code": "UNSUPPORTED", "message": "This server does not store attachments."}]}});
+        assert_eq!(faults(json!({"content": "x", "attachments": [{"id": 0}]})), tree);
+        let Err(ApiError::Form(got)) = new_message(&json!({"content": "x"}), true, CHANNEL) else { panic!() };
+        assert_eq!(serde_json::to_value(got).unwrap(), tree);
+        assert_eq!(faults(json!({"poll": {}}))["poll"]["_errors"][0]["code"], "UNSUPPORTED");
+        let error = new_message(&json!({"sticker_ids": ["1"]}), false, CHANNEL).unwrap_err();
+        assert_eq!(status_and_message(error), (400, "Invalid sticker sent".to_owned()));
+    }
+
+    #[test]
+    fn components_are_bounded() {
+        let large = json!({"content": "x", "components": [{"type": 1, "label": "x".repeat(20_000)}]});
+        assert_eq!(faults(large)["components"]["_errors"][0]["code"], "BASE_TYPE_MAX_LENGTH");
+        assert_eq!(
+            faults(json!({"content": "x", "components": [1]}))["components"]["0"]["_errors"][0]["code"],
+            "MODEL_TYPE_CONVERT"
+        );
+    }
+
+    #[test]
+    fn patches_tell_null_from_missing() {
+        let patch = message_patch(&json!({}), false).unwrap();
+        assert!(patch.content.is_none() && patch.embeds.is_none() && patch.components.is_none());
+        let patch =
+            message_patch(&json!({"content": null, "embeds": null, "components": null, "flags": 4 | 64}), false);
+        let patch = patch.unwrap();
+        assert_eq!((patch.content.as_deref(), patch.embeds.as_deref()), (Some(""), Some(&[][..])));
+        assert_eq!((patch.components.as_deref(), patch.flags), (Some(&[][..]), Some(4)));
+        assert!(message_patch(&json!({"content": "x".repeat(2001)}), false).is_err());
+        assert!(message_patch(&json!({"content": "x"}), true).is_err());
+    }
+}

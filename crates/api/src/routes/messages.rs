@@ -1,0 +1,214 @@
+//! Messages: reading, saying, changing, taking back.
+//!
+//! Limits      pages of 100; the messages that replies on a page answer are looked up one by one, at most 100.
+//!             Spec  docs/protocol.md §10.3.
+
+use super::{PathParams, message_form, render};
+use crate::{
+    auth::Caller,
+    body::{JsonBody, MessageBodyInput, Query},
+    error::ApiError,
+    form,
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Command, MessageRecord, Refusal};
+use guildhall_model::{ChannelId, Message, MessageId, Permissions, User, from_gateway::MessageBody, smallest_id_at};
+use guildhall_stdx::Timestamp;
+use guildhall_store::Page;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::task::JoinSet;
+
+const PAGE_MAX: i64 = 100;
+const PAGE_DEFAULT: i64 = 50;
+const BULK_DELETE_MIN: usize = 2;
+const BULK_DELETE_MAX: usize = 100;
+/// Older messages cannot be deleted in bulk: two weeks.
+const BULK_DELETE_AGE_MAX_MS: i64 = 14 * 86_400_000;
+
+/// Whether the caller may read a channel's history; an error when they cannot even see the channel.
+pub(crate) async fn may_read_history(api: &Api, caller: &User, channel_id: ChannelId) -> Result<bool, ApiError> {
+    let reply = api.ask_channel(caller, channel_id, Command::AuthorizeHistory(channel_id)).await?;
+    match reply {
+        guildhall_guild::Reply::HistoryGrant { may_read_history } => Ok(may_read_history),
+        _ => Err(ApiError::Bug("HistoryGrant")),
+    }
+}
+
+/// A message the caller may read.
+pub(crate) async fn readable(
+    api: &Api,
+    caller: &User,
+    channel_id: ChannelId,
+    message_id: MessageId,
+) -> Result<MessageRecord, ApiError> {
+    if !may_read_history(api, caller, channel_id).await? {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
+    api.node.store().message(channel_id, message_id).await?.ok_or(ApiError::UNKNOWN_MESSAGE)
+}
+
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let (page, limit) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT);
+        let around = form.optional("around", form::id).map(Page::Around);
+        let before = form.optional("before", form::id).map(Page::Before);
+        let after = form.optional("after", form::id).map(Page::After);
+        Some((around.or(before).or(after).unwrap_or(Page::Newest), limit as u32))
+    })?;
+    if !may_read_history(&api, &caller, channel_id).await? {
+        return Ok(Json([(); 0]).into_response());
+    }
+    let records = api.node.store().messages(channel_id, page, limit).await?;
+    let answered = answered_by(&api, &records).await?;
+    let bodies: Vec<MessageBody<'_>> = records
+        .iter()
+        .map(|record| {
+            let referenced = answered_id(&record.message).map(|(_, id)| answered.get(&id).and_then(Option::as_deref));
+            render::message(&caller, record, referenced)
+        })
+        .collect();
+    Ok(Json(bodies).into_response())
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let record = [readable(&api, &caller, params.id("channel_id")?, params.id("message_id")?).await?];
+    let answered = answered_by(&api, &record).await?;
+    let referenced = answered_id(&record[0].message).map(|(_, id)| answered.get(&id).and_then(Option::as_deref));
+    Ok(Json(render::message(&caller, &record[0], referenced)).into_response())
+}
+
+/// Where the message is that a reply answers; none when it is no reply.
+fn answered_id(message: &Message) -> Option<(ChannelId, MessageId)> {
+    let reference = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY)?;
+    Some((reference.channel_id, reference.message_id))
+}
+
+/// The messages that these records answer; none for those that were deleted.
+async fn answered_by(
+    api: &Api,
+    records: &[MessageRecord],
+) -> Result<BTreeMap<MessageId, Option<Arc<Message>>>, ApiError> {
+    let on_page: BTreeMap<MessageId, &Arc<Message>> = records.iter().map(|r| (r.message.id, &r.message)).collect();
+    let mut answered = BTreeMap::new();
+    for (channel_id, message_id) in records.iter().filter_map(|record| answered_id(&record.message)) {
+        if answered.contains_key(&message_id) {
+            continue;
+        }
+        let message = match on_page.get(&message_id) {
+            Some(message) => Some(Arc::clone(message)),
+            None => api.node.store().message(channel_id, message_id).await?.map(|record| record.message),
+        };
+        answered.insert(message_id, message);
+    }
+    Ok(answered)
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    body: MessageBodyInput,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let message = message_form::new_message(&body.value, body.has_files, channel_id)?;
+    let command = Command::CreateMessage(channel_id, Box::new(message));
+    let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Message)?;
+    Ok(Json(render::reply(&caller, &reply)).into_response())
+}
+
+pub(super) async fn edit(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    body: MessageBodyInput,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let message_id = params.id("message_id")?;
+    let patch = message_form::message_patch(&body.value, body.has_files)?;
+    let command = Command::EditMessage(channel_id, message_id, Box::new(patch));
+    let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Message)?;
+    Ok(Json(render::reply(&caller, &reply)).into_response())
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let command = Command::DeleteMessage(channel_id, params.id("message_id")?);
+    api.ask_channel(&caller, channel_id, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes several messages; those that do not exist are passed over, as upstream. Clients see one MESSAGE_DELETE
+/// for each: a guild has no command for many yet.
+pub(super) async fn bulk_delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    body: JsonBody,
+) -> Result<StatusCode, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let oldest: MessageId = smallest_id_at(Timestamp(api.now().unix.0 - BULK_DELETE_AGE_MAX_MS));
+    let ids = body.read(|form| {
+        form.required("messages", |v| {
+            let mut seen = std::collections::BTreeSet::new();
+            form::list(v, BULK_DELETE_MIN, BULK_DELETE_MAX, |v| {
+                let id: MessageId = form::id(v)?;
+                if !seen.insert(id) {
+                    let message = "The set already contains this value";
+                    return Err(form::Fault::new("SET_TYPE_ALREADY_CONTAINS_VALUE", message).into());
+                }
+                Ok(id)
+            })
+        })
+    })?;
+    if ids.iter().any(|id| *id < oldest) {
+        let message = "You can only bulk delete messages that are under 14 days old.";
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50034, message));
+    }
+    // Everybody may delete their own messages, so the guild would take some of them and refuse others.
+    if !permissions_in(&api, &caller, channel_id).await?.contains(Permissions::MANAGE_MESSAGES) {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
+    // All at once, so that they share the store's transactions.
+    let mut deletions = JoinSet::new();
+    for id in ids {
+        let (api, caller) = (Arc::clone(&api), caller.clone());
+        deletions
+            .spawn(async move { api.ask_channel(&caller, channel_id, Command::DeleteMessage(channel_id, id)).await });
+    }
+    while let Some(deleted) = deletions.join_next().await {
+        match deleted {
+            Ok(Ok(_) | Err(ApiError::Refused(Refusal::UnknownMessage))) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(ApiError::Bug("a deletion that ends")),
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The caller's permissions in a channel.
+async fn permissions_in(api: &Api, caller: &User, channel_id: ChannelId) -> Result<Permissions, ApiError> {
+    let guild = expect_reply!(api.ask_channel(caller, channel_id, Command::ReadGuild).await?, Guild)?;
+    let member = expect_reply!(api.ask_channel(caller, channel_id, Command::ReadMember(caller.id)).await?, Member)?;
+    let channel = guild.meta.channels.get(&channel_id).ok_or(ApiError::UNKNOWN_CHANNEL)?;
+    Ok(guild.meta.channel_permissions(guild.meta.standing(&member, api.now().unix), channel))
+}

@@ -1,0 +1,143 @@
+//! Routes: every path of the API and who handles it.
+//!
+//! Owns        the table, a file per resource, and `PathParams`.
+//! Invariants  R1 every route passes `crate::gate`; a path that is none, and a method a route does not have, are
+//!             answered in JSON. (tests in `tests/it`)
+//!             Spec  docs/protocol.md §10.2–§10.4.
+
+mod bootstrap;
+mod channel_form;
+mod channels;
+mod commands;
+mod embeds;
+mod guilds;
+mod members;
+mod message_form;
+mod messages;
+mod reactions;
+mod render;
+mod roles;
+
+use crate::{
+    error::ApiError,
+    form::{self, Faults},
+    gate,
+    state::Api,
+};
+use axum::{
+    Router,
+    extract::{FromRequestParts, RawPathParams, Request, State},
+    http::request::Parts,
+    middleware,
+    response::{IntoResponse, Response},
+    routing::{delete, get, patch, post, put},
+};
+use guildhall_model::Id;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// All routes, below the version prefix.
+pub(crate) fn routes(api: Arc<Api>) -> Router {
+    let channel = Router::new()
+        .route("/channels/{channel_id}", get(channels::read).patch(channels::update).delete(channels::delete))
+        .route(
+            "/channels/{channel_id}/permissions/{overwrite_id}",
+            put(channels::put_overwrite).delete(channels::delete_overwrite),
+        )
+        .route("/channels/{channel_id}/typing", post(channels::start_typing))
+        .route("/channels/{channel_id}/messages", get(messages::list).post(messages::create))
+        .route("/channels/{channel_id}/messages/bulk-delete", post(messages::bulk_delete))
+        .route(
+            "/channels/{channel_id}/messages/{message_id}",
+            get(messages::read).patch(messages::edit).delete(messages::delete),
+        )
+        .route("/channels/{channel_id}/messages/{message_id}/reactions", delete(reactions::clear))
+        .route(
+            "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}",
+            get(reactions::users).delete(reactions::clear_emoji),
+        )
+        .route(
+            "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me",
+            put(reactions::add).delete(reactions::remove_own),
+        )
+        .route("/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}", delete(reactions::remove));
+    let guild = Router::new()
+        .route("/guilds/{guild_id}", get(guilds::read).patch(guilds::update).delete(guilds::delete))
+        .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create))
+        .route("/guilds/{guild_id}/threads/active", get(guilds::active_threads))
+        .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create))
+        .route("/guilds/{guild_id}/roles/{role_id}", get(roles::read).patch(roles::update).delete(roles::delete))
+        .route("/guilds/{guild_id}/members", get(members::list))
+        .route("/guilds/{guild_id}/members/search", get(members::search))
+        .route("/guilds/{guild_id}/members/@me", patch(members::update_own))
+        .route(
+            "/guilds/{guild_id}/members/{user_id}",
+            get(members::read).patch(members::update).delete(members::remove),
+        )
+        .route(
+            "/guilds/{guild_id}/members/{user_id}/roles/{role_id}",
+            put(members::add_role).delete(members::remove_role),
+        );
+    let account = Router::new()
+        .route("/gateway", get(bootstrap::gateway))
+        .route("/gateway/bot", get(bootstrap::gateway_bot))
+        .route("/users/@me", get(bootstrap::own_user))
+        .route("/users/@me/channels", post(bootstrap::open_dm))
+        .route("/users/@me/guilds", get(guilds::list_own))
+        .route("/users/@me/guilds/{guild_id}", delete(members::leave))
+        .route("/users/@me/guilds/{guild_id}/member", get(members::read_own))
+        .route("/users/{user_id}", get(bootstrap::user))
+        .route("/applications/@me", get(bootstrap::application))
+        .route("/oauth2/applications/@me", get(bootstrap::application))
+        .route(
+            "/applications/{application_id}/commands",
+            get(commands::list).put(commands::replace).post(commands::create),
+        )
+        .route(
+            "/applications/{application_id}/guilds/{guild_id}/commands",
+            get(commands::list).put(commands::replace).post(commands::create),
+        );
+    channel
+        .merge(guild)
+        .merge(account)
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&api), gate::gate))
+        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+        .fallback(no_such_route)
+        .with_state(api)
+}
+
+async fn no_such_route(State(api): State<Arc<Api>>, request: Request) -> Response {
+    match gate::anonymous(&api, &request) {
+        Ok(()) => ApiError::NotFound.into_response(),
+        Err(refused) => refused,
+    }
+}
+
+/// The variable pieces of a path, percent-decoded.
+pub(crate) struct PathParams(Vec<(String, String)>);
+
+impl PathParams {
+    /// A piece as it is; empty if the route has none of that name.
+    fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, text)| text)
+    }
+
+    /// A piece that is an id.
+    fn id<T>(&self, name: &str) -> Result<Id<T>, ApiError> {
+        form::id(&Value::String(self.text(name).to_owned())).map_err(|faults| {
+            let mut tree = Faults::default();
+            tree.add(name, faults);
+            tree.into()
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PathParams {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        // The only way to fail is a piece that is not UTF-8.
+        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| ApiError::NotFound)?;
+        Ok(Self(params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()))
+    }
+}

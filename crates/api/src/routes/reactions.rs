@@ -1,0 +1,103 @@
+//! Reactions. Spec  docs/protocol.md §10.3.
+
+use super::{PathParams, messages};
+use crate::{auth::Caller, body::Query, error::ApiError, form, state::Api};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::Command;
+use guildhall_model::{ChannelId, MessageId, ReactionEmoji, UserId, from_gateway::UserBody};
+use std::sync::Arc;
+
+const PAGE_MAX: i64 = 100;
+const PAGE_DEFAULT: i64 = 25;
+
+fn message_of(params: &PathParams) -> Result<(ChannelId, MessageId), ApiError> {
+    Ok((params.id("channel_id")?, params.id("message_id")?))
+}
+
+fn emoji_of(params: &PathParams) -> Result<ReactionEmoji, ApiError> {
+    ReactionEmoji::parse(params.text("emoji")).ok_or(ApiError::UNKNOWN_EMOJI)
+}
+
+async fn done(api: &Api, caller: &Caller, channel_id: ChannelId, command: Command) -> Result<StatusCode, ApiError> {
+    api.ask_channel(caller, channel_id, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn add(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let (channel_id, message_id) = message_of(&params)?;
+    let command = Command::AddReaction(channel_id, message_id, emoji_of(&params)?);
+    done(&api, &caller, channel_id, command).await
+}
+
+pub(super) async fn remove_own(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let (channel_id, message_id) = message_of(&params)?;
+    let command = Command::RemoveReaction(channel_id, message_id, emoji_of(&params)?, caller.id);
+    done(&api, &caller, channel_id, command).await
+}
+
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let (channel_id, message_id) = message_of(&params)?;
+    let command = Command::RemoveReaction(channel_id, message_id, emoji_of(&params)?, params.id("user_id")?);
+    done(&api, &caller, channel_id, command).await
+}
+
+pub(super) async fn clear(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let (channel_id, message_id) = message_of(&params)?;
+    done(&api, &caller, channel_id, Command::ClearReactions(channel_id, message_id, None)).await
+}
+
+pub(super) async fn clear_emoji(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let (channel_id, message_id) = message_of(&params)?;
+    let command = Command::ClearReactions(channel_id, message_id, Some(emoji_of(&params)?));
+    done(&api, &caller, channel_id, command).await
+}
+
+/// Who reacted with one emoji, ids ascending.
+pub(super) async fn users(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let (channel_id, message_id) = message_of(&params)?;
+    let emoji = emoji_of(&params)?;
+    let (limit, after, kind) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT);
+        let after = form.optional("after", form::id).unwrap_or(UserId::new(0));
+        // 0 normal, 1 burst.
+        let kind = form.optional("type", |v| form::integer(v, 0, 1)).unwrap_or(0);
+        Some((limit as u32, after, kind))
+    })?;
+    messages::readable(&api, &caller, channel_id, message_id).await?;
+    let users = match kind {
+        0 => api.node.store().reaction_users(channel_id, message_id, &emoji, after, limit).await?,
+        // There are no burst reactions here.
+        _ => Vec::new(),
+    };
+    Ok(Json(users.iter().map(UserBody::from).collect::<Vec<_>>()).into_response())
+}

@@ -1,0 +1,138 @@
+//! Rendering: messages as one account may see them.
+//!
+//! Invariants  R1 a bot whose application lacks MESSAGE_CONTENT sees no content but in messages it wrote or is
+//!             mentioned in; the message a reply answers is judged apart. (tests `r1_*`)
+//!             Spec  docs/protocol.md §4.3, §6.6.
+
+use guildhall_guild::{MessageRecord, MessageReply};
+use guildhall_model::{
+    Message, User,
+    from_gateway::{MessageBody, ReactionBody, ReferencedMessage},
+};
+
+/// A message without reactions and reference.
+fn plain<'a>(viewer: &User, message: &'a Message) -> MessageBody<'a> {
+    let body = MessageBody::new(message);
+    let reads_content = !viewer.bot || viewer.application_flags & User::APPLICATION_MESSAGE_CONTENT != 0;
+    if reads_content || message.concerns(viewer.id) { body } else { body.redacted() }
+}
+
+/// A message with its reactions. `referenced` is the message it answers: `Some(None)` when that was deleted, none
+/// when it is no reply.
+pub(crate) fn message<'a>(
+    viewer: &User,
+    record: &'a MessageRecord,
+    referenced: Option<Option<&'a Message>>,
+) -> MessageBody<'a> {
+    let reactions = record.reactions.iter().filter(|(_, users)| !users.is_empty());
+    let reactions = reactions
+        .map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64, users.contains(&viewer.id)))
+        .collect();
+    plain(viewer, &record.message).with_reactions(reactions).with_referenced(match referenced {
+        None => ReferencedMessage::NotAReply,
+        Some(None) => ReferencedMessage::Deleted,
+        Some(Some(message)) => ReferencedMessage::Found(Box::new(plain(viewer, message))),
+    })
+}
+
+/// A message as a guild answered it.
+pub(crate) fn reply<'a>(viewer: &User, reply: &'a MessageReply) -> MessageBody<'a> {
+    message(viewer, &reply.record, reply.referenced.as_ref().map(Option::as_deref))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{ChannelId, GuildId, MessageId, MessageReference, ReactionEmoji, UserId};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn user(id: u64, bot: bool, application_flags: u32) -> User {
+        User { bot, application_flags, ..User::new(UserId::new(id), "somebody") }
+    }
+
+    fn said(author: &User, content: &str) -> Message {
+        Message {
+            id: MessageId::new(50),
+            channel_id: ChannelId::new(10),
+            guild_id: GuildId::new(1),
+            author: Arc::new(author.clone()),
+            content: content.to_owned(),
+            edited_timestamp: None,
+            tts: false,
+            mention_everyone: false,
+            mentions: Vec::new(),
+            mention_roles: Vec::new(),
+            embeds: vec![json!({"title": "t"})],
+            components: vec![json!({"type": 1})],
+            nonce: None,
+            pinned: false,
+            kind: Message::KIND_DEFAULT,
+            flags: 0,
+            message_reference: None,
+        }
+    }
+
+    fn content_seen(viewer: &User, message: Message) -> serde_json::Value {
+        let record = MessageRecord { message: Arc::new(message), reactions: Vec::new() };
+        let body = serde_json::to_value(super::message(viewer, &record, None)).unwrap();
+        json!([body["content"], body["embeds"], body["components"]])
+    }
+
+    #[test]
+    fn r1_content_is_withheld_from_bots_without_the_grant() {
+        let ana = user(7, false, 0);
+        let all = json!(["hi", [{"title": "t"}], [{"type": 1}]]);
+        let nothing = json!(["", [], []]);
+        let check = |viewer: &User, message: Message, expected: &serde_json::Value| {
+            assert_eq!(&content_seen(viewer, message), expected);
+        };
+        let bot = user(9, true, 0);
+        check(&bot, said(&ana, "hi"), &nothing);
+        check(&bot, said(&bot, "hi"), &all);
+        check(&bot, Message { mentions: vec![Arc::new(bot.clone())], ..said(&ana, "hi") }, &all);
+        check(&user(9, true, 1 << 18), said(&ana, "hi"), &all);
+        check(&user(9, true, 1 << 19), said(&ana, "hi"), &all);
+        check(&user(8, false, 0), said(&ana, "hi"), &all);
+    }
+
+    #[test]
+    fn r1_the_referenced_message_is_judged_apart() {
+        let (ana, bot) = (user(7, false, 0), user(9, true, 0));
+        let answered = said(&ana, "question");
+        let answer = Message {
+            kind: Message::KIND_REPLY,
+            message_reference: Some(MessageReference {
+                message_id: answered.id,
+                channel_id: answered.channel_id,
+                guild_id: answered.guild_id,
+            }),
+            ..said(&bot, "answer")
+        };
+        let record = MessageRecord { message: Arc::new(answer), reactions: Vec::new() };
+        let body = serde_json::to_value(message(&bot, &record, Some(Some(&answered)))).unwrap();
+        assert_eq!(body["content"], "answer");
+        assert_eq!(body["referenced_message"]["content"], "");
+        let body = serde_json::to_value(message(&bot, &record, Some(None))).unwrap();
+        assert!(body["referenced_message"].is_null() && body.get("referenced_message").is_some());
+    }
+
+    #[test]
+    fn reactions_know_the_viewer() {
+        let ana = user(7, false, 0);
+        let fire = ReactionEmoji { id: None, name: "🔥".to_owned() };
+        let record = MessageRecord {
+            message: Arc::new(said(&ana, "hi")),
+            reactions: vec![
+                (fire.clone(), vec![UserId::new(3), UserId::new(7)]),
+                (ReactionEmoji { id: None, name: "👍".to_owned() }, vec![]),
+            ],
+        };
+        let body = serde_json::to_value(message(&ana, &record, None)).unwrap();
+        assert_eq!(body["reactions"].as_array().unwrap().len(), 1);
+        assert_eq!(body["reactions"][0]["count"], 2);
+        assert_eq!(body["reactions"][0]["me"], true);
+        let body = serde_json::to_value(message(&user(8, false, 0), &record, None)).unwrap();
+        assert_eq!(body["reactions"][0]["me"], false);
+    }
+}

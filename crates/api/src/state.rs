@@ -1,0 +1,160 @@
+//! State: what the router is made of, and what handlers share.
+//!
+//! Owns        `ApiState` (given by the binary) and `Api` (made from it: live limits, ids, admission).
+//! Limits      see `ApiLimits`.
+//! Not here    the node itself: `guildhall-node`.
+
+use crate::{
+    ApiLimits,
+    error::ApiError,
+    limits::{Bucket, RateLimits},
+};
+use guildhall_guild::{Actor, Command, Refusal, Reply};
+use guildhall_model::{ChannelId, GuildId, Id, SnowflakeGenerator, User, UserId};
+use guildhall_node::{Clock, Node};
+use guildhall_stdx::Now;
+use serde::Serialize;
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::Semaphore;
+
+/// Worker and process bits of ids made here; guilds use lower ones.
+const ID_ORIGIN: u16 = 0x3ff;
+
+/// Who a request comes from. Whoever accepts connections puts it into the request's extensions, after judging
+/// proxy headers; without it all peers without an account share one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+/// How many sessions a bot may still start, for `GET /gateway/bot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SessionStartLimit {
+    /// IDENTIFYs per day.
+    pub total: u32,
+    /// How many of them are left. Clients do not start when it is below their shard count.
+    pub remaining: u32,
+    /// Milliseconds until `remaining` is `total` again.
+    #[serde(rename = "reset_after")]
+    pub reset_after_ms: u64,
+    /// IDENTIFYs per five seconds.
+    pub max_concurrency: u32,
+}
+
+impl Default for SessionStartLimit {
+    fn default() -> Self {
+        Self { total: 1000, remaining: 1000, reset_after_ms: 0, max_concurrency: 1 }
+    }
+}
+
+/// Where the API learns how many sessions an account may still start: the gateway's identify limiter.
+pub trait SessionStarts: Send + Sync + 'static {
+    /// What is left for this account. Must not block.
+    fn session_starts(&self, user_id: UserId) -> SessionStartLimit;
+}
+
+/// The same for every account.
+impl SessionStarts for SessionStartLimit {
+    fn session_starts(&self, _: UserId) -> SessionStartLimit {
+        *self
+    }
+}
+
+/// What the router needs from the outside. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiState {
+    /// Guilds and accounts.
+    pub node: Node,
+    /// Where clients find the gateway: `scheme://host[:port]`, without path, query or slash at the end.
+    pub gateway_url: Arc<str>,
+    /// What may be asked, and how often.
+    pub limits: ApiLimits,
+    /// For limits and ids.
+    pub clock: Arc<dyn Clock>,
+    /// For `GET /gateway/bot`.
+    pub session_starts: Arc<dyn SessionStarts>,
+}
+
+/// What handlers share.
+pub(crate) struct Api {
+    pub node: Node,
+    pub gateway_url: Arc<str>,
+    pub limits: ApiLimits,
+    pub session_starts: Arc<dyn SessionStarts>,
+    pub rates: RateLimits,
+    /// One permit per request that is worked on.
+    pub in_flight: Arc<Semaphore>,
+    /// One permit per KiB of bodies that are held.
+    pub bodies_kib: Arc<Semaphore>,
+    /// One permit per member search.
+    pub searches: Arc<Semaphore>,
+    clock: Arc<dyn Clock>,
+    ids: Mutex<SnowflakeGenerator>,
+}
+
+impl Api {
+    pub fn new(state: ApiState) -> Self {
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        // One body of the largest size must always fit.
+        let bodies_kib = state.limits.bodies_bytes_max.max(state.limits.json_bytes_max).div_ceil(1024);
+        Self {
+            gateway_url: state.gateway_url.trim_end_matches('/').into(),
+            rates: RateLimits::new(state.limits.clone()),
+            in_flight: semaphore(state.limits.requests_in_flight_max),
+            bodies_kib: semaphore(bodies_kib),
+            searches: semaphore(state.limits.searches_in_flight_max),
+            ids: Mutex::new(SnowflakeGenerator::new(ID_ORIGIN)),
+            node: state.node,
+            limits: state.limits,
+            session_starts: state.session_starts,
+            clock: state.clock,
+        }
+    }
+
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// A new id for something that is not kept.
+    pub fn next_id<T>(&self) -> Id<T> {
+        let now = self.now();
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).next(now.unix)
+    }
+
+    /// Asks a guild on behalf of an account.
+    pub async fn ask(&self, user: &User, guild_id: GuildId, command: Command) -> Result<Reply, ApiError> {
+        Ok(self.node.command(guild_id, Actor::User(user.id), command).await?)
+    }
+
+    /// The guild of a channel.
+    pub async fn guild_of(&self, channel_id: ChannelId) -> Result<GuildId, ApiError> {
+        self.node.guild_of_channel(channel_id).await?.ok_or(ApiError::UNKNOWN_CHANNEL)
+    }
+
+    /// Asks the guild of a channel on behalf of an account.
+    pub async fn ask_channel(&self, user: &User, channel_id: ChannelId, command: Command) -> Result<Reply, ApiError> {
+        let guild_id = self.guild_of(channel_id).await?;
+        self.node.command(guild_id, Actor::User(user.id), command).await.map_err(|refusal| match refusal {
+            // The channel exists, as the caller knows now; what they lack is access to it.
+            Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
+            other => other.into(),
+        })
+    }
+
+    /// The rule of a bucket with its window, for one account.
+    pub fn take(&self, now: Now, user_id: UserId, bucket: Bucket, about: u64) -> crate::limits::Checked {
+        self.rates.take(now.instant, user_id, bucket, about)
+    }
+}
+
+/// Takes the expected variant out of a reply; any other one is a bug in the guild.
+macro_rules! expect_reply {
+    ($reply:expr, $variant:ident) => {
+        match $reply {
+            guildhall_guild::Reply::$variant(inner) => Ok(inner),
+            _ => Err(crate::error::ApiError::Bug(stringify!($variant))),
+        }
+    };
+}
+pub(crate) use expect_reply;
