@@ -2,3 +2,6 @@
 
 mod fixture;
 mod messages;
+mod random;
+mod reactions;
+mod records;

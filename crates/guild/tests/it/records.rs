@@ -1,0 +1,217 @@
+//! Records and mirrors: what is written, and what relays are told, is the whole state.
+
+use crate::{
+    fixture::*,
+    random::{Walk, sent_to},
+};
+use guildhall_guild::{Actor, Command, GuildReply, MessagePatch, Outcome, Refusal, Reply};
+use guildhall_model::{Member, MessageId, Presence, Status, UserId, VoiceState};
+use guildhall_relay::{Effect, Gate, GuildMeta, Payload, RelayMessage};
+use std::{collections::BTreeMap, sync::Arc};
+
+const STEPS: usize = 1_500;
+
+fn guild_of(guild: &mut guildhall_guild::Guild, now: guildhall_stdx::Now) -> GuildReply {
+    match guild.handle_command(now, Actor::System, &Command::ReadGuild) {
+        Outcome::Reply(Ok(Reply::Guild(reply))) => *reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn members_of(guild: &mut guildhall_guild::Guild, now: guildhall_stdx::Now) -> Vec<Arc<Member>> {
+    match guild.handle_command(now, Actor::System, &Command::ReadMembers) {
+        Outcome::Reply(Ok(Reply::Members(table))) => table.iter().map(|entry| entry.member.clone()).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Channels without the newest message's id, which the meta does not keep up to date.
+fn channels_of(meta: &GuildMeta) -> Vec<guildhall_model::Channel> {
+    let plain = |c: &guildhall_model::Channel| guildhall_model::Channel { last_message_id: None, ..c.clone() };
+    meta.channels.values().map(|channel| plain(channel)).collect()
+}
+
+#[test]
+fn g3_applying_the_writes_and_loading_gives_the_same_state() {
+    let (mut done, mut refused) = (0, 0);
+    for seed in 0..40 {
+        let mut walk = Walk::new(seed);
+        for _ in 0..STEPS {
+            walk.step();
+        }
+        walk.settle();
+        (done, refused) = (done + walk.done, refused + walk.refused);
+        let now = walk.world.now;
+        let mut loaded = walk.reload();
+        let (before, after) = (guild_of(&mut walk.world.guild, now), guild_of(&mut loaded, now));
+        assert_eq!(before.meta.guild, after.meta.guild, "seed {seed}");
+        assert_eq!(before.meta.roles, after.meta.roles, "seed {seed}");
+        assert_eq!(channels_of(&before.meta), channels_of(&after.meta), "seed {seed}");
+        assert_eq!(before.member_count, after.member_count, "seed {seed}");
+        assert_eq!(members_of(&mut walk.world.guild, now), members_of(&mut loaded, now), "seed {seed}");
+        // The newest message may have been deleted; then the next newest is told after a load.
+        for (channel, loaded_id) in &*after.last_message_ids {
+            let id = before.last_message_ids[channel];
+            let is_deleted = walk.oracle.message(*channel, id).is_none();
+            assert!(id == *loaded_id || is_deleted && id > *loaded_id, "seed {seed}");
+        }
+        check_messages(&mut walk, &mut loaded);
+        // New ids are above all that are stored.
+        let newest = walk.world.store.messages.keys().map(|(_, message)| message.get()).max().unwrap_or(0);
+        let new = Command::CreateRole(Box::new(new_role(guildhall_model::Permissions::NONE, 1)));
+        let early = guildhall_stdx::Now::new(0, 0);
+        match loaded.handle_command(early, Actor::System, &new) {
+            Outcome::Reply(Ok(Reply::Role(role))) => assert!(role.id.get() > newest),
+            Outcome::Reply(Err(Refusal::TooManyRoles)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(done > 8_000 && refused > 1_000, "the walk does something: {done} done, {refused} refused");
+    println!("{done} done, {refused} refused");
+}
+
+/// Both guilds say of every message what the store says; an edit that changes nothing reads it.
+fn check_messages(walk: &mut Walk, loaded: &mut guildhall_guild::Guild) {
+    let now = walk.world.now;
+    for (channel, id) in walk.messages.clone() {
+        if !walk.oracle.channels.contains_key(&channel) {
+            continue;
+        }
+        let read = Command::EditMessage(channel, id, Box::new(MessagePatch::default()));
+        let expected = walk.oracle.message(channel, id);
+        assert_eq!(walk.world.store.message(channel, id), expected, "everything is durable");
+        for guild in [&mut walk.world.guild, loaded] {
+            let mut rounds = 0;
+            let got = loop {
+                match guild.handle_command(now, Actor::System, &read) {
+                    Outcome::NeedsMessage(channel, id) => {
+                        guild.handle_message_loaded(channel, id, walk.world.store.message(channel, id));
+                    }
+                    Outcome::Reply(Ok(Reply::Message(reply))) => break Some(reply.record),
+                    Outcome::Reply(Err(Refusal::UnknownMessage)) => break None,
+                    other => panic!("{other:?}"),
+                }
+                rounds += 1;
+                assert!(rounds < 4, "it asks again for what it was given");
+            };
+            assert_eq!(got, expected);
+        }
+    }
+}
+
+/// What somebody who sees everything knows, from one view and the events after it.
+#[derive(Debug, PartialEq)]
+struct Mirror {
+    members: BTreeMap<UserId, Arc<Member>>,
+    presences: BTreeMap<UserId, Presence>,
+    voice: BTreeMap<UserId, VoiceState>,
+    newest: BTreeMap<guildhall_model::ChannelId, MessageId>,
+}
+
+impl Mirror {
+    fn of(walk: &mut Walk) -> Self {
+        let view = walk.fresh_view();
+        let (table, _) = view.members.expect("it was asked for");
+        Self {
+            members: table.iter().map(|entry| (entry.member.user.id, entry.member.clone())).collect(),
+            presences: table
+                .iter()
+                .filter_map(|entry| Some((entry.member.user.id, Presence::clone(entry.presence.as_deref()?))))
+                .collect(),
+            voice: view.voice.iter().map(|(state, _)| (state.user_id, VoiceState::clone(state))).collect(),
+            newest: (*view.last_message_ids).clone(),
+        }
+    }
+
+    fn apply(&mut self, published: &guildhall_relay::Published) {
+        match &published.effect {
+            Effect::Member(user_id, Some(member)) => {
+                self.members.insert(*user_id, member.clone());
+            }
+            Effect::Member(user_id, None) => {
+                self.members.remove(user_id);
+                self.presences.remove(user_id);
+            }
+            Effect::None | Effect::Meta(_) | Effect::Deleted => {}
+        }
+        match &published.event.payload {
+            Payload::Presence { user_id, presence } if presence.status == Status::Offline => {
+                assert!(self.presences.remove(user_id).is_some(), "offline twice");
+            }
+            Payload::Presence { user_id, presence } => {
+                let before = self.presences.insert(*user_id, Presence::clone(presence));
+                assert_ne!(before.as_ref(), Some(&**presence), "an event without a change");
+            }
+            Payload::Voice { state, .. } if !matches!(gate(published), Gate::ChannelExcept(..)) => {
+                match state.channel_id {
+                    Some(_) => drop(self.voice.insert(state.user_id, VoiceState::clone(state))),
+                    None => assert!(self.voice.remove(&state.user_id).is_some(), "left twice"),
+                }
+            }
+            Payload::Message(event) if event.message.edited_timestamp.is_none() => {
+                let newest = self.newest.entry(event.message.channel_id).or_insert(event.message.id);
+                *newest = (*newest).max(event.message.id);
+            }
+            Payload::Channel(channel) if published.event.name == guildhall_model::EventName::ChannelDelete => {
+                self.newest.remove(&channel.id);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A member as they count: roles that were deleted are as good as none.
+fn without_dead_roles(mut mirror: Mirror, meta: &GuildMeta) -> Mirror {
+    for member in mirror.members.values_mut() {
+        let mut clean = Member::clone(member);
+        clean.roles.retain(|role| meta.roles.contains_key(role));
+        *member = Arc::new(clean);
+    }
+    mirror
+}
+
+#[test]
+fn l3_a_view_and_the_events_after_it_tell_everything() {
+    for seed in 100..140 {
+        let mut walk = Walk::new(seed);
+        for _ in 0..200 {
+            walk.step();
+        }
+        let now = walk.world.now;
+        let mut meta = guild_of(&mut walk.world.guild, now).meta;
+        let mut mirror = Mirror::of(&mut walk);
+        for _ in 0..STEPS {
+            walk.step();
+            for message in sent_to(P0, &mut walk.world) {
+                match message {
+                    RelayMessage::Published(published) => {
+                        mirror.apply(&published);
+                        if let Effect::Meta(new) = &published.effect {
+                            meta = new.clone();
+                        }
+                    }
+                    RelayMessage::Snapshot { meta: new, .. } => meta = new,
+                    RelayMessage::Attached { session, view } => {
+                        let user_id = walk.sessions.get(&session);
+                        assert_eq!(view.as_ref().map(|view| &view.member.user.id), user_id.filter(|_| view.is_some()));
+                        let is_member = user_id.is_some_and(|id| mirror.members.contains_key(id));
+                        assert_eq!(view.is_some(), is_member, "seed {seed}");
+                        if let Some(view) = view {
+                            assert_eq!(view.voice.len(), mirror.voice.len(), "the view holds what was told before");
+                            assert_eq!(*view.last_message_ids, mirror.newest);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let now = walk.world.now;
+        let actual = guild_of(&mut walk.world.guild, now);
+        assert_eq!(actual.presence_count, mirror.presences.len() as u64, "seed {seed}");
+        assert_eq!(actual.meta.guild, meta.guild, "seed {seed}");
+        assert_eq!(actual.meta.roles, meta.roles, "seed {seed}");
+        assert_eq!(channels_of(&actual.meta), channels_of(&meta), "seed {seed}");
+        let fresh = Mirror::of(&mut walk);
+        assert_eq!(without_dead_roles(mirror, &meta), without_dead_roles(fresh, &meta), "seed {seed}");
+    }
+}
