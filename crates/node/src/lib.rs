@@ -193,7 +193,8 @@ impl Node {
     pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
         let joining = if let Command::AddMember(user) = &command { Some(user.id) } else { None };
         let (answer, receiver) = oneshot::channel();
-        let reply = self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await?;
+        let reply =
+            self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await?;
         if let Some(user_id) = joining {
             self.inner.relays.announce_joined(user_id, guild_id);
         }

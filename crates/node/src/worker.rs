@@ -66,9 +66,9 @@ impl Worker {
             let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
             let batch = mailbox.take(patience, guilds.closing);
             guilds.closing = batch.closed;
-            let is_last = batch.inputs.is_empty() && batch.reports.is_empty();
             self.handle(&mut guilds, batch);
-            if guilds.closing && is_last {
+            // The batch that said so held the last inputs.
+            if guilds.closing {
                 guilds.slots.retain(|_, slot| !slot.is_quiet());
                 if guilds.slots.is_empty() {
                     return;

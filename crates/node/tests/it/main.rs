@@ -1,1 +1,12 @@
+//! Integration tests of the node: a store with faults on one side, relays that listen on the other.
 
+mod directory;
+mod durable;
+mod failure;
+mod lag;
+mod lazy;
+mod messages;
+mod shutdown;
+mod stress;
+mod support;
+mod tokens;

@@ -1,0 +1,108 @@
+//! Relays that are full: cut off, and started again when there is room, without a gap that nobody tells.
+
+use crate::support::{OWNER, World, attach, session};
+use guildhall_model::GuildId;
+use guildhall_relay::RelayMessage;
+
+#[tokio::test]
+async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let mut slow = world.listen(guild_id, 0);
+    let mut quick = world.listen(guild_id, 1);
+    slow.snapshot().await;
+    quick.snapshot().await;
+    let first = world.say(guild_id, channel_id, "first").await.unwrap();
+    assert_eq!((slow.said().await.0, quick.said().await.0), (first, first));
+
+    world.relays.set_full(0, true);
+    let mut missed = Vec::new();
+    for n in 0..5 {
+        missed.push(world.say(guild_id, channel_id, &n.to_string()).await.unwrap());
+    }
+    for id in missed {
+        assert_eq!(quick.said().await.0, id);
+    }
+    // Only the first was tried: a cut stream is left alone until the timer.
+    world.relays.wait_refused(1).await;
+    world.advance(20).await;
+    world.relays.wait_refused(2).await;
+    assert!(slow.try_next().is_none());
+
+    world.relays.set_full(0, false);
+    // Room alone is no reason to send the middle of something.
+    let unheard = world.say(guild_id, channel_id, "between").await.unwrap();
+    assert_eq!(quick.said().await.0, unheard);
+    assert!(slow.try_next().is_none());
+    world.advance(20).await;
+    assert!(slow.snapshot().await, "it is told that it lost something");
+    let last = world.say(guild_id, channel_id, "last").await.unwrap();
+    assert_eq!((slow.said().await.0, quick.said().await.0), (last, last));
+    assert!(slow.try_next().is_none() && quick.try_next().is_none());
+}
+
+#[tokio::test]
+async fn what_waits_for_its_commit_is_not_sent_past_a_loss() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let mut relay = world.listen(guild_id, 0);
+    relay.snapshot().await;
+    let begun = world.store.counts().commits_begun;
+    world.store.set(|faults| faults.hold_commits = true);
+    let first = world.start_saying(guild_id, channel_id, "first");
+    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    let rest: Vec<_> = (0..3).map(|n| world.start_saying(guild_id, channel_id, &n.to_string())).collect();
+    tokio::task::yield_now().await;
+    world.barrier().await;
+    world.relays.set_full(0, true);
+    world.store.set(|faults| faults.hold_commits = false);
+    first.await.unwrap().unwrap();
+    world.relays.set_full(0, false);
+    for said in rest {
+        said.await.unwrap().expect("who speaks does not wait for who listens");
+    }
+    world.barrier().await;
+    assert!(relay.try_next().is_none());
+    world.advance(20).await;
+    assert!(relay.snapshot().await);
+    assert!(relay.try_next().is_none());
+}
+
+#[tokio::test]
+async fn a_relay_that_subscribes_again_while_it_lags_starts_afresh() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let mut relay = world.listen(guild_id, 0);
+    relay.snapshot().await;
+    world.relays.set_full(0, true);
+    world.say(guild_id, channel_id, "lost").await.unwrap();
+    world.relays.wait_refused(1).await;
+    world.relays.set_full(0, false);
+    let mut again = crate::support::Listener::new(world.relays.clone(), guild_id, relay.partition);
+    again.epoch = 2;
+    again.skip_everything();
+    world.send(guild_id, again.subscribe());
+    assert!(!again.snapshot().await);
+    world.advance(20).await;
+    let id = world.say(guild_id, channel_id, "heard").await.unwrap();
+    assert_eq!(again.said().await.0, id);
+}
+
+#[tokio::test]
+async fn answers_for_a_guild_that_does_not_exist_wait_for_room() {
+    let world = World::new();
+    let guild_id = GuildId::new(4711);
+    world.relays.set_full(0, true);
+    let mut relay = world.listen(guild_id, 0);
+    world.send(guild_id, attach(session(0, 1), OWNER));
+    world.relays.wait_refused(1).await;
+    world.advance(20).await;
+    world.relays.wait_refused(2).await;
+    world.relays.set_full(0, false);
+    world.advance(20).await;
+    relay.snapshot().await;
+    assert!(matches!(relay.next().await, RelayMessage::Attached { view: None, .. }));
+    // What waited gave its place back, and the guild is made as if nothing had been.
+    let new = crate::support::new_guild(4711, OWNER);
+    assert_eq!(crate::support::bounded(world.node.create_guild(new)).await, Ok(guild_id));
+}

@@ -1,0 +1,99 @@
+//! Shutting down: what was accepted is finished, nothing more is accepted, and the threads end.
+
+use crate::support::{FakeClock, FaultStore, OWNER, Relays, World, bounded, config};
+use guildhall_guild::{Actor, Command, Refusal};
+use guildhall_node::{Clock, Node};
+use guildhall_stdx::Now;
+use guildhall_store::{MemoryStore, Store as _};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+#[tokio::test]
+async fn what_was_accepted_becomes_durable_and_is_told() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let mut relay = world.listen(guild_id, 0);
+    relay.snapshot().await;
+    let begun = world.store.counts().commits_begun;
+    world.store.set(|faults| faults.hold_commits = true);
+    let first = world.start_saying(guild_id, channel_id, "first");
+    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    let second = world.start_saying(guild_id, channel_id, "second");
+    tokio::task::yield_now().await;
+    let node = world.node.clone();
+    let down = tokio::spawn(async move { node.shut_down().await });
+    tokio::task::yield_now().await;
+    assert_eq!(world.say(guild_id, channel_id, "too late").await, Err(Refusal::Unavailable));
+    assert!(!down.is_finished());
+    world.store.set(|faults| faults.hold_commits = false);
+    bounded(down).await.unwrap();
+    for said in [first, second] {
+        let id = bounded(said).await.unwrap().expect("it was accepted");
+        assert_eq!(relay.said().await.0, id);
+        assert!(world.store.message(channel_id, id).await.unwrap().is_some());
+    }
+    bounded(world.node.shut_down()).await;
+}
+
+#[tokio::test]
+async fn a_guild_that_is_still_loading_is_waited_for() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    let world = world.restarted().await;
+    world.store.set(|faults| faults.hold_loads = true);
+    let node = world.node.clone();
+    let asked = tokio::spawn(async move { node.command(guild_id, Actor::System, Command::ReadGuild).await.map(drop) });
+    world.store.wait(|counts| counts.loads_begun == 1).await;
+    let node = world.node.clone();
+    let down = tokio::spawn(async move { node.shut_down().await });
+    tokio::task::yield_now().await;
+    world.store.set(|faults| faults.hold_loads = false);
+    assert_eq!(bounded(asked).await.unwrap(), Ok(()));
+    bounded(down).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failing_store_does_not_keep_a_node_from_shutting_down() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let mut relay = world.listen(guild_id, 0);
+    relay.snapshot().await;
+    world.store.set(|faults| {
+        faults.failing_commits = u32::MAX;
+        faults.failing_loads = u32::MAX;
+    });
+    assert_eq!(world.say(guild_id, channel_id, "lost").await, Err(Refusal::Unavailable));
+    world.relays.set_full(0, true);
+    bounded(world.node.shut_down()).await;
+}
+
+/// Tells when the last worker let go of it.
+struct Watched(FakeClock, watch::Sender<bool>);
+
+impl Clock for Watched {
+    fn now(&self) -> Now {
+        self.0.now()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.1.send_replace(true);
+    }
+}
+
+#[tokio::test]
+async fn the_threads_end_with_the_last_clone() {
+    let sender = watch::Sender::new(false);
+    let mut ended = sender.subscribe();
+    let clock = Arc::new(Watched(FakeClock::default(), sender));
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let node = Node::start(config(), store, clock, Arc::new(Relays::default()));
+    let clone = node.clone();
+    bounded(node.create_guild(crate::support::new_guild(0, OWNER))).await.unwrap();
+    drop(node);
+    bounded(clone.create_guild(crate::support::new_guild(0, OWNER))).await.unwrap();
+    assert!(!*ended.borrow());
+    drop(clone);
+    bounded(ended.wait_for(|ended| *ended)).await.unwrap();
+}

@@ -1,0 +1,182 @@
+//! A store that waits and fails when it is told to.
+
+use async_trait::async_trait;
+use guildhall_guild::{GuildRecord, MessageRecord, Write};
+use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_store::{Page, Store, StoreError, TokenHash, TokenRecord};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What it does instead of what it should.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    pub hold_commits: bool,
+    pub hold_loads: bool,
+    pub hold_messages: bool,
+    /// This many fail, then it is well again.
+    pub failing_commits: u32,
+    /// These say they failed, and did not.
+    pub lying_commits: u32,
+    pub failing_loads: u32,
+    pub failing_messages: u32,
+    pub failing_tokens: bool,
+}
+
+/// What was asked of it.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub commits_begun: u32,
+    /// Writes of each commit that took place.
+    pub committed: Vec<usize>,
+    pub loads_begun: u32,
+    pub messages_begun: u32,
+    pub users: u32,
+    pub channels: u32,
+    pub tokens: u32,
+}
+
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    faults: watch::Sender<Faults>,
+    counts: watch::Sender<Counts>,
+}
+
+impl FaultStore {
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        Self { inner, faults: watch::Sender::default(), counts: watch::Sender::default() }
+    }
+
+    pub fn inner(&self) -> Arc<dyn Store> {
+        self.inner.clone()
+    }
+
+    pub fn set(&self, change: impl FnOnce(&mut Faults)) {
+        self.faults.send_modify(change);
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts.borrow().clone()
+    }
+
+    /// Waits for something to have been asked.
+    pub async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
+        super::bounded(self.counts.subscribe().wait_for(until)).await.expect("the store lives");
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        self.counts.send_modify(change);
+    }
+
+    async fn pass(&self, held: impl Fn(&Faults) -> bool) {
+        self.faults.subscribe().wait_for(|faults| !held(faults)).await.expect("the store lives");
+    }
+
+    /// Whether a call is one of those that fail.
+    fn takes(&self, counter: impl Fn(&mut Faults) -> &mut u32) -> bool {
+        self.faults.send_if_modified(|faults| {
+            let left = counter(faults);
+            let fails = *left > 0;
+            *left -= u32::from(fails);
+            fails
+        })
+    }
+}
+
+#[async_trait]
+impl Store for FaultStore {
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.count(|counts| counts.commits_begun += 1);
+        self.pass(|faults| faults.hold_commits).await;
+        if self.takes(|faults| &mut faults.failing_commits) {
+            return Err(StoreError::Closed);
+        }
+        let writes_count = writes.len();
+        self.inner.commit(writes).await?;
+        self.count(|counts| counts.committed.push(writes_count));
+        if self.takes(|faults| &mut faults.lying_commits) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {
+        let found = self.inner.load_guild(guild_id).await?;
+        // Guilds that do not exist are the barrier's.
+        if found.is_some() {
+            self.count(|counts| counts.loads_begun += 1);
+            self.pass(|faults| faults.hold_loads).await;
+            if self.takes(|faults| &mut faults.failing_loads) {
+                return Err(StoreError::Closed);
+            }
+        }
+        // Read after the wait: what is stored meanwhile is seen.
+        self.inner.load_guild(guild_id).await
+    }
+
+    async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        self.inner.guild_ids(after, limit).await
+    }
+
+    async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
+        self.count(|counts| counts.channels += 1);
+        self.inner.guild_of_channel(channel_id).await
+    }
+
+    async fn message(&self, channel_id: ChannelId, message_id: MessageId) -> Result<Option<MessageRecord>, StoreError> {
+        self.count(|counts| counts.messages_begun += 1);
+        self.pass(|faults| faults.hold_messages).await;
+        if self.takes(|faults| &mut faults.failing_messages) {
+            return Err(StoreError::Closed);
+        }
+        self.inner.message(channel_id, message_id).await
+    }
+
+    async fn messages(&self, channel_id: ChannelId, page: Page, limit: u32) -> Result<Vec<MessageRecord>, StoreError> {
+        self.inner.messages(channel_id, page, limit).await
+    }
+
+    async fn reaction_users(
+        &self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        emoji: &ReactionEmoji,
+        after: UserId,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError> {
+        self.inner.reaction_users(channel_id, message_id, emoji, after, limit).await
+    }
+
+    async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        self.count(|counts| counts.users += 1);
+        self.inner.user(user_id).await
+    }
+
+    async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        self.inner.guilds_of_user(user_id, limit).await
+    }
+
+    async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {
+        self.inner.put_token(hash, record).await
+    }
+
+    async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
+        self.count(|counts| counts.tokens += 1);
+        if self.faults.borrow().failing_tokens {
+            return Err(StoreError::Closed);
+        }
+        self.inner.token(hash).await
+    }
+
+    async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {
+        self.inner.revoke_token(hash).await
+    }
+
+    async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.setting(name).await
+    }
+
+    async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.inner.setting_or_insert(name, value).await
+    }
+
+    async fn largest_id(&self) -> Result<u64, StoreError> {
+        self.inner.largest_id().await
+    }
+}

@@ -1,0 +1,195 @@
+//! What the tests share: a node between a store with faults and relays that listen.
+//!
+//! Nothing here sleeps: whoever waits, waits for a state, and fails after `PATIENCE`.
+
+mod faults;
+mod relays;
+
+pub use faults::FaultStore;
+pub use relays::{Listener, Relays};
+
+use guildhall_guild::{Actor, Command, NewChannel, NewGuild, NewMessage, Refusal, Reply};
+use guildhall_model::{
+    AccountKind, Channel, ChannelId, ChannelType, Guild, GuildId, MessageId, Platform, Status, User, UserId,
+};
+use guildhall_node::{Clock, Node, NodeConfig, NodeLimits};
+use guildhall_relay::{MembersWanted, PartitionId, SessionKey, SessionPresence, ToGuild};
+use guildhall_stdx::Now;
+use guildhall_store::{MemoryStore, Store};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinHandle;
+
+/// How long to wait for what must happen. Only a test that fails waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const SECRET: &[u8] = b"a secret of at least thirty-two bytes";
+pub const OWNER: UserId = UserId::new(1001);
+/// 2023-11-14T22:13:20Z.
+const START_UNIX_MS: i64 = 1_700_000_000_000;
+
+pub async fn bounded<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("what should happen did not happen")
+}
+
+/// A clock that a test moves.
+#[derive(Default)]
+pub struct FakeClock(AtomicU64);
+
+impl Clock for FakeClock {
+    fn now(&self) -> Now {
+        let ms = self.0.load(Ordering::SeqCst);
+        Now::new(ms, START_UNIX_MS + ms as i64)
+    }
+}
+
+pub struct World {
+    pub node: Node,
+    pub store: Arc<FaultStore>,
+    pub relays: Arc<Relays>,
+    pub clock: Arc<FakeClock>,
+}
+
+pub fn config() -> NodeConfig {
+    NodeConfig { guild_workers_count: 1, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 }
+}
+
+pub fn user(id: UserId) -> Arc<User> {
+    Arc::new(User::new(id, &format!("user-{id}")))
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(config(), NodeLimits::default(), Arc::new(MemoryStore::new()))
+    }
+
+    pub fn with(config: NodeConfig, limits: NodeLimits, store: Arc<dyn Store>) -> Self {
+        let store = Arc::new(FaultStore::new(store));
+        let (relays, clock) = (Arc::new(Relays::default()), Arc::new(FakeClock::default()));
+        let node = Node::start_with_limits(config, limits, store.clone(), clock.clone(), relays.clone());
+        Self { node, store, relays, clock }
+    }
+
+    /// The same store, another node: as after a restart.
+    pub async fn restarted(&self) -> Self {
+        bounded(self.node.shut_down()).await;
+        Self::with(config(), NodeLimits::default(), self.store.inner())
+    }
+
+    /// Moves the clock, and comes back when the workers have done what was due.
+    pub async fn advance(&self, ms: u64) {
+        self.clock.0.fetch_add(ms, Ordering::SeqCst);
+        self.node.poke();
+        self.barrier().await;
+    }
+
+    /// Comes back when every worker has handled what was there before: each handles inputs, then timers, so the
+    /// second answer comes after the timers of the first.
+    pub async fn barrier(&self) {
+        for _ in 0..2 {
+            for id in 1..=8 {
+                let nobody = GuildId::new(id);
+                let answer = bounded(self.node.command(nobody, Actor::System, Command::ReadGuild)).await;
+                assert!(matches!(answer, Err(Refusal::UnknownGuild)), "{answer:?}");
+            }
+        }
+    }
+
+    pub async fn guild(&self) -> GuildId {
+        bounded(self.node.create_guild(new_guild(0, OWNER))).await.expect("a guild can be made")
+    }
+
+    /// A guild with a text channel.
+    pub async fn guild_with_channel(&self) -> (GuildId, ChannelId) {
+        let guild_id = self.guild().await;
+        (guild_id, self.channel(guild_id).await.expect("a channel can be made").id)
+    }
+
+    pub async fn command(&self, guild_id: GuildId, command: Command) -> Result<Reply, Refusal> {
+        bounded(self.node.command(guild_id, Actor::System, command)).await
+    }
+
+    pub async fn channel(&self, guild_id: GuildId) -> Result<Arc<Channel>, Refusal> {
+        let new = NewChannel {
+            name: "general".to_owned(),
+            kind: ChannelType::Text,
+            topic: None,
+            parent_id: None,
+            position: None,
+            overwrites: Vec::new(),
+            user_limit: 0,
+        };
+        match self.command(guild_id, Command::CreateChannel(Box::new(new))).await? {
+            Reply::Channel(channel) => Ok(channel),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn say(&self, guild_id: GuildId, channel_id: ChannelId, text: &str) -> Result<MessageId, Refusal> {
+        bounded(self.start_saying(guild_id, channel_id, text)).await.expect("it does not panic")
+    }
+
+    /// Says something; who calls decides when to wait for the answer.
+    pub fn start_saying(
+        &self,
+        guild_id: GuildId,
+        channel_id: ChannelId,
+        text: &str,
+    ) -> JoinHandle<Result<MessageId, Refusal>> {
+        let node = self.node.clone();
+        let command = message(channel_id, text);
+        tokio::spawn(async move {
+            match node.command(guild_id, Actor::User(OWNER), command).await? {
+                Reply::Message(reply) => Ok(reply.record.message.id),
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+
+    pub async fn member_count(&self, guild_id: GuildId) -> Result<u64, Refusal> {
+        match self.command(guild_id, Command::ReadGuild).await? {
+            Reply::Guild(guild) => Ok(guild.member_count),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn send(&self, guild_id: GuildId, message: ToGuild) {
+        self.node.try_send_to_guild(guild_id, message).expect("the mailbox has room");
+    }
+
+    /// A relay that subscribed.
+    pub fn listen(&self, guild_id: GuildId, partition: u16) -> Listener {
+        let listener = Listener::new(self.relays.clone(), guild_id, PartitionId(partition));
+        self.send(guild_id, listener.subscribe());
+        listener
+    }
+}
+
+pub fn message(channel_id: ChannelId, text: &str) -> Command {
+    Command::CreateMessage(channel_id, Box::new(NewMessage { content: text.to_owned(), ..NewMessage::default() }))
+}
+
+/// With id 0 for a new one.
+pub fn new_guild(id: u64, owner: UserId) -> NewGuild {
+    NewGuild { guild: Guild::new(GuildId::new(id), "a guild", owner), owner: user(owner) }
+}
+
+pub fn session(partition: u16, slot: u32) -> SessionKey {
+    SessionKey { partition: PartitionId(partition), slot, generation: 1 }
+}
+
+pub fn attach(session: SessionKey, user_id: UserId) -> ToGuild {
+    ToGuild::Attach {
+        session,
+        session_id: format!("session-{}", session.slot).into(),
+        user_id,
+        kind: AccountKind::Bot,
+        presence: SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Desktop },
+        members: MembersWanted::OwnAndVoice,
+    }
+}

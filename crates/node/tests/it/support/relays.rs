@@ -1,0 +1,140 @@
+//! Relays that take messages, or are full, and check their numbering as the real one does.
+
+use super::bounded;
+use guildhall_model::{EventName, GuildId, MessageId};
+use guildhall_node::RelaySink;
+use guildhall_relay::{PartitionId, Payload, RelayMessage, ToGuild, ToRelay};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::sync::watch;
+
+#[derive(Default)]
+struct State {
+    taken: BTreeMap<PartitionId, Vec<ToRelay>>,
+    full: BTreeSet<PartitionId>,
+    refused_count: usize,
+}
+
+/// Every partition's mailbox.
+#[derive(Default)]
+pub struct Relays(watch::Sender<State>);
+
+impl RelaySink for Relays {
+    fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+        let mut result = Ok(());
+        self.0.send_modify(|state| {
+            if state.full.contains(&partition) {
+                state.refused_count += 1;
+                result = Err(message);
+            } else {
+                state.taken.entry(partition).or_default().push(message);
+            }
+        });
+        result
+    }
+}
+
+impl Relays {
+    pub fn set_full(&self, partition: u16, full: bool) {
+        self.0.send_modify(|state| {
+            if full {
+                state.full.insert(PartitionId(partition))
+            } else {
+                state.full.remove(&PartitionId(partition))
+            };
+        });
+    }
+
+    /// Waits until so many messages were refused since the start.
+    pub async fn wait_refused(&self, count: usize) {
+        bounded(self.0.subscribe().wait_for(|state| state.refused_count >= count)).await.expect("the relays live");
+    }
+}
+
+/// One relay's ear: its messages, in order.
+pub struct Listener {
+    relays: Arc<Relays>,
+    pub guild_id: GuildId,
+    pub partition: PartitionId,
+    pub epoch: u32,
+    /// Messages of the partition that were looked at.
+    at: usize,
+    seq: u64,
+}
+
+impl Listener {
+    pub fn new(relays: Arc<Relays>, guild_id: GuildId, partition: PartitionId) -> Self {
+        Self { relays, guild_id, partition, epoch: 1, at: 0, seq: 0 }
+    }
+
+    pub fn subscribe(&self) -> ToGuild {
+        ToGuild::Subscribe { partition: self.partition, epoch: self.epoch }
+    }
+
+    pub fn unsubscribe(&self) -> ToGuild {
+        ToGuild::Unsubscribe { partition: self.partition, epoch: self.epoch }
+    }
+
+    /// Ignores what the partition was sent so far.
+    pub fn skip_everything(&mut self) {
+        self.at = self.relays.0.borrow().taken.get(&self.partition).map_or(0, Vec::len);
+    }
+
+    fn pop(&mut self, state: &State) -> Option<RelayMessage> {
+        let taken = state.taken.get(&self.partition)?;
+        while let Some(message) = taken.get(self.at) {
+            self.at += 1;
+            if message.guild_id == self.guild_id {
+                assert_eq!(message.epoch, self.epoch, "a message of another incarnation");
+                // Stricter than the real one, which takes a snapshot whatever its number.
+                assert_eq!(message.seq, self.seq + 1, "a gap before {:?}", message.message);
+                self.seq = message.seq;
+                return Some(message.message.clone());
+            }
+        }
+        None
+    }
+
+    /// The next message.
+    pub async fn next(&mut self) -> RelayMessage {
+        let mut states = self.relays.0.subscribe();
+        bounded(async {
+            loop {
+                if let Some(message) = self.pop(&states.borrow_and_update()) {
+                    return message;
+                }
+                states.changed().await.expect("the relays live");
+            }
+        })
+        .await
+    }
+
+    /// The next message, if it is there already.
+    pub fn try_next(&mut self) -> Option<RelayMessage> {
+        let relays = self.relays.clone();
+        self.pop(&relays.0.borrow())
+    }
+
+    /// The next message is a snapshot: whether it resets.
+    pub async fn snapshot(&mut self) -> bool {
+        match self.next().await {
+            RelayMessage::Snapshot { reset, .. } => reset,
+            other => panic!("{other:?} instead of a snapshot"),
+        }
+    }
+
+    /// The next message is a MESSAGE_CREATE: its id and content.
+    pub async fn said(&mut self) -> (MessageId, String) {
+        match self.next().await {
+            RelayMessage::Published(published) if published.event.name == EventName::MessageCreate => {
+                match &published.event.payload {
+                    Payload::Message(event) => (event.message.id, event.message.content.clone()),
+                    other => panic!("{other:?}"),
+                }
+            }
+            other => panic!("{other:?} instead of a message"),
+        }
+    }
+}
