@@ -2,6 +2,8 @@
 
 mod fixture;
 mod messages;
+mod presence;
 mod random;
 mod reactions;
 mod records;
+mod relays;

@@ -1,0 +1,332 @@
+//! Relays: streams, attaches, losses. The fixture checks numbers, epochs and snapshots of everything.
+
+use crate::fixture::*;
+use guildhall_guild::{Command, Output};
+use guildhall_model::{
+    AccountKind, ChannelType, EventName, Permissions, Status, UserId,
+    to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
+};
+use guildhall_relay::{Effect, MemberTable, MembersWanted, PartitionId, RelayMessage, ToGuild};
+
+const P1: PartitionId = PartitionId(1);
+
+fn subscribe(world: &mut World, partition: PartitionId, epoch: u32) {
+    world.relay(ToGuild::Subscribe { partition, epoch });
+}
+
+/// Kinds of messages a partition was sent since anything was last taken.
+fn kinds(world: &mut World, partition: PartitionId) -> Vec<&'static str> {
+    let messages = world.take().into_iter().filter(|(to, _)| *to == partition);
+    messages
+        .map(|(_, message)| match message {
+            RelayMessage::Snapshot { reset: false, .. } => "snapshot",
+            RelayMessage::Snapshot { reset: true, .. } => "reset",
+            RelayMessage::Published(published) => published.event.name.as_str(),
+            RelayMessage::Attached { view: Some(_), .. } => "attached",
+            RelayMessage::Attached { view: None, .. } => "stranger",
+            RelayMessage::Unavailable { .. } => "unavailable",
+            RelayMessage::Direct { .. } => "direct",
+            RelayMessage::Members { .. } => "members",
+        })
+        .collect()
+}
+
+#[test]
+fn p1_each_relay_has_its_own_numbers() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    world.say(ANA, channel, "1");
+    subscribe(&mut world, P1, 5);
+    assert_eq!(world.seq(P1), 1);
+    world.say(ANA, channel, "2");
+    assert_eq!(world.seq(P1), 2);
+    let (before, seq) = (world.seq(P0), world.seq(P1));
+    world.relay(ToGuild::Unsubscribe { partition: P1, epoch: 4 });
+    world.say(ANA, channel, "3");
+    assert_eq!(world.seq(P1), seq + 1, "an older incarnation's farewell is no farewell");
+    world.relay(ToGuild::Unsubscribe { partition: P1, epoch: 5 });
+    world.sent.clear();
+    world.say(ANA, channel, "4");
+    assert!(world.sent.iter().all(|(partition, _)| *partition == P0));
+    assert_eq!(world.seq(P0), before + 2);
+    // All relays share one event.
+    subscribe(&mut world, P1, 6);
+    world.sent.clear();
+    world.say(ANA, channel, "5");
+    let shared: Vec<_> = world
+        .take()
+        .into_iter()
+        .map(|(_, message)| match message {
+            RelayMessage::Published(published) => published,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(shared.len() == 2 && std::sync::Arc::ptr_eq(&shared[0], &shared[1]));
+}
+
+#[test]
+fn p2_an_older_incarnation_is_ignored() {
+    let mut world = World::populated();
+    subscribe(&mut world, P1, 5);
+    world.attach(session(1, 1), ANA, Status::Online);
+    world.sent.clear();
+    for stale in [
+        ToGuild::Subscribe { partition: P1, epoch: 4 },
+        ToGuild::Resync { partition: P1, epoch: 4 },
+        ToGuild::Unsubscribe { partition: P1, epoch: 4 },
+        ToGuild::Resync { partition: PartitionId(2), epoch: 1 },
+        ToGuild::Detach { session: session(1, 2) },
+        ToGuild::Presence { session: session(1, 2), presence: presence(Status::Dnd) },
+    ] {
+        world.relay(stale);
+    }
+    // No relay there to answer to.
+    world.attach(session(2, 1), BOB, Status::Online);
+    assert!(world.take().is_empty());
+    assert!(!world.guild.is_idle());
+
+    // A new incarnation: the sessions of the old one are gone, and the others hear of it.
+    subscribe(&mut world, P1, 6);
+    let sent = std::mem::take(&mut world.sent);
+    assert_eq!(sent.iter().map(|(partition, _)| *partition).collect::<Vec<_>>(), [P0, P1]);
+    assert!(matches!(&sent[0].1.message, RelayMessage::Published(p) if p.event.name == EventName::PresenceUpdate));
+    assert!(matches!(&sent[1].1.message, RelayMessage::Snapshot { reset: false, .. }));
+    // The same again: it did not hear the answer.
+    subscribe(&mut world, P1, 6);
+    assert_eq!(kinds(&mut world, P1), ["reset"]);
+}
+
+#[test]
+fn p3_an_attach_stands_where_its_view_begins() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    let voice = world.channel(new_channel("voice", ChannelType::Voice));
+    world.sent.clear();
+    let first = world.say(ANA, channel, "1");
+    world.system(Command::ShowVoice(BOB, Some(voice)));
+    world.attach(session(0, 1), ANA, Status::Dnd);
+    let second = world.say(ANA, channel, "2");
+    let messages = world.take();
+    let names: Vec<_> = messages
+        .iter()
+        .map(|(_, message)| match message {
+            RelayMessage::Published(published) => published.event.name.as_str(),
+            RelayMessage::Attached { .. } => "attached",
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(names, ["MESSAGE_CREATE", "VOICE_STATE_UPDATE", "PRESENCE_UPDATE", "attached", "MESSAGE_CREATE"]);
+    let RelayMessage::Attached { session: key, view: Some(view) } = &messages[3].1 else { panic!() };
+    assert_eq!(*key, session(0, 1));
+    assert_eq!(view.last_message_ids[&channel], first);
+    assert_eq!(
+        view.voice.iter().map(|(state, member)| (state.user_id, member.user.id)).collect::<Vec<_>>(),
+        [(BOB, BOB)]
+    );
+    assert_eq!((view.member.user.id, view.member_count), (ANA, 4));
+    assert!(view.members.is_none());
+    assert!(second > first);
+
+    // Everybody, for who wants everybody, with what they show.
+    let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
+    world.attach_as(session(0, 2), ANA, presence(Status::Idle), AccountKind::Bot, wanted);
+    let views = world.views();
+    let (table, threshold) = views[0].1.as_ref().and_then(|view| view.members.clone()).expect("it was asked for");
+    assert_eq!((table.len(), threshold), (4, 50));
+    let shown = table.entry(ANA).and_then(|entry| entry.presence.clone()).expect("she is there");
+    assert_eq!(shown.status, Status::Dnd);
+    // The view's version grows.
+    assert!(views[0].1.as_ref().is_some_and(|later| later.version > view.version));
+}
+
+#[test]
+fn l2_strangers_do_not_count() {
+    let mut world = World::populated();
+    world.attach(session(0, 1), NOBODY, Status::Online);
+    assert_eq!(kinds(&mut world, P0), ["stranger"]);
+    assert!(!world.guild.is_idle(), "a relay is there");
+    world.relay(ToGuild::Unsubscribe { partition: P0, epoch: 1 });
+    assert!(world.guild.is_idle());
+}
+
+#[test]
+fn l1_a_lost_relay_starts_again() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    subscribe(&mut world, P1, 1);
+    world.attach(session(1, 1), ANA, Status::Online);
+    world.sent.clear();
+
+    world.guild.handle_relay_lost(P1);
+    world.say(ANA, channel, "lost");
+    world.attach(session(1, 2), BOB, Status::Online);
+    world.relay(ToGuild::RequestMembers { session: session(1, 1), request: request(MemberQuery::All) });
+    let sent = std::mem::take(&mut world.sent);
+    assert!(sent.iter().all(|(partition, _)| *partition == P0));
+    assert_eq!(sent.len(), 2, "the message, and that bob is there");
+    world.guild.handle_relay_room(P0);
+    world.drain();
+    assert!(world.take().is_empty(), "that one was not lost");
+
+    world.guild.handle_relay_room(P1);
+    world.drain();
+    assert_eq!(kinds(&mut world, P1), ["reset"]);
+    world.say(ANA, channel, "heard");
+    assert_eq!(kinds(&mut world, P1), ["MESSAGE_CREATE"]);
+    // The session asks again and is answered; it did not count twice.
+    world.attach(session(1, 2), BOB, Status::Online);
+    assert_eq!(kinds(&mut world, P1), ["attached"]);
+    world.relay(ToGuild::Detach { session: session(1, 2) });
+    assert_eq!(kinds(&mut world, P1), ["PRESENCE_UPDATE"]);
+
+    // Its own word that it lost something does the same, whether or not the link was lost.
+    world.guild.handle_relay_lost(P1);
+    world.relay(ToGuild::Resync { partition: P1, epoch: 1 });
+    assert_eq!(kinds(&mut world, P1), ["reset"]);
+    world.guild.handle_relay_room(P1);
+    world.relay(ToGuild::Resync { partition: P1, epoch: 1 });
+    assert_eq!(kinds(&mut world, P1), ["reset"]);
+}
+
+#[test]
+fn a_loss_drops_what_was_not_polled() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    subscribe(&mut world, P1, 1);
+    let delivered = world.seq(P1);
+    world.sent.clear();
+    // The driver polls one message, cannot deliver it, and says so before it polls on.
+    world.guild.handle_command(world.now, guildhall_guild::Actor::System, &Command::DeleteChannel(channel));
+    let mut lost = 0;
+    let mut kept = 0;
+    while let Some(output) = world.guild.poll_output() {
+        match output {
+            Output::Relay(P1, _) => {
+                lost += 1;
+                world.guild.handle_relay_lost(P1);
+            }
+            Output::Relay(..) => kept += 1,
+            Output::Write(write) => world.store.apply(write),
+        }
+    }
+    assert_eq!((lost, kept), (1, 1));
+    // Numbers go on: the relay sees that something is missing, and the snapshot says the same.
+    world.guild.handle_relay_room(P1);
+    world.forget_stream(P1, delivered + 1);
+    world.drain();
+    assert_eq!(kinds(&mut world, P1), ["reset"]);
+}
+
+fn request(query: MemberQuery) -> Box<RequestGuildMembers> {
+    Box::new(RequestGuildMembers { guild_ids: vec![GUILD], query, presences: true, nonce: Some("n".to_owned()) })
+}
+
+fn answer(world: &mut World, slot: u32, query: MemberQuery) -> MemberTable {
+    world.sent.clear();
+    world.relay(ToGuild::RequestMembers { session: session(0, slot), request: request(query.clone()) });
+    match &world.take()[..] {
+        [(P0, RelayMessage::Members { session: to, request, members })] => {
+            assert_eq!((to.slot, &request.query, request.nonce.as_deref()), (slot, &query, Some("n")));
+            members.clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_may_list_members() {
+    let mut world = World::populated();
+    let attach = |world: &mut World, slot, user_id, kind| {
+        world.attach_as(session(0, slot), user_id, presence(Status::Offline), kind, MembersWanted::OwnAndVoice);
+    };
+    attach(&mut world, 1, ANA, AccountKind::Bot);
+    attach(&mut world, 2, BOB, AccountKind::User);
+    attach(&mut world, 3, OWNER, AccountKind::User);
+    let ids = || MemberQuery::Ids(vec![ANA]);
+    let prefix = || MemberQuery::Prefix { prefix: "user".to_owned(), limit: 10 };
+    for (slot, all) in [(1, 4), (2, 0), (3, 4)] {
+        assert_eq!(answer(&mut world, slot, MemberQuery::All).len(), all);
+        assert_eq!(answer(&mut world, slot, ids()).len(), 4);
+        assert_eq!(answer(&mut world, slot, prefix()).len(), 4);
+    }
+    for permission in [Permissions::MANAGE_ROLES, Permissions::KICK_MEMBERS, Permissions::BAN_MEMBERS] {
+        let role = world.grant(BOB, permission, 1);
+        assert_eq!(answer(&mut world, 2, MemberQuery::All).len(), 4);
+        world.system(Command::RemoveMemberRole(BOB, role));
+        assert_eq!(answer(&mut world, 2, MemberQuery::All).len(), 0);
+    }
+    world.relay(ToGuild::RequestMembers { session: session(0, 9), request: request(MemberQuery::All) });
+    assert!(world.take().is_empty(), "no such session");
+}
+
+#[test]
+fn d2_whoever_goes_leaves_nothing_behind() {
+    let mut world = World::populated();
+    let voice = world.channel(new_channel("voice", ChannelType::Voice));
+    world.attach(session(0, 1), ANA, Status::Online);
+    let update = VoiceStateUpdate {
+        guild_id: Some(GUILD),
+        channel_id: Some(voice),
+        self_mute: false,
+        self_deaf: false,
+        self_video: false,
+    };
+    world.relay(ToGuild::Voice { session: session(0, 1), update });
+    world.sent.clear();
+    world.by(ANA, Command::RemoveMember(ANA)).expect("everybody may leave");
+    let events = world.events();
+    let names: Vec<_> = events.iter().map(|published| published.event.name).collect();
+    assert_eq!(names, [EventName::VoiceStateUpdate, EventName::GuildMemberRemove]);
+    assert!(matches!(events[1].effect, Effect::Member(user_id, None) if user_id == ANA));
+    // The session does not count any more, whatever its relay says of it.
+    world.relay(ToGuild::Presence { session: session(0, 1), presence: presence(Status::Dnd) });
+    world.relay(ToGuild::Voice { session: session(0, 1), update });
+    world.relay(ToGuild::Detach { session: session(0, 1) });
+    assert!(world.take().is_empty());
+    // Back again, they are offline.
+    world.join(ANA);
+    world.sent.clear();
+    let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
+    world.attach_as(session(0, 2), OWNER, presence(Status::Offline), AccountKind::Bot, wanted);
+    let views = world.views();
+    let view = views[0].1.as_ref().expect("the owner is a member");
+    assert!(view.voice.is_empty());
+    assert!(view.members.as_ref().is_some_and(|(table, _)| table.iter().all(|entry| entry.presence.is_none())));
+}
+
+#[test]
+fn a_deleted_guild_has_nobody() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    world.attach(session(0, 1), ANA, Status::Online);
+    world.sent.clear();
+    assert!(world.by(ANA, Command::DeleteGuild).is_err(), "she does not own it");
+    world.by(OWNER, Command::DeleteGuild).expect("the owner may");
+    let published = world.only_event(EventName::GuildDelete);
+    assert!(matches!(published.effect, Effect::Deleted));
+    assert!(world.guild.is_deleted() && world.store.guild.is_none() && world.store.members.is_empty());
+    for command in [Command::ReadGuild, Command::ReadChannel(channel), Command::AddMember(user(UserId::new(5)))] {
+        let refusal = world.command(guildhall_guild::Actor::System, command).unwrap_err();
+        assert_eq!(refusal, guildhall_guild::Refusal::UnknownGuild);
+    }
+    world.attach(session(0, 2), OWNER, Status::Online);
+    assert_eq!(kinds(&mut world, P0), ["stranger"]);
+    world.relay(ToGuild::Detach { session: session(0, 1) });
+    world.relay(ToGuild::Unsubscribe { partition: P0, epoch: 1 });
+    assert!(world.guild.is_idle());
+}
+
+#[test]
+fn idle_means_durable() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    world.relay(ToGuild::Unsubscribe { partition: P0, epoch: 1 });
+    assert!(world.guild.is_idle());
+    world.commits_at_once = false;
+    world.say(ANA, channel, "x");
+    assert!(!world.guild.is_idle(), "not durable yet");
+    world.commit(usize::MAX);
+    assert!(world.guild.is_idle());
+    world.system(Command::ShowVoice(ANA, None));
+    assert!(world.guild.is_idle());
+}
