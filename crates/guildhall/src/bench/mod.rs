@@ -1,0 +1,206 @@
+//! Benches: what it costs, measured against the least it could cost in the same run.
+//!
+//! Owns        `guildhall bench sockets` and the processes it is made of.
+//! Invariants  the server and the floor take turns in rounds, so whatever else the machine does hits both; what is told
+//!             are medians over the rounds.
+
+mod client;
+mod floor;
+mod role;
+mod server;
+mod text;
+mod usage;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand, ValueEnum};
+use role::{Role, number};
+use serde::Serialize;
+use std::{path::PathBuf, time::Duration};
+
+/// Messages per round; more rounds make a steadier median.
+const MESSAGES_PER_ROUND: usize = 5;
+/// How long the server may take to give memory back before its idle size is read.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Which bench.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// One guild, N real loopback connections: CPU per delivery against a plain send() of the same bytes.
+    ///
+    /// The server, its clients, and both ends of the floor run as processes of their own. Each message is delivered to
+    /// every connection before the next is sent, so nothing is coalesced.
+    Sockets(SocketsArgs),
+    /// One of a bench's processes; started by the bench itself.
+    #[command(hide = true, subcommand)]
+    Role(BenchRole),
+}
+
+/// Transport compression of the clients.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Mode {
+    /// None.
+    Plain,
+    /// zlib-stream, one context per connection.
+    Zlib,
+    /// zstd-stream, one context per connection.
+    Zstd,
+}
+
+impl Mode {
+    fn query(self) -> &'static str {
+        match self {
+            Self::Plain => "/?v=10&encoding=json",
+            Self::Zlib => "/?v=10&encoding=json&compress=zlib-stream",
+            Self::Zstd => "/?v=10&encoding=json&compress=zstd-stream",
+        }
+    }
+}
+
+/// `guildhall bench sockets`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SocketsArgs {
+    /// Connections, each identified as its own member.
+    #[arg(long, default_value_t = 1000)]
+    connections: usize,
+    /// Messages, each delivered to every connection.
+    #[arg(long, default_value_t = 50)]
+    messages: usize,
+    /// Transport compression.
+    #[arg(long, value_enum, default_value_t = Mode::Plain)]
+    mode: Mode,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The processes of a bench.
+#[derive(Debug, Subcommand)]
+pub enum BenchRole {
+    /// The node under test.
+    Server { members: usize, dir: PathBuf },
+    /// Its clients.
+    Client { port: u16, tokens: PathBuf, mode: Mode },
+    /// Who sends at the floor.
+    FloorSender { port: u16, count: usize },
+    /// Who reads at the floor.
+    FloorReader { count: usize },
+}
+
+/// What `bench sockets` found. CPU is user and system time of the whole server process.
+#[derive(Debug, Serialize)]
+struct SocketsResult {
+    connections: usize,
+    deliveries: u64,
+    cpu_us_per_delivery: f64,
+    floor_cpu_us_per_send: f64,
+    ratio_to_floor: f64,
+    bytes_per_delivery: f64,
+    rss_bytes_per_connection: u64,
+}
+
+/// Runs a bench, or one of its roles.
+///
+/// # Errors
+/// When a process cannot be started or fails.
+pub fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Sockets(args) => sockets(*args),
+        Bench::Role(BenchRole::Server { members, dir }) => server::run(*members, dir),
+        Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, mode.query()),
+        Bench::Role(BenchRole::FloorSender { port, count }) => floor::run_sender(*port, *count),
+        Bench::Role(BenchRole::FloorReader { count }) => floor::run_reader(*count),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+}
+
+fn sockets(args: SocketsArgs) -> Result<()> {
+    let SocketsArgs { connections, messages, mode, json } = args;
+    ensure!(connections > 0 && messages > 0, "--connections and --messages must be at least 1");
+    let dir = tempfile::tempdir().context("making a folder for the bench")?;
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let mode_name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+
+    let mut server = Role::start("server", &[connections.to_string(), dir.path().display().to_string()])?;
+    let port = number(&server.answer()?, "port")?;
+    // The guild is loaded and everything that is made once is made before anybody is counted.
+    server.ask("publish")?;
+    std::thread::sleep(SETTLE);
+    let rss_before = server.ask_number("usage", "rss_bytes")?;
+    let mut client = Role::start("client", &[port.to_string(), path("tokens"), mode_name])?;
+    client.answer()?;
+    std::thread::sleep(SETTLE);
+    let rss_idle = server.ask_number("usage", "rss_bytes")?;
+
+    // One message warms both sides up, and shows what it looks like on the wire.
+    let mut expected = connections as u64;
+    client.ask("reset")?;
+    server.ask("publish")?;
+    client.ask(&format!("await {expected}"))?;
+    let sample = client.ask("sample")?;
+    let frame = sample["hex"].as_str().context("the sample")?.to_owned();
+
+    let reader = Role::start("floor-reader", &[connections.to_string()])?;
+    let floor_port = number(&reader.answer()?, "port")?;
+    let mut reader = reader;
+    let mut sender = Role::start("floor-sender", &[floor_port.to_string(), connections.to_string()])?;
+    sender.answer()?;
+    let frame_bytes = number(&sender.ask(&format!("frame {frame}"))?, "bytes")?;
+    let mut floor_bytes = 0;
+
+    client.ask("reset")?;
+    expected = 0;
+    let (mut costs, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut left = messages;
+    while left > 0 {
+        let count = left.min(MESSAGES_PER_ROUND);
+        left -= count;
+        let sends = (count * connections) as f64;
+
+        let before = server.ask_number("usage", "cpu_ns")?;
+        for _ in 0..count {
+            server.ask("publish")?;
+            expected += connections as u64;
+            client.ask(&format!("await {expected}"))?;
+        }
+        let cost = (server.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
+
+        let before = sender.ask_number("usage", "cpu_ns")?;
+        for _ in 0..count {
+            sender.ask("send")?;
+            floor_bytes += frame_bytes * connections as u64;
+            reader.ask(&format!("await {floor_bytes}"))?;
+        }
+        let floor = (sender.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
+        costs.push(cost);
+        floors.push(floor);
+        ratios.push(cost / floor);
+    }
+    let totals = client.ask(&format!("await {expected}"))?;
+    let deliveries = number(&totals, "messages")?;
+    let result = SocketsResult {
+        connections,
+        deliveries,
+        cpu_us_per_delivery: median(costs),
+        floor_cpu_us_per_send: median(floors),
+        ratio_to_floor: median(ratios),
+        bytes_per_delivery: number(&totals, "bytes")? as f64 / deliveries as f64,
+        rss_bytes_per_connection: rss_idle.saturating_sub(rss_before) / connections as u64,
+    };
+    if json {
+        println!("{}", serde_json::to_string(&result)?);
+    } else {
+        println!("connections               {}", result.connections);
+        println!("deliveries                {}", result.deliveries);
+        println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
+        println!("floor: CPU per send       {:.2} µs", result.floor_cpu_us_per_send);
+        println!("ratio to the floor        {:.2}", result.ratio_to_floor);
+        println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
+        println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
+    }
+    Ok(())
+}
