@@ -1,21 +1,29 @@
 //! Stores: what outlives the process.
 //!
-//! Owns        the `Store` trait and its drivers; one contract suite for all of them.
-//! Invariants  a batch is committed whole or not at all; `commit` returns only when it would survive `kill -9`.
+//! Owns        the `Store` trait and its drivers, `SqliteStore` and `MemoryStore`; one contract suite for all of them
+//!             (`tests/it/contract`).
+//! Invariants  a batch is committed whole or not at all; `commit` returns only when it would survive `kill -9`;
+//!             what one call acknowledged, every later call sees.
 //! Limits      see each method: every read is bounded by an argument or by one guild.
+//! Not here    who may do what, caches, ids: `guildhall-guild`.
 #![forbid(unsafe_code)]
+
+mod error;
+mod memory;
+mod sqlite;
+mod token;
+
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use sqlite::{SqliteOptions, SqliteStore, Synchronous, WriterCounts};
+pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
-use guildhall_stdx::Timestamp;
+use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use std::sync::Arc;
 
-/// SHA-256 of a token. Tokens themselves are never stored.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TokenHash(pub [u8; 32]);
-
-/// Which messages of a channel.
+/// Which messages of a channel. Whatever the page, they are returned newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     /// The newest.
@@ -24,68 +32,56 @@ pub enum Page {
     Before(MessageId),
     /// The oldest of those newer than this.
     After(MessageId),
-    /// Half before, this one, half after.
+    /// ⌊limit / 2⌋ older ones; this one and newer ones for the rest. Neither side is topped up from the other.
     Around(MessageId),
 }
 
-/// A stored token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenRecord {
-    /// Whose.
-    pub user_id: UserId,
-    /// When it was minted.
-    pub created_at: Timestamp,
-}
-
-/// Why the store did not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database said no.
-    #[error("the database failed")]
-    Database(#[from] sqlx::Error),
-    /// The schema could not be brought up to date.
-    #[error("the database's schema could not be migrated")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
-    /// A row is not what was written.
-    #[error("a stored {what} cannot be read")]
-    Corrupt {
-        /// Kind of row.
-        what: &'static str,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The store was shut down.
-    #[error("the store is closed")]
-    Closed,
-}
-
 /// What outlives the process.
+///
+/// Each method fails with `Closed` after a shutdown, with `Database` when the database does, and with `Corrupt` when a
+/// row is not what was written.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Applies `writes` in order, all or none; returns once they are durable. Batches of concurrent callers may share one transaction.
+    /// Applies `writes` in order, all or none; returns once they are durable. Batches of concurrent callers may share
+    /// one transaction. Dropping the future does not take a batch back that was already handed over.
+    ///
+    /// Deleting what does not exist does nothing, and so does reacting twice. A member's account is stored with the
+    /// member if it is not stored yet; it never replaces a stored one, because a guild may have an old one in memory.
+    ///
+    /// # Errors
+    /// `Dangling` when a role, channel or member is put into a guild that is not stored, a message into a channel, or
+    /// a reaction on a message or by an account. Only the faulty batch fails, whoever shared its transaction.
+    /// After `Database` the batch may or may not have been applied; applying it again is harmless.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
 
-    /// A guild with everything but its messages; none if there is no such guild.
+    /// A guild with everything but its messages; none if there is no such guild. Loads all members: call it once per
+    /// guild and owner.
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError>;
     /// Every guild's id, ascending, above `after`, at most `limit`.
     async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// The guild a channel belongs to.
     async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError>;
 
-    /// One message of a channel.
+    /// One message of a channel, with all its reactions.
     async fn message(&self, channel_id: ChannelId, message_id: MessageId) -> Result<Option<MessageRecord>, StoreError>;
-    /// At most `limit` messages of a channel, newest first.
+    /// At most `limit` messages of a channel, newest first, each with all its reactions.
     async fn messages(&self, channel_id: ChannelId, page: Page, limit: u32) -> Result<Vec<MessageRecord>, StoreError>;
     /// Who reacted with one emoji, ids ascending above `after`, at most `limit`.
-    async fn reaction_users(&self, channel_id: ChannelId, message_id: MessageId, emoji: &guildhall_model::ReactionEmoji, after: UserId, limit: u32) -> Result<Vec<User>, StoreError>;
+    async fn reaction_users(
+        &self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        emoji: &ReactionEmoji,
+        after: UserId,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError>;
 
     /// One account.
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
 
-    /// Stores a token's hash.
+    /// Stores a token's hash, or replaces its record.
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;
     /// Whose token this is; none if unknown or revoked.
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError>;
@@ -96,6 +92,7 @@ pub trait Store: Send + Sync + 'static {
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
     /// Sets it if it has no value yet; returns the value it has afterwards.
     async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError>;
-    /// The largest snowflake in use, so that new ids are above it after a restart with a wrong clock.
+    /// The largest id of a stored account, guild, role, channel or message, 0 if there is none, so that new ids are
+    /// above it after a restart with a wrong clock. Costs a lookup per guild and channel: call it once.
     async fn largest_id(&self) -> Result<u64, StoreError>;
 }

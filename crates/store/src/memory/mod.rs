@@ -1,0 +1,114 @@
+//! Memory: a store for simulations and fast tests.
+//!
+//! Owns        nothing but maps behind one lock; a clone is the same store, so a node that is "restarted" in a
+//!             simulation finds what its predecessor committed.
+//! Invariants  same contract as SQLite, except that it ends with the process. Never waits, and iterates in one order
+//!             only, so simulations replay exactly.
+//! Limits      memory.
+
+mod state;
+
+use crate::{Page, Store, StoreError, TokenHash, TokenRecord};
+use async_trait::async_trait;
+use guildhall_guild::{GuildRecord, MessageRecord, Write};
+use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use state::State;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// A store in memory.
+#[derive(Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<Everything>>);
+
+#[derive(Default)]
+struct Everything {
+    state: State,
+    tokens: BTreeMap<TokenHash, TokenRecord>,
+    settings: BTreeMap<String, Vec<u8>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Everything> {
+        // A panic while it was held is a bug here; a test that goes on should see what it left.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.lock().state.apply(writes)
+    }
+
+    async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {
+        Ok(self.lock().state.load_guild(guild_id))
+    }
+
+    async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        Ok(self.lock().state.guild_ids(after).take(limit as usize).collect())
+    }
+
+    async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
+        Ok(self.lock().state.guild_of_channel(channel_id))
+    }
+
+    async fn message(&self, channel_id: ChannelId, message_id: MessageId) -> Result<Option<MessageRecord>, StoreError> {
+        Ok(self.lock().state.message(channel_id, message_id))
+    }
+
+    async fn messages(&self, channel_id: ChannelId, page: Page, limit: u32) -> Result<Vec<MessageRecord>, StoreError> {
+        Ok(self.lock().state.messages(channel_id, page, limit as usize))
+    }
+
+    async fn reaction_users(
+        &self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        emoji: &ReactionEmoji,
+        after: UserId,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError> {
+        Ok(self.lock().state.reaction_users(channel_id, message_id, emoji, after, limit as usize))
+    }
+
+    async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        Ok(self.lock().state.user(user_id))
+    }
+
+    async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        Ok(self.lock().state.guilds_of_user(user_id).take(limit as usize).collect())
+    }
+
+    async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {
+        self.lock().tokens.insert(hash, record);
+        Ok(())
+    }
+
+    async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
+        Ok(self.lock().tokens.get(&hash).cloned())
+    }
+
+    async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {
+        Ok(self.lock().tokens.remove(&hash).is_some())
+    }
+
+    async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.lock().settings.get(name).cloned())
+    }
+
+    async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        Ok(self.lock().settings.entry(name.to_owned()).or_insert_with(|| value.to_vec()).clone())
+    }
+
+    async fn largest_id(&self) -> Result<u64, StoreError> {
+        Ok(self.lock().state.largest_id())
+    }
+}

@@ -1,0 +1,305 @@
+//! State: the maps of a memory store.
+//!
+//! Invariants  what is inside something goes with it; an index says what its map says. A batch that fails leaves
+//!             nothing behind: every change of a map notes what was there before.
+
+use crate::{Page, StoreError};
+use guildhall_guild::{GuildRecord, MessageRecord, Write};
+use guildhall_model::{
+    Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role, RoleId, User, UserId,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+type Reactions = Vec<(ReactionEmoji, Vec<UserId>)>;
+
+#[derive(Default)]
+pub(super) struct State {
+    users: BTreeMap<UserId, Arc<User>>,
+    guilds: BTreeMap<GuildId, Arc<Guild>>,
+    roles: BTreeMap<(GuildId, RoleId), Arc<Role>>,
+    channels: BTreeMap<ChannelId, Arc<Channel>>,
+    channels_by_guild: BTreeSet<(GuildId, ChannelId)>,
+    members: BTreeMap<(GuildId, UserId), Arc<Member>>,
+    members_by_user: BTreeSet<(UserId, GuildId)>,
+    messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
+    /// No entry for messages without.
+    reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
+}
+
+/// What was in a place before.
+enum Undo {
+    User(UserId, Option<Arc<User>>),
+    Guild(GuildId, Option<Arc<Guild>>),
+    Role((GuildId, RoleId), Option<Arc<Role>>),
+    Channel(ChannelId, Option<Arc<Channel>>),
+    Member((GuildId, UserId), Option<Arc<Member>>),
+    Message((ChannelId, MessageId), Option<Arc<Message>>),
+    Reactions((ChannelId, MessageId), Option<Reactions>),
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    }
+}
+
+fn require(is_there: bool, what: &'static str) -> Result<(), StoreError> {
+    if is_there { Ok(()) } else { Err(StoreError::Dangling { what }) }
+}
+
+const FIRST_MESSAGE: MessageId = MessageId::new(0);
+const LAST_MESSAGE: MessageId = MessageId::new(u64::MAX);
+
+impl State {
+    pub(super) fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
+        let mut undo = Vec::new();
+        let result = writes.into_iter().try_for_each(|write| self.write(write, &mut undo));
+        if result.is_err() {
+            while let Some(before) = undo.pop() {
+                self.set(before);
+            }
+        }
+        result
+    }
+
+    fn write(&mut self, write: Write, undo: &mut Vec<Undo>) -> Result<(), StoreError> {
+        match write {
+            Write::PutUser(user) => undo.push(self.set(Undo::User(user.id, Some(user)))),
+            Write::PutGuild(guild) => undo.push(self.set(Undo::Guild(guild.id, Some(guild)))),
+            Write::PutRole(guild_id, role) => {
+                require(self.guilds.contains_key(&guild_id), "role")?;
+                undo.push(self.set(Undo::Role((guild_id, role.id), Some(role))));
+            }
+            Write::PutChannel(channel) => {
+                require(self.guilds.contains_key(&channel.guild_id), "channel")?;
+                undo.push(self.set(Undo::Channel(channel.id, Some(channel))));
+            }
+            Write::PutMember(guild_id, member) => {
+                require(self.guilds.contains_key(&guild_id), "member")?;
+                if !self.users.contains_key(&member.user.id) {
+                    undo.push(self.set(Undo::User(member.user.id, Some(Arc::clone(&member.user)))));
+                }
+                undo.push(self.set(Undo::Member((guild_id, member.user.id), Some(member))));
+            }
+            Write::PutMessage(mut message) => {
+                require(self.channels.contains_key(&message.channel_id), "message")?;
+                if message.nonce.is_some() {
+                    Arc::make_mut(&mut message).nonce = None;
+                }
+                undo.push(self.set(Undo::Message((message.channel_id, message.id), Some(message))));
+            }
+            Write::DeleteGuild(id) => self.delete_guild(id, undo),
+            Write::DeleteRole(guild_id, id) => undo.push(self.set(Undo::Role((guild_id, id), None))),
+            Write::DeleteChannel(guild_id, id) => {
+                if self.channels_by_guild.contains(&(guild_id, id)) {
+                    self.delete_channel(id, undo);
+                }
+            }
+            Write::DeleteMember(guild_id, user_id) => undo.push(self.set(Undo::Member((guild_id, user_id), None))),
+            Write::DeleteMessage(channel_id, id) => self.delete_message((channel_id, id), undo),
+            Write::AddReaction(channel_id, message_id, emoji, user_id) => {
+                let key = (channel_id, message_id);
+                let is_founded = self.messages.contains_key(&key) && self.users.contains_key(&user_id);
+                require(is_founded, "reaction")?;
+                let mut reactions = self.reactions.get(&key).cloned().unwrap_or_default();
+                match reactions.iter_mut().find(|(known, _)| *known == emoji) {
+                    Some((_, users)) if users.contains(&user_id) => return Ok(()),
+                    Some((_, users)) => users.push(user_id),
+                    None => reactions.push((emoji, vec![user_id])),
+                }
+                undo.push(self.set(Undo::Reactions(key, Some(reactions))));
+            }
+            Write::RemoveReaction(channel_id, message_id, emoji, user_id) => {
+                self.keep_reactions((channel_id, message_id), |known, user| *known != emoji || user != user_id, undo);
+            }
+            Write::ClearReactions(channel_id, message_id, emoji) => {
+                let is_other = |known: &ReactionEmoji| emoji.as_ref().is_some_and(|emoji| emoji != known);
+                self.keep_reactions((channel_id, message_id), |known, _| is_other(known), undo);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a value into its place and returns the one that was there, with which the same call undoes it.
+    fn set(&mut self, change: Undo) -> Undo {
+        match change {
+            Undo::User(key, value) => Undo::User(key, set(&mut self.users, key, value)),
+            Undo::Guild(key, value) => Undo::Guild(key, set(&mut self.guilds, key, value)),
+            Undo::Role(key, value) => Undo::Role(key, set(&mut self.roles, key, value)),
+            Undo::Channel(key, value) => {
+                let guild_id = value.as_ref().map(|channel| channel.guild_id);
+                let before = set(&mut self.channels, key, value);
+                if let Some(before) = &before {
+                    self.channels_by_guild.remove(&(before.guild_id, key));
+                }
+                self.channels_by_guild.extend(guild_id.map(|guild_id| (guild_id, key)));
+                Undo::Channel(key, before)
+            }
+            Undo::Member(key, value) => {
+                let (guild_id, user_id) = key;
+                match value {
+                    Some(_) => self.members_by_user.insert((user_id, guild_id)),
+                    None => self.members_by_user.remove(&(user_id, guild_id)),
+                };
+                Undo::Member(key, set(&mut self.members, key, value))
+            }
+            Undo::Message(key, value) => Undo::Message(key, set(&mut self.messages, key, value)),
+            Undo::Reactions(key, value) => Undo::Reactions(key, set(&mut self.reactions, key, value)),
+        }
+    }
+
+    fn delete_guild(&mut self, id: GuildId, undo: &mut Vec<Undo>) {
+        for channel_id in self.channels_of(id) {
+            self.delete_channel(channel_id, undo);
+        }
+        let roles: Vec<_> = self.roles.range((id, RoleId::new(0))..=(id, RoleId::new(u64::MAX))).collect();
+        let roles: Vec<_> = roles.into_iter().map(|(key, _)| *key).collect();
+        for key in roles {
+            undo.push(self.set(Undo::Role(key, None)));
+        }
+        let members: Vec<_> = self.members_of(id).map(|member| member.user.id).collect();
+        for user_id in members {
+            undo.push(self.set(Undo::Member((id, user_id), None)));
+        }
+        undo.push(self.set(Undo::Guild(id, None)));
+    }
+
+    fn delete_channel(&mut self, id: ChannelId, undo: &mut Vec<Undo>) {
+        let messages: Vec<_> =
+            self.messages.range((id, FIRST_MESSAGE)..=(id, LAST_MESSAGE)).map(|(key, _)| *key).collect();
+        for key in messages {
+            self.delete_message(key, undo);
+        }
+        undo.push(self.set(Undo::Channel(id, None)));
+    }
+
+    fn delete_message(&mut self, key: (ChannelId, MessageId), undo: &mut Vec<Undo>) {
+        undo.push(self.set(Undo::Reactions(key, None)));
+        undo.push(self.set(Undo::Message(key, None)));
+    }
+
+    /// Drops the reactions that are not to be kept, and with its last one an emoji.
+    fn keep_reactions(
+        &mut self,
+        key: (ChannelId, MessageId),
+        keep: impl Fn(&ReactionEmoji, UserId) -> bool,
+        undo: &mut Vec<Undo>,
+    ) {
+        let Some(reactions) = self.reactions.get(&key) else {
+            return;
+        };
+        let kept = |(emoji, users): &(ReactionEmoji, Vec<UserId>)| {
+            let users: Vec<_> = users.iter().copied().filter(|user| keep(emoji, *user)).collect();
+            (!users.is_empty()).then(|| (emoji.clone(), users))
+        };
+        let kept: Reactions = reactions.iter().filter_map(kept).collect();
+        undo.push(self.set(Undo::Reactions(key, (!kept.is_empty()).then_some(kept))));
+    }
+
+    fn channels_of(&self, id: GuildId) -> Vec<ChannelId> {
+        let range = (id, ChannelId::new(0))..=(id, ChannelId::new(u64::MAX));
+        self.channels_by_guild.range(range).map(|(_, channel_id)| *channel_id).collect()
+    }
+
+    fn members_of(&self, id: GuildId) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.range((id, UserId::new(0))..=(id, UserId::new(u64::MAX))).map(|(_, member)| member)
+    }
+
+    pub(super) fn load_guild(&self, id: GuildId) -> Option<GuildRecord> {
+        let guild = Guild::clone(self.guilds.get(&id)?);
+        let roles = self.roles.range((id, RoleId::new(0))..=(id, RoleId::new(u64::MAX)));
+        let roles = roles.map(|(_, role)| Role::clone(role)).collect();
+        let with_last_message = |channel_id| {
+            let mut channel = Channel::clone(self.channels.get(&channel_id)?);
+            channel.last_message_id = self.newest(channel_id, LAST_MESSAGE).next().map(|message| message.id);
+            Some(channel)
+        };
+        let channels = self.channels_of(id).into_iter().filter_map(with_last_message).collect();
+        let with_account = |member: &Arc<Member>| match self.users.get(&member.user.id) {
+            Some(user) if !Arc::ptr_eq(user, &member.user) => {
+                Arc::new(Member { user: Arc::clone(user), ..Member::clone(member) })
+            }
+            _ => Arc::clone(member),
+        };
+        let members = self.members_of(id).map(with_account).collect();
+        Some(GuildRecord { guild, roles, channels, members })
+    }
+
+    pub(super) fn guild_ids(&self, after: GuildId) -> impl Iterator<Item = GuildId> {
+        self.guilds.keys().copied().skip_while(move |id| *id <= after)
+    }
+
+    pub(super) fn guild_of_channel(&self, id: ChannelId) -> Option<GuildId> {
+        Some(self.channels.get(&id)?.guild_id)
+    }
+
+    /// Messages up to `last`, newest first.
+    fn newest(&self, channel_id: ChannelId, last: MessageId) -> impl Iterator<Item = &Arc<Message>> {
+        self.messages.range((channel_id, FIRST_MESSAGE)..=(channel_id, last)).rev().map(|(_, message)| message)
+    }
+
+    /// Messages from `first`, oldest first.
+    fn oldest(&self, channel_id: ChannelId, first: MessageId) -> impl Iterator<Item = &Arc<Message>> {
+        self.messages.range((channel_id, first)..=(channel_id, LAST_MESSAGE)).map(|(_, message)| message)
+    }
+
+    fn record(&self, message: &Arc<Message>) -> MessageRecord {
+        let reactions = self.reactions.get(&(message.channel_id, message.id)).cloned().unwrap_or_default();
+        MessageRecord { message: Arc::clone(message), reactions }
+    }
+
+    pub(super) fn message(&self, channel_id: ChannelId, id: MessageId) -> Option<MessageRecord> {
+        Some(self.record(self.messages.get(&(channel_id, id))?))
+    }
+
+    pub(super) fn messages(&self, channel_id: ChannelId, page: Page, limit: usize) -> Vec<MessageRecord> {
+        let before =
+            |id: MessageId, limit| self.newest(channel_id, id).filter(move |message| message.id != id).take(limit);
+        let mut messages: Vec<_> = match page {
+            Page::Newest => self.newest(channel_id, LAST_MESSAGE).take(limit).collect(),
+            Page::Before(id) => before(id, limit).collect(),
+            Page::After(id) => self.oldest(channel_id, id).filter(|message| message.id != id).take(limit).collect(),
+            Page::Around(id) => {
+                before(id, limit / 2).chain(self.oldest(channel_id, id).take(limit - limit / 2)).collect()
+            }
+        };
+        messages.sort_unstable_by_key(|message| std::cmp::Reverse(message.id));
+        messages.into_iter().map(|message| self.record(message)).collect()
+    }
+
+    pub(super) fn reaction_users(
+        &self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        emoji: &ReactionEmoji,
+        after: UserId,
+        limit: usize,
+    ) -> Vec<User> {
+        let reactions = self.reactions.get(&(channel_id, message_id)).into_iter().flatten();
+        let users: BTreeSet<_> = reactions.filter(|(known, _)| known == emoji).flat_map(|(_, users)| users).collect();
+        let users = users.into_iter().filter(|id| **id > after).filter_map(|id| self.users.get(id));
+        users.take(limit).map(|user| User::clone(user)).collect()
+    }
+
+    pub(super) fn user(&self, id: UserId) -> Option<Arc<User>> {
+        self.users.get(&id).cloned()
+    }
+
+    pub(super) fn guilds_of_user(&self, id: UserId) -> impl Iterator<Item = GuildId> {
+        let range = (id, GuildId::new(0))..=(id, GuildId::new(u64::MAX));
+        self.members_by_user.range(range).map(|(_, guild_id)| *guild_id)
+    }
+
+    pub(super) fn largest_id(&self) -> u64 {
+        let users = self.users.keys().map(|id| id.get());
+        let guilds = self.guilds.keys().map(|id| id.get());
+        let roles = self.roles.keys().map(|(_, id)| id.get());
+        let channels = self.channels.keys().map(|id| id.get());
+        let messages = self.messages.keys().map(|(_, id)| id.get());
+        users.chain(guilds).chain(roles).chain(channels).chain(messages).max().unwrap_or(0)
+    }
+}

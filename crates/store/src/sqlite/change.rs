@@ -1,0 +1,302 @@
+//! Changes: writes in the form in which they are executed.
+//!
+//! Owns        the SQL of everything that changes the database; the stored form of members.
+//! Doors       `encode`, on the caller's side of the queue: JSON is made there, not in the one writer.
+//! Invariants  every change is idempotent; a batch can be tried again.
+
+use crate::{StoreError, TokenHash, TokenRecord};
+use guildhall_guild::Write;
+use guildhall_model::{Id, Member, ReactionEmoji, RoleId, User};
+use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A table whose rows are added or replaced, many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Users,
+    /// Users too, but what is there already stays.
+    MissingUsers,
+    Guilds,
+    Roles,
+    Channels,
+    Members,
+    Messages,
+}
+
+impl Table {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Users, Self::MissingUsers, Self::Guilds, Self::Roles, Self::Channels, Self::Members, Self::Messages];
+
+    /// One row's name, for errors.
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Self::Users | Self::MissingUsers => "account",
+            Self::Guilds => "guild",
+            Self::Roles => "role",
+            Self::Channels => "channel",
+            Self::Members => "member",
+            Self::Messages => "message",
+        }
+    }
+
+    /// The statement that adds or replaces `rows` rows: of each the keys in order, then `data`.
+    pub(super) fn upsert(self, rows: usize) -> String {
+        let (head, row, tail) = match self {
+            Self::Users => ("users (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data"),
+            Self::MissingUsers => ("users (id, data)", "(?, ?)", "(id) DO NOTHING"),
+            Self::Guilds => ("guilds (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data"),
+            Self::Roles => {
+                ("roles (guild_id, id, data)", "(?, ?, ?)", "(guild_id, id) DO UPDATE SET data = excluded.data")
+            }
+            Self::Channels => (
+                "channels (id, guild_id, data)",
+                "(?, ?, ?)",
+                "(id) DO UPDATE SET guild_id = excluded.guild_id, data = excluded.data",
+            ),
+            Self::Members => (
+                "members (guild_id, user_id, data)",
+                "(?, ?, ?)",
+                "(guild_id, user_id) DO UPDATE SET data = excluded.data",
+            ),
+            Self::Messages => (
+                "messages (channel_id, id, guild_id, author_id, data)",
+                "(?, ?, ?, ?, ?)",
+                "(channel_id, id) DO UPDATE SET data = excluded.data",
+            ),
+        };
+        let rows = vec![row; rows].join(", ");
+        format!("INSERT INTO {head} VALUES {rows} ON CONFLICT {tail}")
+    }
+}
+
+/// A row to be added or replaced.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) keys: SmallVec<[i64; 4]>,
+    pub(super) data: Arc<str>,
+}
+
+/// A value for a statement.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Int(i64),
+    Text(Arc<str>),
+    Bytes(Vec<u8>),
+}
+
+/// One step of a transaction.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// Adds or replaces a row. Neighbours in the same table become one statement.
+    Put(Table, Row),
+    /// Everything else. `what` it is about, for errors.
+    Run { what: &'static str, sql: &'static str, values: SmallVec<[Value; 5]> },
+}
+
+/// Writes as changes, in an order with the same effect.
+pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::with_capacity(writes.len());
+    // Accounts and members mostly come in turn. In a run of them accounts go first, so that all become long statements.
+    let (mut missing, mut members) = (Vec::new(), Vec::new());
+    for write in writes {
+        if !matches!(write, Write::PutUser(_) | Write::PutMember(..)) {
+            changes.append(&mut missing);
+            changes.append(&mut members);
+        }
+        changes.push(match write {
+            Write::PutUser(user) => put(Table::Users, &[int(user.id)], &**user)?,
+            Write::PutMember(guild_id, member) => {
+                let user_id = int(member.user.id);
+                missing.push(put(Table::MissingUsers, &[user_id], &*member.user)?);
+                members.push(put(Table::Members, &[int(*guild_id), user_id], &StoredMember::of(member))?);
+                continue;
+            }
+            Write::PutGuild(guild) => put(Table::Guilds, &[int(guild.id)], &**guild)?,
+            Write::PutRole(guild_id, role) => put(Table::Roles, &[int(*guild_id), int(role.id)], &**role)?,
+            Write::PutChannel(channel) => put(Table::Channels, &[int(channel.id), int(channel.guild_id)], &**channel)?,
+            Write::PutMessage(message) => {
+                let keys = [int(message.channel_id), int(message.id), int(message.guild_id), int(message.author.id)];
+                put(Table::Messages, &keys, &**message)?
+            }
+            Write::DeleteGuild(id) => run("guild", "DELETE FROM guilds WHERE id = ?1", [Value::Int(int(*id))]),
+            Write::DeleteRole(guild_id, id) => run(
+                "role",
+                "DELETE FROM roles WHERE guild_id = ?1 AND id = ?2",
+                [Value::Int(int(*guild_id)), Value::Int(int(*id))],
+            ),
+            Write::DeleteChannel(guild_id, id) => run(
+                "channel",
+                "DELETE FROM channels WHERE guild_id = ?1 AND id = ?2",
+                [Value::Int(int(*guild_id)), Value::Int(int(*id))],
+            ),
+            Write::DeleteMember(guild_id, user_id) => run(
+                "member",
+                "DELETE FROM members WHERE guild_id = ?1 AND user_id = ?2",
+                [Value::Int(int(*guild_id)), Value::Int(int(*user_id))],
+            ),
+            Write::DeleteMessage(channel_id, id) => run(
+                "message",
+                "DELETE FROM messages WHERE channel_id = ?1 AND id = ?2",
+                [Value::Int(int(*channel_id)), Value::Int(int(*id))],
+            ),
+            Write::AddReaction(channel_id, message_id, emoji, user_id) => {
+                let (emoji_id, emoji_name) = emoji_key(emoji);
+                run(
+                    "reaction",
+                    ADD_REACTION,
+                    [
+                        Value::Int(int(*channel_id)),
+                        Value::Int(int(*message_id)),
+                        Value::Int(emoji_id),
+                        Value::Text(emoji_name.into()),
+                        Value::Int(int(*user_id)),
+                    ],
+                )
+            }
+            Write::RemoveReaction(channel_id, message_id, emoji, user_id) => {
+                let (emoji_id, emoji_name) = emoji_key(emoji);
+                run(
+                    "reaction",
+                    "DELETE FROM reactions WHERE channel_id = ?1 AND message_id = ?2 AND emoji_id = ?3 \
+                     AND emoji_name = ?4 AND user_id = ?5",
+                    [
+                        Value::Int(int(*channel_id)),
+                        Value::Int(int(*message_id)),
+                        Value::Int(emoji_id),
+                        Value::Text(emoji_name.into()),
+                        Value::Int(int(*user_id)),
+                    ],
+                )
+            }
+            Write::ClearReactions(channel_id, message_id, None) => run(
+                "reaction",
+                "DELETE FROM reactions WHERE channel_id = ?1 AND message_id = ?2",
+                [Value::Int(int(*channel_id)), Value::Int(int(*message_id))],
+            ),
+            Write::ClearReactions(channel_id, message_id, Some(emoji)) => {
+                let (emoji_id, emoji_name) = emoji_key(emoji);
+                run(
+                    "reaction",
+                    "DELETE FROM reactions WHERE channel_id = ?1 AND message_id = ?2 AND emoji_id = ?3 \
+                     AND emoji_name = ?4",
+                    [
+                        Value::Int(int(*channel_id)),
+                        Value::Int(int(*message_id)),
+                        Value::Int(emoji_id),
+                        Value::Text(emoji_name.into()),
+                    ],
+                )
+            }
+        });
+    }
+    changes.append(&mut missing);
+    changes.append(&mut members);
+    Ok(changes)
+}
+
+/// An emoji keeps its place on a message as long as anybody reacts with it.
+const ADD_REACTION: &str = "\
+    INSERT INTO reactions (channel_id, message_id, emoji_id, emoji_name, user_id, ordinal, first_use) \
+    SELECT ?1, ?2, ?3, ?4, ?5, value, COALESCE(( \
+        SELECT first_use FROM reactions \
+        WHERE channel_id = ?1 AND message_id = ?2 AND emoji_id = ?3 AND emoji_name = ?4 LIMIT 1), value) \
+    FROM counters WHERE name = 'reactions' \
+    ON CONFLICT DO NOTHING; \
+    UPDATE counters SET value = value + 1 WHERE name = 'reactions'";
+
+pub(super) fn put_token(hash: TokenHash, record: &TokenRecord) -> Change {
+    run(
+        "token",
+        "INSERT INTO tokens (hash, user_id, created_at) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (hash) DO UPDATE SET user_id = excluded.user_id, created_at = excluded.created_at",
+        [Value::Bytes(hash.0.to_vec()), Value::Int(int(record.user_id)), Value::Int(record.created_at.0)],
+    )
+}
+
+pub(super) fn revoke_token(hash: TokenHash) -> Change {
+    run("token", "DELETE FROM tokens WHERE hash = ?1", [Value::Bytes(hash.0.to_vec())])
+}
+
+pub(super) fn insert_setting(name: &str, value: &[u8]) -> Change {
+    run(
+        "setting",
+        "INSERT INTO settings (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+        [Value::Text(name.into()), Value::Bytes(value.to_vec())],
+    )
+}
+
+/// An id as a column: ids are below 2⁶³.
+pub(super) fn int<T>(id: Id<T>) -> i64 {
+    id.get() as i64
+}
+
+/// The id of a column.
+pub(super) fn id<T>(column: i64) -> Id<T> {
+    Id::new(column as u64)
+}
+
+/// An emoji as columns. A key must not be null, so unicode emoji have -1.
+pub(super) fn emoji_key(emoji: &ReactionEmoji) -> (i64, &str) {
+    (emoji.id.map_or(-1, int), &emoji.name)
+}
+
+/// The emoji of columns.
+pub(super) fn emoji(emoji_id: i64, name: String) -> ReactionEmoji {
+    ReactionEmoji { id: (emoji_id >= 0).then(|| id(emoji_id)), name }
+}
+
+fn put<T: Serialize>(table: Table, keys: &[i64], object: &T) -> Result<Change, StoreError> {
+    let data =
+        serde_json::to_string(object).map_err(|source| StoreError::Encode { what: table.what(), source })?.into();
+    Ok(Change::Put(table, Row { keys: SmallVec::from_slice(keys), data }))
+}
+
+fn run<const N: usize>(what: &'static str, sql: &'static str, values: [Value; N]) -> Change {
+    Change::Run { what, sql, values: values.into_iter().collect() }
+}
+
+/// A member without the account.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredMember {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nick: Option<String>,
+    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
+    roles: SmallVec<[RoleId; 4]>,
+    joined_at: Timestamp,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    deaf: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    mute: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    flags: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    communication_disabled_until: Option<Timestamp>,
+}
+
+impl StoredMember {
+    fn of(member: &Member) -> Self {
+        // Without `..`, so that a new field cannot be forgotten.
+        let Member { user: _, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until } = member;
+        Self {
+            nick: nick.clone(),
+            roles: roles.clone(),
+            joined_at: *joined_at,
+            deaf: *deaf,
+            mute: *mute,
+            flags: *flags,
+            communication_disabled_until: *communication_disabled_until,
+        }
+    }
+
+    /// The member, with the account.
+    pub(super) fn with(self, user: Arc<User>) -> Member {
+        let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until } = self;
+        Member { user, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until }
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

@@ -1,0 +1,326 @@
+//! SQLite: the store of a single node.
+//!
+//! Owns        a data directory, a writer task with the only write connection, a pool of read connections.
+//! Invariants  an acknowledged write was committed to the write-ahead log before; with `Synchronous::Full` it was
+//!             on disk. Reads never wait for writes.
+//! Limits      `SqliteOptions`. The write-ahead log is cut back to `LOG_BYTES_KEPT` when it has been merged; it grows
+//!             beyond that only while a read goes on. Deleting a guild or channel deletes its messages in one
+//!             transaction, and other writes wait for it.
+//! Spec        https://sqlite.org/wal.html, https://sqlite.org/lang_transaction.html
+
+mod accounts;
+mod apply;
+mod change;
+mod data_dir;
+mod read;
+mod writer;
+
+pub use writer::WriterCounts;
+
+use crate::{Page, Store, StoreError, TokenHash, TokenRecord};
+use accounts::Accounts;
+use apply::Statements;
+use async_trait::async_trait;
+use change::Change;
+use data_dir::DataDir;
+use guildhall_guild::{GuildRecord, MessageRecord, Write};
+use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use sqlx::{
+    ConnectOptions as _, SqliteConnection, SqlitePool,
+    migrate::{MigrateError, Migrator},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use std::{path::Path, sync::Arc, time::Duration};
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    task::JoinHandle,
+};
+use writer::{Batch, Counters, Job, WriteEnd, Writer};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// Pages in the write-ahead log before a commit merges them into the database: 16 MiB. Merging costs two more waits
+/// for the disk, so not too often; the log is what a restart reads after a crash, so not too rarely.
+const LOG_PAGES_MAX: u32 = 4096;
+const LOG_BYTES_KEPT: u32 = 64 << 20;
+/// Page cache of the write connection and of each read connection.
+const WRITE_CACHE_KIB: u32 = 16 << 10;
+const READ_CACHE_KIB: u32 = 8 << 10;
+const PAGE_BYTES: u64 = 4096;
+/// Rows on their way from a connection's thread to the task that reads.
+const ROWS_BUFFERED: usize = 256;
+
+/// When a commit is durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// When the disk says so: survives a power cut.
+    #[default]
+    Full,
+    /// When the operating system has it: survives `kill -9`, but a power cut may take the last commits
+    /// (whole batches, newest first).
+    Normal,
+}
+
+/// How a database is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// When a commit is durable. Default: `Full`.
+    pub synchronous: Synchronous,
+    /// Read connections, at least 1; each has a thread and up to 8 MiB of cache. More reads wait. Default: 4.
+    pub read_connections: u32,
+    /// How long to wait for a lock that some other program (`sqlite3`, a backup) holds on the database, milliseconds.
+    /// Default: 5000.
+    pub busy_timeout_ms: u32,
+    /// Batches that may wait for the writer, at least 1; then `commit` waits before it queues. Default: 1024.
+    pub queued_batches_max: usize,
+    /// A transaction takes no further batch once it has so many changes. Default: 4096.
+    pub transaction_writes_max: usize,
+    /// Largest size of the database file without its log; writes that need more fail. None: no limit but the disk.
+    pub database_bytes_max: Option<u64>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            synchronous: Synchronous::Full,
+            read_connections: 4,
+            busy_timeout_ms: 5000,
+            queued_batches_max: 1024,
+            transaction_writes_max: 4096,
+            database_bytes_max: None,
+        }
+    }
+}
+
+/// A store in an SQLite database. Works inside a tokio runtime, which must live until it is closed.
+pub struct SqliteStore {
+    jobs: mpsc::Sender<Job>,
+    read_pool: SqlitePool,
+    accounts: Accounts,
+    counters: Arc<Counters>,
+    /// None once it was waited for.
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens the database in `data_dir`, creating or migrating it if need be, for this process alone.
+    ///
+    /// # Errors
+    /// `DataDir` when the directory cannot be created or written, `InUse` when another process (or another store of
+    /// this one) has it, `Open` when the file is no database, `SchemaTooNew` when a later version wrote it, `Migrate`
+    /// when it cannot be brought up to date.
+    pub async fn open(data_dir: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
+        let data_dir = DataDir::open(data_dir.as_ref())?;
+        let path = data_dir.database();
+        let write = write_options(&options, &path);
+        let mut connection = write.connect().await.map_err(|source| StoreError::Open { path: path.clone(), source })?;
+        migrate(&mut connection).await?;
+        let read = connect_options(&options).filename(&path).read_only(true);
+        let read = read.pragma("cache_size", format!("-{READ_CACHE_KIB}"));
+        let read_pool = pool_options(options.read_connections.max(1)).connect_with(read);
+        let read_pool = read_pool.await.map_err(|source| StoreError::Open { path, source })?;
+        let write = WriteEnd::Own { options: Box::new(write), connection: Some(connection) };
+        Ok(Self::start(&options, write, read_pool, Some(data_dir)))
+    }
+
+    /// An empty database that lives as long as the store, for tests. It has one connection for everything.
+    ///
+    /// # Errors
+    /// As `open`, though nothing should go wrong.
+    pub async fn open_in_memory() -> Result<Self, StoreError> {
+        let options = SqliteOptions::default();
+        let pool = pool_options(1).connect_with(connect_options(&options)).await?;
+        migrate(&mut *pool.acquire().await?).await?;
+        Ok(Self::start(&options, WriteEnd::Shared(pool.clone()), pool, None))
+    }
+
+    fn start(options: &SqliteOptions, write: WriteEnd, read_pool: SqlitePool, data_dir: Option<DataDir>) -> Self {
+        let (jobs, queue) = mpsc::channel(options.queued_batches_max.max(1));
+        let counters = Arc::new(Counters::default());
+        let writer = Writer {
+            jobs: queue,
+            transaction_writes_max: options.transaction_writes_max,
+            write,
+            read_pool: read_pool.clone(),
+            statements: Statements::new(),
+            counters: Arc::clone(&counters),
+            data_dir,
+        };
+        let writer = Mutex::new(Some(tokio::spawn(writer.run())));
+        Self { jobs, read_pool, accounts: Accounts::default(), counters, writer }
+    }
+
+    /// Commits what is queued, then closes the database and lets go of the data directory. Everything afterwards fails
+    /// with `Closed`. A store that is dropped does the same, but nobody knows when it is done.
+    pub async fn close(&self) {
+        let mut writer = self.writer.lock().await;
+        if let Some(task) = writer.take() {
+            // It may have ended by itself only by a panic.
+            let _ = self.jobs.send(Job::Close).await;
+            if let Err(error) = task.await {
+                tracing::error!(%error, "the writer failed");
+            }
+        }
+    }
+
+    /// What was written so far.
+    #[must_use]
+    pub fn writer_counts(&self) -> WriterCounts {
+        self.counters.read()
+    }
+
+    async fn write(&self, changes: Vec<Change>) -> Result<u64, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(Job::Commit(Batch { changes, reply })).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .page_size(PAGE_BYTES as u32)
+        .busy_timeout(Duration::from_millis(u64::from(options.busy_timeout_ms).min(i32::MAX as u64)))
+        .statement_cache_capacity(Statements::COUNT_MAX)
+        .row_buffer_size(ROWS_BUFFERED)
+        .thread_name(|n| format!("sqlite-{n}"))
+        .disable_statement_logging()
+}
+
+fn write_options(options: &SqliteOptions, path: &Path) -> SqliteConnectOptions {
+    let write = connect_options(options)
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(match options.synchronous {
+            Synchronous::Full => SqliteSynchronous::Full,
+            Synchronous::Normal => SqliteSynchronous::Normal,
+        })
+        .pragma("cache_size", format!("-{WRITE_CACHE_KIB}"))
+        .pragma("wal_autocheckpoint", LOG_PAGES_MAX.to_string())
+        .pragma("journal_size_limit", LOG_BYTES_KEPT.to_string());
+    match options.database_bytes_max {
+        Some(bytes) => write.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string()),
+        None => write,
+    }
+}
+
+/// Connections that stay: opening one costs more than keeping it.
+fn pool_options(connections_max: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(connections_max)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+}
+
+async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    MIGRATIONS.run_direct(None, connection, false).await.map_err(|error| match error {
+        MigrateError::VersionMissing(found) if found > known => StoreError::SchemaTooNew { found, known },
+        error => StoreError::Migrate(error),
+    })
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.write(change::encode(&writes)?).await.map(drop)
+    }
+
+    async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {
+        read::load_guild(&self.read_pool, &self.accounts, guild_id).await
+    }
+
+    async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        read::guild_ids(&self.read_pool, after, limit).await
+    }
+
+    async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
+        read::guild_of_channel(&self.read_pool, channel_id).await
+    }
+
+    async fn message(&self, channel_id: ChannelId, message_id: MessageId) -> Result<Option<MessageRecord>, StoreError> {
+        read::message(&self.read_pool, channel_id, message_id).await
+    }
+
+    async fn messages(&self, channel_id: ChannelId, page: Page, limit: u32) -> Result<Vec<MessageRecord>, StoreError> {
+        read::messages(&self.read_pool, channel_id, page, limit).await
+    }
+
+    async fn reaction_users(
+        &self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+        emoji: &ReactionEmoji,
+        after: UserId,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError> {
+        read::reaction_users(&self.read_pool, channel_id, message_id, emoji, after, limit).await
+    }
+
+    async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        read::user(&self.read_pool, &self.accounts, user_id).await
+    }
+
+    async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        read::guilds_of_user(&self.read_pool, user_id, limit).await
+    }
+
+    async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {
+        self.write(vec![change::put_token(hash, &record)]).await.map(drop)
+    }
+
+    async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
+        read::token(&self.read_pool, hash).await
+    }
+
+    async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {
+        Ok(self.write(vec![change::revoke_token(hash)]).await? > 0)
+    }
+
+    async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        read::setting(&self.read_pool, name).await
+    }
+
+    async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        if let Some(value) = self.setting(name).await? {
+            return Ok(value);
+        }
+        self.write(vec![change::insert_setting(name, value)]).await?;
+        // Settings are never changed or removed, so there is one now.
+        Ok(self.setting(name).await?.unwrap_or_else(|| value.to_vec()))
+    }
+
+    async fn largest_id(&self) -> Result<u64, StoreError> {
+        read::largest_id(&self.read_pool).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What durability rests on is really set on the write connection.
+    #[tokio::test]
+    async fn pragmas() {
+        let dir = std::env::temp_dir().join(format!("guildhall-pragmas-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (synchronous, code) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {
+            let options = SqliteOptions { synchronous, database_bytes_max: Some(1 << 20), ..Default::default() };
+            let mut connection = write_options(&options, &dir.join("guildhall.db")).connect().await.unwrap();
+            let mut number =
+                async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut connection).await.unwrap();
+            assert_eq!(number("PRAGMA synchronous").await, code);
+            assert_eq!(number("PRAGMA foreign_keys").await, 1);
+            assert_eq!(number("PRAGMA max_page_count").await, 256);
+            assert_eq!(number("PRAGMA busy_timeout").await, 5000);
+            let mode = sqlx::query_scalar::<_, String>("PRAGMA journal_mode").fetch_one(&mut connection);
+            assert_eq!(mode.await.unwrap(), "wal");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

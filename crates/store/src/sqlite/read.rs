@@ -1,0 +1,293 @@
+//! Reads: what the database says, as objects.
+//!
+//! Invariants  what is made of several statements is read in one transaction, so it is one state of the database.
+
+use super::{
+    accounts::Accounts,
+    change::{self, StoredMember, id, int},
+};
+use crate::{Page, StoreError, TokenHash, TokenRecord};
+use futures_util::TryStreamExt as _;
+use guildhall_guild::{GuildRecord, MessageRecord};
+use guildhall_model::{Channel, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_stdx::Timestamp;
+use serde::de::DeserializeOwned;
+use sqlx::{
+    Row as _, SqliteConnection, SqlitePool,
+    query::Query,
+    sqlite::{Sqlite, SqliteArguments, SqliteRow},
+};
+use std::{collections::HashMap, sync::Arc};
+
+const MESSAGE: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id = ?2";
+const NEWEST: &str = "SELECT data FROM messages WHERE channel_id = ?1 ORDER BY id DESC LIMIT ?2";
+const BEFORE: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
+const FROM: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
+
+/// The reactions of messages that follow one another, first to last in the order they are shown.
+const REACTIONS: &str = "\
+    SELECT message_id, first_use, emoji_id, emoji_name, user_id FROM reactions \
+    WHERE channel_id = ?1 AND message_id BETWEEN ?2 AND ?3 ORDER BY message_id, first_use, ordinal";
+
+const REACTION_USERS: &str = "\
+    SELECT users.data FROM reactions JOIN users ON users.id = reactions.user_id \
+    WHERE channel_id = ?1 AND message_id = ?2 AND emoji_id = ?3 AND emoji_name = ?4 AND user_id > ?5 \
+    ORDER BY user_id LIMIT ?6";
+
+const MEMBERS: &str = "\
+    SELECT members.data, users.data FROM members JOIN users ON users.id = members.user_id \
+    WHERE members.guild_id = ?1 ORDER BY members.user_id";
+
+const GUILDS_OF_USER: &str = "SELECT guild_id FROM members WHERE user_id = ?1 ORDER BY guild_id LIMIT ?2";
+
+/// The newest message of each channel is one step in the messages' primary key.
+const CHANNELS: &str = "\
+    SELECT data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
+    FROM channels WHERE guild_id = ?1";
+
+pub(super) async fn load_guild(
+    pool: &SqlitePool,
+    accounts: &Accounts,
+    guild_id: GuildId,
+) -> Result<Option<GuildRecord>, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let guild = sqlx::query("SELECT data FROM guilds WHERE id = ?1").bind(int(guild_id));
+    let Some(guild) = guild.fetch_optional(&mut *snapshot).await? else {
+        return Ok(None);
+    };
+    let guild = object("guild", &guild, 0)?;
+
+    let roles = sqlx::query("SELECT data FROM roles WHERE guild_id = ?1").bind(int(guild_id));
+    let roles = each(&mut snapshot, roles, |row| object("role", row, 0)).await?;
+
+    let channels = sqlx::query(CHANNELS).bind(int(guild_id));
+    let channels = each(&mut snapshot, channels, |row| {
+        let mut channel: Channel = object("channel", row, 0)?;
+        channel.last_message_id = row.try_get::<Option<i64>, _>(1)?.map(id);
+        Ok(channel)
+    });
+    let channels = channels.await?;
+
+    let members = each(&mut snapshot, sqlx::query(MEMBERS).bind(int(guild_id)), |row| {
+        let member: StoredMember = object("member", row, 0)?;
+        let user: User = object("account", row, 1)?;
+        Ok(Arc::new(member.with(accounts.share(user))))
+    });
+    let members = members.await?;
+
+    snapshot.commit().await?;
+    Ok(Some(GuildRecord { guild, roles, channels, members }))
+}
+
+pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+    let query = sqlx::query("SELECT id FROM guilds WHERE id > ?1 ORDER BY id LIMIT ?2");
+    each_of(pool, query.bind(int(after)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
+}
+
+pub(super) async fn guild_of_channel(pool: &SqlitePool, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
+    let query = sqlx::query_scalar("SELECT guild_id FROM channels WHERE id = ?1").bind(int(channel_id));
+    Ok(query.fetch_optional(pool).await?.map(id))
+}
+
+pub(super) async fn message(
+    pool: &SqlitePool,
+    channel_id: ChannelId,
+    message_id: MessageId,
+) -> Result<Option<MessageRecord>, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let query = sqlx::query(MESSAGE);
+    let messages = read_messages(&mut snapshot, query.bind(int(channel_id)).bind(int(message_id))).await?;
+    let mut records = with_reactions(&mut snapshot, channel_id, messages).await?;
+    snapshot.commit().await?;
+    Ok(records.pop())
+}
+
+pub(super) async fn messages(
+    pool: &SqlitePool,
+    channel_id: ChannelId,
+    page: Page,
+    limit: u32,
+) -> Result<Vec<MessageRecord>, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let channel = int(channel_id);
+    let before = |id: i64, limit: u32| sqlx::query(BEFORE).bind(channel).bind(id).bind(limit);
+    let from = |id: i64, limit: u32| sqlx::query(FROM).bind(channel).bind(id).bind(limit);
+    let messages = match page {
+        Page::Newest => read_messages(&mut snapshot, sqlx::query(NEWEST).bind(channel).bind(limit)).await?,
+        Page::Before(id) => read_messages(&mut snapshot, before(int(id), limit)).await?,
+        // Nothing is newer than the largest id.
+        Page::After(id) => match int(id).checked_add(1) {
+            Some(next) => newest_first(read_messages(&mut snapshot, from(next, limit)).await?),
+            None => Vec::new(),
+        },
+        Page::Around(id) => {
+            let older_count = limit / 2;
+            let newer = read_messages(&mut snapshot, from(int(id), limit - older_count)).await?;
+            let mut messages = newest_first(newer);
+            messages.extend(read_messages(&mut snapshot, before(int(id), older_count)).await?);
+            messages
+        }
+    };
+    let records = with_reactions(&mut snapshot, channel_id, messages).await?;
+    snapshot.commit().await?;
+    Ok(records)
+}
+
+type Messages = Vec<Arc<guildhall_model::Message>>;
+
+async fn read_messages(
+    connection: &mut SqliteConnection,
+    query: Query<'_, Sqlite, SqliteArguments>,
+) -> Result<Messages, StoreError> {
+    each(connection, query, |row| Ok(Arc::new(object("message", row, 0)?))).await
+}
+
+fn newest_first(mut oldest_first: Messages) -> Messages {
+    oldest_first.reverse();
+    oldest_first
+}
+
+/// Adds the reactions to messages that follow one another in a channel, newest first.
+async fn with_reactions(
+    connection: &mut SqliteConnection,
+    channel_id: ChannelId,
+    messages: Messages,
+) -> Result<Vec<MessageRecord>, StoreError> {
+    let (Some(newest), Some(oldest)) = (messages.first(), messages.last()) else {
+        return Ok(Vec::new());
+    };
+    let query = sqlx::query(REACTIONS).bind(int(channel_id)).bind(int(oldest.id)).bind(int(newest.id));
+    let mut reactions: HashMap<MessageId, Vec<(ReactionEmoji, Vec<UserId>)>> = HashMap::new();
+    let mut last = None;
+    each(connection, query, |row| {
+        let message_id = id(row.try_get(0)?);
+        let of_message = reactions.entry(message_id).or_default();
+        let this = Some((message_id, row.try_get::<i64, _>(1)?));
+        if last != this {
+            last = this;
+            of_message.push((change::emoji(row.try_get(2)?, row.try_get(3)?), Vec::new()));
+        }
+        if let Some((_, users)) = of_message.last_mut() {
+            users.push(id(row.try_get(4)?));
+        }
+        Ok(())
+    })
+    .await?;
+    let record = |message: Arc<guildhall_model::Message>| {
+        let reactions = reactions.remove(&message.id).unwrap_or_default();
+        MessageRecord { message, reactions }
+    };
+    Ok(messages.into_iter().map(record).collect())
+}
+
+pub(super) async fn reaction_users(
+    pool: &SqlitePool,
+    channel_id: ChannelId,
+    message_id: MessageId,
+    emoji: &ReactionEmoji,
+    after: UserId,
+    limit: u32,
+) -> Result<Vec<User>, StoreError> {
+    let (emoji_id, emoji_name) = change::emoji_key(emoji);
+    let query = sqlx::query(REACTION_USERS).bind(int(channel_id)).bind(int(message_id)).bind(emoji_id).bind(emoji_name);
+    each_of(pool, query.bind(int(after)).bind(limit), |row| object("account", row, 0)).await
+}
+
+pub(super) async fn user(
+    pool: &SqlitePool,
+    accounts: &Accounts,
+    user_id: UserId,
+) -> Result<Option<Arc<User>>, StoreError> {
+    let query = sqlx::query("SELECT data FROM users WHERE id = ?1").bind(int(user_id));
+    let row = query.fetch_optional(pool).await?;
+    row.map(|row| Ok(accounts.share(object("account", &row, 0)?))).transpose()
+}
+
+pub(super) async fn guilds_of_user(pool: &SqlitePool, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+    each_of(pool, sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
+}
+
+pub(super) async fn token(pool: &SqlitePool, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
+    let query = sqlx::query("SELECT user_id, created_at FROM tokens WHERE hash = ?1").bind(hash.0.to_vec());
+    let Some(row) = query.fetch_optional(pool).await? else {
+        return Ok(None);
+    };
+    Ok(Some(TokenRecord { user_id: id(row.try_get(0)?), created_at: Timestamp(row.try_get(1)?) }))
+}
+
+pub(super) async fn setting(pool: &SqlitePool, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(sqlx::query_scalar("SELECT value FROM settings WHERE name = ?1").bind(name).fetch_optional(pool).await?)
+}
+
+/// One step in an index per guild and channel, instead of a scan of all messages.
+const LARGEST_ID: &str = "\
+    SELECT MAX(id) FROM ( \
+    SELECT MAX(id) AS id FROM users UNION ALL \
+    SELECT MAX(id) FROM guilds UNION ALL \
+    SELECT MAX((SELECT id FROM roles WHERE guild_id = guilds.id ORDER BY id DESC LIMIT 1)) FROM guilds UNION ALL \
+    SELECT MAX(id) FROM channels UNION ALL \
+    SELECT MAX((SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1)) FROM channels)";
+
+pub(super) async fn largest_id(pool: &SqlitePool) -> Result<u64, StoreError> {
+    let largest: Option<i64> = sqlx::query_scalar(LARGEST_ID).fetch_one(pool).await?;
+    Ok(largest.map_or(0, |column| id::<()>(column).get()))
+}
+
+fn object<T: DeserializeOwned>(what: &'static str, row: &SqliteRow, column: usize) -> Result<T, StoreError> {
+    serde_json::from_str(row.try_get(column)?).map_err(|source| StoreError::Corrupt { what, source })
+}
+
+/// Makes something of each row as it comes, so that rows and objects are not in memory both at once.
+async fn each<T>(
+    connection: &mut SqliteConnection,
+    query: Query<'_, Sqlite, SqliteArguments>,
+    mut of: impl FnMut(&SqliteRow) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = query.fetch(connection);
+    let mut all = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        all.push(of(&row)?);
+    }
+    Ok(all)
+}
+
+async fn each_of<T>(
+    pool: &SqlitePool,
+    query: Query<'_, Sqlite, SqliteArguments>,
+    of: impl FnMut(&SqliteRow) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    each(&mut *pool.acquire().await?, query, of).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each read walks an index; what grows without bound is never scanned, and no order is made by sorting all of it.
+    #[tokio::test]
+    async fn no_query_scans() {
+        let pool = crate::sqlite::pool_options(1).connect_with(crate::sqlite::connect_options(&Default::default()));
+        let pool = pool.await.unwrap();
+        crate::sqlite::migrate(&mut pool.acquire().await.unwrap()).await.unwrap();
+        for (sql, allowed) in [
+            (MESSAGE, &[][..]),
+            (NEWEST, &[]),
+            (BEFORE, &[]),
+            (FROM, &[]),
+            (REACTION_USERS, &[]),
+            (MEMBERS, &[]),
+            (GUILDS_OF_USER, &[]),
+            (CHANNELS, &[]),
+            // Within one message.
+            (REACTIONS, &["USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY"]),
+            // The largest key of a table is at its end, though it is called a search of the whole.
+            (LARGEST_ID, &["SCAN guilds", "SCAN channels", "SCAN (subquery-6)"]),
+        ] {
+            let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&pool).await;
+            for step in plan.unwrap().iter().map(|row| row.get::<String, _>("detail")) {
+                let is_costly = step.starts_with("SCAN") || step.contains("TEMP B-TREE");
+                assert!(!is_costly || allowed.iter().any(|allowed| step.starts_with(allowed)), "{step}: {sql}");
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Messages and what people react to them.
+
+use crate::support::*;
+use guildhall_guild::{MessageRecord, Write};
+use guildhall_model::{MessageReference, Nonce};
+use guildhall_stdx::Timestamp;
+use guildhall_store::{Page, Store};
+use std::sync::Arc;
+
+pub async fn round_trip_of_a_message(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let mut full = message(100, 101, 500);
+    full.edited_timestamp = Some(Timestamp(1_700_000_000_123));
+    full.tts = true;
+    full.mention_everyone = true;
+    full.mentions = vec![user(4), user(2)];
+    full.mention_roles = vec![id(100)];
+    full.embeds = vec![serde_json::json!({"title": "🎉", "color": 16_777_215, "nested": [null, true, -1, "\u{1}"]})];
+    full.components = vec![serde_json::json!([])];
+    full.pinned = true;
+    full.kind = 19;
+    full.flags = u32::MAX;
+    full.message_reference = Some(MessageReference { message_id: id(499), channel_id: id(101), guild_id: id(100) });
+    let mut sent = full.clone();
+    sent.nonce = Some(Nonce::Text("n".to_owned()));
+    store.commit(vec![Write::PutMessage(Arc::new(sent))]).await.unwrap();
+    let stored = MessageRecord { message: Arc::new(full.clone()), reactions: Vec::new() };
+    assert_eq!(store.message(id(101), id(500)).await.unwrap(), Some(stored.clone()), "all but the nonce");
+    assert_eq!(store.messages(id(101), Page::Newest, 5).await.unwrap(), [stored]);
+    assert_eq!(store.message(id(102), id(500)).await.unwrap(), None, "another channel");
+
+    full.content = "edited".to_owned();
+    full.embeds.clear();
+    store.commit(vec![Write::PutMessage(Arc::new(full.clone()))]).await.unwrap();
+    assert_eq!(*store.message(id(101), id(500)).await.unwrap().unwrap().message, full);
+    store.commit(vec![Write::DeleteMessage(id(101), id(500))]).await.unwrap();
+    assert_eq!(store.message(id(101), id(500)).await.unwrap(), None);
+}
+
+pub async fn large_and_odd_content(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let contents = [
+        "𝕏".repeat(2000),
+        "👩‍👩‍👧‍👦".repeat(285),
+        "\u{0}\u{1}\u{7f}\u{2028}\u{feff}".repeat(400),
+        "'; DROP TABLE messages; --".to_owned(),
+        "\\\"\\u0000".to_owned(),
+        "\u{fffd}\u{10ffff}".to_owned(),
+        String::new(),
+    ];
+    let sent = contents.iter().zip(501..).map(|(content, n)| {
+        let mut message = message(100, 101, n);
+        message.content.clone_from(content);
+        // About what a message may weigh at most.
+        message.embeds = vec![serde_json::json!({"description": "𝕏".repeat(6000)})];
+        Arc::new(message)
+    });
+    let sent: Vec<_> = sent.collect();
+    store.commit(sent.iter().cloned().map(Write::PutMessage).collect()).await.unwrap();
+    let stored = store.messages(id(101), Page::Newest, 100).await.unwrap();
+    let stored: Vec<_> = stored.into_iter().rev().map(|record| record.message).collect();
+    assert!(stored == sent);
+}
+
+pub async fn newest_message_of_a_channel(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101, 102])).await.unwrap();
+    let last = async || {
+        let channels = load(store, id(100)).await.unwrap().channels;
+        channels.iter().map(|channel| channel.last_message_id.map_or(0, |id| id.get())).collect::<Vec<_>>()
+    };
+    assert_eq!(last().await, [0, 0]);
+    store.commit(vec![put_message(100, 101, 500), put_message(100, 101, 400)]).await.unwrap();
+    assert_eq!(last().await, [500, 0]);
+    // What the channel says about itself does not count, only what is stored.
+    let mut channel = guildhall_model::Channel::clone(&channel(100, 102));
+    channel.last_message_id = Some(id(9999));
+    store.commit(vec![Write::PutChannel(Arc::new(channel)), put_message(100, 102, 600)]).await.unwrap();
+    assert_eq!(last().await, [500, 600]);
+    store.commit(vec![Write::DeleteMessage(id(101), id(500))]).await.unwrap();
+    assert_eq!(last().await, [400, 600]);
+    assert_eq!(store.largest_id().await.unwrap(), 600);
+}
+
+pub async fn reactions_keep_their_order(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let (thumb, fire, party) = (unicode("👍"), unicode("🔥"), custom(7, "party"));
+    let add = |emoji: &_, user| Write::AddReaction(id(101), id(500), Clone::clone(emoji), id(user));
+    let remove = |emoji: &_, user| Write::RemoveReaction(id(101), id(500), Clone::clone(emoji), id(user));
+    store.commit(vec![put_message(100, 101, 500), add(&thumb, 9), add(&fire, 2), add(&thumb, 3)]).await.unwrap();
+    store.commit(vec![add(&party, 5), add(&thumb, 1)]).await.unwrap();
+    let all = [(thumb.clone(), vec![9, 3, 1]), (fire.clone(), vec![2]), (party.clone(), vec![5])];
+    assert_eq!(reactions(store, 101, 500).await, all);
+
+    // An emoji keeps its place while anybody uses it, and loses it with the last.
+    store.commit(vec![remove(&thumb, 9), remove(&fire, 2)]).await.unwrap();
+    assert_eq!(reactions(store, 101, 500).await, [(thumb.clone(), vec![3, 1]), (party.clone(), vec![5])]);
+    store.commit(vec![add(&fire, 4), add(&thumb, 9)]).await.unwrap();
+    let all = [(thumb.clone(), vec![3, 1, 9]), (party.clone(), vec![5]), (fire.clone(), vec![4])];
+    assert_eq!(reactions(store, 101, 500).await, all);
+
+    store.commit(vec![Write::ClearReactions(id(101), id(500), Some(thumb))]).await.unwrap();
+    assert_eq!(reactions(store, 101, 500).await, all[1..]);
+    store.commit(vec![Write::ClearReactions(id(101), id(500), None)]).await.unwrap();
+    assert_eq!(reactions(store, 101, 500).await, []);
+}
+
+pub async fn reactions_are_idempotent(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let add = |user| Write::AddReaction(id(101), id(500), unicode("👍"), id(user));
+    let remove = |user| Write::RemoveReaction(id(101), id(500), unicode("👍"), id(user));
+    store.commit(vec![put_message(100, 101, 500), add(1), add(2), add(1), add(1)]).await.unwrap();
+    store.commit(vec![add(1)]).await.unwrap();
+    assert_eq!(reactions(store, 101, 500).await, [(unicode("👍"), vec![1, 2])]);
+    store.commit(vec![remove(1), remove(1), remove(7)]).await.unwrap();
+    assert_eq!(reactions(store, 101, 500).await, [(unicode("👍"), vec![2])]);
+}
+
+pub async fn reactions_go_with_their_message(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let react = |n| Write::AddReaction(id(101), id(n), unicode("👍"), id(1));
+    let messages = (500..503).map(|n| put_message(100, 101, n));
+    store.commit(messages.chain((500..503).map(react)).collect()).await.unwrap();
+    // An edit keeps them.
+    store.commit(vec![Write::DeleteMessage(id(101), id(501)), put_message(100, 101, 500)]).await.unwrap();
+    let records = store.messages(id(101), Page::Newest, 10).await.unwrap();
+    let expected = [(unicode("👍"), vec![id(1)])];
+    assert_eq!(
+        records.iter().map(|r| (r.message.id.get(), &r.reactions[..])).collect::<Vec<_>>(),
+        [(502, &expected[..]), (500, &expected[..])]
+    );
+    store.commit(vec![put_message(100, 101, 501)]).await.unwrap();
+    assert_eq!(reactions(store, 101, 501).await, []);
+}
+
+pub async fn emoji_are_told_apart(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    // Same name, same id, modifiers, a variation selector, what no client sends.
+    let emoji = [
+        unicode("party"),
+        custom(0, "party"),
+        custom(1, "party"),
+        custom(1, "Party"),
+        custom(ID_MAX, "party"),
+        unicode("👍"),
+        unicode("👍🏽"),
+        unicode("❤"),
+        unicode("❤️"),
+        unicode("👩‍👩‍👧‍👦"),
+        unicode(""),
+        unicode("a\u{0}b"),
+        unicode("a"),
+    ];
+    let add = |emoji: &_| Write::AddReaction(id(101), id(500), Clone::clone(emoji), id(1));
+    store.commit(std::iter::once(put_message(100, 101, 500)).chain(emoji.iter().map(add)).collect()).await.unwrap();
+    let expected: Vec<_> = emoji.iter().map(|emoji| (emoji.clone(), vec![1])).collect();
+    assert_eq!(reactions(store, 101, 500).await, expected);
+    for (n, emoji) in emoji.iter().enumerate() {
+        assert_eq!(store.reaction_users(id(101), id(500), emoji, id(0), 9).await.unwrap().len(), 1, "{emoji:?}");
+        store.commit(vec![Write::ClearReactions(id(101), id(500), Some(emoji.clone()))]).await.unwrap();
+        assert_eq!(reactions(store, 101, 500).await, expected[n + 1..]);
+    }
+}
+
+pub async fn users_of_a_reaction(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let emoji = unicode("👍");
+    let add = |user| Write::AddReaction(id(101), id(500), unicode("👍"), id(user));
+    let mut writes = vec![put_message(100, 101, 500), put_message(100, 101, 501)];
+    writes.extend([5, 3, 9, 1, 7].map(add));
+    writes.push(Write::AddReaction(id(101), id(500), unicode("🔥"), id(2)));
+    writes.push(Write::AddReaction(id(101), id(501), unicode("👍"), id(2)));
+    store.commit(writes).await.unwrap();
+    let users = async |after, limit| {
+        let users = store.reaction_users(id(101), id(500), &emoji, id(after), limit).await.unwrap();
+        users.iter().map(|user| user.id.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(users(0, 100).await, [1, 3, 5, 7, 9]);
+    assert_eq!(users(0, 2).await, [1, 3]);
+    assert_eq!(users(3, 2).await, [5, 7]);
+    assert_eq!(users(4, 2).await, [5, 7]);
+    assert_eq!(users(9, 2).await, NONE);
+    assert_eq!(users(0, 0).await, NONE);
+    let first = store.reaction_users(id(101), id(500), &emoji, id(0), 1).await.unwrap();
+    assert_eq!(first, [guildhall_model::User::clone(&user(1))]);
+}

@@ -1,0 +1,58 @@
+//! Contract: what every store does. A driver instantiates it with `suite!`.
+
+pub mod batches;
+pub mod guilds;
+pub mod messages;
+pub mod node;
+pub mod pages;
+pub mod random;
+
+/// `suite!(name, open)`: a module of tests, each with a fresh store from `open() -> (Box<dyn Store>, guard)`.
+macro_rules! suite {
+    ($name:ident, $open:path) => {
+        $crate::contract::suite! { @ $name, $open,
+            guilds: [
+                nothing_in_an_empty_store,
+                round_trip_of_a_guild,
+                replace_and_delete,
+                deleting_a_channel_takes_its_messages,
+                deleting_a_guild_takes_everything_in_it,
+                one_account_in_several_guilds,
+                many_members,
+                extreme_ids,
+            ],
+            messages: [
+                round_trip_of_a_message,
+                large_and_odd_content,
+                newest_message_of_a_channel,
+                reactions_keep_their_order,
+                reactions_are_idempotent,
+                reactions_go_with_their_message,
+                emoji_are_told_apart,
+                users_of_a_reaction,
+            ],
+            batches: [
+                a_faulty_batch_leaves_nothing,
+                what_dangles,
+                order_within_a_batch,
+                concurrent_batches,
+                only_the_faulty_batch_fails,
+            ],
+            pages: [edges_of_a_channel, around_a_message, against_a_naive_model],
+            node: [tokens, settings, lists_in_pages],
+            random: [same_as_memory],
+        }
+    };
+    (@ $name:ident, $open:path, $($module:ident: [$($test:ident),* $(,)?]),* $(,)?) => {
+        mod $name {
+            $(mod $module {
+                $(#[tokio::test]
+                async fn $test() {
+                    let (store, _guard) = $open().await;
+                    $crate::contract::$module::$test(&*store).await;
+                })*
+            })*
+        }
+    };
+}
+pub(crate) use suite;

@@ -1,0 +1,59 @@
+//! Node: tokens, settings and lists over all guilds.
+
+use crate::support::*;
+use futures_util::future::join_all;
+use guildhall_guild::Write;
+use guildhall_stdx::Timestamp;
+use guildhall_store::{Store, TokenHash, TokenRecord};
+
+pub async fn tokens(store: &dyn Store) {
+    let (one, two) = (TokenHash::of("one"), TokenHash::of("two"));
+    let record = |user, ms| TokenRecord { user_id: id(user), created_at: Timestamp(ms) };
+    assert_eq!(store.token(one).await.unwrap(), None);
+    assert!(!store.revoke_token(one).await.unwrap());
+    store.put_token(one, record(1, 1_700_000_000_000)).await.unwrap();
+    store.put_token(two, record(ID_MAX, i64::MIN)).await.unwrap();
+    assert_eq!(store.token(one).await.unwrap(), Some(record(1, 1_700_000_000_000)));
+    assert_eq!(store.token(two).await.unwrap(), Some(record(ID_MAX, i64::MIN)));
+    store.put_token(one, record(2, 5)).await.unwrap();
+    assert_eq!(store.token(one).await.unwrap(), Some(record(2, 5)));
+    let revoked = join_all([store.revoke_token(one), store.revoke_token(one), store.revoke_token(one)]).await;
+    assert_eq!(revoked.into_iter().filter(|revoked| *revoked.as_ref().unwrap()).count(), 1, "only one did it");
+    assert_eq!(store.token(one).await.unwrap(), None);
+    assert_eq!(store.token(two).await.unwrap(), Some(record(ID_MAX, i64::MIN)));
+}
+
+pub async fn settings(store: &dyn Store) {
+    assert_eq!(store.setting("secret").await.unwrap(), None);
+    let value: Vec<u8> = (0..=255).collect();
+    assert_eq!(store.setting_or_insert("secret", &value).await.unwrap(), value);
+    assert_eq!(store.setting_or_insert("secret", b"other").await.unwrap(), value);
+    assert_eq!(store.setting("secret").await.unwrap(), Some(value));
+    assert_eq!(store.setting_or_insert("", b"").await.unwrap(), b"");
+    assert_eq!(store.setting("").await.unwrap(), Some(Vec::new()));
+    // Whoever is first, all get the same.
+    let values = [b"a", b"b", b"c"];
+    let got = join_all(values.iter().map(|value| store.setting_or_insert("race", *value))).await;
+    let got: Vec<_> = got.into_iter().map(Result::unwrap).collect();
+    assert!(got.iter().all(|value| *value == got[0]) && values.iter().any(|value| got[0] == *value), "{got:?}");
+}
+
+pub async fn lists_in_pages(store: &dyn Store) {
+    let writes =
+        (1..=30).flat_map(|n| [Write::PutGuild(guild(n * 10)), Write::PutMember(id(n * 10), member(1 + n % 2))]);
+    store.commit(writes.collect()).await.unwrap();
+    let mut all = Vec::new();
+    loop {
+        let some = store.guild_ids(all.last().copied().unwrap_or(id(0)), 7).await.unwrap();
+        assert!(some.len() <= 7);
+        if some.is_empty() {
+            break;
+        }
+        all.extend(some);
+    }
+    assert_eq!(all, (1..=30).map(|n| id(n * 10)).collect::<Vec<_>>());
+    let odd: Vec<_> = (1..=30).filter(|n| n % 2 == 1).map(|n| id(n * 10)).collect();
+    assert_eq!(store.guilds_of_user(id(2), 100).await.unwrap(), odd);
+    assert_eq!(store.guilds_of_user(id(2), 3).await.unwrap(), odd[..3]);
+    assert_eq!(store.guilds_of_user(id(2), 0).await.unwrap(), []);
+}
