@@ -125,6 +125,13 @@ impl From<Refusal> for ApiError {
             Refusal::UnknownReference => {
                 Self::Form(Faults::at("message_reference", Fault::new("REPLIES_UNKNOWN_MESSAGE", "Unknown message")))
             }
+            Refusal::InvalidForm(field) => {
+                let fault = match field {
+                    "parent_id" => Fault::new("CHANNEL_PARENT_INVALID_TYPE", "Not a category"),
+                    _ => Fault::new("INVALID_VALUE", "This field cannot have that value here."),
+                };
+                Self::Form(Faults::at(field, fault))
+            }
             Refusal::Unavailable => Self::Overloaded,
             other => Self::Refused(other),
         }
@@ -204,6 +211,9 @@ mod tests {
         let reply = json!({"message": "Invalid Form Body", "code": 50035, "errors":
             {"message_reference": {"_errors": [{"code": "REPLIES_UNKNOWN_MESSAGE", "message": "Unknown message"}]}}});
         check(Refusal::UnknownReference, 400, reply).await;
+        let parent = json!({"message": "Invalid Form Body", "code": 50035, "errors":
+            {"parent_id": {"_errors": [{"code": "CHANNEL_PARENT_INVALID_TYPE", "message": "Not a category"}]}}});
+        check(Refusal::InvalidForm("parent_id"), 400, parent).await;
         let closed = json!({"message": "500: Internal Server Error", "code": 0});
         check(ApiError::Store(StoreError::Closed), 500, closed).await;
     }

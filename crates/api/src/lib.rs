@@ -22,7 +22,7 @@ mod ops;
 mod routes;
 mod state;
 
-pub use limits::{ApiLimits, Bucket, Rule};
+pub use limits::{ApiLimits, Bucket, RateRules, Rule};
 pub use ops::ops_router;
 pub use state::{ApiState, Peer, SessionStartLimit, SessionStarts};
 

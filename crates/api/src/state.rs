@@ -1,6 +1,6 @@
 //! State: what the router is made of, and what handlers share.
 //!
-//! Owns        `ApiState` (given by the binary) and `Api` (made from it: live limits, ids, admission).
+//! Owns        `ApiState` (given by the binary) and `Api` (made from it: live limits and admission).
 //! Limits      see `ApiLimits`.
 //! Not here    the node itself: `guildhall-node`.
 
@@ -10,18 +10,12 @@ use crate::{
     limits::{Bucket, RateLimits},
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, Id, SnowflakeGenerator, User, UserId};
+use guildhall_model::{ChannelId, GuildId, User, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
 use serde::Serialize;
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{net::IpAddr, sync::Arc};
 use tokio::sync::Semaphore;
-
-/// Worker and process bits of ids made here; guilds use lower ones.
-const ID_ORIGIN: u16 = 0x3ff;
 
 /// Who a request comes from. Whoever accepts connections puts it into the request's extensions, after judging
 /// proxy headers; without it all peers without an account share one limit.
@@ -70,7 +64,7 @@ pub struct ApiState {
     pub gateway_url: Arc<str>,
     /// What may be asked, and how often.
     pub limits: ApiLimits,
-    /// For limits and ids.
+    /// For limits.
     pub clock: Arc<dyn Clock>,
     /// For `GET /gateway/bot`.
     pub session_starts: Arc<dyn SessionStarts>,
@@ -90,7 +84,6 @@ pub(crate) struct Api {
     /// One permit per member search.
     pub searches: Arc<Semaphore>,
     clock: Arc<dyn Clock>,
-    ids: Mutex<SnowflakeGenerator>,
 }
 
 impl Api {
@@ -104,7 +97,6 @@ impl Api {
             in_flight: semaphore(state.limits.requests_in_flight_max),
             bodies_kib: semaphore(bodies_kib),
             searches: semaphore(state.limits.searches_in_flight_max),
-            ids: Mutex::new(SnowflakeGenerator::new(ID_ORIGIN)),
             node: state.node,
             limits: state.limits,
             session_starts: state.session_starts,
@@ -114,12 +106,6 @@ impl Api {
 
     pub fn now(&self) -> Now {
         self.clock.now()
-    }
-
-    /// A new id for something that is not kept.
-    pub fn next_id<T>(&self) -> Id<T> {
-        let now = self.now();
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner).next(now.unix)
     }
 
     /// Asks a guild on behalf of an account.

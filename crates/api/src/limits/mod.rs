@@ -28,10 +28,30 @@ pub struct Rule {
     pub period_ms: u32,
 }
 
+/// The rule of each bucket; a bucket without one is not limited, and not told of in headers.
+#[derive(Clone, Debug)]
+pub struct RateRules([Option<Rule>; Bucket::COUNT]);
+
+impl Default for RateRules {
+    fn default() -> Self {
+        let mut rules = [None; Bucket::COUNT];
+        for bucket in Bucket::ALL {
+            rules[*bucket as usize] = Some(bucket.default_rule());
+        }
+        Self(rules)
+    }
+}
+
+impl RateRules {
+    /// No rules at all.
+    pub const NONE: Self = Self([None; Bucket::COUNT]);
+}
+
 /// What the API allows. Every field has a default that is safe on the open internet.
 #[derive(Clone, Debug)]
 pub struct ApiLimits {
-    rules: [Option<Rule>; Bucket::COUNT],
+    /// How often.
+    pub rates: RateRules,
     /// Windows remembered for accounts, and as many for peers. Some 100 bytes each.
     pub keys_max: usize,
     /// Longest JSON body in bytes; also what is kept of a multipart body.
@@ -50,12 +70,8 @@ pub struct ApiLimits {
 
 impl Default for ApiLimits {
     fn default() -> Self {
-        let mut rules = [None; Bucket::COUNT];
-        for bucket in Bucket::ALL {
-            rules[*bucket as usize] = Some(bucket.default_rule());
-        }
         Self {
-            rules,
+            rates: RateRules::default(),
             keys_max: 100_000,
             json_bytes_max: 1 << 20,
             multipart_bytes_max: 25 << 20,
@@ -71,13 +87,13 @@ impl ApiLimits {
     /// No rate limits and no rate-limit headers, for tests and benches. Sizes and deadlines stay.
     #[must_use]
     pub fn unlimited() -> Self {
-        Self { rules: [None; Bucket::COUNT], ..Self::default() }
+        Self { rates: RateRules::NONE, ..Self::default() }
     }
 
     /// With all rates multiplied by `factor` (at least one request per window is left).
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
-        for rule in self.rules.iter_mut().flatten() {
+        for rule in self.rates.0.iter_mut().flatten() {
             // The cast saturates, also for a factor that is not a number.
             rule.limit = ((f64::from(rule.limit) * factor) as u32).max(1);
         }
@@ -87,14 +103,14 @@ impl ApiLimits {
     /// With another rule for one bucket, or none.
     #[must_use]
     pub fn with_rule(mut self, bucket: Bucket, rule: Option<Rule>) -> Self {
-        self.rules[bucket as usize] = rule;
+        self.rates.0[bucket as usize] = rule;
         self
     }
 
     /// The rule of a bucket.
     #[must_use]
     pub fn rule(&self, bucket: Bucket) -> Option<Rule> {
-        self.rules[bucket as usize]
+        self.rates.0[bucket as usize]
     }
 }
 

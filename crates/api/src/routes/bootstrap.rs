@@ -43,7 +43,7 @@ pub(super) async fn own_user(caller: Caller) -> Response {
 }
 
 pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {
-    let user = api.node.store().user(params.id("user_id")?).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))?;
+    let user = api.node.user(params.id("user_id")?).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))?;
     Ok(Json(UserBody::from(&*user)).into_response())
 }
 

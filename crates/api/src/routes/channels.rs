@@ -13,7 +13,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildReply, Reply};
+use guildhall_guild::{Command, GuildReply, Refusal};
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
 use std::sync::Arc;
 
@@ -90,11 +90,8 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let before = channel(&api, &caller, channel_id).await?;
-    Ok(match api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await? {
-        Reply::Channel(channel) => body(&channel),
-        _ => body(&before),
-    })
+    let reply = api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?;
+    Ok(body(&*expect_reply!(reply, Channel)?))
 }
 
 pub(super) async fn put_overwrite(
@@ -124,7 +121,7 @@ pub(super) async fn delete_overwrite(
     };
     let channel = channel(&api, &caller, channel_id).await?;
     let target = channel.overwrites.iter().map(|overwrite| overwrite.target).find(has_id);
-    let target = target.ok_or(ApiError::coded(StatusCode::NOT_FOUND, 10009, "Unknown Overwrite"))?;
+    let target = target.ok_or(ApiError::Refused(Refusal::UnknownOverwrite))?;
     api.ask_channel(&caller, channel_id, Command::DeleteOverwrite(channel_id, target)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_model::{ApplicationId, GuildId, Id};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// 100 commands, 15 for users, 15 for messages, and one entry point, as upstream.
@@ -42,12 +42,10 @@ impl Scope {
         Ok(Self { application_id, guild_id })
     }
 
-    /// The command as it would have been kept.
-    fn echo(&self, api: &Api, value: &Value) -> Parsed<Value> {
-        form::object(value, |form| form.required("name", |v| form::text(v, 1, NAME_CHARS_MAX)))?;
-        let mut command = value.as_object().cloned().unwrap_or_default();
-        let id: Id<()> = api.next_id();
-        let version: Id<()> = api.next_id();
+    /// A command as it would have been kept.
+    async fn echo(&self, api: &Api, mut command: Map<String, Value>) -> Result<Value, ApiError> {
+        let id: Id<()> = api.node.next_id().await?;
+        let version: Id<()> = api.node.next_id().await?;
         let mut set = |key: &str, value: Value| command.insert(key.to_owned(), value);
         set("id", json!(id));
         set("version", json!(version));
@@ -67,6 +65,12 @@ impl Scope {
     }
 }
 
+/// A command needs a name; everything else is its own business.
+fn command(value: &Value) -> Parsed<Map<String, Value>> {
+    form::object(value, |form| form.required("name", |v| form::text(v, 1, NAME_CHARS_MAX)))?;
+    Ok(value.as_object().cloned().unwrap_or_default())
+}
+
 pub(super) async fn list(caller: Caller, params: PathParams) -> Result<Response, ApiError> {
     Scope::of(&params, &caller)?;
     Ok(Json([(); 0]).into_response())
@@ -79,8 +83,11 @@ pub(super) async fn replace(
     input: JsonBody,
 ) -> Result<Response, ApiError> {
     let scope = Scope::of(&params, &caller)?;
-    let commands = form::list(&input.value, 0, COMMANDS_MAX, |command| scope.echo(&api, command))?;
-    Ok(Json(commands).into_response())
+    let mut echoes = Vec::new();
+    for command in form::list(&input.value, 0, COMMANDS_MAX, command)? {
+        echoes.push(scope.echo(&api, command).await?);
+    }
+    Ok(Json(echoes).into_response())
 }
 
 pub(super) async fn create(
@@ -89,6 +96,6 @@ pub(super) async fn create(
     params: PathParams,
     input: JsonBody,
 ) -> Result<Response, ApiError> {
-    let command = Scope::of(&params, &caller)?.echo(&api, &input.value)?;
-    Ok((StatusCode::CREATED, Json(command)).into_response())
+    let echo = Scope::of(&params, &caller)?.echo(&api, command(&input.value)?).await?;
+    Ok((StatusCode::CREATED, Json(echo)).into_response())
 }

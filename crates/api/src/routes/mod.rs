@@ -101,14 +101,15 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .merge(guild)
         .merge(account)
         .route_layer(middleware::from_fn_with_state(Arc::clone(&api), gate::gate))
-        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
-        .fallback(no_such_route)
+        .method_not_allowed_fallback(async |state, request| unrouted(state, request, ApiError::MethodNotAllowed))
+        .fallback(async |state, request| unrouted(state, request, ApiError::NotFound))
         .with_state(api)
 }
 
-async fn no_such_route(State(api): State<Arc<Api>>, request: Request) -> Response {
+/// Neither needs a token to be told, but a peer cannot ask without end.
+fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> Response {
     match gate::anonymous(&api, &request) {
-        Ok(()) => ApiError::NotFound.into_response(),
+        Ok(()) => error.into_response(),
         Err(refused) => refused,
     }
 }

@@ -1,0 +1,12 @@
+//! Integration tests of the API: the router as a service, a real node behind it, no sockets.
+
+mod bodies;
+mod bootstrap;
+mod channels;
+mod entry;
+mod limits;
+mod members;
+mod messages;
+mod reactions;
+mod roles;
+mod support;
