@@ -268,3 +268,178 @@ impl MessageCache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{GuildId, User};
+    use guildhall_stdx::Rng;
+
+    const MAX: usize = 8;
+
+    fn key(n: u64) -> Key {
+        (ChannelId::new(1 + n % 2), MessageId::new(n))
+    }
+
+    /// A message whose content is `mark`.
+    fn record(n: u64, mark: u64) -> MessageRecord {
+        let message = Message {
+            id: key(n).1,
+            channel_id: key(n).0,
+            guild_id: GuildId::new(1),
+            author: Arc::new(User::new(UserId::new(7), "u")),
+            content: mark.to_string(),
+            edited_timestamp: None,
+            tts: false,
+            mention_everyone: false,
+            mentions: Vec::new(),
+            mention_roles: Vec::new(),
+            embeds: Vec::new(),
+            components: Vec::new(),
+            nonce: None,
+            pinned: false,
+            kind: Message::KIND_DEFAULT,
+            flags: 0,
+            message_reference: None,
+        };
+        MessageRecord { message: Arc::new(message), reactions: Vec::new() }
+    }
+
+    fn cached(n: u64, mark: u64) -> CachedMessage {
+        record(n, mark).into()
+    }
+
+    /// What is known: nothing, or that there is none, or the mark.
+    fn known(cache: &mut MessageCache, n: u64) -> Option<Option<u64>> {
+        match cache.lookup(key(n)) {
+            Lookup::Found(message) => Some(message.message.content.parse().ok()),
+            Lookup::Absent => Some(None),
+            Lookup::Unknown => None,
+        }
+    }
+
+    fn invariants(cache: &MessageCache) {
+        let held = |(key, entry): &(&Key, &Entry)| entry.changed_at.is_some() || cache.loads.contains_key(*key);
+        let held = cache.entries.iter().filter(held).count();
+        assert!(cache.entries.len() <= MAX + held, "{} entries, {held} held", cache.entries.len());
+        let evictable: BTreeMap<u64, Key> =
+            cache.entries.iter().filter_map(|(key, entry)| Some((entry.stamp?, *key))).collect();
+        assert_eq!(evictable, cache.evictable);
+        assert_eq!(evictable.len() + held, cache.entries.len());
+    }
+
+    #[test]
+    fn k1_what_is_not_durable_stays() {
+        let mut cache = MessageCache::new(MAX);
+        (0..20).for_each(|n| cache.put(key(n), cached(n, n), 1 + n));
+        (0..10).for_each(|n| cache.remove(key(n), 30 + n));
+        assert!((0..10).all(|n| known(&mut cache, n) == Some(None)));
+        assert!((10..20).all(|n| known(&mut cache, n) == Some(Some(n))));
+        cache.committed(15);
+        invariants(&cache);
+        assert!((0..10).all(|n| known(&mut cache, n) == Some(None)), "changed again since");
+        assert!((15..20).all(|n| known(&mut cache, n) == Some(Some(n))));
+        cache.committed(100);
+        invariants(&cache);
+        assert_eq!(cache.entries.len(), MAX);
+    }
+
+    #[test]
+    fn k2_the_later_of_two_loads_may_be_the_older() {
+        let mut cache = MessageCache::new(MAX);
+        cache.load_began(key(1));
+        cache.load_began(key(1));
+        cache.load_ended(key(1), Some(Some(record(1, 10))));
+        cache.change(key(1), 5, |message| *message = cached(1, 11));
+        cache.committed(5);
+        // Others push, but the second load still holds it.
+        for n in 10..40 {
+            cache.load_began(key(n));
+            cache.load_ended(key(n), Some(None));
+        }
+        cache.load_ended(key(1), Some(Some(record(1, 10))));
+        assert_eq!(known(&mut cache, 1), Some(Some(11)));
+        invariants(&cache);
+        // What was never asked for is not taken.
+        cache.load_ended(key(2), Some(Some(record(2, 20))));
+        assert_eq!(known(&mut cache, 2), None);
+        // A load that failed leaves nothing known.
+        cache.load_began(key(3));
+        cache.load_ended(key(3), None);
+        assert_eq!((known(&mut cache, 3), cache.is_loading()), (None, false));
+    }
+
+    #[test]
+    fn k3_a_load_is_of_use_even_when_all_else_waits_for_a_commit() {
+        let mut cache = MessageCache::new(MAX);
+        (0..50).for_each(|n| cache.put(key(n), cached(n, n), 1));
+        for n in [100, 101] {
+            cache.load_began(key(n));
+            cache.load_ended(key(n), Some(None));
+        }
+        assert_eq!((known(&mut cache, 100), known(&mut cache, 101)), (Some(None), Some(None)));
+    }
+
+    #[test]
+    fn a_channel_that_is_gone_takes_up_no_room() {
+        let mut cache = MessageCache::new(MAX);
+        (0..6).for_each(|n| cache.put(key(n), cached(n, n), 1));
+        cache.forget_channel(ChannelId::new(1));
+        cache.committed(1);
+        invariants(&cache);
+        let left: Vec<u64> = (0..6).filter(|n| known(&mut cache, *n).is_some()).collect();
+        assert_eq!(left, [1, 3, 5]);
+    }
+
+    /// Against a store that commits late and answers loads late and out of order.
+    #[test]
+    fn what_is_known_is_true() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let mut cache = MessageCache::new(MAX);
+            let mut truth: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut durable = truth.clone();
+            let mut uncommitted: VecDeque<(u64, BTreeMap<u64, u64>)> = VecDeque::new();
+            let mut loads: Vec<(u64, Option<u64>)> = Vec::new();
+            for version in 1..600 {
+                let n = rng.below(24);
+                let is_here = matches!(cache.lookup(key(n)), Lookup::Found(_));
+                match rng.below(10) {
+                    0..=1 if !truth.contains_key(&n) && known(&mut cache, n) == Some(None) => {
+                        cache.put(key(n), cached(n, version), version);
+                        truth.insert(n, version);
+                    }
+                    2..=3 if is_here => {
+                        cache.change(key(n), version, |message| *message = cached(n, version));
+                        truth.insert(n, version);
+                    }
+                    4 if is_here => {
+                        cache.remove(key(n), version);
+                        truth.remove(&n);
+                    }
+                    5..=6 => {
+                        if let Some((version, state)) = uncommitted.pop_front() {
+                            durable = state;
+                            cache.committed(version);
+                        }
+                    }
+                    7 if !loads.is_empty() => {
+                        let (n, answer) = loads.swap_remove(rng.below(loads.len() as u64) as usize);
+                        cache.load_ended(key(n), Some(answer.map(|mark| record(n, mark))));
+                        assert!(known(&mut cache, n).is_some(), "seed {seed}");
+                    }
+                    _ if known(&mut cache, n).is_none() => {
+                        cache.load_began(key(n));
+                        loads.push((n, durable.get(&n).copied()));
+                    }
+                    _ => {}
+                }
+                uncommitted.push_back((version, truth.clone()));
+                if let Some(known) = known(&mut cache, n) {
+                    assert_eq!(known, truth.get(&n).copied(), "seed {seed} version {version}");
+                }
+                invariants(&cache);
+            }
+        }
+    }
+}

@@ -76,6 +76,9 @@ pub fn allow_member(user_id: UserId, permissions: Permissions) -> Overwrite {
     Overwrite { target: OverwriteKind::Member(user_id), allow: permissions, deny: Permissions::NONE }
 }
 
+/// Who reacted with what, in order.
+pub type Reactions = Vec<(ReactionEmoji, Vec<UserId>)>;
+
 /// What writes mean, in plain maps.
 #[derive(Clone, Debug, Default)]
 pub struct NaiveStore {
@@ -85,7 +88,7 @@ pub struct NaiveStore {
     pub channels: BTreeMap<ChannelId, Channel>,
     pub members: BTreeMap<UserId, Member>,
     pub messages: BTreeMap<(ChannelId, MessageId), Message>,
-    pub reactions: BTreeMap<(ChannelId, MessageId), Vec<(ReactionEmoji, Vec<UserId>)>>,
+    pub reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
 }
 
 impl NaiveStore {
@@ -251,9 +254,9 @@ impl World {
         stream.seq = message.seq;
     }
 
-    /// The link dropped what was last polled: numbers go on behind the gap.
-    pub fn forget_stream(&mut self, partition: PartitionId, delivered: u64) {
-        self.streams.get_mut(&partition).expect("it was subscribed").seq = delivered;
+    /// The link lost everything up to number `seq`.
+    pub fn skip_in_stream(&mut self, partition: PartitionId, seq: u64) {
+        self.streams.get_mut(&partition).expect("it was subscribed").seq = seq;
     }
 
     pub fn seq(&self, partition: PartitionId) -> u64 {

@@ -1,9 +1,14 @@
 //! The guild machine from outside: a module per theme.
 
 mod fixture;
+mod members;
 mod messages;
+mod permissions;
 mod presence;
 mod random;
 mod reactions;
 mod records;
 mod relays;
+mod scale;
+mod structure;
+mod voice;

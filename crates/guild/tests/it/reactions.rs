@@ -1,7 +1,7 @@
 //! Reactions: emoji on messages.
 
 use crate::fixture::*;
-use guildhall_guild::{Command, GuildLimits, MessagePatch, Refusal, Reply};
+use guildhall_guild::{Command, GuildLimits, Refusal, Reply};
 use guildhall_model::{ChannelId, Emoji, EmojiId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
 use guildhall_relay::{Gate, Payload};
 
@@ -14,7 +14,7 @@ fn custom(id: u64, name: &str) -> ReactionEmoji {
 }
 
 fn reactions(world: &mut World, key: (ChannelId, MessageId)) -> Vec<(ReactionEmoji, Vec<UserId>)> {
-    match world.system(Command::EditMessage(key.0, key.1, Box::new(MessagePatch::default()))) {
+    match world.system(Command::EditMessage(key.0, key.1, Box::default())) {
         Reply::Message(reply) => reply.record.reactions,
         other => panic!("{other:?}"),
     }

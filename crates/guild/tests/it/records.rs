@@ -4,7 +4,7 @@ use crate::{
     fixture::*,
     random::{Walk, sent_to},
 };
-use guildhall_guild::{Actor, Command, GuildReply, MessagePatch, Outcome, Refusal, Reply};
+use guildhall_guild::{Actor, Command, GuildReply, Outcome, Refusal, Reply};
 use guildhall_model::{Member, MessageId, Presence, Status, UserId, VoiceState};
 use guildhall_relay::{Effect, Gate, GuildMeta, Payload, RelayMessage};
 use std::{collections::BTreeMap, sync::Arc};
@@ -77,7 +77,7 @@ fn check_messages(walk: &mut Walk, loaded: &mut guildhall_guild::Guild) {
         if !walk.oracle.channels.contains_key(&channel) {
             continue;
         }
-        let read = Command::EditMessage(channel, id, Box::new(MessagePatch::default()));
+        let read = Command::EditMessage(channel, id, Box::default());
         let expected = walk.oracle.message(channel, id);
         assert_eq!(walk.world.store.message(channel, id), expected, "everything is durable");
         for guild in [&mut walk.world.guild, loaded] {

@@ -1,7 +1,7 @@
 //! Relays: streams, attaches, losses. The fixture checks numbers, epochs and snapshots of everything.
 
 use crate::fixture::*;
-use guildhall_guild::{Command, Output};
+use guildhall_guild::{Command, NewChannel, Output};
 use guildhall_model::{
     AccountKind, ChannelType, EventName, Permissions, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
@@ -191,7 +191,10 @@ fn l1_a_lost_relay_starts_again() {
 #[test]
 fn a_loss_drops_what_was_not_polled() {
     let mut world = World::populated();
-    let channel = world.text_channel();
+    let channel = world.channel(new_channel("category", ChannelType::Category));
+    for _ in 0..2 {
+        world.channel(NewChannel { parent_id: Some(channel), ..new_channel("child", ChannelType::Text) });
+    }
     subscribe(&mut world, P1, 1);
     let delivered = world.seq(P1);
     world.sent.clear();
@@ -209,10 +212,10 @@ fn a_loss_drops_what_was_not_polled() {
             Output::Write(write) => world.store.apply(write),
         }
     }
-    assert_eq!((lost, kept), (1, 1));
-    // Numbers go on: the relay sees that something is missing, and the snapshot says the same.
+    assert_eq!((lost, kept), (1, 3));
+    // Numbers go on behind all three that it did not get: the relay sees that something is missing.
     world.guild.handle_relay_room(P1);
-    world.forget_stream(P1, delivered + 1);
+    world.skip_in_stream(P1, delivered + 3);
     world.drain();
     assert_eq!(kinds(&mut world, P1), ["reset"]);
 }
