@@ -166,7 +166,7 @@ impl PartitionLoop {
                     }
                     self.partition.handle_transferred(now, *conn, &mut self.sockets);
                 }
-                Note::Joined { user_id, guild_id } => self.partition.handle_joined(user_id, guild_id),
+                Note::Joined { user_id, guild_id } => self.partition.handle_joined(now, user_id, guild_id),
                 Note::AskToReconnect => self.partition.ask_to_reconnect(now, &mut self.sockets),
                 Note::Inspect(look) => look(&self.partition),
                 Note::Stop => return true,

@@ -25,7 +25,7 @@ use std::{
     },
     thread::JoinHandle,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Notify};
 
 /// What partitions ask of the rest of the node.
 pub trait Upstream: Send + Sync + 'static {
@@ -164,6 +164,7 @@ impl Server {
     pub fn start(self, listener: TcpListener, http: Router, upstream: Arc<dyn Upstream>) -> io::Result<RunningServer> {
         let local_addr = listener.local_addr()?;
         let partitions_count = self.prepared.len() as u16;
+        let failure = Arc::new(Notify::new());
         let mut threads = Vec::new();
         for (index, Prepared { poll, receiver, mailbox }) in self.prepared.into_iter().enumerate() {
             let mut config = self.config.partition.clone();
@@ -190,7 +191,15 @@ impl Server {
                 }
                 .run();
             };
-            threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(run)?);
+            let failure = failure.clone();
+            // A partition that panicked left its sessions in doubt: the process says so and ends in order, and clients resume or identify anew.
+            let guarded = move || {
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                    tracing::error!(partition = index, "a partition panicked");
+                    failure.notify_one();
+                }
+            };
+            threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(guarded)?);
         }
         let front = Arc::new(Front {
             http,
@@ -201,7 +210,7 @@ impl Server {
         });
         let conns_count = front.conns_count.clone();
         let acceptor = tokio::spawn(accept(front, listener));
-        Ok(RunningServer { partitions: self.partitions, threads, acceptor, local_addr, conns_count })
+        Ok(RunningServer { partitions: self.partitions, threads, acceptor, local_addr, conns_count, failure })
     }
 }
 
@@ -212,6 +221,7 @@ pub struct RunningServer {
     acceptor: tokio::task::JoinHandle<()>,
     local_addr: SocketAddr,
     conns_count: Arc<AtomicUsize>,
+    failure: Arc<Notify>,
 }
 
 impl RunningServer {
@@ -227,6 +237,11 @@ impl RunningServer {
         self.conns_count.load(Ordering::Relaxed)
     }
 
+    /// Completes when a partition has panicked: the process should end, and be started again.
+    pub async fn failed(&self) {
+        self.failure.notified().await;
+    }
+
     /// How guilds reach relays.
     #[must_use]
     pub fn partitions(&self) -> &Partitions {
@@ -238,9 +253,8 @@ impl RunningServer {
         self.acceptor.abort();
         self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
         for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a partition had panicked");
-            }
+            // Its panics were caught and told.
+            let _ = thread.join();
         }
     }
 }

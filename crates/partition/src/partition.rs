@@ -25,7 +25,15 @@ use guildhall_relay::{Progress, Redaction, Relay, SessionKey, ToGuild, ToRelay};
 use guildhall_session::{Gathering, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+/// Joins are remembered for so long: longer than a token check takes.
+const JOIN_REMEMBERED_MS: u64 = 30_000;
+/// More joins than these are not remembered; the oldest go first.
+const JOINS_REMEMBERED_MAX: usize = 4_096;
 
 struct RelayEntry {
     relay: Relay,
@@ -38,13 +46,15 @@ pub struct Partition {
     core: Core,
     relays: HashMap<GuildId, RelayEntry>,
     last_epoch: u32,
+    /// Who joined what lately: an account's guilds may have been read just before, and its session start just after.
+    joins: VecDeque<(Instant, UserId, GuildId)>,
 }
 
 impl Partition {
     /// A partition without connections.
     #[must_use]
     pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
-        Self { core: Core::new(config, gatekeeper), relays: HashMap::new(), last_epoch: 0 }
+        Self { core: Core::new(config, gatekeeper), relays: HashMap::new(), last_epoch: 0, joins: VecDeque::new() }
     }
 
     /// What has happened so far.
@@ -235,7 +245,7 @@ impl Partition {
             Ok(checked) => checked,
             Err(error) => return self.core.close(now, key, error.close_code(), link),
         };
-        let guilds = guilds_of_shard(&account.guilds, shard);
+        let guilds = guilds_of_shard(&self.with_recent_joins(now, account), shard);
         if guilds.len() > self.core.config.guilds_per_shard_max {
             return self.core.close(now, key, CloseCode::ShardingRequired, link);
         }
@@ -274,6 +284,16 @@ impl Partition {
         for guild_id in guilds {
             self.enter(slot, guild_id);
         }
+    }
+
+    /// The account's guilds, with those it joined while its token was being checked.
+    fn with_recent_joins(&mut self, now: Now, account: &Account) -> Vec<GuildId> {
+        self.joins.retain(|(at, ..)| now.instant.ms_since(*at) < JOIN_REMEMBERED_MS);
+        let mut guilds = account.guilds.clone();
+        guilds.extend(self.joins.iter().filter(|(_, user, _)| *user == account.user.id).map(|(.., guild)| *guild));
+        guilds.sort_unstable();
+        guilds.dedup();
+        guilds
     }
 
     /// READY at once for bots; for user accounts when their guilds are known.
@@ -393,7 +413,11 @@ impl Partition {
     }
 
     /// An account joined a guild: its sessions here enter it.
-    pub fn handle_joined(&mut self, user_id: UserId, guild_id: GuildId) {
+    pub fn handle_joined(&mut self, now: Now, user_id: UserId, guild_id: GuildId) {
+        if self.joins.len() >= JOINS_REMEMBERED_MAX {
+            self.joins.pop_front();
+        }
+        self.joins.push_back((now.instant, user_id, guild_id));
         for key in self.core.by_user.get(&user_id).cloned().unwrap_or_default() {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
