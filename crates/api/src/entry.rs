@@ -35,7 +35,7 @@ pub(crate) async fn enter(api: Arc<Api>, routes: Router, mut request: Request) -
             },
             Err(error) => match gate::anonymous(&api, &request) {
                 Ok(()) => error.into_response(),
-                Err(refused) => refused,
+                Err(refused) => refused.into_response(),
             },
         }
     };

@@ -1,7 +1,7 @@
 //! Gate: what every request passes before its handler, and every response after it.
 //!
 //! Owns        the order of checks: room, wrong-token limit of the peer, token, limit of the account, limit of the
-//!             bucket; and the rate-limit headers of what comes back.
+//!             bucket; the deadline of the answer, and its rate-limit headers.
 //! Doors       `gate` around all routes, `anonymous` for paths that are none.
 //! Invariants  no byte of a body is read before the token is known to be good.
 //!             Spec  docs/protocol.md §10, §10.1.
@@ -24,6 +24,7 @@ use guildhall_stdx::Now;
 use std::{
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
+    time::Duration,
 };
 
 /// Around every route.
@@ -49,21 +50,38 @@ pub(crate) async fn gate(
                 request.extensions_mut().insert(Caller(user));
                 admitted
             }
-            Err(error) => Err(error.into_response()),
+            Err(error) => Err(Refused { error, now, checked: None }),
         }
     };
     match admitted {
         Ok(checked) => {
-            let mut response = next.run(request).await;
+            let deadline = Duration::from_millis(api.limits.answer_deadline_ms);
+            let answered = tokio::time::timeout(deadline, next.run(request)).await;
+            let mut response = answered.unwrap_or_else(|_| ApiError::Overloaded.into_response());
             write_headers(&mut response, now, checked);
             response
         }
-        Err(refused) => refused,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// A request that goes no further, with where its sender stands.
+pub(crate) struct Refused {
+    error: ApiError,
+    now: Now,
+    checked: Checked,
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = self.error.into_response();
+        write_headers(&mut response, self.now, self.checked);
+        response
     }
 }
 
 /// Counts a request that no route takes.
-pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Response> {
+pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Refused> {
     let now = api.now();
     admit(api.rates.take_peer(now.instant, peer_of(request), Bucket::Anonymous), now).map(|_| ())
 }
@@ -90,24 +108,22 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
     }
 }
 
-fn admit_account(api: &Api, now: Now, user: &User, bucket: Bucket, about: u64) -> Result<Checked, Response> {
+fn admit_account(api: &Api, now: Now, user: &User, bucket: Bucket, about: u64) -> Result<Checked, Refused> {
     if let Some((_, verdict)) = api.take(now, user.id, Bucket::Global, 0)
         && !verdict.admitted
     {
-        let retry_after_ms = verdict.reset_after_ms;
-        return Err(ApiError::RateLimited { retry_after_ms, is_global: true }.into_response());
+        let error = ApiError::RateLimited { retry_after_ms: verdict.reset_after_ms, is_global: true };
+        return Err(Refused { error, now, checked: None });
     }
     admit(api.take(now, user.id, bucket, about), now)
 }
 
-/// The verdict if the request may go on, else the complete 429.
-fn admit(checked: Checked, now: Now) -> Result<Checked, Response> {
+/// The verdict if the request may go on.
+fn admit(checked: Checked, now: Now) -> Result<Checked, Refused> {
     match checked {
         Some((_, verdict)) if !verdict.admitted => {
-            let retry_after_ms = verdict.reset_after_ms;
-            let mut response = ApiError::RateLimited { retry_after_ms, is_global: false }.into_response();
-            write_headers(&mut response, now, checked);
-            Err(response)
+            let error = ApiError::RateLimited { retry_after_ms: verdict.reset_after_ms, is_global: false };
+            Err(Refused { error, now, checked })
         }
         _ => Ok(checked),
     }

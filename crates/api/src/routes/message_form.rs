@@ -175,6 +175,7 @@ mod tests {
     use super::*;
     use axum::response::IntoResponse;
     use guildhall_model::{MessageId, RoleId, UserId};
+    use proptest::prelude::*;
     use serde_json::json;
 
     const CHANNEL: ChannelId = ChannelId::new(10);
@@ -334,5 +335,67 @@ mod tests {
         assert_eq!((patch.components.as_deref(), patch.flags), (Some(&[][..]), Some(4)));
         assert!(message_patch(&json!({"content": "x".repeat(2001)}), false).is_err());
         assert!(message_patch(&json!({"content": "x"}), true).is_err());
+    }
+
+    /// JSON of any shape, with keys that mean something.
+    fn anything() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "\\PC{0,12}".prop_map(Value::from),
+            "[0-9]{1,21}".prop_map(Value::from),
+        ];
+        let key = prop::sample::select(vec![
+            "content",
+            "nonce",
+            "tts",
+            "embeds",
+            "components",
+            "flags",
+            "allowed_mentions",
+            "parse",
+            "users",
+            "roles",
+            "message_reference",
+            "message_id",
+            "channel_id",
+            "type",
+            "title",
+            "fields",
+            "name",
+            "value",
+            "url",
+            "sticker_ids",
+            "attachments",
+            "poll",
+            "author",
+            "footer",
+            "text",
+            "image",
+            "timestamp",
+            "color",
+        ]);
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(key.clone().prop_map(str::to_owned), inner, 0..8)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_passes_is_within_limits(body in anything()) {
+            let _ = message_patch(&body, false);
+            if let Ok(message) = new_message(&body, false, CHANNEL) {
+                prop_assert!(message.content.chars().count() <= CONTENT_CHARS_MAX);
+                prop_assert!(message.embeds.len() <= 10 && message.components.len() <= COMPONENTS_MAX);
+                prop_assert_eq!(i64::from(message.flags) & !FLAGS, 0);
+                prop_assert!(!matches!(&message.nonce, Some(Nonce::Text(text)) if text.chars().count() > NONCE_CHARS_MAX));
+            }
+        }
     }
 }

@@ -110,7 +110,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
 fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> Response {
     match gate::anonymous(&api, &request) {
         Ok(()) => error.into_response(),
-        Err(refused) => refused,
+        Err(refused) => refused.into_response(),
     }
 }
 

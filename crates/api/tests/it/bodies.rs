@@ -102,6 +102,14 @@ async fn bodies_have_a_deadline() {
 }
 
 #[tokio::test]
+async fn answers_have_a_deadline() {
+    let world = World::limited(ApiLimits { answer_deadline_ms: 10, ..ApiLimits::unlimited() }).await;
+    let never = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+    let answer = world.send(post(&world, &world.ana.token, "application/json", never)).await;
+    answer.is(503, json!({"message": "503: Service Unavailable", "code": 0}));
+}
+
+#[tokio::test]
 async fn a_body_is_not_read_without_a_token() {
     let world = World::new().await;
     // A body that never ends: reading it would mean waiting for the deadline, half a minute.
