@@ -1,4 +1,17 @@
-#![deny(unsafe_code)]
-#[allow(dead_code)]
+//! The binary's parts: command line, configuration, assembly, and the demo.
+//!
+//! Owns        what turns libraries into a program; it is a library itself so that tests and benches can assemble nodes.
+//! Invariants  `assemble` is the only place where the parts of a node meet; `wiring` has one adapter per seam.
+//! Not here    signals and exit codes: `main.rs`.
+#![forbid(unsafe_code)]
+
+pub mod assemble;
+pub mod bench;
+pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod logging;
+pub mod wiring;
+
+/// Application flags that grant a bot presences, members and message content (docs/protocol.md §4.2).
+pub const PRIVILEGED_INTENTS: u32 = 1 << 12 | 1 << 14 | 1 << 18;

@@ -1,1 +1,56 @@
-fn main() {}
+//! The process: allocator, runtime, signals, exit codes. Everything else is in the library.
+#![deny(unsafe_code)]
+
+use clap::Parser as _;
+use guildhall::cli::{self, Cli, Command, Failure};
+use std::{future::Future, process::ExitCode};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        // Benches make their own runtimes and threads, and end like any program at a signal.
+        Command::Bench(bench) => guildhall::bench::run(&bench).map_err(Failure::from),
+        command => run_async(command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(error)) => complain(&error, 2),
+        Err(Failure::Other(error)) => complain(&error, 1),
+    }
+}
+
+fn run_async(command: Command) -> Result<(), Failure> {
+    // Names and values that are not text cannot be ours.
+    let environment = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
+    let environment = environment.collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = stop_signal()?;
+        cli::run(command, environment, stop).await
+    })
+}
+
+/// The first SIGTERM or SIGINT; a second one ends the process at once.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! { _ = terminate.recv() => (), _ = interrupt.recv() => () }
+        tokio::spawn(async move {
+            tokio::select! { _ = terminate.recv() => (), _ = interrupt.recv() => () }
+            std::process::exit(1);
+        });
+    })
+}
+
+/// Says what went wrong, with every cause.
+fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
+    eprintln!("guildhall: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  because {cause}");
+    }
+    ExitCode::from(code)
+}

@@ -88,7 +88,12 @@ impl Swarm {
         let mut events = Events::with_capacity(4096);
         while !done(self) {
             if Instant::now() > deadline {
-                bail!("{} of {} connections started, {} messages", self.started_count, self.clients.len(), self.messages);
+                bail!(
+                    "{} of {} connections started, {} messages",
+                    self.started_count,
+                    self.clients.len(),
+                    self.messages
+                );
             }
             self.poll.poll(&mut events, Some(Duration::from_millis(200)))?;
             for event in &events {
@@ -129,7 +134,9 @@ impl Swarm {
                         break Err(error);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock || error.kind() == ErrorKind::NotConnected => break Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock || error.kind() == ErrorKind::NotConnected => {
+                    break Ok(());
+                }
                 Err(error) => break Err(error.into()),
             }
         };
@@ -152,7 +159,10 @@ impl Swarm {
 
     fn take_frames(&mut self, index: usize, input: &mut [u8]) -> Result<()> {
         let raw = if index == 0 { input.to_vec() } else { Vec::new() };
-        let mut decoder = std::mem::replace(&mut self.clients[index].decoder, Decoder::new(Role::Client, Limits { message_bytes_max: 0 }));
+        let mut decoder = std::mem::replace(
+            &mut self.clients[index].decoder,
+            Decoder::new(Role::Client, Limits { message_bytes_max: 0 }),
+        );
         let mut events = decoder.handle(input);
         while let Some(event) = events.poll()? {
             match event {

@@ -31,7 +31,8 @@ pub fn run_sender(port: u16, count: usize) -> Result<()> {
     let mut frame = Vec::new();
     serve(|command, args| match (command, args) {
         ("frame", [hex]) => {
-            frame = (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[i * 2..i * 2 + 2], 16)).collect::<Result<_, _>>()?;
+            frame =
+                (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[i * 2..i * 2 + 2], 16)).collect::<Result<_, _>>()?;
             Ok(json!({"bytes": frame.len()}))
         }
         ("send", []) => {

@@ -54,7 +54,8 @@ impl Role {
             .answers
             .recv_timeout(ANSWER_TIMEOUT)
             .with_context(|| format!("the {} process did not answer", self.name))?;
-        let answer: Value = serde_json::from_str(&line).with_context(|| format!("the {} process said {line:?}", self.name))?;
+        let answer: Value =
+            serde_json::from_str(&line).with_context(|| format!("the {} process said {line:?}", self.name))?;
         if let Some(error) = answer.get("error").and_then(Value::as_str) {
             bail!("the {} process failed: {error}", self.name);
         }

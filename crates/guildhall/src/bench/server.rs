@@ -67,8 +67,11 @@ async fn fill(store: &dyn Store, members_count: usize) -> Result<()> {
 pub fn run(members_count: usize, dir: &Path) -> Result<()> {
     let runtime = Runtime::new().context("starting the runtime")?;
     let _guard = runtime.enter();
-    let store: Arc<dyn Store> =
-        Arc::new(runtime.block_on(SqliteStore::open(&dir.join("bench.db"), SqliteOptions::default())).context("opening the store")?);
+    let store: Arc<dyn Store> = Arc::new(
+        runtime
+            .block_on(SqliteStore::open(&dir.join("bench.db"), SqliteOptions::default()))
+            .context("opening the store")?,
+    );
     runtime.block_on(fill(&*store, members_count))?;
     let clock = SystemClock::default();
     let config = ServerConfig {
@@ -79,8 +82,10 @@ pub fn run(members_count: usize, dir: &Path) -> Result<()> {
     };
     let server = Server::prepare(config, clock)?;
     let node_config = NodeConfig { guild_workers_count: 1, jwt_secret: vec![9; 32], worker_mailbox_max: 65_536 };
-    let node = Node::start(node_config, store, Arc::new(NodeClock(clock)), Arc::new(PartitionSink(server.partitions())));
-    let tokens: Vec<String> = (0..members_count).map(|index| node.mint_user_token(user(index).id, TOKEN_TTL_S)).collect();
+    let node =
+        Node::start(node_config, store, Arc::new(NodeClock(clock)), Arc::new(PartitionSink(server.partitions())));
+    let tokens: Vec<String> =
+        (0..members_count).map(|index| node.mint_user_token(user(index).id, TOKEN_TTL_S)).collect();
     std::fs::write(dir.join("tokens"), tokens.join("\n")).context("writing the tokens")?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
     let running = server.start(listener, Router::new(), Arc::new(NodeUpstream::new(node.clone())))?;

@@ -5,44 +5,56 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Loopback: whoever wants strangers to connect says so.
 pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
-/// The demo is for the machine it runs on.
-pub const DEMO_LISTEN: SocketAddr = LISTEN;
 /// One partition per core: nothing is shared between them, so more only add switches.
 pub const PARTITIONS: u16 = 0;
 /// Partitions do most of the work; one guild worker per two cores keeps up with them.
 pub const GUILD_WORKERS: u16 = 0;
 /// At 50,000 commands a second, what a worker gets through while a caller would still wait: a tenth of a second.
 pub const WORKER_MAILBOX_MAX: u32 = 4096;
+/// Some 40 KiB each with the kernel's share: below a gigabyte for a machine nobody has tuned.
+pub const CONNECTIONS_MAX: u32 = 20_000;
 /// What clients are used to; libraries derive their own timeouts from it.
 pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 /// Supervisors commonly kill after 30 s; leave them no reason to.
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
 
-/// Small bots never notice; a thundering herd after a restart is paced instead of served at once.
-pub const IDENTIFIES_PER_5S: u32 = 1000;
-/// Documented by the protocol: 120 per 60 s, heartbeats count.
-pub const INBOUND_MESSAGES_MAX: u32 = 120;
-/// The window of the above.
-pub const INBOUND_WINDOW_MS: u32 = 60_000;
-/// Documented by the protocol for bots.
-pub const BOT_PAYLOAD_BYTES_MAX: u32 = 4096;
-/// What user clients rely on; also the limit before IDENTIFY, when nobody knows yet who it is.
-pub const USER_PAYLOAD_BYTES_MAX: u32 = 15_360;
-/// A few minutes of a busy guild.
-pub const REPLAY_EVENTS_MAX: u32 = 1024;
-/// Bodies are shared between sessions, so this bounds reach rather than memory.
-pub const REPLAY_BYTES_MAX: u32 = 1 << 20;
-/// Long enough for a train tunnel, short enough that ghosts leave voice.
-pub const SESSION_RESUME_MS: u32 = 180_000;
-/// Above the largest READY and replay together; a reader that is further behind is better off resuming.
-pub const OUTPUT_BACKLOG_BYTES_MAX: u32 = 8 << 20;
-/// Some kilobytes each before they have said who they are: at most a few dozen megabytes for strangers.
-pub const UNAUTHENTICATED_CONNECTIONS_MAX: u32 = 10_000;
 /// Some libraries queue their identifies; a minute covers that.
 pub const IDENTIFY_DEADLINE_MS: u32 = 60_000;
+/// Upstream gives 1 to small bots; a gateway of one's own is restarted more often.
+pub const IDENTIFY_CONCURRENCY: u32 = 16;
+/// Documented by the protocol.
+pub const IDENTIFY_INTERVAL_MS: u32 = 5_000;
+/// Documented by the protocol.
+pub const BOT_IDENTIFIES_PER_DAY: u32 = 1000;
+/// Documented by the protocol.
+pub const USER_SESSIONS_MAX: u32 = 50;
+/// Documented by the protocol.
+pub const GUILDS_PER_SHARD_MAX: u32 = 2500;
+/// Documented by the protocol: 120 per 60 s, heartbeats count.
+pub const INBOUND_PER_MINUTE_MAX: u32 = 120;
+/// Documented by the protocol for bots.
+pub const BOT_MESSAGE_BYTES_MAX: u32 = 4096;
+/// What user clients rely on; also the limit before IDENTIFY, when nobody knows yet who it is.
+pub const USER_MESSAGE_BYTES_MAX: u32 = 15_360;
+/// Long enough for a train tunnel, short enough that ghosts leave voice.
+pub const SESSION_RESUME_MS: u32 = 180_000;
+/// The resume window of a guild with twenty messages a second.
+pub const REPLAY_EVENTS_MAX: u32 = 4096;
+/// The same in bytes; bodies are shared between sessions, so this bounds reach more than memory.
+pub const REPLAY_BYTES_MAX: u32 = 4 << 20;
+/// Twice the replay: a resume and what happens meanwhile.
+pub const BACKLOG_EVENTS_MAX: u32 = 8192;
+/// Above the largest READY with all its guilds; a reader that is further behind is better off resuming.
+pub const BACKLOG_BYTES_MAX: u32 = 64 << 20;
+/// Less than the heartbeat timeout, so that a dead peer costs memory no longer than it has to.
+pub const WRITE_STALL_MS: u32 = 30_000;
+/// As documented, which clients are written for.
+pub const REST_RATE_PERCENT: u32 = 100;
 
-/// Beside the other generated data, which is git-ignored.
-pub const STORE_PATH: &str = "data/guildhall.db";
+/// The folder for generated data, which is git-ignored.
+pub const STORE_DIR: &str = "data/node";
+/// The demo has a folder of its own: it must never write into somebody's node.
+pub const DEMO_STORE_DIR: &str = "data/demo";
 /// An acknowledged write survives even a power cut.
 pub const SYNCHRONOUS: Synchronous = Synchronous::Full;
 

@@ -15,7 +15,7 @@ mod suggest;
 mod tests;
 mod value;
 
-pub use defaults::DEMO_LISTEN;
+pub use defaults::DEMO_STORE_DIR;
 pub use print::{default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{AuthConfig, Config, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig};
@@ -34,6 +34,8 @@ pub const VARIABLE_PREFIX: &str = "GUILDHALL__";
 /// Everything a configuration can come from. A fake one makes a test.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// Defaults of one command that differ from the node's.
+    pub defaults: Vec<Flag>,
     /// A TOML file: its name, for messages, and its text.
     pub file: Option<(PathBuf, String)>,
     /// Environment variables; those that do not begin with [`VARIABLE_PREFIX`] are ignored.
@@ -151,12 +153,13 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     if auth.admin_key.is_some() && auth.admin_key_file.is_some() {
         report("auth", "admin_key_file", "is set together with auth.admin_key; keep one of them".into());
     }
-    if limits.output_backlog_bytes_max < limits.replay_bytes_max {
-        let what = format!(
-            "is {}, less than limits.replay_bytes_max ({}): a resume could not be written out",
-            limits.output_backlog_bytes_max, limits.replay_bytes_max
-        );
-        report("limits", "output_backlog_bytes_max", what);
-    }
+    let mut below = |key: &str, value: u32, other: &str, least: u32| {
+        if value < least {
+            let what = format!("is {value}, less than limits.{other} ({least}): a resume could not be written out");
+            report("limits", key, what);
+        }
+    };
+    below("backlog_events_max", limits.backlog_events_max, "replay_events_max", limits.replay_events_max);
+    below("backlog_bytes_max", limits.backlog_bytes_max, "replay_bytes_max", limits.replay_bytes_max);
     problems
 }

@@ -98,6 +98,7 @@ impl RawConfig {
     /// Reads the sources from the weakest to the strongest.
     pub fn read(sources: &Sources) -> Self {
         let mut raw = Self::default();
+        raw.put_flags(&sources.defaults, |_| Origin::Default);
         raw.read_file(sources);
         let ours = sources.environment.iter().filter_map(|(name, value)| {
             name.strip_prefix(VARIABLE_PREFIX).map(|rest| (name, rest.to_ascii_lowercase(), value))
@@ -107,11 +108,15 @@ impl RawConfig {
             let scalar = Scalar::Text { text: value.clone(), untyped: true };
             raw.put(section, key, scalar, Origin::Environment(name.clone()));
         }
-        for Flag { name, setting, value } in &sources.flags {
-            let (section, key) = setting.split_once('.').unwrap_or((setting, ""));
-            raw.put(section, key, Scalar::Text { text: value.clone(), untyped: true }, Origin::Flag(name.clone()));
-        }
+        raw.put_flags(&sources.flags, Origin::Flag);
         raw
+    }
+
+    fn put_flags(&mut self, flags: &[Flag], origin: impl Fn(String) -> Origin) {
+        for Flag { name, setting, value } in flags {
+            let (section, key) = setting.split_once('.').unwrap_or((setting, ""));
+            self.put(section, key, Scalar::Text { text: value.clone(), untyped: true }, origin(name.clone()));
+        }
     }
 
     fn read_file(&mut self, sources: &Sources) {

@@ -100,40 +100,52 @@ settings! {
         guild_workers: u16, 0..=256 => defaults::GUILD_WORKERS;
         /// Commands that may wait for one guild worker; past it callers are told 503.
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
-        /// How often clients send a heartbeat, milliseconds.
+        /// Sockets at once, REST included; past it 503.
+        connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX;
+        /// How often clients send a heartbeat, milliseconds. Silence of one and a half times that ends a connection.
         heartbeat_interval_ms: u32, 1000..=600_000 => defaults::HEARTBEAT_INTERVAL_MS;
         /// How long a stopping node waits for what is under way, milliseconds.
-        drain_timeout_ms: u32, 0..=600_000 => defaults::DRAIN_TIMEOUT_MS;
+        drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
     }
     /// What clients may use up. Past a limit the client is refused or asked to come back, never the node.
     limits: LimitsConfig {
-        /// Sessions that may begin per 5 seconds; past it clients are told to try again.
-        identifies_per_5s: u32, 1..=1_000_000 => defaults::IDENTIFIES_PER_5S;
-        /// Messages a connection may send per window, heartbeats included (close code 4008).
-        inbound_messages_max: u32, 10..=100_000 => defaults::INBOUND_MESSAGES_MAX;
-        /// That window, milliseconds.
-        inbound_window_ms: u32, 1000..=3_600_000 => defaults::INBOUND_WINDOW_MS;
+        /// How long a connection may take to say who it is, milliseconds (close code 4003).
+        identify_deadline_ms: u32, 1000..=600_000 => defaults::IDENTIFY_DEADLINE_MS;
+        /// Sessions that one bot may begin per `identify_interval_ms`; past it the client is told to try again.
+        identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY;
+        /// That interval, milliseconds.
+        identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS;
+        /// Sessions that one bot may begin per day.
+        bot_identifies_per_day: u32, 1..=4_000_000_000 => defaults::BOT_IDENTIFIES_PER_DAY;
+        /// Sessions that one user account may have at once (close code 4015).
+        user_sessions_max: u32, 1..=100_000 => defaults::USER_SESSIONS_MAX;
+        /// Guilds that one shard of a bot may hold (close code 4011).
+        guilds_per_shard_max: u32, 1..=1_000_000 => defaults::GUILDS_PER_SHARD_MAX;
+        /// Messages a connection may send per minute, heartbeats included (close code 4008).
+        inbound_per_minute_max: u32, 10..=1_000_000 => defaults::INBOUND_PER_MINUTE_MAX;
         /// Largest message of a bot, bytes (close code 4002).
-        bot_payload_bytes_max: u32, 1024..=1_048_576 => defaults::BOT_PAYLOAD_BYTES_MAX;
+        bot_message_bytes_max: u32, 1024..=1_048_576 => defaults::BOT_MESSAGE_BYTES_MAX;
         /// Largest message of a user, and of anybody before IDENTIFY, bytes.
-        user_payload_bytes_max: u32, 1024..=1_048_576 => defaults::USER_PAYLOAD_BYTES_MAX;
+        user_message_bytes_max: u32, 1024..=1_048_576 => defaults::USER_MESSAGE_BYTES_MAX;
+        /// How long a session without a connection can be resumed, milliseconds.
+        session_resume_ms: u32, 0..=86_400_000 => defaults::SESSION_RESUME_MS;
         /// Dispatches a session keeps for a resume.
         replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX;
         /// Bytes a session keeps for a resume.
-        replay_bytes_max: u32, 1024..=1_073_741_824 => defaults::REPLAY_BYTES_MAX;
-        /// How long a session without a connection can be resumed, milliseconds.
-        session_resume_ms: u32, 0..=86_400_000 => defaults::SESSION_RESUME_MS;
-        /// Bytes that may wait for a slow reader; past it the connection is closed and may resume.
-        output_backlog_bytes_max: u32, 65_536..=1_073_741_824 => defaults::OUTPUT_BACKLOG_BYTES_MAX;
-        /// Connections that have not said who they are; past it new ones are refused.
-        unauthenticated_connections_max: u32, 1..=10_000_000 => defaults::UNAUTHENTICATED_CONNECTIONS_MAX;
-        /// How long a connection may take to say who it is, milliseconds.
-        identify_deadline_ms: u32, 1000..=600_000 => defaults::IDENTIFY_DEADLINE_MS;
+        replay_bytes_max: u32, 1024..=2_147_483_648 => defaults::REPLAY_BYTES_MAX;
+        /// Dispatches a connected client may be behind; past it the connection is closed and may resume.
+        backlog_events_max: u32, 16..=1_000_000 => defaults::BACKLOG_EVENTS_MAX;
+        /// Bytes a connected client may be behind, likewise.
+        backlog_bytes_max: u32, 65_536..=2_147_483_648 => defaults::BACKLOG_BYTES_MAX;
+        /// A connection that takes nothing for so long is cut, milliseconds.
+        write_stall_ms: u32, 1000..=600_000 => defaults::WRITE_STALL_MS;
+        /// REST rate limits, in percent of the documented ones; 0: none at all, for tests and benches.
+        rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
     }
     /// Where state is kept.
     store: StoreConfig {
-        /// The SQLite database; the file and its folder are made when missing. One node at a time.
-        path: PathBuf => PathBuf::from(defaults::STORE_PATH);
+        /// The data directory, made when missing. One node at a time.
+        dir: PathBuf => PathBuf::from(defaults::STORE_DIR);
         /// "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
     }

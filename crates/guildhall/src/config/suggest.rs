@@ -49,7 +49,7 @@ mod tests {
         check("server", "listn", Some("server.listen"));
         check("log", "listen", Some("server.listen"));
         check("limits", "replay_event_max", Some("limits.replay_events_max"));
-        check("stor", "path", Some("store.path"));
+        check("stor", "dir", Some("store.dir"));
         check("server", "colour", None);
         check("server", &"x".repeat(5000), None);
         assert_eq!(section("limit"), Some("limits"));

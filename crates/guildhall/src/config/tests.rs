@@ -6,6 +6,7 @@ fn sources(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str, &str)
         file: Some((PathBuf::from("guildhall.toml"), file.to_owned())),
         environment: environment.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         flags: flags.iter().map(|(name, setting, value)| Flag::new(name, setting, *value)).collect(),
+        defaults: Vec::new(),
     }
 }
 
@@ -36,6 +37,17 @@ fn c1_precedence() {
 }
 
 #[test]
+fn c1_a_command_s_own_default_is_the_weakest() {
+    let check = |file: &str, expected: &str| {
+        let defaults = vec![Flag::new("", "store.dir", "data/demo")];
+        let loaded = load(&Sources { defaults, ..sources(file, &[], &[]) }).unwrap();
+        assert_eq!(loaded.config.store.dir, Path::new(expected));
+    };
+    check("", "data/demo");
+    check("[store]\ndir = \"elsewhere\"", "elsewhere");
+}
+
+#[test]
 fn c2_every_unknown_or_bad_value_is_refused_with_its_place() {
     let check_file = |file: &str, expected: &[&str]| assert_eq!(problems(&sources(file, &[], &[])), expected, "{file}");
     check_file("", &[]);
@@ -58,9 +70,9 @@ fn c2_every_unknown_or_bad_value_is_refused_with_its_place() {
         ],
     );
     check_file(
-        "[limits]\ninbound_messages_max = \"120\"",
+        "[limits]\ninbound_per_minute_max = \"120\"",
         &[
-            "guildhall.toml:2: limits.inbound_messages_max cannot be the string \"120\": expected a whole number from 10 to 100000",
+            "guildhall.toml:2: limits.inbound_per_minute_max cannot be the string \"120\": expected a whole number from 10 to 1000000",
         ],
     );
     check_file(
@@ -119,9 +131,9 @@ fn settings_that_contradict_each_other() {
         problems(&sources(&both, &[], &[])),
         ["guildhall.toml:3: auth.admin_key_file is set together with auth.admin_key; keep one of them"]
     );
-    let backlog = problems(&sources("[limits]\nreplay_bytes_max = 10_000_000\n", &[], &[]));
+    let backlog = problems(&sources("[limits]\nreplay_bytes_max = 100_000_000\n", &[], &[]));
     assert_eq!(backlog.len(), 1, "{backlog:?}");
-    assert!(backlog[0].contains("less than limits.replay_bytes_max (10000000)"), "{backlog:?}");
+    assert!(backlog[0].contains("less than limits.replay_bytes_max (100000000)"), "{backlog:?}");
 }
 
 #[test]
@@ -145,13 +157,13 @@ fn c3_secrets_are_never_shown() {
 #[test]
 fn values_of_every_type() {
     let file = "[server]\npublic_url = \"wss://gw.example.net/\"\npartitions = 0x4\n[voice]\nendpoint = \"voice.example.net:443\"\n\
-                [store]\npath = \"/tmp/a.db\"\nsynchronous = \"normal\"\n[log]\nformat = \"json\"\nlevel = \"warn,guildhall_net=debug\"\n\
+                [store]\ndir = \"/tmp/a\"\nsynchronous = \"normal\"\n[log]\nformat = \"json\"\nlevel = \"warn,guildhall_net=debug\"\n\
                 [auth]\njwt_secret = \"\"\n";
     let config = load(&sources(file, &[("GUILDHALL__LIMITS__REPLAY_BYTES_MAX", "2_000_000")], &[])).unwrap().config;
     assert_eq!(config.server.public_url.unwrap().as_str(), "wss://gw.example.net");
     assert_eq!(config.server.partitions, 4);
     assert_eq!(config.voice.endpoint.unwrap().as_str(), "voice.example.net:443");
-    assert_eq!(config.store.path, PathBuf::from("/tmp/a.db"));
+    assert_eq!(config.store.dir, PathBuf::from("/tmp/a"));
     assert_eq!(config.store.synchronous, Synchronous::Normal);
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.log.level.targets().to_string(), "guildhall_net=debug,warn");
@@ -167,7 +179,7 @@ fn values_of_every_type() {
     bad("voice.endpoint", "voice:0");
     bad("log.level", "loud");
     bad("log.level", "guildhall=");
-    bad("store.path", "");
+    bad("store.dir", "");
 }
 
 #[test]

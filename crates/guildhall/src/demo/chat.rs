@@ -1,7 +1,7 @@
 //! Chat files: real conversations, one JSON object a line.
 //!
 //! Owns        the format `{"conversation","turn","speaker","text"}` (other keys are ignored) and its errors.
-//! Doors       `check` reads a whole file once before the demo starts; `ChatFile` streams it, over and over.
+//! Doors       `ChatFile::check_and_open` reads a whole file once, before anybody connects, then streams it over and over.
 //! Limits      a line has at most `LINE_BYTES_MAX` bytes; a conversation is handed out in pieces of at most
 //!             `TURNS_MAX` turns; of a text, the first 2000 characters are kept. Memory does not grow with the file.
 
@@ -35,27 +35,41 @@ pub(super) struct Turn {
 
 /// What a whole file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Summary {
+pub struct Summary {
+    /// How many conversations.
     pub conversations: u64,
+    /// How many turns, in all of them.
     pub turns: u64,
 }
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ChatError {
+pub enum ChatError {
     /// It cannot be opened or read.
     #[error("{} cannot be read", .path.display())]
     Unreadable {
+        /// Which file.
         path: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },
     /// A line is not what it has to be.
     #[error("{}:{line}: {what}", .path.display())]
-    Malformed { path: PathBuf, line: u64, what: String },
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
     /// There is nothing in it.
     #[error("{} has no conversations", .path.display())]
-    Empty { path: PathBuf },
+    Empty {
+        /// Which file.
+        path: PathBuf,
+    },
 }
 
 #[derive(Deserialize)]
@@ -66,11 +80,8 @@ struct Line {
     text: String,
 }
 
-/// Reads all of it once, so that a mistake in line one million shows before anybody connects.
-///
-/// # Errors
-/// The first line that is wrong, with its number.
-pub(super) fn check(path: &Path) -> Result<Summary, ChatError> {
+/// All of it, read once.
+fn check(path: &Path) -> Result<Summary, ChatError> {
     let mut summary = Summary::default();
     let mut lines = Lines::open(path)?;
     let mut current: Option<String> = None;
@@ -85,21 +96,32 @@ pub(super) fn check(path: &Path) -> Result<Summary, ChatError> {
 }
 
 /// A file of conversations that begins again when it ends.
-pub(super) struct ChatFile {
+pub struct ChatFile {
     path: PathBuf,
+    summary: Summary,
     lines: Lines<BufReader<File>>,
     /// The first line of the next conversation.
     pending: Option<Line>,
 }
 
 impl ChatFile {
-    /// At its beginning.
-    pub fn open(path: &Path) -> Result<Self, ChatError> {
-        Ok(Self { path: path.to_owned(), lines: Lines::open(path)?, pending: None })
+    /// At its beginning. All of it is read first, so that a mistake in line one million shows now.
+    ///
+    /// # Errors
+    /// The first line that is wrong, with its number; `Empty`; `Unreadable`.
+    pub fn check_and_open(path: &Path) -> Result<Self, ChatError> {
+        let summary = check(path)?;
+        Ok(Self { path: path.to_owned(), summary, lines: Lines::open(path)?, pending: None })
+    }
+
+    /// What it held when it was opened.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.summary
     }
 
     /// The next conversation; after the last comes the first.
-    pub fn next_conversation(&mut self) -> Result<Conversation, ChatError> {
+    pub(super) fn next_conversation(&mut self) -> Result<Conversation, ChatError> {
         if let Some(conversation) = self.read_conversation()? {
             return Ok(conversation);
         }
@@ -206,7 +228,7 @@ mod tests {
             &(line("a", 0, "x", "one") + &line("a", 1, "y", "two") + "\n" + line("b", 0, "x", "three").trim_end()),
         );
         assert_eq!(check(file.path()).unwrap(), Summary { conversations: 2, turns: 3 });
-        let mut chat = ChatFile::open(file.path()).unwrap();
+        let mut chat = ChatFile::check_and_open(file.path()).unwrap();
         for _ in 0..3 {
             let texts = |c: Conversation| c.turns.into_iter().map(|t| (t.speaker, t.text)).collect::<Vec<_>>();
             let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
@@ -220,7 +242,7 @@ mod tests {
         let mut content: String = (0..TURNS_MAX + 3).map(|turn| line("a", turn, "x", "hi")).collect();
         content += &line("b", 0, "x", &"ä".repeat(CHARS_MAX + 7));
         let file = file(&content);
-        let mut chat = ChatFile::open(file.path()).unwrap();
+        let mut chat = ChatFile::check_and_open(file.path()).unwrap();
         assert_eq!(chat.next_conversation().unwrap().turns.len(), TURNS_MAX);
         assert_eq!(chat.next_conversation().unwrap().turns.len(), 3);
         assert_eq!(chat.next_conversation().unwrap().turns[0].text.chars().count(), CHARS_MAX);

@@ -119,7 +119,7 @@ impl Plan {
         let mut bot_user = User::clone(&bot.user);
         bot_user.bot = true;
         bot_user.discriminator = "0042".to_owned();
-        bot_user.application_flags = 1 << 12 | 1 << 14 | 1 << 18; // presence, members, message content
+        bot_user.application_flags = crate::PRIVILEGED_INTENTS;
         bot.user = Arc::new(bot_user);
         let mut user = account(plain("visitor", "Visitor"), &mut rng, Timestamp(recipe.at.0 - HOUR_MS));
 
@@ -151,14 +151,6 @@ impl Plan {
             .chain(everybody().map(|member| Write::PutUser(member.user.clone())))
             .chain(everybody().map(move |member| Write::PutMember(guild_id, Arc::new(member.clone()))))
             .chain(self.history.iter().map(|message| Write::PutMessage(Arc::new(message.clone()))))
-    }
-
-    /// What `demo.json` lists: text channels first, the public ones before the others; no categories.
-    pub fn listed_channels(&self) -> Vec<ChannelId> {
-        let mut channels: Vec<&Channel> = self.channels.iter().filter(|c| c.kind.holds_messages()).collect();
-        let rank = |c: &Channel| (c.kind != ChannelType::Text, is_private(c), c.position, c.id);
-        channels.sort_by_key(|c| rank(c));
-        channels.into_iter().map(|c| c.id).collect()
     }
 }
 
@@ -391,9 +383,6 @@ mod tests {
             assert!(kinds.contains(&kind), "{kind:?}");
         }
         assert_eq!(plan.channels.iter().filter(|c| c.kind == ChannelType::Text && is_private(c)).count(), 2);
-        let listed = plan.listed_channels();
-        let first = plan.channels.iter().find(|c| c.id == listed[0]).unwrap();
-        assert_eq!((first.name.as_str(), is_private(first)), ("general", false));
         assert!((90..190).contains(&plan.presences.len()), "{}", plan.presences.len());
         assert!((4..=24).contains(&plan.voice.len()));
         assert!(plan.history.iter().all(|m| (1..=2000).contains(&m.content.chars().count())));

@@ -1,0 +1,314 @@
+//! Assembly: a configuration becomes a running node, and a running node stops.
+//!
+//! Owns        the order in which the parts start (`assemble`) and end (`Running::stop`).
+//! Invariants  A1 the port is taken before anything is written, and served before anything is ready.
+//!             A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
+//! Limits      stopping takes at most `server.drain_timeout_ms` per part.
+//! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
+
+use crate::{
+    config::{AuthConfig, Config, GatewayUrl, Secret, Synchronous},
+    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
+};
+use guildhall_api::{ApiLimits, ApiState, ops_router, router};
+use guildhall_guild::GuildLimits;
+use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
+use guildhall_node::{Node, NodeConfig, NodeLimits};
+use guildhall_partition::PartitionConfig;
+use guildhall_relay::PartitionId;
+use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
+use std::{
+    future::Future,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use tokio::net::TcpListener;
+
+/// Where the store keeps the key for user tokens when the configuration names none.
+const JWT_SECRET_SETTING: &str = "jwt_secret";
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Somebody else has the port, or it is not ours to take.
+    #[error("cannot listen on {listen}")]
+    Listen {
+        /// Where.
+        listen: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The store cannot be opened or read.
+    #[error("the store cannot be used")]
+    Store(#[from] StoreError),
+    /// A secret's file cannot be read.
+    #[error("{setting}: {} cannot be read", .path.display())]
+    SecretFile {
+        /// Which setting names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A secret could be guessed.
+    #[error("{setting}: {} has fewer than {} bytes", .path.display(), Secret::BYTES_MIN)]
+    SecretTooShort {
+        /// Which setting names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system gave no threads or polls.
+    #[error("the partitions cannot start")]
+    Partitions(#[source] io::Error),
+    /// The system gave no randomness.
+    #[error("the system gave no randomness")]
+    Randomness,
+}
+
+/// A node that serves.
+pub struct Running {
+    /// Guilds and accounts.
+    pub node: Node,
+    /// Where it listens; the real port if any was asked for.
+    pub local_addr: SocketAddr,
+    /// Where clients are told to open their WebSocket, without a slash at the end.
+    pub gateway_url: String,
+    ready: Arc<AtomicBool>,
+    server: RunningServer,
+    store: Arc<SqliteStore>,
+    drain_timeout: Duration,
+}
+
+/// Configuration → port → store → node → REST → serving, not ready yet.
+///
+/// # Errors
+/// See [`StartError`]. Nothing is left running.
+pub async fn assemble(config: &Config) -> Result<Running, StartError> {
+    let listen = config.server.listen;
+    let listener = TcpListener::bind(listen).await.map_err(|source| StartError::Listen { listen, source })?;
+    let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;
+    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr);
+    let (store, jwt_secret) = open_store(config).await?;
+
+    let clock = SystemClock::default();
+    let server = Server::prepare(server_config(config, &gateway_url)?, clock).map_err(StartError::Partitions)?;
+    let node = Node::start_with_limits(
+        node_config(config, jwt_secret),
+        node_limits(config),
+        store.clone(),
+        Arc::new(NodeClock(clock)),
+        Arc::new(PartitionSink(server.partitions())),
+    );
+
+    let ready = Arc::new(AtomicBool::new(false));
+    let is_ready = ready.clone();
+    let rest = router(ApiState {
+        node: node.clone(),
+        gateway_url: gateway_url.as_str().into(),
+        limits: api_limits(config),
+        clock: Arc::new(NodeClock(clock)),
+        session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
+    });
+    let http = with_peer(rest).merge(ops_router(move || is_ready.load(Ordering::Acquire)));
+    let upstream = Arc::new(NodeUpstream::new(node.clone()));
+    let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
+
+    let drain_timeout = Duration::from_millis(u64::from(config.server.drain_timeout_ms));
+    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain_timeout })
+}
+
+impl Running {
+    /// `/readyz` says 200 from now on.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Stops: no more clients, then no more commands, then no more writes. False when a part did not end in time; what
+    /// was acknowledged is safe all the same.
+    pub async fn stop(self) -> bool {
+        self.ready.store(false, Ordering::Release);
+        let server = tokio::task::spawn_blocking(move || self.server.stop());
+        let limit = self.drain_timeout;
+        let clients = in_time(limit, "the partitions", server).await;
+        let guilds = in_time(limit, "the guild workers", self.node.shut_down()).await;
+        let writes = in_time(limit, "the store", self.store.close()).await;
+        clients && guilds && writes
+    }
+}
+
+async fn in_time<T>(limit: Duration, part: &'static str, work: impl Future<Output = T>) -> bool {
+    let in_time = tokio::time::timeout(limit, work).await.is_ok();
+    if !in_time {
+        tracing::warn!(part, limit_ms = limit.as_millis() as u64, "a part did not stop in time");
+    }
+    in_time
+}
+
+/// Opens the store, and finds or makes the key for user tokens.
+///
+/// # Errors
+/// `Store`, `SecretFile`, `SecretTooShort`, `Randomness`.
+pub async fn open_store(config: &Config) -> Result<(Arc<SqliteStore>, Vec<u8>), StartError> {
+    let options = SqliteOptions {
+        synchronous: match config.store.synchronous {
+            Synchronous::Full => guildhall_store::Synchronous::Full,
+            Synchronous::Normal => guildhall_store::Synchronous::Normal,
+        },
+        ..SqliteOptions::default()
+    };
+    let store = Arc::new(SqliteStore::open(&config.store.dir, options).await?);
+    let AuthConfig { jwt_secret, jwt_secret_file, .. } = &config.auth;
+    let jwt_secret = match secret("auth.jwt_secret_file", jwt_secret, jwt_secret_file)? {
+        Some(secret) => secret.reveal().as_bytes().to_owned(),
+        None => store.setting_or_insert(JWT_SECRET_SETTING, &random::<32>()?).await?,
+    };
+    Ok((store, jwt_secret))
+}
+
+/// The settings of a node that `config` asks for.
+#[must_use]
+pub fn node_config(config: &Config, jwt_secret: Vec<u8>) -> NodeConfig {
+    let guild_workers_count = match config.server.guild_workers {
+        0 => (cores() / 2).max(1),
+        count => usize::from(count),
+    };
+    NodeConfig { guild_workers_count, jwt_secret, worker_mailbox_max: config.server.worker_mailbox_max as usize }
+}
+
+fn node_limits(config: &Config) -> NodeLimits {
+    let voice_endpoint = config.voice.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
+    NodeLimits { guild: GuildLimits { voice_endpoint, ..GuildLimits::default() }, ..NodeLimits::default() }
+}
+
+fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, StartError> {
+    let limits = &config.limits;
+    let partition = PartitionConfig {
+        heartbeat_interval_ms: config.server.heartbeat_interval_ms.into(),
+        identify_deadline_ms: limits.identify_deadline_ms.into(),
+        resume_window_ms: limits.session_resume_ms.into(),
+        replay_events_max: limits.replay_events_max as usize,
+        replay_bytes_max: limits.replay_bytes_max as usize,
+        backlog_events_max: limits.backlog_events_max as usize,
+        backlog_bytes_max: limits.backlog_bytes_max as usize,
+        write_stall_ms: limits.write_stall_ms.into(),
+        inbound_per_minute_max: limits.inbound_per_minute_max,
+        bot_message_bytes_max: limits.bot_message_bytes_max,
+        user_message_bytes_max: limits.user_message_bytes_max,
+        guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
+    };
+    let identify = IdentifyLimits {
+        max_concurrency: limits.identify_concurrency,
+        interval_ms: limits.identify_interval_ms.into(),
+        bot_identifies_per_day: limits.bot_identifies_per_day,
+        user_sessions_max: limits.user_sessions_max,
+    };
+    let partitions_count = match config.server.partitions {
+        0 => cores().min(256) as u16,
+        count => count,
+    };
+    Ok(ServerConfig { partitions_count, connections_max: config.server.connections_max as usize, identify, partition })
+}
+
+fn api_limits(config: &Config) -> ApiLimits {
+    match config.limits.rest_rate_percent {
+        0 => ApiLimits::unlimited(),
+        100 => ApiLimits::default(),
+        percent => ApiLimits::default().scaled(f64::from(percent) / 100.0),
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A secret of the configuration, or of the file it names.
+///
+/// # Errors
+/// `SecretFile`, `SecretTooShort`.
+pub fn secret(
+    setting: &'static str,
+    given: &Option<Secret>,
+    file: &Option<PathBuf>,
+) -> Result<Option<Secret>, StartError> {
+    match (given, file) {
+        (Some(secret), _) => Ok(Some(secret.clone())),
+        (None, None) => Ok(None),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|source| StartError::SecretFile {
+                setting,
+                path: path.clone(),
+                source,
+            })?;
+            let secret = Secret::new(text.trim());
+            secret.map(Some).ok_or_else(|| StartError::SecretTooShort { setting, path: path.clone() })
+        }
+    }
+}
+
+/// Bytes nobody can guess.
+///
+/// # Errors
+/// `Randomness`.
+pub fn random<const N: usize>() -> Result<[u8; N], StartError> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
+    Ok(bytes)
+}
+
+/// The address under which this machine itself reaches what listens on `addr`.
+#[must_use]
+pub fn reachable(addr: SocketAddr) -> SocketAddr {
+    let ip = match addr.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, addr.port())
+}
+
+fn gateway_url(public_url: Option<&GatewayUrl>, local_addr: SocketAddr) -> String {
+    public_url.map_or_else(|| format!("ws://{}", reachable(local_addr)), |url| url.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_clients_are_sent() {
+        let check = |public: Option<&str>, addr: &str, expected: &str| {
+            let public = public.and_then(GatewayUrl::parse);
+            assert_eq!(gateway_url(public.as_ref(), addr.parse().unwrap()), expected);
+        };
+        check(None, "127.0.0.1:8080", "ws://127.0.0.1:8080");
+        check(None, "0.0.0.0:80", "ws://127.0.0.1:80");
+        check(None, "[::]:80", "ws://[::1]:80");
+        check(None, "192.0.2.7:443", "ws://192.0.2.7:443");
+        check(Some("wss://gw.example.net/"), "0.0.0.0:80", "wss://gw.example.net");
+    }
+
+    #[test]
+    fn secrets_of_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| Some(dir.path().join(name));
+        let long = "k".repeat(40);
+        std::fs::write(dir.path().join("long"), format!(" {long}\n")).unwrap();
+        std::fs::write(dir.path().join("short"), "k").unwrap();
+        assert_eq!(secret("s", &None, &None).unwrap(), None);
+        assert_eq!(secret("s", &None, &path("long")).unwrap().unwrap().reveal(), long);
+        assert!(matches!(secret("s", &None, &path("short")), Err(StartError::SecretTooShort { .. })));
+        assert!(matches!(secret("s", &None, &path("none")), Err(StartError::SecretFile { .. })));
+    }
+}

@@ -1,0 +1,89 @@
+//! `guildhall demo`: its arguments; the rest is in `crate::demo`.
+
+use super::{Common, Failure, flags, load_config, say};
+use crate::{
+    config::{DEMO_STORE_DIR, Flag, effective_line},
+    demo::{ChatFile, Demo, DemoOptions},
+    logging,
+};
+use clap::Args;
+use std::{future::Future, path::PathBuf};
+
+pub(super) const HELP: &str = "\
+Examples:
+  guildhall demo                                      300 members on 127.0.0.1:8080, a message every other second
+  guildhall demo --members 5000 --rate 50             a busy place
+  guildhall demo --rate 0                             nobody talks but you
+  guildhall demo --chat conversations.ndjson          real conversations instead of invented ones
+  guildhall demo --listen 127.0.0.1:0 --data /tmp/d   any free port; /tmp/d/demo.json tells which
+
+The community is seeded once per folder; the same --seed and --members give the same people. DIR/demo.json holds the
+addresses and tokens:
+  {\"api_base\",\"gateway_url\",\"admin_key\",\"bot_token\",\"user_token\",\"guild_id\",\"channel_ids\"}
+The bot has all privileged intents, the user is an ordinary member; the first channel is public text.
+It is ready when GET /readyz answers 200.
+
+--chat takes one JSON object a line, the turns of a conversation in order:
+  {\"conversation\":\"c1\",\"turn\":0,\"speaker\":\"a\",\"text\":\"hello\"}
+
+The demo does not read ./guildhall.toml; name a file with --config if it should.";
+
+/// Arguments of `demo`.
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// Address and port for HTTP and WebSocket; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// The URL that clients open their WebSocket at, when a proxy stands in front
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Keep state in this folder [default: data/demo]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Simulated members, besides the bot and the user
+    #[arg(long, value_name = "COUNT", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    members: u32,
+    /// Messages per second that the simulated members write; fractions and 0 are fine
+    #[arg(long, value_name = "MSGS_PER_S", default_value_t = 0.5, value_parser = parse_rate)]
+    rate: f64,
+    /// Let them say what is in this file instead of invented talk
+    #[arg(long, value_name = "FILE.ndjson")]
+    chat: Option<PathBuf>,
+    /// For everything random about the community
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// More than a node of this size writes durably.
+const RATE_MAX: f64 = 100_000.0;
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=RATE_MAX).contains(rate));
+    rate.ok_or_else(|| format!("expected a number from 0 to {RATE_MAX}"))
+}
+
+pub(super) async fn run(
+    args: DemoArgs,
+    environment: Vec<(String, String)>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let flags = flags([
+        ("--listen", "server.listen", args.listen),
+        ("--public-url", "server.public_url", args.public_url),
+        ("--data", "store.dir", args.data),
+    ]);
+    let mut sources = args.common.sources(environment, flags, false)?;
+    sources.defaults.push(Flag::new("", "store.dir", DEMO_STORE_DIR));
+    let loaded = load_config(&sources)?;
+    let chat =
+        args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
+    logging::init(&loaded.config.log);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
+    let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
+    let demo = Demo::start(&loaded.config, options).await?;
+    say(&demo.what_to_try());
+    demo.run(stop).await?;
+    Ok(())
+}

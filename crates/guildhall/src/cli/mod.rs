@@ -1,0 +1,222 @@
+//! Command line: what people type, and the configuration it makes.
+//!
+//! Owns        the arguments and their help; one module per command.
+//! Doors       `Cli::parse`, then `run`.
+//! Invariants  standard output holds only what the command was asked for; a mistake in arguments or configuration is
+//!             `Failure::Usage`, so that supervisors need not try again.
+//! Not here    signals and exit codes: `main`.
+
+mod config;
+mod demo;
+mod serve;
+mod token;
+
+use crate::config::{Flag, Loaded, Sources, load, read_file};
+use clap::{Args, Parser, Subcommand};
+use std::{
+    future::Future,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, or stopped by SIGTERM or SIGINT
+  1  it failed: the message says why
+  2  the arguments or the configuration are wrong: trying again changes nothing";
+
+const PRECEDENCE: &str = "\
+Settings, from the strongest to the weakest:
+  1. flags                  --listen 0.0.0.0:8080, or for any setting --set server.listen=0.0.0.0:8080
+  2. environment variables  GUILDHALL__SERVER__LISTEN=0.0.0.0:8080
+  3. the file               --config FILE, else $GUILDHALL_CONFIG, else ./guildhall.toml if there is one
+  4. defaults               `guildhall config default` prints all of them with their documentation";
+
+/// A self-hosted real-time gateway that speaks the Discord Gateway v10 protocol
+#[derive(Debug, Parser)]
+#[command(
+    name = "guildhall",
+    version,
+    propagate_version = true,
+    max_term_width = 110,
+    after_help = "New here? `guildhall demo` brings up a whole community to connect to.",
+    after_long_help = format!("New here? `guildhall demo` brings up a whole community to connect to.\n\n{PRECEDENCE}\n\n{EXIT_CODES}")
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node
+    #[command(after_long_help = serve::HELP)]
+    Serve(serve::ServeArgs),
+    /// Run a node with a lively community, to try things out
+    #[command(after_long_help = demo::HELP)]
+    Demo(demo::DemoArgs),
+    /// Make or revoke tokens, while no node runs
+    #[command(after_long_help = token::HELP)]
+    Token(token::TokenArgs),
+    /// Show, check or explain the configuration
+    #[command(after_long_help = config::HELP)]
+    Config(config::ConfigArgs),
+    /// Measure a node against the least it could cost
+    #[command(subcommand)]
+    Bench(crate::bench::Bench),
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Configuration")]
+pub struct Common {
+    /// Read settings from this TOML file [default: $GUILDHALL_CONFIG, else ./guildhall.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set any setting; may be given again and again
+    #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_set)]
+    set: Vec<(String, String)>,
+    /// How log lines look: text or json
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Which log lines: error, warn, info, debug, trace, also per module
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+fn parse_set(text: &str) -> Result<(String, String), String> {
+    let (setting, value) = text.split_once('=').ok_or("expected SECTION.KEY=VALUE, like server.partitions=2")?;
+    Ok((setting.trim().to_owned(), value.to_owned()))
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Arguments or configuration are wrong.
+    Usage(anyhow::Error),
+    /// Everything else.
+    Other(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// Does what was asked; `stop` ends what would run forever.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(
+    command: Command,
+    environment: Vec<(String, String)>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    match command {
+        Command::Serve(args) => serve::run(args, environment, stop).await,
+        Command::Demo(args) => demo::run(args, environment, stop).await,
+        Command::Token(args) => token::run(args, environment).await,
+        Command::Config(args) => config::run(args, environment),
+        // It runs without a runtime around it; see `main`.
+        Command::Bench(bench) => Ok(crate::bench::run(&bench)?),
+    }
+}
+
+impl Common {
+    /// The sources of the configuration. `flags` are the command's own, weaker than `--set`.
+    fn sources(
+        &self,
+        environment: Vec<(String, String)>,
+        mut flags: Vec<Flag>,
+        file: bool,
+    ) -> Result<Sources, Failure> {
+        let file = if file || self.config.is_some() {
+            read_file(self.config.as_deref(), &environment).map_err(|error| Failure::Usage(error.into()))?
+        } else {
+            None
+        };
+        for (name, setting, value) in
+            [("--log-format", "log.format", &self.log_format), ("--log-level", "log.level", &self.log_level)]
+        {
+            flags.extend(value.iter().map(|value| Flag::new(name, setting, value)));
+        }
+        flags.extend(self.set.iter().map(|(setting, value)| Flag::new("--set", setting, value)));
+        Ok(Sources { file, environment, flags, ..Sources::default() })
+    }
+}
+
+fn load_config(sources: &Sources) -> Result<Loaded, Failure> {
+    load(sources).map_err(|error| Failure::Usage(error.into()))
+}
+
+/// `Flag`s for the arguments that were given.
+fn flags<'a>(given: impl IntoIterator<Item = (&'a str, &'a str, Option<String>)>) -> Vec<Flag> {
+    given.into_iter().filter_map(|(name, setting, value)| Some(Flag::new(name, setting, value?))).collect()
+}
+
+/// Writes to standard output. Whoever stopped reading does not want to hear of it.
+fn say(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_people_type() {
+        let check = |line: &str, is_fine: bool| {
+            let parsed = Cli::try_parse_from(line.split_whitespace());
+            assert_eq!(parsed.is_ok(), is_fine, "{line}: {:?}", parsed.err().map(|e| e.to_string()));
+        };
+        check("guildhall serve", true);
+        check("guildhall serve --listen 0.0.0.0:80 --data d --partitions 2 --set limits.write_stall_ms=1000", true);
+        check("guildhall serve --set nonsense", false);
+        check("guildhall demo", true);
+        check(
+            "guildhall demo --listen 127.0.0.1:8080 --data d --members 10 --rate 0.25 --chat f.ndjson --seed 7",
+            true,
+        );
+        check("guildhall demo --rate 0 --public-url ws://127.0.0.1:9", true);
+        for rate in ["-1", "nan", "inf", "fast", "1e9"] {
+            check(&format!("guildhall demo --rate={rate}"), false);
+        }
+        check("guildhall demo --members 0", false);
+        check("guildhall demo --members 100001", false);
+        check("guildhall token bot --new helper", true);
+        check("guildhall token bot", false);
+        check("guildhall token bot --new helper --id 5", false);
+        check("guildhall token bot --id x", false);
+        check("guildhall token user --id 5 --ttl 90m", true);
+        check("guildhall token user --id 5 --ttl 0s", false);
+        check("guildhall token user --id 5 --ttl soon", false);
+        check("guildhall token revoke", true);
+        check("guildhall config", true);
+        check("guildhall config check a.toml", true);
+        check("guildhall config check", false);
+        check("guildhall config default", true);
+        check("guildhall", false);
+        check("guildhall dance", false);
+    }
+
+    #[test]
+    fn every_command_explains_itself() {
+        let mut cli = Cli::command();
+        for name in ["serve", "demo", "token", "config"] {
+            let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
+        }
+        let help = cli.render_long_help().to_string();
+        assert!(help.contains("Exit codes:") && help.contains("from the strongest to the weakest"), "{help}");
+    }
+}

@@ -1,0 +1,163 @@
+//! `guildhall token`: accounts and tokens, straight on the store while no node runs.
+
+use super::{Common, Failure, flags, load_config, say};
+use crate::{
+    PRIVILEGED_INTENTS,
+    assemble::{StartError, node_config, open_store},
+    wiring::{NoPartitions, NodeClock},
+};
+use anyhow::{Context as _, anyhow, bail};
+use clap::{Args, Subcommand};
+use guildhall_model::{User, UserId};
+use guildhall_node::Node;
+use guildhall_store::StoreError;
+use std::{io::Read as _, sync::Arc};
+
+pub(super) const HELP: &str = "\
+Examples:
+  guildhall token bot --new helper                    a new bot account with all privileged intents, and its token
+  guildhall token bot --id 1100000000000000042        another token for a bot that exists
+  guildhall token user --new mara --ttl 30d           a new user account, and a token that is valid for 30 days
+  guildhall token revoke < token.txt                  the bot token in the file is worth nothing from now on
+
+The token is all that goes to standard output; the account's id goes to standard error. The node must not run: the
+data directory (--data, or store.dir) belongs to one process. Only bot tokens can be revoked one by one; a user token
+ends by itself, and all of them when auth.jwt_secret changes.";
+
+/// Longer input is no token of ours.
+const TOKEN_BYTES_MAX: u64 = 4096;
+/// Usernames are 2–32 characters of the wire's alphabet.
+const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=32;
+
+/// Arguments of `token`.
+#[derive(Args, Debug)]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    what: What,
+    /// The node's data directory [default: data/node]
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Mint a token for a bot
+    Bot {
+        #[command(flatten)]
+        whose: Whose,
+        /// A new bot gets no privileged intents (presences, members, message content)
+        #[arg(long, requires = "new")]
+        unprivileged: bool,
+    },
+    /// Mint a token for a user
+    User {
+        #[command(flatten)]
+        whose: Whose,
+        /// How long it is valid: seconds, or with s, m, h, d
+        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_ttl)]
+        ttl: u64,
+    },
+    /// Revoke the bot token on standard input
+    Revoke,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Whose {
+    /// An account that exists
+    #[arg(long, value_name = "ID")]
+    id: Option<UserId>,
+    /// A new account with this name
+    #[arg(long, value_name = "NAME")]
+    new: Option<String>,
+}
+
+fn parse_ttl(text: &str) -> Result<u64, String> {
+    let (digits, unit_s) = match text.strip_suffix(['s', 'm', 'h', 'd']) {
+        Some(digits) if text.ends_with('m') => (digits, 60),
+        Some(digits) if text.ends_with('h') => (digits, 3600),
+        Some(digits) if text.ends_with('d') => (digits, 86_400),
+        Some(digits) => (digits, 1),
+        None => (text, 1),
+    };
+    let ttl_s = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_s)).filter(|s| (1..=TTL_S_MAX).contains(s));
+    ttl_s.ok_or_else(|| format!("expected a duration up to {} days, like 90m, 12h or 30d", TTL_S_MAX / 86_400))
+}
+
+/// A hundred years: nobody means more.
+const TTL_S_MAX: u64 = 36_500 * 86_400;
+
+pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
+    let flags = flags([("--data", "store.dir", args.data)]);
+    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
+        StartError::Store(error @ StoreError::InUse { .. }) => {
+            Failure::Other(anyhow::Error::from(error).context("a node runs on this data directory: stop it first"))
+        }
+        error => error.into(),
+    })?;
+    let node = Node::start(
+        node_config(&config, jwt_secret),
+        store.clone(),
+        Arc::new(NodeClock::default()),
+        Arc::new(NoPartitions),
+    );
+    let done = execute(&node, args.what).await;
+    node.shut_down().await;
+    store.close().await;
+    Ok(say(&done?))
+}
+
+/// Does it, and returns what goes to standard output.
+async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
+    match what {
+        What::Bot { whose, unprivileged } => {
+            let user = account(node, whose, |user| {
+                user.bot = true;
+                user.application_flags = if unprivileged { 0 } else { PRIVILEGED_INTENTS };
+            })
+            .await?;
+            if !user.bot {
+                bail!("account {} is a user: use `guildhall token user`", user.id);
+            }
+            Ok(node.mint_bot_token(user.id).await.context("the token cannot be stored")? + "\n")
+        }
+        What::User { whose, ttl } => {
+            let user = account(node, whose, |_| ()).await?;
+            if user.bot {
+                bail!("account {} is a bot: use `guildhall token bot`", user.id);
+            }
+            Ok(node.mint_user_token(user.id, ttl) + "\n")
+        }
+        What::Revoke => {
+            let mut token = String::new();
+            std::io::stdin()
+                .take(TOKEN_BYTES_MAX)
+                .read_to_string(&mut token)
+                .context("standard input cannot be read")?;
+            match node.revoke_token(token.trim()).await.context("the token cannot be revoked")? {
+                true => Ok("revoked\n".to_owned()),
+                false => bail!("there is no such bot token (user tokens cannot be revoked: they end by themselves)"),
+            }
+        }
+    }
+}
+
+async fn account(node: &Node, whose: Whose, new: impl FnOnce(&mut User)) -> anyhow::Result<Arc<User>> {
+    if let Some(id) = whose.id {
+        let user = node.user(id).await.context("the account cannot be read")?;
+        return user.ok_or_else(|| anyhow!("there is no account {id}"));
+    }
+    let name = whose.new.unwrap_or_default();
+    if !NAME_CHARS.contains(&name.chars().count()) || name.chars().any(|c| c.is_control() || "@#:`".contains(c)) {
+        bail!("{name:?} cannot be a name: 2 to 32 characters, without @ # : ` and control characters");
+    }
+    let mut user = User::new(node.next_id().await.context("no id can be made")?, &name);
+    new(&mut user);
+    let user = Arc::new(user);
+    node.put_user(user.clone()).await.context("the account cannot be stored")?;
+    eprintln!("account {} ({name})", user.id);
+    Ok(user)
+}
