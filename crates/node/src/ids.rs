@@ -2,9 +2,13 @@
 //!
 //! Owns        the largest id that the store knew when it was first asked, and the node's own generator.
 //! Invariants  I1 no new id is at or below an id that was stored before the node started, so a clock that went
-//!             back cannot make one twice. I2 the node's own ids carry an origin that no guild's do.
+//!             back cannot make one twice. I2 the node's own ids carry an origin that no guild's do, and guilds of
+//!             different workers have different ones. I3 no two channels of a node have the same id: those of one
+//!             worker come one per millisecond (`ChannelIds`). (tests `it/directory.rs`)
+//! Limits      guilds of one worker may share an origin, and make the same message or role id in the same
+//!             millisecond: those are told apart by channel and guild.
 
-use guildhall_model::{GuildId, Id, SnowflakeGenerator};
+use guildhall_model::{ChannelId, GuildId, Id, SnowflakeGenerator};
 use guildhall_stdx::{Rng, Timestamp};
 use guildhall_store::{Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,13 +50,31 @@ impl Ids {
     }
 }
 
+/// Keeps channels of one worker's guilds apart: channels are found by their id alone.
+#[derive(Default)]
+pub(crate) struct ChannelIds {
+    newest: u64,
+}
+
+impl ChannelIds {
+    /// A guild that makes a channel skips past this first.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    pub(crate) fn made(&mut self, channel_id: ChannelId) {
+        self.newest = self.newest.max(channel_id.get());
+    }
+}
+
 fn mixed(guild_id: GuildId) -> u64 {
     Rng::new(guild_id.get()).next_u64()
 }
 
-/// What tells a guild's ids from those of most others.
-pub(crate) fn origin_of(guild_id: GuildId) -> u16 {
-    (mixed(guild_id) >> 32) as u16 % NODE_ORIGIN
+/// What tells a guild's ids from those of other workers' guilds, and of most of its own worker's.
+pub(crate) fn origin_of(guild_id: GuildId, worker: usize, workers_count: usize) -> u16 {
+    let share = (usize::from(NODE_ORIGIN) / workers_count.max(1)).max(1);
+    ((worker * share + (mixed(guild_id) >> 32) as usize % share) % usize::from(NODE_ORIGIN)) as u16
 }
 
 /// Which of `workers_count` workers runs a guild.
@@ -66,15 +88,18 @@ mod tests {
 
     #[test]
     fn guilds_spread_over_workers_and_origins() {
-        let mut workers = [0; 4];
-        let mut origins = std::collections::BTreeSet::new();
-        for n in 0..4000 {
+        let mut counts = [0; 4];
+        let mut origins = std::collections::BTreeMap::new();
+        for n in 0..8000 {
             let guild_id = GuildId::new(1_100_000_000_000_000_000 + (n << 22));
-            workers[worker_of(guild_id, 4)] += 1;
-            assert_ne!(origin_of(guild_id), NODE_ORIGIN);
-            origins.insert(origin_of(guild_id));
+            let worker = worker_of(guild_id, 4);
+            counts[worker] += 1;
+            let origin = origin_of(guild_id, worker, 4);
+            assert!(origin < NODE_ORIGIN);
+            assert_eq!(*origins.entry(origin).or_insert(worker), worker, "I2");
         }
-        assert!(workers.iter().all(|count| (800..1200).contains(count)), "{workers:?}");
+        assert!(counts.iter().all(|count| (1600..2400).contains(count)), "{counts:?}");
         assert!(origins.len() > 900);
+        assert!((0..2000).all(|worker| origin_of(GuildId::new(1), worker, 2000) < NODE_ORIGIN));
     }
 }

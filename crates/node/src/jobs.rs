@@ -44,6 +44,8 @@ pub(crate) struct Jobs {
     pub(crate) runtime: Handle,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) ids: Arc<Ids>,
+    pub(crate) worker: usize,
+    pub(crate) workers_count: usize,
     pub(crate) guild_limits: GuildLimits,
 }
 
@@ -70,6 +72,10 @@ impl Drop for ReportOnDrop {
 }
 
 impl Jobs {
+    fn origin_of(&self, guild_id: GuildId) -> u16 {
+        origin_of(guild_id, self.worker, self.workers_count)
+    }
+
     /// `lost` is reported when `job` does not come to its end.
     fn spawn(&self, guild_id: GuildId, lost: JobEnd, job: impl Future<Output = JobEnd> + Send + 'static) {
         let on_drop = ReportOnDrop { mailbox: self.mailbox.clone(), report: Some(Report { guild_id, end: lost }) };
@@ -88,14 +94,15 @@ impl Jobs {
 
     pub(crate) fn load(&self, guild_id: GuildId) {
         let (store, ids, limits) = (self.store.clone(), self.ids.clone(), self.guild_limits.clone());
+        let origin = self.origin_of(guild_id);
         self.spawn(guild_id, JobEnd::Loaded(Err(StoreError::Closed.into())), async move {
-            JobEnd::Loaded(load(&*store, &ids, limits, guild_id).await)
+            JobEnd::Loaded(load(&*store, &ids, limits, guild_id, origin).await)
         });
     }
 
     /// A guild that did not exist. `load` has said so, and therefore knows the floor of ids.
     pub(crate) fn new_guild(&self, now: Now, new: NewGuild) -> Guild {
-        let origin = origin_of(new.guild.id);
+        let origin = self.origin_of(new.guild.id);
         let mut guild = Guild::create(now, new, self.guild_limits.clone(), origin);
         self.ids.known_floor().into_iter().for_each(|floor| guild.skip_ids_past(floor));
         guild
@@ -119,13 +126,60 @@ async fn load(
     ids: &Ids,
     limits: GuildLimits,
     guild_id: GuildId,
+    origin: u16,
 ) -> Result<Option<Box<Guild>>, LoadError> {
     let floor = ids.floor().await?;
     let Some(record) = store.load_guild(guild_id).await? else { return Ok(None) };
     let build = move || {
-        let mut guild = Box::new(Guild::load(record, limits, origin_of(guild_id)));
+        let mut guild = Box::new(Guild::load(record, limits, origin));
         guild.skip_ids_past(floor);
         Some(guild)
     };
     tokio::task::spawn_blocking(build).await.map_err(|_| LoadError::Panicked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_store::MemoryStore;
+    use std::time::Duration;
+
+    fn jobs(runtime: Handle) -> Jobs {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        Jobs {
+            ids: Arc::new(Ids::new(store.clone())),
+            store,
+            runtime,
+            mailbox: Arc::new(Mailbox::new(2)),
+            worker: 0,
+            workers_count: 1,
+            guild_limits: GuildLimits::default(),
+        }
+    }
+
+    fn reports(jobs: &Jobs) -> Vec<JobEnd> {
+        jobs.mailbox.take(Some(Duration::from_secs(30)), false).reports.into_iter().map(|report| report.end).collect()
+    }
+
+    #[test]
+    fn every_job_reports_also_if_it_panics() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let jobs = jobs(runtime.handle().clone());
+        jobs.commit(GuildId::new(1), Vec::new());
+        assert!(matches!(reports(&jobs)[..], [JobEnd::Committed(Ok(()))]));
+        let lost = JobEnd::Committed(Err(StoreError::Closed));
+        jobs.spawn(GuildId::new(1), lost, async { panic!("the store has a bug") });
+        assert!(matches!(reports(&jobs)[..], [JobEnd::Committed(Err(_))]));
+    }
+
+    #[test]
+    fn every_job_reports_also_if_the_runtime_is_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let jobs = jobs(runtime.handle().clone());
+        jobs.load(GuildId::new(1));
+        drop(runtime);
+        assert!(matches!(reports(&jobs)[..], [JobEnd::Loaded(Err(_))]));
+        jobs.load_message(GuildId::new(1), 7, ChannelId::new(1), MessageId::new(1));
+        assert!(matches!(reports(&jobs)[..], [JobEnd::MessageLoaded(7, Err(_))]));
+    }
 }

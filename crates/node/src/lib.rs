@@ -45,7 +45,11 @@ pub trait RelaySink: Send + Sync + 'static {
     /// Hands over a message without waiting.
     ///
     /// # Errors
-    /// Gives the message back when the partition's mailbox is full.
+    /// Gives the message back when the partition's mailbox is full. It is not tried again: the guild starts the
+    /// relay's stream anew when there is room.
+    ///
+    /// # Panics
+    /// Must not: it would take a guild worker down.
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay>;
 
     /// An account joined a guild, durably: its live sessions, wherever they are, enter it. The guild itself cannot
@@ -149,13 +153,16 @@ impl Node {
         let ids = Arc::new(Ids::new(store.clone()));
         let mut mailboxes = Vec::new();
         let mut threads = Vec::new();
-        for index in 0..config.guild_workers_count.max(1) {
+        let workers_count = config.guild_workers_count.max(1);
+        for index in 0..workers_count {
             let mailbox = Arc::new(Mailbox::new(config.worker_mailbox_max));
             let jobs = Jobs {
                 store: store.clone(),
                 runtime: Handle::current(),
                 mailbox: mailbox.clone(),
                 ids: ids.clone(),
+                worker: index,
+                workers_count,
                 guild_limits: limits.guild.clone(),
             };
             let worker = Worker {

@@ -11,10 +11,13 @@
 
 mod live;
 mod stand_in;
+#[cfg(test)]
+mod tests;
 
 use crate::{
     RelaySink,
     directory::Directory,
+    ids::ChannelIds,
     jobs::{JobEnd, Jobs},
     limits::NodeLimits,
     mailbox::{Answer, Ask, Input},
@@ -49,6 +52,7 @@ pub(crate) struct Context<'a> {
     pub(crate) loads: &'a mut VecDeque<GuildId>,
     /// Source of numbers that are never used again.
     pub(crate) counter: &'a mut u64,
+    pub(crate) channel_ids: &'a mut ChannelIds,
     /// The node is shutting down: nothing is tried again.
     pub(crate) closing: bool,
 }

@@ -9,6 +9,7 @@
 use crate::{
     Clock, RelaySink,
     directory::Directory,
+    ids::ChannelIds,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
     mailbox::{Batch, Input, Mailbox},
@@ -41,6 +42,7 @@ struct Guilds {
     loading_count: usize,
     given_back: Vec<GuildId>,
     counter: u64,
+    channel_ids: ChannelIds,
     closing: bool,
 }
 
@@ -127,6 +129,7 @@ impl Worker {
             given_back: &mut guilds.given_back,
             loads: &mut guilds.loads,
             counter: &mut guilds.counter,
+            channel_ids: &mut guilds.channel_ids,
             closing: guilds.closing,
         };
         let slot = match guilds.slots.get_mut(&guild_id) {

@@ -54,8 +54,21 @@ impl Slot {
             return;
         }
         let now = cx.now;
-        match self.run(cx, |guild| guild.handle_command(now, ask.actor, &ask.command)) {
+        let makes_channel = matches!(ask.command, Command::CreateChannel(_));
+        let newest_channel = cx.channel_ids.newest();
+        let outcome = self.run(cx, |guild| {
+            if makes_channel {
+                guild.skip_ids_past(newest_channel);
+            }
+            guild.handle_command(now, ask.actor, &ask.command)
+        });
+        match outcome {
             Some((Outcome::Reply(answer), mut group)) => {
+                if let Ok(Reply::Channel(channel)) = &answer
+                    && makes_channel
+                {
+                    cx.channel_ids.made(channel.id);
+                }
                 group.answer = Some((ask.answer, answer));
                 self.push(cx, group);
                 cx.given_back.push(self.guild_id);

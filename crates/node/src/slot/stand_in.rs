@@ -37,7 +37,10 @@ impl Slot {
                 self.introduce_to_broken(cx);
             }
             Err(error) => {
-                error!(guild_id = %self.guild_id, error = super::chain(&error), "a guild could not be loaded");
+                // Once per outage, not once per try.
+                if self.failures_count < 2 {
+                    error!(guild_id = %self.guild_id, error = super::chain(&error), "a guild could not be loaded");
+                }
                 self.failures_count = self.failures_count.max(1) + 1;
                 self.down(cx);
             }

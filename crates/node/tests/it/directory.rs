@@ -84,3 +84,14 @@ async fn ids_are_above_everything_stored_even_if_the_clock_went_back() {
     let other = world.guild().await;
     assert!(world.channel(other).await.unwrap().id.get() > newest.get());
 }
+
+#[tokio::test]
+async fn no_two_channels_have_the_same_id() {
+    // All in one millisecond of the fake clock, and more guilds than a worker has origins for ids.
+    let world = World::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..1100 {
+        let (_, channel_id) = world.guild_with_channel().await;
+        assert!(seen.insert(channel_id), "{channel_id} was made twice");
+    }
+}

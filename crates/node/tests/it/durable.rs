@@ -169,3 +169,27 @@ async fn a_guild_is_made_durably_and_once() {
     let fresh = world.guild().await;
     assert!(fresh.get() > 77 && world.guild().await > fresh);
 }
+
+#[tokio::test]
+async fn a_guild_whose_pipeline_is_full_takes_nothing_more_until_it_is_durable() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let mut relay = world.listen(guild_id, 0);
+    relay.snapshot().await;
+    let before = world.store.counts();
+    world.store.set(|faults| faults.hold_commits = true);
+    let first = world.start_saying(guild_id, channel_id, "first");
+    world.store.wait(|counts| counts.commits_begun == before.commits_begun + 1).await;
+    let rest: Vec<_> = (0..1500).map(|n| world.start_saying(guild_id, channel_id, &n.to_string())).collect();
+    tokio::task::yield_now().await;
+    world.barrier().await;
+    world.store.set(|faults| faults.hold_commits = false);
+    let mut ids = vec![bounded(first).await.unwrap().unwrap()];
+    for said in rest {
+        ids.push(bounded(said).await.unwrap().expect("it waited and was handled"));
+    }
+    assert_eq!(world.store.counts().committed[before.committed.len()..], [1, 1024, 476]);
+    for id in ids {
+        assert_eq!(relay.said().await.0, id);
+    }
+}

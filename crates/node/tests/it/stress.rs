@@ -126,12 +126,12 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
             tasks.push((index, tokio::spawn(task(world.clone(), *guild_id, *channel_id, seed))));
         }
     }
-    let saboteur = tokio::spawn({
+    let saboteur = (failing_share > 0.0).then(|| {
         let world = world.clone();
-        async move {
+        tokio::spawn(async move {
             let mut rng = Rng::new(1);
             let mut begun = 0;
-            while failing_share > 0.0 {
+            loop {
                 world.store.wait(|counts| counts.commits_begun > begun).await;
                 begun = world.store.counts().commits_begun;
                 if rng.chance(failing_share) {
@@ -142,7 +142,7 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
                 }
                 tokio::task::yield_now().await;
             }
-        }
+        })
     });
     let mut told: Vec<Told> = std::iter::repeat_with(Told::default).take(GUILDS_COUNT).collect();
     for (index, task) in tasks {
@@ -152,7 +152,9 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
         told[index].joined.extend(one.joined);
         told[index].refused_count += one.refused_count;
     }
-    saboteur.abort();
+    if let Some(saboteur) = saboteur {
+        saboteur.abort();
+    }
     world.store.set(|faults| {
         faults.failing_commits = 0;
         faults.lying_commits = 0;

@@ -1,0 +1,226 @@
+//! Tests of what cannot be made to happen from outside: a guild that panics.
+
+use super::*;
+use crate::{ids::Ids, mailbox::Mailbox};
+use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
+use guildhall_model::{ChannelType, Guild as GuildFields, User, UserId};
+use guildhall_relay::ToGuild;
+use guildhall_store::{MemoryStore, Store};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::runtime::Handle;
+
+const GUILD: GuildId = GuildId::new(9);
+const OWNER: UserId = UserId::new(1);
+
+#[derive(Default)]
+struct Taken(Mutex<Vec<ToRelay>>);
+
+impl RelaySink for Taken {
+    fn try_deliver(&self, _: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+        self.0.lock().unwrap().push(message);
+        Ok(())
+    }
+}
+
+/// A slot without its worker.
+struct Bench {
+    slot: Slot,
+    jobs: Jobs,
+    relays: Taken,
+    directory: Directory,
+    limits: NodeLimits,
+    now: Now,
+    given_back: Vec<GuildId>,
+    loads: VecDeque<GuildId>,
+    counter: u64,
+    channel_ids: ChannelIds,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let jobs = Jobs {
+            store: store.clone(),
+            runtime: Handle::current(),
+            mailbox: Arc::new(Mailbox::new(2)),
+            ids: Arc::new(Ids::new(store.clone())),
+            worker: 0,
+            workers_count: 1,
+            guild_limits: GuildLimits::default(),
+        };
+        let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
+        let now = Now::new(0, 1_700_000_000_000);
+        let (mut given_back, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
+        let mut channel_ids = ChannelIds::default();
+        let mut cx = Context {
+            now,
+            jobs: &jobs,
+            relays: &relays,
+            directory: &directory,
+            limits: &limits,
+            given_back: &mut given_back,
+            loads: &mut loads,
+            counter: &mut counter,
+            channel_ids: &mut channel_ids,
+            closing: false,
+        };
+        let slot = Slot::new(&mut cx, GUILD);
+        Self { slot, jobs, relays, directory, limits, now, given_back, loads, counter, channel_ids }
+    }
+
+    fn with<R>(&mut self, work: impl FnOnce(&mut Slot, &mut Context<'_>) -> R) -> R {
+        let mut cx = Context {
+            now: self.now,
+            jobs: &self.jobs,
+            relays: &self.relays,
+            directory: &self.directory,
+            limits: &self.limits,
+            given_back: &mut self.given_back,
+            loads: &mut self.loads,
+            counter: &mut self.counter,
+            channel_ids: &mut self.channel_ids,
+            closing: false,
+        };
+        let result = work(&mut self.slot, &mut cx);
+        self.slot.begin_commit(&mut cx);
+        result
+    }
+
+    fn ask(&mut self, command: Command) -> oneshot::Receiver<Answer> {
+        let (answer, receiver) = oneshot::channel();
+        let ask = Ask { actor: Actor::User(OWNER), command, answer, loads_count: 0 };
+        self.with(|slot, cx| slot.handle_input(cx, Input::Command(ask)));
+        receiver
+    }
+
+    /// Lets the store work until there is an answer.
+    fn answer(&mut self, mut receiver: oneshot::Receiver<Answer>) -> Answer {
+        loop {
+            if let Ok(answer) = receiver.try_recv() {
+                return answer;
+            }
+            while let Some(guild_id) = self.loads.pop_front() {
+                self.jobs.load(guild_id);
+            }
+            let batch = self.jobs.mailbox.take(Some(Duration::from_secs(30)), false);
+            assert!(!batch.reports.is_empty(), "no answer, and nothing under way that could lead to one");
+            for report in batch.reports {
+                self.with(|slot, cx| slot.handle_report(cx, report.end));
+            }
+        }
+    }
+
+    /// What the relay was sent: its numbers are contiguous.
+    fn kinds(&self) -> Vec<&'static str> {
+        let taken = self.relays.0.lock().unwrap();
+        assert!(taken.iter().map(|message| message.seq).eq(1..=taken.len() as u64));
+        let kind = |message: &ToRelay| match message.message {
+            RelayMessage::Snapshot { reset: false, .. } => "snapshot",
+            RelayMessage::Snapshot { reset: true, .. } => "reset",
+            RelayMessage::Published(_) => "event",
+            _ => "other",
+        };
+        taken.iter().map(kind).collect()
+    }
+
+    /// With a guild, a channel in it, and a relay.
+    fn ready() -> (Self, ChannelId) {
+        let mut bench = Self::new();
+        let new = NewGuild { guild: GuildFields::new(GUILD, "g", OWNER), owner: Arc::new(User::new(OWNER, "owner")) };
+        let (answer, receiver) = oneshot::channel();
+        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(Box::new(new), answer)));
+        bench.answer(receiver).unwrap();
+        let new = NewChannel {
+            name: "general".to_owned(),
+            kind: ChannelType::Text,
+            topic: None,
+            parent_id: None,
+            position: None,
+            overwrites: Vec::new(),
+            user_limit: 0,
+        };
+        let made = bench.ask(Command::CreateChannel(Box::new(new)));
+        let Ok(Reply::Channel(channel)) = bench.answer(made) else { panic!("a channel can be made") };
+        let subscribe = ToGuild::Subscribe { partition: PartitionId(0), epoch: 1 };
+        bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(subscribe)));
+        assert_eq!(bench.kinds(), ["snapshot"]);
+        (bench, channel.id)
+    }
+}
+
+fn say(channel_id: ChannelId) -> Command {
+    Command::CreateMessage(channel_id, Box::new(NewMessage { content: "hello".to_owned(), ..NewMessage::default() }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
+    let (mut bench, channel_id) = Bench::ready();
+    let said = bench.ask(say(channel_id));
+    bench.with(|slot, cx| {
+        slot.run_and_push(cx, |_| panic!("a bug"));
+        slot.advance(cx);
+    });
+    assert!(matches!(bench.slot.state, State::Settling), "what was said before is still being committed");
+    let read = bench.ask(Command::ReadGuild);
+    assert!(bench.loads.is_empty());
+
+    let Ok(Reply::Message(message)) = bench.answer(said) else { panic!("it was handled before") };
+    let Ok(Reply::Guild(guild)) = bench.answer(read) else { panic!("the guild is back") };
+    assert_eq!(guild.last_message_ids.get(&channel_id), Some(&message.record.message.id));
+    assert_eq!(bench.kinds(), ["snapshot", "event", "reset"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_guild_that_panics_again_and_again_is_left_alone_for_longer_each_time() {
+    let (mut bench, channel_id) = Bench::ready();
+    let mut pauses = Vec::new();
+    for _ in 0..10 {
+        bench.with(|slot, cx| {
+            slot.run_and_push(cx, |_| panic!("a bug"));
+            slot.advance(cx);
+        });
+        if let State::Down(until) = bench.slot.state {
+            let refused = bench.ask(say(channel_id));
+            assert_eq!(bench.answer(refused).map(drop), Err(Refusal::Unavailable));
+            assert!(bench.loads.is_empty());
+            pauses.push(until.ms_since(bench.now.instant));
+            bench.now.instant = until;
+            bench.with(|slot, cx| slot.handle_timer(cx));
+        }
+        let said = bench.ask(say(channel_id));
+        bench.answer(said).unwrap();
+    }
+    assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn every_input_gives_its_place_back_once() {
+    let (mut bench, channel_id) = Bench::ready();
+    bench.given_back.clear();
+    for _ in 0..5 {
+        let said = bench.ask(say(channel_id));
+        bench.answer(said).unwrap();
+    }
+    // Given up by whoever asked.
+    drop(bench.ask(say(channel_id)));
+    let (answer, receiver) = oneshot::channel();
+    drop(receiver);
+    let ask = Ask { actor: Actor::User(OWNER), command: say(channel_id), answer, loads_count: 0 };
+    bench.with(|slot, cx| slot.handle_input(cx, Input::Command(ask)));
+    // Waits for a message, and is refused because there is none.
+    let unknown = bench.ask(Command::DeleteMessage(channel_id, MessageId::new(5)));
+    assert_eq!(bench.given_back.len(), 7);
+    assert_eq!(bench.answer(unknown).map(drop), Err(Refusal::UnknownMessage));
+    // Waits for the guild.
+    bench.with(|slot, cx| {
+        slot.run_and_push(cx, |_| panic!("a bug"));
+        slot.advance(cx);
+    });
+    let waiting = bench.ask(Command::ReadGuild);
+    assert_eq!(bench.given_back.len(), 8);
+    bench.answer(waiting).unwrap();
+    assert_eq!(bench.given_back.len(), 9);
+}
