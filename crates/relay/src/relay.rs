@@ -111,13 +111,10 @@ impl Relay {
             return Progress::Steady;
         }
         let restarts = matches!(message.message, RelayMessage::Snapshot { .. });
-        if restarts {
-            self.seq = message.seq;
-        } else if message.seq == self.seq + 1 {
-            self.seq = message.seq;
-        } else {
+        if !restarts && message.seq != self.seq + 1 {
             return if message.seq <= self.seq { Progress::Steady } else { Progress::Gap };
         }
+        self.seq = message.seq;
         match message.message {
             RelayMessage::Snapshot { meta, reset } => {
                 if let Some(audience) = self.audience.take().filter(|_| reset) {

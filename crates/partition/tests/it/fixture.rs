@@ -1,0 +1,172 @@
+//! One guild and the people in it, as most tests need them.
+
+use guildhall_guild::{Actor, Command, MemberPatch, NewMessage, Reply};
+use guildhall_model::{ChannelId, ChannelType, Intents, MessageId, RoleId, User};
+use guildhall_partition::PartitionConfig;
+use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, privileged, user};
+use serde_json::Value;
+use std::sync::Arc;
+
+pub const GUILD: u64 = 1;
+/// Who has it sees `HIDDEN`.
+pub const INSIDERS: u64 = 5;
+pub const GENERAL: u64 = 10;
+pub const HIDDEN: u64 = 11;
+pub const VOICE: u64 = 12;
+
+/// Every intent that needs no grant and that a bot may have.
+pub const PLAIN: u32 = Intents::ALL.0 & !Intents::PRIVILEGED.0 & !Intents::USER_ONLY.0;
+/// The same with the privileged ones.
+pub const FULL: u32 = PLAIN | Intents::PRIVILEGED.0;
+
+/// Owns the guild.
+pub fn ana() -> Arc<User> {
+    user(701)
+}
+
+pub fn bob() -> Arc<User> {
+    user(702)
+}
+
+/// A bot without grants.
+pub fn gob() -> Arc<User> {
+    bot(801)
+}
+
+/// A bot with all of them.
+pub fn pro() -> Arc<User> {
+    privileged(802)
+}
+
+pub fn guild() -> GuildBuilder {
+    GuildBuilder::new(GUILD, &ana())
+        .role(INSIDERS, guildhall_model::Permissions::NONE)
+        .channel(GENERAL, ChannelType::Text)
+        .hidden_channel(HIDDEN, &[INSIDERS])
+        .channel(VOICE, ChannelType::Voice)
+        .member(&bob(), &[])
+        .member(&gob(), &[])
+        .member(&pro(), &[])
+}
+
+pub fn world() -> Pair {
+    world_with(|_| {})
+}
+
+pub fn world_with(change: impl FnOnce(&mut PartitionConfig)) -> Pair {
+    let mut config = PairConfig::default();
+    change(&mut config.partition);
+    world_of(config)
+}
+
+pub fn world_of(config: PairConfig) -> Pair {
+    let mut pair = Pair::new(config);
+    [ana(), bob(), gob(), pro()].iter().for_each(|account| pair.add_account(account));
+    pair.add_guild(guild().load());
+    pair
+}
+
+/// A bot with every intent, greeted, ready, and with its guild; its inbox is empty.
+pub fn live_bot(pair: &mut Pair) -> ClientId {
+    live(pair, &pro(), Some(FULL), ClientParams::JSON)
+}
+
+/// Somebody who is ready and has their guild; the inbox is empty.
+pub fn live(pair: &mut Pair, account: &Arc<User>, intents: Option<u32>, params: ClientParams) -> ClientId {
+    let client = pair.login(account, intents, params);
+    let names = pair.names(client);
+    assert_eq!(names[0], (1, "READY".to_owned()), "{names:?}");
+    client
+}
+
+pub fn say(pair: &mut Pair, who: &Arc<User>, channel: u64, content: &str) -> MessageId {
+    let new = NewMessage { content: content.to_owned(), ..NewMessage::default() };
+    say_as(pair, who, channel, new)
+}
+
+pub fn say_as(pair: &mut Pair, who: &Arc<User>, channel: u64, new: NewMessage) -> MessageId {
+    let command = Command::CreateMessage(id(channel), Box::new(new));
+    match pair.command(Actor::User(who.id), command) {
+        Ok(Reply::Message(reply)) => reply.record.message.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn system(pair: &mut Pair, command: Command) {
+    pair.command(Actor::System, command).expect("the system may everything");
+}
+
+pub fn give_role(pair: &mut Pair, who: &Arc<User>, role: u64) {
+    system(pair, Command::AddMemberRole(who.id, id(role)));
+}
+
+pub fn take_role(pair: &mut Pair, who: &Arc<User>, role: u64) {
+    let role: RoleId = id(role);
+    system(pair, Command::RemoveMemberRole(who.id, role));
+}
+
+pub fn nick(pair: &mut Pair, who: &Arc<User>, nick: &str) {
+    let patch = MemberPatch { nick: Some(Some(nick.to_owned())), ..MemberPatch::default() };
+    system(pair, Command::UpdateMember(who.id, Box::new(patch)));
+}
+
+/// Contents of the messages among what a client got, with their sequence numbers.
+pub fn heard(pair: &mut Pair, client: ClientId) -> Vec<(u64, String)> {
+    let messages = pair.dispatches(client).into_iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE");
+    messages.map(|dispatch| (dispatch.seq, text(&dispatch.d()["content"]))).collect()
+}
+
+/// Reconnects, resumes, and returns what comes, without HELLO.
+pub fn resumed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<Received>) {
+    let client = pair.reconnect(client);
+    assert!(matches!(pair.take(client)[..], [Received::Hello { .. }]));
+    pair.client(client).resume(&account.username);
+    let received = pair.take(client);
+    (client, received)
+}
+
+/// A resume that must succeed: what was replayed, without RESUMED, which must be last.
+pub fn replayed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<(u64, String)>) {
+    let (client, received) = resumed(pair, client, account);
+    let mut names: Vec<(u64, String)> = received
+        .into_iter()
+        .map(|received| match received {
+            Received::Dispatch(dispatch) => (dispatch.seq, dispatch.name),
+            other => panic!("{other:?} in a replay"),
+        })
+        .collect();
+    let last = names.pop().expect("at least RESUMED");
+    assert_eq!(last.1, "RESUMED", "after {names:?}");
+    (client, names)
+}
+
+/// A resume that must be refused with op 9 `false` on a connection that stays open.
+pub fn refused(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> ClientId {
+    let (client, received) = resumed(pair, client, account);
+    assert_eq!(received, [Received::InvalidSession(false)]);
+    pair.client(client).heartbeat();
+    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+    client
+}
+
+pub fn text(value: &Value) -> String {
+    value.as_str().expect("a string").to_owned()
+}
+
+/// Names of the objects in an array under `key`, sorted.
+pub fn listed(array: &Value, key: &str) -> Vec<String> {
+    let mut listed: Vec<String> =
+        array.as_array().expect("an array").iter().map(|item| text(item.pointer(key).expect("the key"))).collect();
+    listed.sort();
+    listed
+}
+
+pub fn ids(accounts: &[Arc<User>]) -> Vec<String> {
+    let mut ids: Vec<String> = accounts.iter().map(|account| account.id.to_string()).collect();
+    ids.sort();
+    ids
+}
+
+pub fn channel(n: u64) -> ChannelId {
+    id(n)
+}

@@ -1,0 +1,315 @@
+//! HELLO, IDENTIFY and READY.
+
+use crate::fixture::*;
+use guildhall_guild::Command;
+use guildhall_model::{CloseCode, GuildId, shard_of};
+use guildhall_partition::Denial;
+use guildhall_relay::{PartitionId, RelayMessage, ToGuild, ToRelay};
+use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, Received, id, identify_payload};
+use serde_json::json;
+
+#[test]
+fn hello_comes_before_anything_is_asked() {
+    for params in [ClientParams::JSON, ClientParams::ETF] {
+        let mut pair = world();
+        let client = pair.connect(params);
+        assert_eq!(pair.take(client), [Received::Hello { heartbeat_interval: 41_250 }]);
+    }
+}
+
+#[test]
+fn a_bot_is_ready_and_its_guild_follows() {
+    let mut pair = world();
+    let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    let dispatches = pair.dispatches(client);
+    let [ready, guild] = &dispatches[..] else { panic!("{dispatches:?}") };
+    assert_eq!((ready.seq, ready.name.as_str()), (1, "READY"));
+    let d = ready.d();
+    assert_eq!(d["v"], 10);
+    assert_eq!(d["user"]["id"], gob().id.to_string());
+    assert_eq!(d["user"]["bot"], true);
+    assert_eq!(d["guilds"], json!([{"id": id::<()>(GUILD).to_string(), "unavailable": true}]));
+    assert_eq!(text(&d["session_id"]).len(), 32);
+    assert_eq!(d["resume_gateway_url"], "wss://gw.example.net");
+    assert_eq!(d["application"], json!({"id": gob().id.to_string(), "flags": 0}));
+    assert!(d.get("shard").is_none(), "shard is echoed only when it was sent");
+    assert_eq!((guild.seq, guild.name.as_str()), (2, "GUILD_CREATE"));
+    assert_eq!(guild.d()["id"], id::<()>(GUILD).to_string());
+    assert_eq!(pair.gate.admitted(), [(gob().id, 0)]);
+}
+
+#[test]
+fn a_user_gets_whole_guilds_inside_ready() {
+    let mut pair = world();
+    let client = pair.login(&bob(), None, ClientParams::JSON);
+    let dispatches = pair.dispatches(client);
+    let [ready] = &dispatches[..] else { panic!("{dispatches:?}") };
+    let d = ready.d();
+    assert_eq!((ready.seq, ready.name.as_str()), (1, "READY"));
+    assert_eq!(listed(&d["guilds"], "/id"), [id::<()>(GUILD).to_string()]);
+    assert_eq!(d["guilds"][0]["channels"].as_array().map(Vec::len), Some(3));
+    assert_eq!(d["sessions"][0]["session_id"], d["session_id"]);
+}
+
+#[test]
+fn a_user_without_guilds_is_ready_at_once() {
+    let mut pair = world();
+    let eve = guildhall_test_kit::user(777);
+    pair.add_account(&eve);
+    let client = pair.login(&eve, None, ClientParams::ETF);
+    let dispatches = pair.dispatches(client);
+    assert_eq!(dispatches.len(), 1);
+    assert_eq!(dispatches[0].d()["guilds"], json!([]));
+}
+
+#[test]
+fn tokens_may_have_a_prefix() {
+    for prefix in ["", "Bot ", "Bearer "] {
+        let mut pair = world();
+        let client = pair.connect(ClientParams::JSON);
+        let token = format!("{prefix}{}", gob().username);
+        pair.client(client).identify(identify_payload(&token, Some(PLAIN)));
+        assert_eq!(pair.names(client).len(), 2, "{prefix:?}");
+    }
+}
+
+#[test]
+fn a_shard_sees_its_guilds_only_and_is_echoed() {
+    let right = shard_of(id(GUILD), 2);
+    for shard in 0..2 {
+        let mut pair = world();
+        let client = pair.connect(ClientParams::JSON);
+        let mut d = identify_payload(&gob().username, Some(PLAIN));
+        d["shard"] = json!([shard, 2]);
+        pair.client(client).identify(d);
+        let dispatches = pair.dispatches(client);
+        assert_eq!(dispatches[0].d()["shard"], json!([shard, 2]));
+        let expected = if shard == right { 1 } else { 0 };
+        assert_eq!(dispatches[0].d()["guilds"].as_array().map(Vec::len), Some(expected));
+        assert_eq!(dispatches.len(), 1 + expected);
+        say(&mut pair, &ana(), GENERAL, "hi");
+        assert_eq!(pair.names(client).len(), expected);
+        assert_eq!(pair.gate.admitted(), [(gob().id, shard)]);
+    }
+}
+
+#[test]
+fn without_the_guilds_intent_there_is_no_guild_create() {
+    let mut pair = world();
+    let client = pair.login(&gob(), Some(1 << 9), ClientParams::JSON);
+    assert_eq!(pair.names(client), [(1, "READY".to_owned())]);
+    say(&mut pair, &ana(), GENERAL, "hi");
+    assert_eq!(pair.names(client), [(2, "MESSAGE_CREATE".to_owned())]);
+}
+
+#[test]
+fn a_denied_identify_may_be_tried_again_on_the_same_connection() {
+    let mut pair = world();
+    pair.gate.deny_next(Denial::InvalidSession);
+    let client = pair.connect(ClientParams::JSON);
+    pair.take(client);
+    pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
+    assert_eq!(pair.take(client), [Received::InvalidSession(false)]);
+    pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
+    assert_eq!(pair.names(client).len(), 2);
+}
+
+#[test]
+fn a_token_that_cannot_be_checked_is_not_a_wrong_one() {
+    let mut pair = world();
+    pair.is_auth_down = true;
+    let client = pair.connect(ClientParams::JSON);
+    pair.take(client);
+    pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
+    assert_eq!(pair.take(client), [Received::InvalidSession(false)]);
+    pair.is_auth_down = false;
+    pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
+    assert_eq!(pair.names(client).len(), 2);
+}
+
+#[test]
+fn what_is_sent_while_the_token_is_checked_is_handled_afterwards() {
+    for split in [1, 7, usize::MAX] {
+        let mut pair = world();
+        pair.read_bytes_max = split;
+        pair.holds_tokens = true;
+        let client = pair.connect(ClientParams::JSON);
+        pair.take(client);
+        pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
+        pair.client(client).send(1, &json!(null));
+        pair.client(client).send(3, &json!({"status": "idle"}));
+        assert_eq!(pair.take(client), []);
+        pair.answer_tokens();
+        let received = pair.take(client);
+        assert!(received.contains(&Received::HeartbeatAck), "{received:?}");
+        let has_presence = |message: &(GuildId, ToGuild)| matches!(message.1, ToGuild::Presence { .. });
+        assert!(pair.to_guilds.iter().any(has_presence));
+    }
+}
+
+#[test]
+fn a_client_that_ends_while_its_token_is_checked_leaves_nothing_behind() {
+    let mut pair = world();
+    pair.holds_tokens = true;
+    let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    pair.cut(client);
+    pair.answer_tokens();
+    // Told only now: while it is being checked nothing is read.
+    pair.settle();
+    assert_eq!(pair.partition().conns_count(), 0);
+    pair.advance(200_000);
+    assert_eq!(pair.partition().sessions_count(), 0);
+}
+
+#[test]
+fn a_user_waits_for_slow_guilds_only_so_long() {
+    let mut pair = world();
+    let slow = GuildBuilder::new(2, &ana()).member(&bob(), &[]);
+    pair.name_guild(&bob(), slow.id());
+    let client = pair.login(&bob(), None, ClientParams::JSON);
+    assert_eq!(pair.names(client), []);
+    say(&mut pair, &ana(), GENERAL, "early");
+    pair.advance(4_999);
+    assert_eq!(pair.names(client), []);
+    pair.advance(1);
+    let dispatches = pair.dispatches(client);
+    let names: Vec<_> = dispatches.iter().map(|dispatch| (dispatch.seq, dispatch.name.as_str())).collect();
+    assert_eq!(names, [(1, "READY"), (2, "MESSAGE_CREATE")]);
+    assert_eq!(listed(&dispatches[0].d()["guilds"], "/id"), [id::<()>(GUILD).to_string()]);
+
+    pair.wake_guild(slow.load());
+    assert_eq!(pair.names(client), [(3, "GUILD_CREATE".to_owned())]);
+}
+
+/// What the node says for a guild that cannot be served.
+fn tell_unavailable(pair: &mut Pair, guild_id: GuildId) {
+    let told: Vec<ToGuild> =
+        pair.to_guilds.iter().filter(|(of, _)| *of == guild_id).map(|(_, message)| message.clone()).collect();
+    let [ToGuild::Subscribe { partition, epoch }, ToGuild::Attach { session, .. }] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(partition, PartitionId(0));
+    let message = RelayMessage::Unavailable { session };
+    pair.publish(0, ToRelay { guild_id, epoch, seq: 1, message });
+}
+
+#[test]
+fn a_guild_that_is_out_of_order_is_told_so() {
+    let lost: GuildId = id(9);
+    let mut pair = world();
+    pair.name_guild(&gob(), lost);
+    let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    pair.take(client);
+    tell_unavailable(&mut pair, lost);
+    let dispatches = pair.dispatches(client);
+    assert_eq!(dispatches.len(), 1);
+    assert_eq!(dispatches[0].name, "GUILD_DELETE");
+    assert_eq!(dispatches[0].d(), json!({"id": lost.to_string(), "unavailable": true}));
+    // The relay is not needed any more.
+    assert!(matches!(pair.to_guilds.last(), Some((id, ToGuild::Unsubscribe { .. })) if *id == lost));
+
+    let mut pair = world();
+    pair.name_guild(&bob(), lost);
+    let client = pair.login(&bob(), None, ClientParams::JSON);
+    assert_eq!(pair.dispatches(client), []);
+    tell_unavailable(&mut pair, lost);
+    let dispatches = pair.dispatches(client);
+    assert_eq!(dispatches.len(), 1);
+    assert_eq!(listed(&dispatches[0].d()["guilds"], "/id"), [id::<()>(GUILD).to_string()]);
+}
+
+#[test]
+fn who_is_no_member_any_more_is_told_so() {
+    let mut pair = world();
+    let eve = guildhall_test_kit::bot(850);
+    pair.add_account(&eve);
+    pair.name_guild(&eve, id(GUILD));
+    let client = pair.login(&eve, Some(PLAIN), ClientParams::JSON);
+    let dispatches = pair.dispatches(client);
+    assert_eq!(dispatches[1].name, "GUILD_DELETE");
+    assert_eq!(dispatches[1].d(), json!({"id": id::<()>(GUILD).to_string()}));
+    say(&mut pair, &ana(), GENERAL, "hi");
+    assert_eq!(pair.names(client), []);
+}
+
+#[test]
+fn each_session_counts_for_the_gate_until_it_ends() {
+    let mut pair = world();
+    let first = live_bot(&mut pair);
+    let second = live_bot(&mut pair);
+    assert_eq!(pair.gate.admitted().len(), 2);
+    pair.client(first).close(Some(1000));
+    pair.settle();
+    assert_eq!(pair.gate.ended(), [pro().id]);
+    pair.cut(second);
+    assert_eq!(pair.gate.ended().len(), 1);
+    pair.advance(180_000);
+    assert_eq!(pair.gate.ended().len(), 2);
+    assert_eq!(pair.partition().sessions_count(), 0);
+    assert_eq!(pair.partition().conns_count(), 0);
+}
+
+#[test]
+fn the_presence_in_identify_is_shown() {
+    let mut pair = world();
+    let watcher = live_bot(&mut pair);
+    let client = pair.connect(ClientParams::JSON);
+    let mut d = identify_payload(&bob().username, None);
+    d["presence"] = json!({"status": "dnd", "activities": [{"name": "chess", "type": 0}], "since": null, "afk": false});
+    d["properties"] = json!({"browser": "Discord iOS"});
+    pair.client(client).identify(d);
+    let seen = pair.dispatches(watcher);
+    assert_eq!(seen.len(), 1);
+    let d = seen[0].d();
+    assert_eq!(seen[0].name, "PRESENCE_UPDATE");
+    assert_eq!((&d["status"], &d["client_status"]), (&json!("dnd"), &json!({"mobile": "dnd"})));
+    assert_eq!(d["activities"][0]["name"], "chess");
+    // The user account itself is not told.
+    assert_eq!(pair.names(client), [(1, "READY".to_owned())]);
+
+    pair.client(client).send(3, &json!({"status": "invisible", "activities": [], "since": 0, "afk": false}));
+    let seen = pair.dispatches(watcher);
+    assert_eq!(seen[0].d()["status"], "offline");
+}
+
+#[test]
+fn a_sixth_presence_within_twenty_seconds_is_dropped() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.to_guilds.clear();
+    for _ in 0..7 {
+        pair.client(client).send(3, &json!({"status": "idle"}));
+    }
+    pair.settle();
+    assert_eq!(pair.to_guilds.len(), 5);
+    pair.advance(20_000);
+    pair.client(client).send(3, &json!({"status": "online"}));
+    pair.settle();
+    assert_eq!(pair.to_guilds.len(), 6);
+}
+
+#[test]
+fn a_deleted_guild_is_gone_for_everybody() {
+    let mut pair = world();
+    let bot = live_bot(&mut pair);
+    let user = live(&mut pair, &bob(), None, ClientParams::ETF);
+    pair.take(bot);
+    system(&mut pair, Command::DeleteGuild);
+    for client in [bot, user] {
+        let dispatches = pair.dispatches(client);
+        assert_eq!(dispatches.len(), 1, "{dispatches:?}");
+        assert_eq!(dispatches[0].name, "GUILD_DELETE");
+        assert_eq!(dispatches[0].d(), json!({"id": id::<()>(GUILD).to_string()}));
+    }
+}
+
+#[test]
+fn a_url_that_asks_for_too_much_is_answered_by_a_close_code() {
+    for code in [CloseCode::InvalidApiVersion, CloseCode::DecodeError] {
+        let mut pair = world();
+        let client = pair.connect_refused(code);
+        assert_eq!(pair.close_code(client), Some(code.code()));
+        pair.settle();
+        assert_eq!(pair.partition().conns_count(), 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! Gatekeeper whose answers a test writes down beforehand.
+
+use guildhall_model::{User, UserId};
+use guildhall_partition::{Denial, Gatekeeper};
+use guildhall_stdx::Now;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// Admits everybody, except for the denials that were scripted.
+#[derive(Debug, Default)]
+pub struct ScriptedGate {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    denials: VecDeque<Denial>,
+    admitted: Vec<(UserId, u32)>,
+    ended: Vec<UserId>,
+}
+
+impl ScriptedGate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Denies the next IDENTIFY that gets this far.
+    pub fn deny_next(&self, denial: Denial) {
+        self.state().denials.push_back(denial);
+    }
+
+    /// Who was admitted with which shard, in order.
+    #[must_use]
+    pub fn admitted(&self) -> Vec<(UserId, u32)> {
+        self.state().admitted.clone()
+    }
+
+    /// Whose sessions ended, in order.
+    #[must_use]
+    pub fn ended(&self) -> Vec<UserId> {
+        self.state().ended.clone()
+    }
+}
+
+impl Gatekeeper for ScriptedGate {
+    fn admit(&self, _now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
+        let mut state = self.state();
+        match state.denials.pop_front() {
+            Some(denial) => Err(denial),
+            None => {
+                state.admitted.push((user.id, shard_id));
+                Ok(())
+            }
+        }
+    }
+
+    fn session_ended(&self, user: &User) {
+        self.state().ended.push(user.id);
+    }
+}

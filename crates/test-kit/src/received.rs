@@ -1,0 +1,79 @@
+//! What a client receives, decoded.
+
+use serde_json::Value;
+
+/// The `d` of a dispatch, in the form it came.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// JSON text, untouched.
+    Json(Box<str>),
+    /// A decoded term.
+    Etf(Value),
+}
+
+/// An event under its sequence number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispatch {
+    /// `s`.
+    pub seq: u64,
+    /// `t`.
+    pub name: String,
+    /// `d`.
+    pub body: Body,
+}
+
+impl Dispatch {
+    /// The body as a value that is the same in both encodings: ids are strings.
+    ///
+    /// # Panics
+    /// When the body is not JSON.
+    #[must_use]
+    pub fn d(&self) -> Value {
+        match &self.body {
+            Body::Json(text) => serde_json::from_str(text).expect("the body is JSON"),
+            Body::Etf(value) => strings_for_ids(value.clone()),
+        }
+    }
+}
+
+/// Turns numbers that only an id can be into strings, as JSON has them.
+#[must_use]
+pub fn strings_for_ids(value: Value) -> Value {
+    /// Above every timestamp in milliseconds, below every snowflake of the last years.
+    const ID_MIN: u64 = 1 << 53;
+    match value {
+        Value::Number(number) => match number.as_u64() {
+            Some(id) if id >= ID_MIN => Value::String(id.to_string()),
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => Value::Array(items.into_iter().map(strings_for_ids).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| (key, strings_for_ids(value))).collect())
+        }
+        other => other,
+    }
+}
+
+/// Something a client received.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    /// Op 10.
+    Hello {
+        /// Milliseconds.
+        heartbeat_interval: u64,
+    },
+    /// Op 11.
+    HeartbeatAck,
+    /// Op 9.
+    InvalidSession(bool),
+    /// Op 7.
+    Reconnect,
+    /// Op 0.
+    Dispatch(Dispatch),
+    /// A pong.
+    Pong(Vec<u8>),
+    /// A close frame.
+    Close(Option<u16>, String),
+    /// The socket ended.
+    End,
+}

@@ -1,0 +1,288 @@
+//! Fake sockets: two byte queues with ends that fill up, stall, break off and die.
+//!
+//! Owns        `FakeSocket`, shared by the client and the link that holds its server end; `FakeLink`.
+//! Invariants  bytes arrive in order, or (after a cut) not at all. A write that was cut short is followed by one
+//!             writable notice, once there is room.
+//! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can be changed at any time.
+
+use guildhall_partition::{Dead, Link};
+use guildhall_stdx::SlotKey;
+use std::{
+    cell::{RefCell, RefMut},
+    collections::HashMap,
+    io::IoSlice,
+    rc::Rc,
+};
+
+/// What the server did with its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerEnd {
+    /// Still writing.
+    #[default]
+    Open,
+    /// Said that it will write nothing more.
+    Finished,
+    /// Closed.
+    Dropped,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Written by the server, not read by the client.
+    to_client: Vec<u8>,
+    /// How many of `to_client` the client has taken.
+    taken: usize,
+    to_server: Vec<u8>,
+    room_bytes: usize,
+    write_bytes_max: usize,
+    /// A write was cut short and nobody was told of room yet.
+    is_full: bool,
+    is_server_reading: bool,
+    server_end: ServerEnd,
+    /// The client is gone: what is written now is lost.
+    is_cut: bool,
+    /// The server's next write fails.
+    is_dead: bool,
+    is_hangup_due: bool,
+    writes_count: usize,
+}
+
+/// One pretend connection. Clones are the same socket.
+#[derive(Clone, Debug)]
+pub struct FakeSocket(Rc<RefCell<State>>);
+
+impl Default for FakeSocket {
+    fn default() -> Self {
+        Self(Rc::new(RefCell::new(State {
+            to_client: Vec::new(),
+            taken: 0,
+            to_server: Vec::new(),
+            room_bytes: usize::MAX,
+            write_bytes_max: usize::MAX,
+            is_full: false,
+            is_server_reading: true,
+            server_end: ServerEnd::Open,
+            is_cut: false,
+            is_dead: false,
+            is_hangup_due: false,
+            writes_count: 0,
+        })))
+    }
+}
+
+impl FakeSocket {
+    fn state(&self) -> RefMut<'_, State> {
+        self.0.borrow_mut()
+    }
+
+    /// Most bytes that can be on their way to the client.
+    pub fn set_room(&self, bytes: usize) {
+        self.state().room_bytes = bytes;
+    }
+
+    /// Most bytes one write takes.
+    pub fn set_write_max(&self, bytes: usize) {
+        self.state().write_bytes_max = bytes;
+    }
+
+    // ── the client's end ─────────────────────────────────────────────────────────────────────────
+
+    /// Sends towards the server; lost once cut or closed.
+    pub fn client_write(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        if !state.is_cut && state.server_end != ServerEnd::Dropped {
+            state.to_server.extend_from_slice(bytes);
+        }
+    }
+
+    /// Takes at most `max` bytes of what arrived.
+    pub fn client_read(&self, max: usize) -> Vec<u8> {
+        let mut state = self.state();
+        let start = state.taken;
+        let end = start + max.min(state.to_client.len() - start);
+        state.taken = end;
+        let bytes = state.to_client[start..end].to_vec();
+        if end == state.to_client.len() {
+            state.to_client.clear();
+            state.taken = 0;
+        }
+        bytes
+    }
+
+    /// Bytes on their way to the client.
+    #[must_use]
+    pub fn unread_bytes(&self) -> usize {
+        let state = self.state();
+        state.to_client.len() - state.taken
+    }
+
+    /// The client vanishes: whatever is on its way, in both directions, is lost. The server hears of it by
+    /// `take_hangup`, and until then writes into the void.
+    pub fn cut(&self) {
+        let mut state = self.state();
+        state.is_cut = true;
+        state.is_hangup_due = true;
+        state.to_client.clear();
+        state.taken = 0;
+        state.to_server.clear();
+    }
+
+    /// The client closes its end in order: what it sent before arrives first.
+    pub fn client_close(&self) {
+        self.state().is_hangup_due = true;
+    }
+
+    /// The server's next write fails.
+    pub fn kill(&self) {
+        self.state().is_dead = true;
+    }
+
+    /// What the server did with its end.
+    #[must_use]
+    pub fn server_end(&self) -> ServerEnd {
+        self.state().server_end
+    }
+
+    /// Whether the client is gone.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.state().is_cut
+    }
+
+    /// How often the server wrote; a vectored write counts once.
+    #[must_use]
+    pub fn writes_count(&self) -> usize {
+        self.state().writes_count
+    }
+
+    // ── what a poll would say ────────────────────────────────────────────────────────────────────
+
+    /// At most `max` bytes for the server to read, if it is reading and there are any.
+    pub fn take_readable(&self, max: usize) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        if !state.is_server_reading || state.to_server.is_empty() {
+            return None;
+        }
+        let count = max.min(state.to_server.len());
+        Some(state.to_server.drain(..count).collect())
+    }
+
+    /// Bytes on their way to the server, read or not.
+    #[must_use]
+    pub fn to_server_bytes(&self) -> usize {
+        self.state().to_server.len()
+    }
+
+    /// Whether a write was cut short since the last time, and there is room now.
+    pub fn take_writable(&self) -> bool {
+        let mut state = self.state();
+        let has_room = state.is_cut || state.to_client.len() - state.taken < state.room_bytes;
+        let is_writable = state.is_full && has_room;
+        if is_writable {
+            state.is_full = false;
+        }
+        is_writable
+    }
+
+    /// Whether the server waits for room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.state().is_full
+    }
+
+    /// Whether the server reads.
+    #[must_use]
+    pub fn is_server_reading(&self) -> bool {
+        self.state().is_server_reading
+    }
+
+    /// Whether the client's end closed and the server was not told yet. A server that is not reading is told later.
+    pub fn take_hangup(&self) -> bool {
+        let mut state = self.state();
+        state.is_server_reading && state.to_server.is_empty() && std::mem::take(&mut state.is_hangup_due)
+    }
+
+    // ── the server's end ─────────────────────────────────────────────────────────────────────────
+
+    fn server_write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+        let mut state = self.state();
+        assert_eq!(state.server_end, ServerEnd::Open, "written to after it was finished");
+        if state.is_dead {
+            return Err(Dead);
+        }
+        let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
+        assert!(wanted > 0, "a write of nothing");
+        state.writes_count += 1;
+        let room = state.room_bytes.saturating_sub(state.to_client.len() - state.taken);
+        let taken = wanted.min(room).min(state.write_bytes_max);
+        let taken = if state.is_cut { wanted } else { taken };
+        let mut left = if state.is_cut { 0 } else { taken };
+        for slice in slices {
+            let part = left.min(slice.len());
+            state.to_client.extend_from_slice(&slice[..part]);
+            left -= part;
+        }
+        state.is_full |= taken < wanted;
+        Ok(taken)
+    }
+}
+
+/// The server ends of a partition's sockets.
+#[derive(Debug, Default)]
+pub struct FakeLink {
+    sockets: HashMap<SlotKey, FakeSocket>,
+}
+
+impl FakeLink {
+    /// Puts a socket under the key that its connection is about to get.
+    pub fn insert(&mut self, key: SlotKey, socket: FakeSocket) {
+        let before = self.sockets.insert(key, socket);
+        assert!(before.is_none(), "a key was used twice");
+    }
+
+    /// Takes a socket out, to move it to another partition.
+    pub fn take(&mut self, key: SlotKey) -> Option<FakeSocket> {
+        self.sockets.remove(&key)
+    }
+
+    /// The socket under a key.
+    #[must_use]
+    pub fn socket(&self, key: SlotKey) -> Option<&FakeSocket> {
+        self.sockets.get(&key)
+    }
+
+    /// All keys, ascending.
+    #[must_use]
+    pub fn keys(&self) -> Vec<SlotKey> {
+        let mut keys: Vec<SlotKey> = self.sockets.keys().copied().collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+impl Link for FakeLink {
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+        self.send_vectored(conn, &[IoSlice::new(bytes)])
+    }
+
+    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+        self.sockets.get(&conn).expect("only sockets that are there are written to").server_write(slices)
+    }
+
+    fn set_reading(&mut self, conn: SlotKey, reading: bool) {
+        if let Some(socket) = self.sockets.get(&conn) {
+            socket.state().is_server_reading = reading;
+        }
+    }
+
+    fn finish(&mut self, conn: SlotKey) {
+        if let Some(socket) = self.sockets.get(&conn) {
+            socket.state().server_end = ServerEnd::Finished;
+        }
+    }
+
+    fn drop_conn(&mut self, conn: SlotKey) {
+        let socket = self.sockets.remove(&conn).expect("a socket is dropped once");
+        socket.state().server_end = ServerEnd::Dropped;
+    }
+}
