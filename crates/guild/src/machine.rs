@@ -38,7 +38,8 @@ use std::{
 /// What became of a command.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It was applied, or refused.
+    /// It was applied, or refused. The caller is told once everything up to `version` is durable: also what only
+    /// reads may rest on what is not.
     Reply(Result<Reply, Refusal>),
     /// It needs a message that is not in memory, and has changed nothing. Load the message, hand it to
     /// `handle_message_loaded` (or `handle_message_load_failed`), and run the same command again. It may then need another.
@@ -304,7 +305,7 @@ impl Guild {
         self.recent.sweep_at()
     }
 
-    /// The next thing to do; none when all is done. Everything polled after an input rests on `version` and older.
+    /// The next thing to do; none when all is done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }

@@ -36,9 +36,8 @@ impl Guild {
         Ok(Reply::Member(self.put_member(name, member)))
     }
 
-    /// Stores and tells a member that is new or changed.
-    fn put_member(&mut self, name: EventName, mut member: Member) -> Arc<Member> {
-        member.roles.retain(|role| self.meta.roles.contains_key(role));
+    /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
+    fn put_member(&mut self, name: EventName, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
         let member = Arc::new(member);
         self.members.insert(member.clone());

@@ -321,6 +321,7 @@ fn edits() {
     // Others change what is shown, not what was said; that is no edit.
     let flags = |flags| Box::new(MessagePatch { flags: Some(flags), ..MessagePatch::default() });
     let edited_at = message.edited_timestamp;
+    world.pass_ms(5_000);
     world.by(BOB, Command::EditMessage(channel, id, flags(4 | 64 | 1 << 15))).expect("he may");
     let published = world.only_event(EventName::MessageUpdate);
     assert_eq!((message_of(&published).flags, message_of(&published).edited_timestamp), (4, edited_at));

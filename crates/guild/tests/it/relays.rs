@@ -3,10 +3,11 @@
 use crate::fixture::*;
 use guildhall_guild::{Command, NewChannel, Output};
 use guildhall_model::{
-    AccountKind, ChannelType, EventName, Permissions, Status, UserId,
+    AccountKind, ChannelType, EventName, Permissions, Presence, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
 use guildhall_relay::{Effect, MemberTable, MembersWanted, PartitionId, RelayMessage, ToGuild};
+use std::sync::Arc;
 
 const P1: PartitionId = PartitionId(1);
 
@@ -61,7 +62,7 @@ fn p1_each_relay_has_its_own_numbers() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(shared.len() == 2 && std::sync::Arc::ptr_eq(&shared[0], &shared[1]));
+    assert!(shared.len() == 2 && Arc::ptr_eq(&shared[0], &shared[1]));
 }
 
 #[test]
@@ -127,14 +128,14 @@ fn p3_an_attach_stands_where_its_view_begins() {
     assert!(view.members.is_none());
     assert!(second > first);
 
-    // Everybody, for who wants everybody, with what they show.
+    // Everybody, for who wants everybody, with what they show, what this very session shows included.
     let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
-    world.attach_as(session(0, 2), ANA, presence(Status::Idle), AccountKind::Bot, wanted);
+    world.attach_as(session(0, 2), EVE, presence(Status::Idle), AccountKind::Bot, wanted);
     let views = world.views();
     let (table, threshold) = views[0].1.as_ref().and_then(|view| view.members.clone()).expect("it was asked for");
     assert_eq!((table.len(), threshold), (4, 50));
-    let shown = table.entry(ANA).and_then(|entry| entry.presence.clone()).expect("she is there");
-    assert_eq!(shown.status, Status::Dnd);
+    let shown = |user_id| table.entry(user_id).and_then(|entry| entry.presence.as_ref()).map(|shown| shown.status);
+    assert_eq!([shown(ANA), shown(EVE), shown(BOB)], [Some(Status::Dnd), Some(Status::Idle), None]);
     // The view's version grows.
     assert!(views[0].1.as_ref().is_some_and(|later| later.version > view.version));
 }
@@ -286,9 +287,16 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     world.relay(ToGuild::Voice { session: session(0, 1), update });
     world.relay(ToGuild::Detach { session: session(0, 1) });
     assert!(world.take().is_empty());
-    // Back again, they are offline.
+    // Back again, they are offline: neither that session counts, nor what was shown without one.
+    world.join(ANA);
+    world.system(Command::ShowPresence(ANA, Some(Arc::new(Presence { status: Status::Dnd, ..Presence::default() }))));
+    world.system(Command::RemoveMember(ANA));
     world.join(ANA);
     world.sent.clear();
+    world.relay(ToGuild::Presence { session: session(0, 1), presence: presence(Status::Dnd) });
+    world.attach(session(0, 3), ANA, Status::Offline);
+    assert_eq!(kinds(&mut world, P0), ["attached"]);
+    world.relay(ToGuild::Detach { session: session(0, 3) });
     let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
     world.attach_as(session(0, 2), OWNER, presence(Status::Offline), AccountKind::Bot, wanted);
     let views = world.views();
@@ -314,7 +322,9 @@ fn a_deleted_guild_has_nobody() {
     }
     world.attach(session(0, 2), OWNER, Status::Online);
     assert_eq!(kinds(&mut world, P0), ["stranger"]);
+    let version = world.guild.version();
     world.relay(ToGuild::Detach { session: session(0, 1) });
+    assert_eq!(world.guild.version(), version, "it was forgotten");
     world.relay(ToGuild::Unsubscribe { partition: P0, epoch: 1 });
     assert!(world.guild.is_idle());
 }
