@@ -52,13 +52,13 @@ pub enum StoreError {
     #[error("the database's schema could not be migrated")]
     Migrate(#[source] sqlx::migrate::MigrateError),
     /// A write is about something inside a guild, channel or message, or by an account, that is not stored.
-    #[error("a {what} was to be stored without what it belongs to")]
+    #[error("the {what} was to be stored without what it belongs to")]
     Dangling {
         /// Kind of object.
         what: &'static str,
     },
     /// A row is not what was written.
-    #[error("a stored {what} cannot be read")]
+    #[error("the stored {what} cannot be read")]
     Corrupt {
         /// Kind of row.
         what: &'static str,
@@ -67,7 +67,7 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// An object has no JSON form.
-    #[error("a {what} cannot be stored")]
+    #[error("the {what} cannot be stored")]
     Encode {
         /// Kind of object.
         what: &'static str,

@@ -132,7 +132,7 @@ async fn a_spoilt_row_is_told() {
         sqlx::query(sql).execute(&mut raw).await.unwrap();
     }
     let error = store.messages(id(101), Page::Newest, 10).await.unwrap_err();
-    assert_eq!(error.to_string(), "a stored message cannot be read");
+    assert_eq!(error.to_string(), "the stored message cannot be read");
     assert!(store.message(id(101), id(501)).await.unwrap().is_some());
     let error = store.load_guild(id(100)).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { what: "member", .. }), "{error:?}");
