@@ -6,7 +6,7 @@
 //! Limits      `SqliteOptions`. The write-ahead log is cut back to `LOG_BYTES_KEPT` when it has been merged; it grows
 //!             beyond that only while a read goes on. Deleting a guild or channel deletes its messages in one
 //!             transaction, at some 4 s per million, and other writes wait for it; reads do not.
-//! Spec        https://sqlite.org/wal.html, https://sqlite.org/lang_transaction.html
+//! Spec        <https://sqlite.org/wal.html>, <https://sqlite.org/lang_transaction.html>
 
 mod accounts;
 mod apply;
