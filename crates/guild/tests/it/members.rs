@@ -191,6 +191,10 @@ fn time_outs() {
     let mut world = World::populated();
     let soon = world.now.unix.0 + 60_000;
     world.grant(BOB, Permissions::MODERATE_MEMBERS, 2);
+    let higher = world.grant(EVE, Permissions::NONE, 3);
+    let got = world.by(BOB, Command::UpdateMember(EVE, Box::new(until(Some(soon)))));
+    assert_eq!(got.unwrap_err(), Refusal::MissingPermissions);
+    world.system(Command::DeleteRole(higher));
     let mut check = |by: UserId, whom: UserId, patch: MemberPatch, expected: Result<(), Refusal>| {
         let got = world.by(by, Command::UpdateMember(whom, Box::new(patch))).map(|_| ());
         assert_eq!(got, expected, "{by} {whom}");

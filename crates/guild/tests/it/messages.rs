@@ -304,6 +304,7 @@ fn edits() {
     world.grant(BOB, Permissions::MANAGE_MESSAGES | Permissions::SEND_TTS_MESSAGES, 1);
     let aloud = world.try_say(BOB, channel, NewMessage { tts: true, ..text("x") }).unwrap().message;
     assert!(aloud.tts);
+    assert!(!world.try_say(BOB, channel, text("x")).unwrap().message.tts);
     world.sent.clear();
 
     world.pass_ms(5_000);
@@ -334,6 +335,8 @@ fn edits() {
     };
     check(BOB, edit("mine now"), Refusal::NotTheAuthor);
     check(EVE, edit("mine now"), Refusal::NotTheAuthor);
+    let quiet = MessagePatch { allowed_mentions: Some(AllowedMentions::default()), ..MessagePatch::default() };
+    check(BOB, Box::new(quiet), Refusal::NotTheAuthor);
     check(EVE, flags(4), Refusal::MissingPermissions);
     check(ANA, edit(" "), Refusal::EmptyMessage);
     let unknown = world.by(ANA, Command::EditMessage(channel, MessageId::new(9), edit("x")));

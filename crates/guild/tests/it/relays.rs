@@ -1,9 +1,9 @@
 //! Relays: streams, attaches, losses. The fixture checks numbers, epochs and snapshots of everything.
 
 use crate::fixture::*;
-use guildhall_guild::{Command, NewChannel, Output};
+use guildhall_guild::{Actor, Command, NewChannel, Outcome, Output, Reply};
 use guildhall_model::{
-    AccountKind, ChannelType, EventName, Permissions, Presence, Status, UserId,
+    AccountKind, ChannelType, EventName, MessageId, Permissions, Presence, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
 use guildhall_relay::{Effect, MemberTable, MembersWanted, PartitionId, RelayMessage, ToGuild};
@@ -200,7 +200,7 @@ fn a_loss_drops_what_was_not_polled() {
     let delivered = world.seq(P1);
     world.sent.clear();
     // The driver polls one message, cannot deliver it, and says so before it polls on.
-    world.guild.handle_command(world.now, guildhall_guild::Actor::System, &Command::DeleteChannel(channel));
+    world.guild.handle_command(world.now, Actor::System, &Command::DeleteChannel(channel));
     let mut lost = 0;
     let mut kept = 0;
     while let Some(output) = world.guild.poll_output() {
@@ -285,7 +285,6 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     // The session does not count any more, whatever its relay says of it.
     world.relay(ToGuild::Presence { session: session(0, 1), presence: presence(Status::Dnd) });
     world.relay(ToGuild::Voice { session: session(0, 1), update });
-    world.relay(ToGuild::Detach { session: session(0, 1) });
     assert!(world.take().is_empty());
     // Back again, they are offline: neither that session counts, nor what was shown without one.
     world.join(ANA);
@@ -297,6 +296,7 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     world.attach(session(0, 3), ANA, Status::Offline);
     assert_eq!(kinds(&mut world, P0), ["attached"]);
     world.relay(ToGuild::Detach { session: session(0, 3) });
+    world.relay(ToGuild::Detach { session: session(0, 1) });
     let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
     world.attach_as(session(0, 2), OWNER, presence(Status::Offline), AccountKind::Bot, wanted);
     let views = world.views();
@@ -317,7 +317,7 @@ fn a_deleted_guild_has_nobody() {
     assert!(matches!(published.effect, Effect::Deleted));
     assert!(world.guild.is_deleted() && world.store.guild.is_none() && world.store.members.is_empty());
     for command in [Command::ReadGuild, Command::ReadChannel(channel), Command::AddMember(user(UserId::new(5)))] {
-        let refusal = world.command(guildhall_guild::Actor::System, command).unwrap_err();
+        let refusal = world.command(Actor::System, command).unwrap_err();
         assert_eq!(refusal, guildhall_guild::Refusal::UnknownGuild);
     }
     world.attach(session(0, 2), OWNER, Status::Online);
@@ -340,6 +340,27 @@ fn idle_means_durable() {
     assert!(!world.guild.is_idle(), "not durable yet");
     world.commit(usize::MAX);
     assert!(world.guild.is_idle());
-    world.system(Command::ShowVoice(ANA, None));
+    let shown = Arc::new(Presence { status: Status::Idle, ..Presence::default() });
+    world.system(Command::ShowPresence(ANA, Some(shown)));
+    assert!(!world.guild.is_idle(), "it would be forgotten");
+    world.system(Command::ShowPresence(ANA, None));
     assert!(world.guild.is_idle());
+    let delete = Command::DeleteMessage(channel, MessageId::new(5));
+    let outcome = world.guild.handle_command(world.now, Actor::System, &delete);
+    assert!(matches!(outcome, Outcome::NeedsMessage(..)));
+    assert!(!world.guild.is_idle(), "a command waits");
+    world.guild.handle_message_load_failed(channel, MessageId::new(5));
+    assert!(world.guild.is_idle());
+}
+
+#[test]
+fn a_key_that_is_used_twice_leaves_no_presence_behind() {
+    let mut world = World::populated();
+    world.attach(session(0, 1), ANA, Status::Online);
+    world.sent.clear();
+    world.attach(session(0, 1), BOB, Status::Online);
+    assert_eq!(kinds(&mut world, P0), ["PRESENCE_UPDATE", "PRESENCE_UPDATE", "attached"]);
+    world.relay(ToGuild::Detach { session: session(0, 1) });
+    let Reply::Guild(reply) = world.system(Command::ReadGuild) else { panic!() };
+    assert_eq!(reply.presence_count, 0);
 }
