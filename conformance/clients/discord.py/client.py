@@ -83,6 +83,9 @@ class Watch(logging.Handler):
         text = record.getMessage()
         if "voice will NOT be supported" in text:
             return  # about optional packages that are not installed, at every start
+        if text.startswith("PRESENCE_UPDATE referencing an unknown member"):
+            # Right in a guild above large_threshold: GUILD_CREATE leaves out who is offline, and one of them came online.
+            return
         if record.levelno >= logging.WARNING or self.COMPLAINTS.search(text):
             if record.exc_info:
                 text += "\n" + logging.Formatter().formatException(record.exc_info)

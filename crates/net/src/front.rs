@@ -5,6 +5,7 @@
 //! Limits      `connections_max` for the node, past it 503; `HEAD_TIMEOUT` for a request's head, `HEAD_BYTES_MAX` for its size.
 
 use crate::{
+    body,
     mailbox::{ConnPermit, Mailbox, Note},
     url::parse_query,
 };
@@ -95,10 +96,14 @@ impl Front {
             return self.upgrade(request, permit);
         }
         request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
-        match self.http.clone().oneshot(request.map(Body::new)).await {
+        let (parts, body) = request.into_parts();
+        let (body, rest) = body::shared(body);
+        let response = match self.http.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
             Ok(response) => response,
             Err(never) => match never {},
-        }
+        };
+        rest.drain().await;
+        response
     }
 
     fn upgrade(&self, mut request: Request<Incoming>, permit: &Permit) -> Response<Body> {

@@ -5,6 +5,7 @@
 //! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod body;
 mod clock;
 mod front;
 mod gatekeeper;
