@@ -27,7 +27,7 @@ pub struct GuildLimits {
     pub activities_max: usize,
     /// Sessions of one user that count for what they show.
     pub presence_sessions_max: usize,
-    /// host[:port] of the media server; none: clients are told to wait for another.
+    /// `host[:port]` of the media server; none: clients are told to wait for another.
     pub voice_endpoint: Option<String>,
     /// Where the randomness of voice tokens starts. Not for secrets: the media server must check more than the token.
     pub seed: u64,
