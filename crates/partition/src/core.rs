@@ -118,9 +118,9 @@ impl Core {
         &self.fixed[encoding as usize]
     }
 
-    /// Queues a message outside the sequence; a client that makes us queue too many is cut.
+    /// Queues a message outside the sequence; a client that makes us queue too many is cut. Nothing follows a close frame.
     pub fn control(&mut self, now: Now, key: SlotKey, control: Control, link: &mut impl Link) {
-        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Some(conn) = self.conns.get_mut(key).filter(|conn| !matches!(conn.phase, Phase::Closing)) else { return };
         if conn.control.len() >= CONTROL_MAX {
             self.cut(now, key, link);
             return;
@@ -132,7 +132,7 @@ impl Core {
     /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
     pub fn close(&mut self, now: Now, key: SlotKey, code: CloseCode, link: &mut impl Link) {
         self.end_service(now, key, code.session_fate());
-        self.begin_closing(now, key, code.code(), code.reason(), link);
+        self.begin_closing(now, key, Some(code.code()), code.reason(), link);
     }
 
     /// Closes with a WebSocket code, for faults below the gateway protocol and as the answer to a client's close.
@@ -140,7 +140,7 @@ impl Core {
         &mut self,
         now: Now,
         key: SlotKey,
-        code: u16,
+        code: Option<u16>,
         reason: &str,
         fate: SessionFate,
         link: &mut impl Link,
@@ -149,7 +149,7 @@ impl Core {
         self.begin_closing(now, key, code, reason, link);
     }
 
-    fn begin_closing(&mut self, now: Now, key: SlotKey, code: u16, reason: &str, link: &mut impl Link) {
+    fn begin_closing(&mut self, now: Now, key: SlotKey, code: Option<u16>, reason: &str, link: &mut impl Link) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if matches!(conn.phase, Phase::Closing) {
             return;
@@ -159,7 +159,7 @@ impl Core {
         // What is begun is finished; what only waits is not worth sending any more.
         conn.control.clear();
         conn.stash = Vec::new();
-        conn.control.push_back(Control::Frame(close_frame(Some(code), reason).to_vec()));
+        conn.control.push_back(Control::Frame(close_frame(code, reason).to_vec()));
         self.look_again(now.instant.after_ms(CLOSING_MS), key);
         link.set_reading(key, true);
         self.pump(now, key, link);

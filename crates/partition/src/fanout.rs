@@ -40,7 +40,8 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let key = slot_key(session);
         let session = self.core.sessions.get_mut(key)?;
         let guild_id = meta.id();
-        if !session.guilds.contains_key(&guild_id) {
+        // Who asked twice, because the first answer might have been lost, may get two: the first counts.
+        if session.guilds.get(&guild_id) != Some(&Membership::Entering) {
             return None;
         }
         let Some(view) = view else {

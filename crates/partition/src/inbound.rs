@@ -84,7 +84,8 @@ impl Core {
         if error.close_code() == 1009 {
             self.close(now, key, CloseCode::DecodeError, link);
         } else {
-            self.close_websocket(now, key, error.close_code(), &error.to_string(), SessionFate::Keep, link);
+            let code = Some(error.close_code());
+            self.close_websocket(now, key, code, &error.to_string(), SessionFate::Keep, link);
         }
     }
 
@@ -103,7 +104,7 @@ impl Core {
             }
             Event::Close { code, .. } => {
                 let fate = fate_of_client_close(*code);
-                self.close_websocket(now, key, code.unwrap_or(1000), "", fate, link);
+                self.close_websocket(now, key, *code, "", fate, link);
             }
         }
     }

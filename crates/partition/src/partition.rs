@@ -18,10 +18,10 @@ use crate::{
 };
 use guildhall_codec::StreamCompressor;
 use guildhall_model::{
-    AccountKind, CloseCode, GuildId, UserId, shard_of,
+    AccountKind, CloseCode, EventName, GuildId, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
-use guildhall_relay::{Progress, Redaction, Relay, SessionKey, ToGuild, ToRelay};
+use guildhall_relay::{Effect, Progress, Redaction, Relay, RelayMessage, SessionKey, ToGuild, ToRelay};
 use guildhall_session::{Gathering, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
@@ -318,14 +318,7 @@ impl Partition {
     /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
     fn enter(&mut self, key: SlotKey, guild_id: GuildId) {
         let Some(session) = self.core.sessions.get(key) else { return };
-        let attach = ToGuild::Attach {
-            session: session.key,
-            session_id: session.id.clone(),
-            user_id: session.user.id,
-            kind: session.kind(),
-            presence: session.presence.clone(),
-            members: session.members_wanted(),
-        };
+        let attach = attach(session);
         let partition = self.core.config.partition;
         let last_epoch = &mut self.last_epoch;
         let outputs = &mut self.core.outputs;
@@ -404,10 +397,19 @@ impl Partition {
         let guild_id = message.guild_id;
         let Some(entry) = self.relays.get_mut(&guild_id) else { return };
         self.core.batching |= more;
+        let joined = who_joined(&message.message);
         let mut fanout = Fanout { core: &mut self.core, now, link, current: None };
-        if entry.relay.handle(now, message, &mut fanout) == Progress::Gap {
-            let resync = entry.relay.resync();
-            self.core.outputs.push_back(Output::ToGuild(guild_id, resync));
+        match entry.relay.handle(now, message, &mut fanout) {
+            Progress::Steady => {}
+            Progress::Gap => {
+                let resync = entry.relay.resync();
+                self.core.outputs.push_back(Output::ToGuild(guild_id, resync));
+            }
+            Progress::Restarted => self.core.ask_again(guild_id),
+        }
+        // The node tells of joins too, but that may overtake the stream: who left and came back is here for certain.
+        if let Some(user_id) = joined {
+            self.handle_joined(now, user_id, guild_id);
         }
         self.settle();
     }
@@ -423,6 +425,9 @@ impl Partition {
             let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
             if in_shard && !session.guilds.contains_key(&guild_id) {
                 session.guilds.insert(guild_id, Membership::Entering);
+                if let Some(gathering) = &mut session.gathering {
+                    gathering.waiting_count += 1;
+                }
                 self.enter(key, guild_id);
             }
         }
@@ -480,12 +485,44 @@ impl Partition {
     }
 }
 
+/// What a session says when it enters a guild.
+fn attach(session: &Session) -> ToGuild {
+    ToGuild::Attach {
+        session: session.key,
+        session_id: session.id.clone(),
+        user_id: session.user.id,
+        kind: session.kind(),
+        presence: session.presence.clone(),
+        members: session.members_wanted(),
+    }
+}
+
+/// The account that a guild says has joined it.
+fn who_joined(message: &RelayMessage) -> Option<UserId> {
+    match message {
+        RelayMessage::Published(published) if published.event.name == EventName::GuildMemberAdd => {
+            match &published.effect {
+                Effect::Member(user_id, Some(_)) => Some(*user_id),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
     let mine = |id: &GuildId| shard.is_none_or(|shard| shard_of(*id, shard.count) == shard.id);
     guilds.iter().copied().filter(mine).collect()
 }
 
 impl Core {
+    /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost too.
+    fn ask_again(&mut self, guild_id: GuildId) {
+        let waits = |session: &&Session| session.guilds.get(&guild_id) == Some(&Membership::Entering);
+        let waiting = self.sessions.iter().map(|(_, session)| session).filter(waits);
+        self.outputs.extend(waiting.map(|session| Output::ToGuild(guild_id, attach(session))));
+    }
+
     /// A client may be silent for so long.
     fn heartbeat_grace_ms(&self) -> u64 {
         self.config.heartbeat_interval_ms.saturating_mul(3) / 2

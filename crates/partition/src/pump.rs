@@ -316,12 +316,14 @@ fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), Pu
     Ok(())
 }
 
-/// Up to `GATHER_FRAMES` frames in one write, straight from their shared bodies.
+/// Up to `GATHER_FRAMES` frames in one write, straight from their shared bodies. A frame begun is finished alone if a
+/// control message waits behind it.
 fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
     let framing = Framing::websocket(session.encoding);
     let mut frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = Default::default();
     let mut count = 0;
-    while count < GATHER_FRAMES {
+    let count_max = if conn.control.is_empty() { GATHER_FRAMES } else { 1 };
+    while count < count_max {
         let Some(entry) = session.replay.entry(conn.next_seq + count as u64) else { break };
         // The same dispatch cannot be here twice, so no frame is borrowed twice.
         if entry.dispatch.is_withheld() || session.compress_payloads && count > 0 && entry.dispatch.is_own() {

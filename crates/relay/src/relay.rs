@@ -44,8 +44,10 @@ pub trait Recipients {
 pub enum Progress {
     /// Nothing.
     Steady,
-    /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes.
+    /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Said once per gap.
     Gap,
+    /// The stream began again after a loss: sessions that were waiting for their view have to ask again.
+    Restarted,
 }
 
 /// One guild's fan-out on one partition.
@@ -55,6 +57,8 @@ pub struct Relay {
     partition: PartitionId,
     epoch: u32,
     seq: u64,
+    /// A gap was reported, and no snapshot has come since.
+    is_resyncing: bool,
     /// None until the first snapshot.
     audience: Option<AudienceIndex>,
 }
@@ -63,7 +67,7 @@ impl Relay {
     /// A relay that has yet to subscribe. Each incarnation of (guild, partition) needs an `epoch` of its own, counting up.
     #[must_use]
     pub fn new(guild_id: GuildId, partition: PartitionId, epoch: u32) -> Self {
-        Self { guild_id, partition, epoch, seq: 0, audience: None }
+        Self { guild_id, partition, epoch, seq: 0, is_resyncing: false, audience: None }
     }
 
     /// The message that opens the guild's stream.
@@ -112,7 +116,9 @@ impl Relay {
         }
         let restarts = matches!(message.message, RelayMessage::Snapshot { .. });
         if !restarts && message.seq != self.seq + 1 {
-            return if message.seq <= self.seq { Progress::Steady } else { Progress::Gap };
+            let is_news = message.seq > self.seq && !self.is_resyncing;
+            self.is_resyncing |= is_news;
+            return if is_news { Progress::Gap } else { Progress::Steady };
         }
         self.seq = message.seq;
         match message.message {
@@ -121,6 +127,10 @@ impl Relay {
                     audience.slots().for_each(|slot| recipients.reset(slot));
                 }
                 self.audience = Some(AudienceIndex::new(meta));
+                self.is_resyncing = false;
+                if reset {
+                    return Progress::Restarted;
+                }
             }
             RelayMessage::Published(published) => self.fan_out(now, &published, recipients),
             RelayMessage::Attached { session, view } => {

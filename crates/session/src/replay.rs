@@ -90,7 +90,7 @@ impl ReplayBuffer {
     /// Whether everything after `seq` can be sent again.
     #[must_use]
     pub fn reaches(&self, seq: u64) -> bool {
-        seq + 1 >= self.first_seq() && seq <= self.last_seq
+        seq <= self.last_seq && seq + 1 >= self.first_seq()
     }
 
     /// Forgets everything up to `seq`: the client has it.
@@ -151,7 +151,7 @@ mod tests {
     fn reach() {
         let mut buffer = filled(10);
         buffer.trim(4);
-        let reached: Vec<u64> = (0..13).filter(|seq| buffer.reaches(*seq)).collect();
+        let reached: Vec<u64> = (0..13).chain([u64::MAX]).filter(|seq| buffer.reaches(*seq)).collect();
         assert_eq!(reached, [4, 5, 6, 7, 8, 9, 10]);
     }
 

@@ -1,14 +1,27 @@
 //! What a client receives, decoded.
 
 use serde_json::Value;
+use std::fmt;
 
 /// The `d` of a dispatch, in the form it came.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Body {
     /// JSON text, untouched.
     Json(Box<str>),
     /// A decoded term.
     Etf(Value),
+}
+
+impl fmt::Debug for Body {
+    /// The beginning is enough to see in a failed test what it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const CHARS_MAX: usize = 60;
+        let text = match self {
+            Self::Json(text) => text.to_string(),
+            Self::Etf(value) => value.to_string(),
+        };
+        f.write_str(&text.chars().take(CHARS_MAX).collect::<String>())
+    }
 }
 
 /// An event under its sequence number.

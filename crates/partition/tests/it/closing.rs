@@ -1,1 +1,369 @@
+//! Close codes, one by one, and what becomes of the session.
 
+use crate::fixture::*;
+use guildhall_model::CloseCode;
+use guildhall_partition::Denial;
+use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, TestClient, identify_payload};
+use serde_json::{Value, json};
+
+/// A greeted client, before it says who it is.
+fn greeted(params: ClientParams) -> (Pair, ClientId) {
+    let mut pair = world();
+    let client = pair.connect(params);
+    pair.take(client);
+    (pair, client)
+}
+
+/// What a greeted client is closed with after it sent something.
+fn check_greeted(params: ClientParams, send: impl FnOnce(&mut TestClient), expected: CloseCode) {
+    let (mut pair, client) = greeted(params);
+    send(pair.client(client));
+    assert_eq!(pair.close_code(client), Some(expected.code()));
+    assert_eq!(pair.partition().conns_count(), 0, "it is over once the client has closed too");
+}
+
+/// The same for one with a session, which must be there still.
+fn check_live(params: ClientParams, send: impl FnOnce(&mut TestClient), expected: CloseCode) {
+    let mut pair = world();
+    let client = live(&mut pair, &pro(), Some(FULL), params);
+    let witness = live(&mut pair, &bob(), None, ClientParams::JSON);
+    send(pair.client(client));
+    assert_eq!(pair.close_code(client), Some(expected.code()));
+    say(&mut pair, &ana(), GENERAL, "still here");
+    assert_eq!(heard(&mut pair, witness).len(), 1, "nobody else is closed");
+    let (_, names) = replayed(&mut pair, client, &pro());
+    assert!(names.iter().any(|(_, name)| name == "MESSAGE_CREATE"), "{names:?}");
+}
+
+fn identify<C: FnOnce(&mut Value)>(token: &str, change: C) -> impl FnOnce(&mut TestClient) + use<C> {
+    let mut d = identify_payload(token, Some(PLAIN));
+    change(&mut d);
+    move |client: &mut TestClient| client.identify(d)
+}
+
+#[test]
+fn c4001_an_opcode_that_is_not_known() {
+    for op in [0, 7, 9, 10, 11, 44, 99, 255, u64::MAX] {
+        check_greeted(ClientParams::JSON, |client| client.send(op, &Value::Null), CloseCode::UnknownOpcode);
+        check_live(ClientParams::ETF, |client| client.send(op, &Value::Null), CloseCode::UnknownOpcode);
+    }
+}
+
+#[test]
+fn c4001_a_payload_that_does_not_fit_its_opcode() {
+    for (op, d) in [
+        (2, json!([])),
+        (2, json!({"token": 5})),
+        (6, json!({"token": "x"})),
+        (6, json!({"token": "x", "session_id": "y", "seq": "z"})),
+    ] {
+        check_greeted(ClientParams::JSON, |client| client.send(op, &d), CloseCode::UnknownOpcode);
+    }
+    for (op, d) in [(3, json!(null)), (4, json!([])), (4, json!({"guild_id": {}})), (8, json!({})), (8, json!(null))] {
+        check_live(ClientParams::JSON, |client| client.send(op, &d), CloseCode::UnknownOpcode);
+    }
+}
+
+#[test]
+fn opcodes_without_a_server_side_here_are_ignored() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    for op in (12..=39).chain([5, 41, 42, 43]) {
+        for d in [Value::Null, json!({"guild_id": "1"}), json!([])] {
+            pair.client(client).send(op, &d);
+        }
+    }
+    pair.client(client).heartbeat();
+    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+}
+
+#[test]
+fn c4002_what_cannot_be_decoded() {
+    for bytes in [&b"{"[..], b"", b"[]", b"{\"d\":1}", b"{\"op\":\"1\"}", b"{\"op\":-1}"] {
+        check_greeted(ClientParams::JSON, |client| client.send_raw(bytes), CloseCode::DecodeError);
+        check_live(ClientParams::JSON, |client| client.send_raw(bytes), CloseCode::DecodeError);
+    }
+    let atom_key = b"\x83t\0\0\0\x01d\0\x02opa\x01";
+    for bytes in [&b"{\"op\":1,\"d\":null}"[..], b"\x83", b"\x83a\x01", atom_key, b"\x83P\0\0\0\0"] {
+        check_greeted(ClientParams::ETF, |client| client.send_raw(bytes), CloseCode::DecodeError);
+        check_live(ClientParams::ETF, |client| client.send_raw(bytes), CloseCode::DecodeError);
+    }
+}
+
+/// A heartbeat of exactly so many bytes.
+fn padded(bytes: usize) -> Vec<u8> {
+    let frame = br#"{"op":1,"d":null,"x":""}"#;
+    let mut padded = frame[..frame.len() - 2].to_vec();
+    padded.resize(bytes - 2, b'x');
+    padded.extend_from_slice(b"\"}");
+    padded
+}
+
+#[test]
+fn c4002_what_is_too_large() {
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    pair.client(client).send_raw(&padded(15_360));
+    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+    check_greeted(ClientParams::JSON, |client| client.send_raw(&padded(15_361)), CloseCode::DecodeError);
+
+    check_live(ClientParams::JSON, |client| client.send_raw(&padded(4_097)), CloseCode::DecodeError);
+    for (account, max) in [(pro(), 4_096), (bob(), 15_360)] {
+        let mut pair = world();
+        let client = live(&mut pair, &account, Some(FULL), ClientParams::JSON);
+        pair.client(client).send_raw(&padded(max));
+        assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+        pair.client(client).send_raw(&padded(max + 1));
+        assert_eq!(pair.close_code(client), Some(4002));
+    }
+}
+
+#[test]
+fn the_limit_of_a_bot_holds_after_a_resume_too() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.cut(client);
+    let (client, _) = replayed(&mut pair, client, &pro());
+    pair.client(client).send_raw(&padded(4_097));
+    assert_eq!(pair.close_code(client), Some(4002));
+}
+
+#[test]
+fn c4003_anything_before_identify() {
+    for (op, d) in [(3, json!({"status": "idle"})), (4, json!({})), (8, json!({"guild_id": "1", "query": ""}))] {
+        check_greeted(ClientParams::JSON, |client| client.send(op, &d), CloseCode::NotAuthenticated);
+    }
+    for op in [5, 12, 14, 37, 43] {
+        check_greeted(ClientParams::ETF, |client| client.send(op, &json!({})), CloseCode::NotAuthenticated);
+    }
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    pair.client(client).send(41, &json!({}));
+    pair.client(client).heartbeat();
+    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+}
+
+#[test]
+fn c4004_a_wrong_token() {
+    check_greeted(ClientParams::JSON, identify("nobody", |_| {}), CloseCode::AuthenticationFailed);
+    check_greeted(ClientParams::JSON, |client| client.resume("nobody"), CloseCode::AuthenticationFailed);
+}
+
+#[test]
+fn c4005_a_second_identify_or_resume() {
+    check_live(ClientParams::JSON, identify(&pro().username, |_| {}), CloseCode::AlreadyAuthenticated);
+    check_live(ClientParams::JSON, |client| client.resume(&pro().username), CloseCode::AlreadyAuthenticated);
+    // Both in one read, before the first is answered.
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    pair.client(client).identify(identify_payload(&pro().username, Some(PLAIN)));
+    pair.client(client).identify(identify_payload(&pro().username, Some(PLAIN)));
+    assert_eq!(pair.close_code(client), Some(4005));
+    assert_eq!(pair.partition().sessions_count(), 1);
+}
+
+#[test]
+fn c4008_more_than_120_messages_a_minute() {
+    let flood = |count: usize| {
+        move |client: &mut TestClient| {
+            for i in 0..count {
+                if i % 2 == 0 { client.heartbeat() } else { client.ping(b"x") }
+            }
+        }
+    };
+    check_greeted(ClientParams::JSON, flood(121), CloseCode::RateLimited);
+    // IDENTIFY was the first.
+    check_live(ClientParams::JSON, flood(120), CloseCode::RateLimited);
+
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    flood(120)(pair.client(client));
+    assert_eq!(pair.take(client).len(), 120, "as many answers");
+    pair.advance(60_000 - 1);
+    let live = live_bot(&mut pair);
+    pair.client(client).heartbeat();
+    assert_eq!(pair.close_code(client), Some(4008), "the minute is not over");
+    flood(119)(pair.client(live));
+    assert_eq!(pair.take(live).len(), 119);
+    pair.advance(60_000);
+    flood(120)(pair.client(live));
+    assert_eq!(pair.take(live).len(), 120, "a new minute");
+}
+
+#[test]
+fn c4010_a_shard_that_cannot_be() {
+    for shard in [json!([1, 1]), json!([0, 0]), json!([-1, 2]), json!("x"), json!([0]), json!([0, 1, 2]), json!({})] {
+        let send = identify(&gob().username, |d| d["shard"] = shard);
+        check_greeted(ClientParams::JSON, send, CloseCode::InvalidShard);
+    }
+}
+
+#[test]
+fn c4011_too_many_guilds_for_one_shard() {
+    let mut pair = world_with(|config| config.guilds_per_shard_max = 1);
+    let fits = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(pair.take(fits), []);
+    pair.name_guild(&pro(), guildhall_test_kit::id(2));
+    let client = pair.login(&pro(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(pair.close_code(client), Some(4011));
+}
+
+#[test]
+fn c4012_a_version_that_is_not_served() {
+    let mut pair = world();
+    let client = pair.connect_refused(CloseCode::InvalidApiVersion);
+    let received = pair.take(client);
+    assert_eq!(received, [Received::Close(Some(4012), "Invalid API version".to_owned()), Received::End]);
+}
+
+#[test]
+fn c4013_intents_that_are_none() {
+    for intents in [Value::Null, json!(-1), json!("513"), json!(1.5), json!(1u64 << 29), json!(u64::MAX), json!([1])] {
+        let send = identify(&gob().username, |d| d["intents"] = intents);
+        check_greeted(ClientParams::JSON, send, CloseCode::InvalidIntents);
+    }
+}
+
+#[test]
+fn c4014_intents_that_were_not_granted() {
+    for bit in [1, 8, 15, 18, 19, 22, 23] {
+        let send = identify(&gob().username, |d| d["intents"] = (1u64 << bit).into());
+        check_greeted(ClientParams::JSON, send, CloseCode::DisallowedIntents);
+    }
+    // User accounts are not asked for grants.
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    pair.client(client).identify(identify_payload(&bob().username, Some(u32::MAX)));
+    assert_eq!(pair.names(client), [(1, "READY".to_owned())]);
+}
+
+#[test]
+fn c4015_too_many_sessions() {
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    pair.gate.deny_next(Denial::Close(CloseCode::TooManySessions));
+    pair.client(client).identify(identify_payload(&bob().username, None));
+    assert_eq!(pair.close_code(client), Some(4015));
+    assert_eq!(pair.partition().sessions_count(), 0);
+}
+
+#[test]
+fn the_order_of_checks_is_the_protocols() {
+    // Intents before shard, shard before the gate.
+    let (mut pair, client) = greeted(ClientParams::JSON);
+    pair.gate.deny_next(Denial::InvalidSession);
+    identify(&gob().username, |d| {
+        d["intents"] = (-1).into();
+        d["shard"] = json!([5, 1]);
+    })(pair.client(client));
+    assert_eq!(pair.close_code(client), Some(4013));
+    let other = pair.connect(ClientParams::JSON);
+    identify(&gob().username, |d| d["shard"] = json!([5, 1]))(pair.client(other));
+    assert_eq!(pair.close_code(other), Some(4010));
+    let third = pair.connect(ClientParams::JSON);
+    pair.take(third);
+    identify(&gob().username, |_| {})(pair.client(third));
+    assert_eq!(pair.take(third), [Received::InvalidSession(false)]);
+}
+
+#[test]
+fn a_client_that_says_1000_or_1001_is_gone_for_good() {
+    for code in [1000, 1001] {
+        let mut pair = world();
+        let client = live_bot(&mut pair);
+        pair.client(client).close(Some(code));
+        assert_eq!(pair.take(client), [Received::Close(Some(code), String::new()), Received::End]);
+        assert_eq!(pair.partition().sessions_count(), 0);
+        refused(&mut pair, client, &pro());
+    }
+}
+
+#[test]
+fn a_client_that_says_anything_else_comes_back() {
+    for code in [Some(1006 + 5), Some(3000), Some(4000), Some(4200), Some(4999), None] {
+        let mut pair = world();
+        let client = live_bot(&mut pair);
+        pair.client(client).close(code);
+        let received = pair.take(client);
+        assert!(matches!(received[..], [Received::Close(..), Received::End]), "{code:?}: {received:?}");
+        say(&mut pair, &ana(), GENERAL, "meanwhile");
+        let (_, names) = replayed(&mut pair, client, &pro());
+        assert_eq!(names.len(), 1, "{code:?}");
+    }
+}
+
+#[test]
+fn the_server_never_says_1000_or_1001_of_its_own_accord() {
+    assert!(CloseCode::ALL.iter().all(|code| (4000..=4015).contains(&code.code())));
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.client(client).close(None);
+    assert_eq!(pair.take(client), [Received::Close(None, String::new()), Received::End], "an empty one is answered so");
+}
+
+#[test]
+fn a_fault_below_the_gateway_protocol_keeps_the_session() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    // A frame without mask.
+    pair.client(client).socket().client_write(b"\x81\x02{}");
+    assert_eq!(pair.close_code(client), Some(1002));
+    let (client, _) = replayed(&mut pair, client, &pro());
+    pair.client(client).send_raw(b"\xff");
+    assert_eq!(pair.close_code(client), Some(1007), "text that is no UTF-8");
+    replayed(&mut pair, client, &pro());
+}
+
+#[test]
+fn pings_are_answered_before_and_after_identify() {
+    let mut pair = world();
+    let client = pair.connect(ClientParams::ETF);
+    pair.client(client).ping(b"one");
+    assert!(pair.take(client).contains(&Received::Pong(b"one".to_vec())));
+    pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
+    pair.client(client).ping(b"");
+    assert!(pair.take(client).contains(&Received::Pong(Vec::new())));
+}
+
+#[test]
+fn a_client_that_does_not_close_after_our_close_is_cut() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.stop_reading(client);
+    pair.client(client).send(99, &Value::Null);
+    pair.settle();
+    assert_eq!(pair.partition().conns_count(), 1);
+    pair.advance(4_999);
+    assert_eq!(pair.partition().conns_count(), 1);
+    pair.advance(1);
+    assert_eq!(pair.partition().conns_count(), 0);
+    pair.start_reading(client);
+    assert_eq!(pair.close_code(client), Some(4001), "what was sent before arrives");
+}
+
+#[test]
+fn nothing_follows_a_close_frame() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.stop_reading(client);
+    pair.client(client).send(99, &Value::Null);
+    pair.client(client).heartbeat();
+    pair.client(client).ping(b"x");
+    pair.settle();
+    say(&mut pair, &ana(), GENERAL, "too late");
+    pair.settle();
+    pair.ask_to_reconnect(0);
+    pair.close_all(0);
+    pair.start_reading(client);
+    let received = pair.take(client);
+    assert!(matches!(received[..], [Received::Close(Some(4001), _), Received::End]), "{received:?}");
+}
+
+#[test]
+fn a_reconnect_request_reaches_everybody_who_is_open() {
+    let mut pair = world();
+    let bot = live_bot(&mut pair);
+    let greeted = pair.connect(ClientParams::ETF);
+    pair.take(greeted);
+    pair.ask_to_reconnect(0);
+    assert_eq!(pair.take(bot), [Received::Reconnect]);
+    assert_eq!(pair.take(greeted), [Received::Reconnect]);
+    pair.close_all(0);
+    assert_eq!(pair.close_code(bot), Some(4000));
+    assert_eq!(pair.close_code(greeted), Some(4000));
+    replayed(&mut pair, bot, &pro());
+}

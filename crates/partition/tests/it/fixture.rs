@@ -84,6 +84,13 @@ pub fn say(pair: &mut Pair, who: &Arc<User>, channel: u64, content: &str) -> Mes
     say_as(pair, who, channel, new)
 }
 
+/// Ana says all of it, before anybody is told.
+pub fn say_all(pair: &mut Pair, contents: impl IntoIterator<Item = String>) {
+    for content in contents {
+        say(pair, &ana(), GENERAL, &content);
+    }
+}
+
 pub fn say_as(pair: &mut Pair, who: &Arc<User>, channel: u64, new: NewMessage) -> MessageId {
     let command = Command::CreateMessage(id(channel), Box::new(new));
     match pair.command(Actor::User(who.id), command) {
