@@ -24,9 +24,9 @@ async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {
         assert_eq!(quick.said().await.0, id);
     }
     // Only the first was tried: a cut stream is left alone until the timer.
-    world.relays.wait_refused(1).await;
+    world.refused(1).await;
     world.advance(20).await;
-    world.relays.wait_refused(2).await;
+    world.refused(2).await;
     assert!(slow.try_next().is_none());
 
     world.relays.set_full(0, false);
@@ -76,7 +76,7 @@ async fn a_relay_that_subscribes_again_while_it_lags_starts_afresh() {
     relay.snapshot().await;
     world.relays.set_full(0, true);
     world.say(guild_id, channel_id, "lost").await.unwrap();
-    world.relays.wait_refused(1).await;
+    world.refused(1).await;
     world.relays.set_full(0, false);
     let mut again = crate::support::Listener::new(world.relays.clone(), guild_id, relay.partition);
     again.epoch = 2;
@@ -95,9 +95,9 @@ async fn answers_for_a_guild_that_does_not_exist_wait_for_room() {
     world.relays.set_full(0, true);
     let mut relay = world.listen(guild_id, 0);
     world.send(guild_id, attach(session(0, 1), OWNER));
-    world.relays.wait_refused(1).await;
+    world.refused(1).await;
     world.advance(20).await;
-    world.relays.wait_refused(2).await;
+    world.refused(2).await;
     world.relays.set_full(0, false);
     world.advance(20).await;
     relay.snapshot().await;

@@ -100,6 +100,12 @@ impl World {
         }
     }
 
+    /// Waits until so many messages were refused by full relays, and until the worker has set its timer.
+    pub async fn refused(&self, count: usize) {
+        self.relays.wait_refused(count).await;
+        self.barrier().await;
+    }
+
     pub async fn guild(&self) -> GuildId {
         bounded(self.node.create_guild(new_guild(0, OWNER))).await.expect("a guild can be made")
     }
