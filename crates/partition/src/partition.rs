@@ -396,7 +396,6 @@ impl Partition {
     pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Link) {
         let guild_id = message.guild_id;
         let Some(entry) = self.relays.get_mut(&guild_id) else { return };
-        let is_reset = matches!(message.message, RelayMessage::Snapshot { reset: true, .. });
         self.core.batching |= more;
         let joined = who_joined(&message.message);
         let mut fanout = Fanout { core: &mut self.core, now, link, current: None };
@@ -508,17 +507,6 @@ fn who_joined(message: &RelayMessage) -> Option<UserId> {
             }
         }
         _ => None,
-    }
-}
-
-fn attach(session: &Session) -> ToGuild {
-    ToGuild::Attach {
-        session: session.key,
-        session_id: session.id.clone(),
-        user_id: session.user.id,
-        kind: session.kind(),
-        presence: session.presence.clone(),
-        members: session.members_wanted(),
     }
 }
 
