@@ -35,9 +35,7 @@ pub enum Note {
     Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
     /// An account joined a guild.
     Joined { user_id: UserId, guild_id: GuildId },
-    /// Ask every client to go away and resume.
-    AskToReconnect,
-    /// Close everything and end.
+    /// Ask every client to go away and resume (op 7), close who stays, and end.
     Stop,
     /// Say what was counted so far.
     Inspect(Box<dyn FnOnce(&guildhall_partition::Partition) + Send>),

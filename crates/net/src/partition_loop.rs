@@ -22,6 +22,21 @@ const GUILD_MESSAGES_PER_TURN: usize = 256;
 const RETRY_MS: u64 = 1;
 /// The longest sleep, so that the clock is looked at now and then.
 const SLEEP_MS_MAX: u64 = 1_000;
+/// After op 7, clients have so long to go by themselves; then they are closed.
+const GO_AWAY_MS: u64 = 1_500;
+/// After the close frame, clients have so long to answer it; then the loop ends.
+const CLOSING_MS: u64 = 1_000;
+
+/// How a partition ends: op 7, then close frames, then no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It does not.
+    No,
+    /// Clients were asked to go; they are closed at this time.
+    Asked(Instant),
+    /// Clients were closed; the loop ends at this time.
+    Closed(Instant),
+}
 
 /// Answers one `Output::Authenticate`.
 pub struct AuthAnswer {
@@ -60,6 +75,7 @@ pub struct PartitionLoop {
     pub clock: SystemClock,
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
+    pub ending: Ending,
 }
 
 impl PartitionLoop {
@@ -91,8 +107,8 @@ impl PartitionLoop {
             }
             self.receiver.begin();
             has_more = self.take_guild_messages(now);
-            if self.take_notes(now) {
-                self.partition.close_all(now, &mut self.sockets);
+            self.take_notes(now);
+            if self.go_on_ending(now) {
                 return;
             }
             self.read_sockets(now, &mut buffer);
@@ -104,6 +120,22 @@ impl PartitionLoop {
         }
     }
 
+    /// Whether the end is reached: nobody is left, or nobody is waited for any more.
+    fn go_on_ending(&mut self, now: Now) -> bool {
+        let nobody = self.partition.conns_count() == 0;
+        match self.ending {
+            Ending::No => false,
+            Ending::Asked(_) if nobody => true,
+            Ending::Asked(until) if now.instant >= until => {
+                self.partition.close_all(now, &mut self.sockets);
+                self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
+                false
+            }
+            Ending::Asked(_) => false,
+            Ending::Closed(until) => nobody || now.instant >= until,
+        }
+    }
+
     fn timeout(&self, has_more: bool) -> Duration {
         if has_more || self.partition.wants_flush() || !self.sockets.readable.is_empty() {
             return Duration::ZERO;
@@ -111,7 +143,12 @@ impl PartitionLoop {
         let now = self.clock.now().instant;
         let until = |at: Instant| at.ms_since(now);
         let retry = if self.stalled.is_empty() { SLEEP_MS_MAX } else { RETRY_MS };
-        let sleep_ms = self.partition.next_deadline().map_or(SLEEP_MS_MAX, until).min(retry).min(SLEEP_MS_MAX);
+        let ending = match self.ending {
+            Ending::No => SLEEP_MS_MAX,
+            Ending::Asked(at) | Ending::Closed(at) => until(at),
+        };
+        let deadline = self.partition.next_deadline().map_or(SLEEP_MS_MAX, until);
+        let sleep_ms = deadline.min(retry).min(ending).min(SLEEP_MS_MAX);
         Duration::from_millis(sleep_ms)
     }
 
@@ -136,8 +173,7 @@ impl PartitionLoop {
         false
     }
 
-    /// Whether to stop.
-    fn take_notes(&mut self, now: Now) -> bool {
+    fn take_notes(&mut self, now: Now) {
         while let Ok(note) = self.receiver.notes.try_recv() {
             match note {
                 Note::Accepted { stream, mut early, params, permit } => {
@@ -167,12 +203,13 @@ impl PartitionLoop {
                     self.partition.handle_transferred(now, *conn, &mut self.sockets);
                 }
                 Note::Joined { user_id, guild_id } => self.partition.handle_joined(now, user_id, guild_id),
-                Note::AskToReconnect => self.partition.ask_to_reconnect(now, &mut self.sockets),
                 Note::Inspect(look) => look(&self.partition),
-                Note::Stop => return true,
+                Note::Stop => {
+                    self.partition.ask_to_reconnect(now, &mut self.sockets);
+                    self.ending = Ending::Asked(now.instant.after_ms(GO_AWAY_MS));
+                }
             }
         }
-        false
     }
 
     /// One buffer per socket; who has more comes again next turn.

@@ -7,7 +7,7 @@ use crate::{
     front::{Front, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
-    partition_loop::{AuthAnswer, PartitionLoop},
+    partition_loop::{AuthAnswer, Ending, PartitionLoop},
     sockets::{Sockets, WAKE},
 };
 use axum::Router;
@@ -75,11 +75,6 @@ impl Partitions {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::Joined { user_id, guild_id });
         }
-    }
-
-    /// Asks every client to go away and resume (op 7).
-    pub fn ask_to_reconnect(&self) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::AskToReconnect));
     }
 
     /// Counters of every partition, and their connections and sessions now.
@@ -188,6 +183,7 @@ impl Server {
                     upstream,
                     clock,
                     stalled,
+                    ending: Ending::No,
                 }
                 .run();
             };
@@ -248,7 +244,8 @@ impl RunningServer {
         &self.partitions
     }
 
-    /// Stops accepting, closes every gateway connection with a code to resume on, and waits for the threads.
+    /// Stops accepting, asks every client to go away and resume (op 7), closes who stays with a code to resume on,
+    /// and waits for the threads: a few seconds at most.
     pub fn stop(self) {
         self.acceptor.abort();
         self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
