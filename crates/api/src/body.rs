@@ -61,7 +61,7 @@ impl FromRequest<Arc<Api>> for MessageBodyInput {
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
         let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let boundary = match content_type.and_then(boundary_of) {
-            Some(boundary) => Some(boundary.map_err(|_| ApiError::MalformedBody)?.to_owned()),
+            Some(boundary) => Some(boundary.map_err(|_| ApiError::MalformedBody)?),
             None => None,
         };
         within_deadline(api, async {

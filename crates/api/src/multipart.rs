@@ -1,17 +1,34 @@
 //! Multipart: form data, read as it comes in.
 //!
-//! Owns        the parser: bytes in (`push`), text fields out (`finish`). Contents of files are skipped, only that
-//!             there were any is remembered.
+//! Owns        the way into `multer` and out of it: bytes in (`push`), text fields out (`finish`). Contents of files
+//!             are skipped, only that there were any is remembered.
 //! Invariants  M1 how the bytes are cut into pieces makes no difference. M2 no input panics. (tests `m1_*`, `m2_*`)
-//! Limits      `kept_bytes_max` for all text fields together, `HEAD_BYTES_MAX` per part, `PARTS_MAX` parts. Besides
-//!             what is kept, at most a part's head or one delimiter is buffered.
+//! Limits      `kept_bytes_max` for all text fields together, `PARTS_MAX` parts, `HEAD_BYTES_MAX` per part. Besides
+//!             what is kept, at most `HEAD_BYTES_MAX` and two blocks are buffered.
 //! Not here    the size of the whole body and its deadline: `crate::body`.     Spec  RFC 7578, RFC 2046 §5.1.
+//!
+//! `multer` left alone takes in all its stream has ready, and knows no limit for what stands before a part's content
+//! (preamble, delimiter, headers) but the one for the whole stream. So it is not given the body: it reads a stream
+//! that holds one block at a time, and gets the next one when it has made all it can of the last.
 
-use std::collections::BTreeMap;
+use axum::http::header::CONTENT_DISPOSITION;
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, stream};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::mpsc::{self, TryRecvError},
+    task::{Context, Poll, Waker},
+};
 
 /// Ten files, `payload_json`, and a few plain fields.
 const PARTS_MAX: usize = 32;
-const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// What stands before a part's content always fits up to this size, and never does at twice this size: it is
+/// counted in blocks.
+const HEAD_BYTES_MAX: usize = 2 * BLOCK_BYTES;
+/// What `multer` is given at once. Always the same, whatever the pieces are: thus neither the limits nor the time
+/// it takes depend on them.
+const BLOCK_BYTES: usize = 4 * 1024;
 
 /// Why form data cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,63 +50,63 @@ pub(crate) struct Parts {
     pub files_count: usize,
 }
 
-#[derive(Debug)]
-enum State {
-    /// Before the first delimiter: to be skipped.
-    Preamble,
-    /// Behind a delimiter: line end or `--`.
-    AfterDelimiter,
-    /// In a part's header lines.
-    Head,
-    /// In a field's value.
-    Field { name: String, value: Vec<u8> },
-    /// In a file.
-    File,
-    /// Behind the last delimiter: whatever follows is to be ignored.
-    End,
+/// A part whose content is being read.
+struct Part {
+    field: multer::Field<'static>,
+    /// Name and value so far; none for files.
+    text: Option<(String, Vec<u8>)>,
 }
 
 /// The parser.
-#[derive(Debug)]
 pub(crate) struct Multipart {
-    /// Line end, two dashes, boundary.
-    delimiter: Vec<u8>,
-    state: State,
-    /// What is not understood yet.
-    pending: Vec<u8>,
+    multer: multer::Multipart<'static>,
+    /// The end of the stream that `multer` reads from. It never holds more than one block.
+    feed: mpsc::Sender<Bytes>,
+    /// What has come in since the last full block.
+    block: BytesMut,
+    part: Option<Part>,
+    /// Fed since the last part's content.
+    head_bytes: usize,
     kept_bytes: usize,
     kept_bytes_max: usize,
     parts_count: usize,
     parts: Parts,
+    /// The last delimiter was there: whatever follows is to be ignored.
+    is_complete: bool,
 }
 
 /// The boundary of a `multipart/form-data` content type; none for other types, `Err` when there is no usable one.
-pub(crate) fn boundary_of(content_type: &str) -> Option<Result<&str, MultipartError>> {
-    let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+pub(crate) fn boundary_of(content_type: &str) -> Option<Result<String, MultipartError>> {
+    let kind = content_type.split(';').next().unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
         return None;
     }
-    let boundary = parameters.split(';').find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))
-    });
     let is_usable =
-        |boundary: &&str| (1..=70).contains(&boundary.len()) && boundary.bytes().all(|b| (b' '..=b'~').contains(&b));
-    Some(boundary.filter(is_usable).ok_or(MultipartError::Malformed))
+        |boundary: &String| (1..=70).contains(&boundary.len()) && boundary.bytes().all(|b| (b' '..=b'~').contains(&b));
+    Some(multer::parse_boundary(content_type).ok().filter(is_usable).ok_or(MultipartError::Malformed))
 }
 
 impl Multipart {
     /// A parser for form data with this boundary.
     pub fn new(boundary: &str, kept_bytes_max: usize) -> Self {
+        let (feed, blocks) = mpsc::channel();
+        let blocks = stream::poll_fn(move |_| match blocks.try_recv() {
+            Ok(block) => Poll::Ready(Some(Ok::<Bytes, Infallible>(block))),
+            // No waker is kept: `feed` polls again.
+            Err(TryRecvError::Empty) => Poll::Pending,
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+        });
         Self {
-            delimiter: [b"\r\n--", boundary.as_bytes()].concat(),
-            state: State::Preamble,
-            // The first delimiter may stand at the very beginning, without a line end before it.
-            pending: b"\r\n".to_vec(),
+            multer: multer::Multipart::new(blocks, boundary),
+            feed,
+            block: BytesMut::new(),
+            part: None,
+            head_bytes: 0,
             kept_bytes: 0,
             kept_bytes_max,
             parts_count: 0,
             parts: Parts::default(),
+            is_complete: false,
         }
     }
 
@@ -97,170 +114,97 @@ impl Multipart {
     ///
     /// # Errors
     /// `Malformed` or `TooLarge`; the parser is of no use then.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), MultipartError> {
-        self.pending.extend_from_slice(bytes);
-        while self.step()? {}
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), MultipartError> {
+        while !bytes.is_empty() && !self.is_complete {
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.block.len()));
+            self.block.extend_from_slice(now);
+            bytes = later;
+            if self.block.len() == BLOCK_BYTES {
+                self.feed()?;
+            }
+        }
         Ok(())
     }
 
     /// What the form data held.
     ///
     /// # Errors
-    /// `Malformed` when it is not complete.
-    pub fn finish(self) -> Result<Parts, MultipartError> {
-        match self.state {
-            State::End => Ok(self.parts),
-            _ => Err(MultipartError::Malformed),
+    /// `Malformed` when it is not complete, else as `push`.
+    pub fn finish(mut self) -> Result<Parts, MultipartError> {
+        if !self.is_complete {
+            self.feed()?;
         }
+        if self.is_complete { Ok(self.parts) } else { Err(MultipartError::Malformed) }
     }
 
-    /// One step on what is pending; false when more bytes are needed.
-    fn step(&mut self) -> Result<bool, MultipartError> {
-        match &mut self.state {
-            State::Preamble | State::Field { .. } | State::File => self.step_content(),
-            State::AfterDelimiter => {
-                // Spaces and tabs may stand between a delimiter and the line end.
-                let padding = self.pending.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
-                if padding > HEAD_BYTES_MAX {
-                    return Err(MultipartError::TooLarge);
-                }
-                match self.pending.get(padding..padding + 2) {
-                    None => Ok(false),
-                    Some(b"\r\n") => {
-                        // The line end stays: an empty head is then a line end twice, like any other.
-                        self.pending.drain(..padding);
-                        self.parts_count += 1;
-                        if self.parts_count > PARTS_MAX {
-                            return Err(MultipartError::TooLarge);
+    /// Gives the block to `multer`, and takes all that comes of it.
+    fn feed(&mut self) -> Result<(), MultipartError> {
+        self.head_bytes += self.block.len();
+        self.feed.send(self.block.split().freeze()).map_err(|_| MultipartError::Malformed)?;
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            match &mut self.part {
+                None => match self.multer.poll_next_field(&mut context) {
+                    Poll::Ready(Ok(Some(field))) => self.part = Some(self.begin(field)?),
+                    Poll::Ready(Ok(None)) => {
+                        self.is_complete = true;
+                        return Ok(());
+                    }
+                    Poll::Ready(Err(_)) => return Err(MultipartError::Malformed),
+                    Poll::Pending if self.head_bytes > HEAD_BYTES_MAX => return Err(MultipartError::TooLarge),
+                    Poll::Pending => return Ok(()),
+                },
+                Some(part) => match part.field.poll_next_unpin(&mut context) {
+                    Poll::Ready(Some(Ok(content))) => {
+                        if let Some((_, value)) = &mut part.text {
+                            value.extend_from_slice(&content);
+                            self.keep(content.len())?;
                         }
-                        self.state = State::Head;
-                        Ok(true)
                     }
-                    Some(b"--") if padding == 0 => {
-                        self.state = State::End;
-                        Ok(true)
-                    }
-                    Some(_) => Err(MultipartError::Malformed),
-                }
-            }
-            State::Head => {
-                let Some(end) = find(&self.pending, b"\r\n\r\n") else {
-                    return if self.pending.len() > HEAD_BYTES_MAX { Err(MultipartError::TooLarge) } else { Ok(false) };
-                };
-                if end > HEAD_BYTES_MAX {
-                    return Err(MultipartError::TooLarge);
-                }
-                let head = std::str::from_utf8(&self.pending[..end]).map_err(|_| MultipartError::Malformed)?;
-                let part = Part::read(head)?;
-                // Two of the four bytes stay: an empty content is a delimiter right away.
-                self.pending.drain(..end + 2);
-                self.state = if part.is_file {
-                    self.parts.files_count += 1;
-                    State::File
-                } else {
-                    self.keep(part.name.len())?;
-                    State::Field { name: part.name, value: Vec::new() }
-                };
-                Ok(true)
-            }
-            State::End => {
-                self.pending.clear();
-                Ok(false)
+                    Poll::Ready(Some(Err(_))) => return Err(MultipartError::Malformed),
+                    Poll::Ready(None) => self.end()?,
+                    Poll::Pending => return Ok(()),
+                },
             }
         }
     }
 
-    /// Moves content on, up to the next delimiter or to where one might begin.
-    fn step_content(&mut self) -> Result<bool, MultipartError> {
-        let found = find(&self.pending, &self.delimiter);
-        let content_bytes = found.unwrap_or_else(|| self.pending.len().saturating_sub(self.delimiter.len() - 1));
-        if let State::Field { .. } = self.state {
-            self.keep(content_bytes)?;
+    fn begin(&mut self, field: multer::Field<'static>) -> Result<Part, MultipartError> {
+        self.parts_count += 1;
+        if self.parts_count > PARTS_MAX {
+            return Err(MultipartError::TooLarge);
         }
-        let content = self.pending.drain(..content_bytes);
-        match &mut self.state {
-            State::Field { value, .. } => value.extend(content),
-            _ => drop(content),
+        let disposition = field.headers().get(CONTENT_DISPOSITION).ok_or(MultipartError::Malformed)?;
+        let mut pieces = disposition.as_bytes().split(|b| *b == b';');
+        let kind = pieces.next().unwrap_or_default();
+        if !kind.trim_ascii().eq_ignore_ascii_case(b"form-data") {
+            return Err(MultipartError::Malformed);
         }
-        if found.is_none() {
-            return Ok(false);
+        // Not `Field::file_name`: it knows neither `filename*` nor names that are not UTF-8.
+        let has_file_name = pieces
+            .any(|piece| piece.trim_ascii_start().get(..8).is_some_and(|key| key.eq_ignore_ascii_case(b"filename")));
+        let name = field.name().ok_or(MultipartError::Malformed)?.to_owned();
+        if has_file_name || name == "file" || name.starts_with("files[") {
+            self.parts.files_count += 1;
+            return Ok(Part { field, text: None });
         }
-        self.pending.drain(..self.delimiter.len());
-        if let State::Field { name, value } = std::mem::replace(&mut self.state, State::AfterDelimiter) {
-            // The line end that closes the head stands before every content.
-            let text = value.strip_prefix(b"\r\n").unwrap_or_default();
-            let text = String::from_utf8(text.to_vec()).map_err(|_| MultipartError::Malformed)?;
-            self.parts.fields.insert(name, text);
+        self.keep(name.len())?;
+        Ok(Part { field, text: Some((name, Vec::new())) })
+    }
+
+    fn end(&mut self) -> Result<(), MultipartError> {
+        self.head_bytes = 0;
+        if let Some((name, value)) = self.part.take().and_then(|part| part.text) {
+            let value = String::from_utf8(value).map_err(|_| MultipartError::Malformed)?;
+            self.parts.fields.insert(name, value);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn keep(&mut self, bytes: usize) -> Result<(), MultipartError> {
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         if self.kept_bytes > self.kept_bytes_max { Err(MultipartError::TooLarge) } else { Ok(()) }
     }
-}
-
-/// Where `needle`, which begins with its only carriage return or with a line end, first stands.
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(at) = haystack[from..].iter().position(|b| *b == needle[0]) {
-        if haystack[from + at..].starts_with(needle) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
-}
-
-struct Part {
-    name: String,
-    is_file: bool,
-}
-
-impl Part {
-    fn read(head: &str) -> Result<Self, MultipartError> {
-        let disposition = head
-            .split("\r\n")
-            .filter_map(|line| line.split_once(':'))
-            .find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"))
-            .map(|(_, value)| value)
-            .ok_or(MultipartError::Malformed)?;
-        let (kind, mut rest) = disposition.split_once(';').ok_or(MultipartError::Malformed)?;
-        if !kind.trim().eq_ignore_ascii_case("form-data") {
-            return Err(MultipartError::Malformed);
-        }
-        let (mut name, mut has_file_name) = (None, false);
-        while let Some((key, value, after)) = parameter(rest) {
-            if key.eq_ignore_ascii_case("name") {
-                name = Some(value);
-            }
-            has_file_name |= key.eq_ignore_ascii_case("filename") || key.eq_ignore_ascii_case("filename*");
-            rest = after;
-        }
-        let name = name.ok_or(MultipartError::Malformed)?;
-        let is_file = has_file_name || name == "file" || name.starts_with("files[");
-        Ok(Self { name, is_file })
-    }
-}
-
-/// The next `key=value` or `key="value"`, and what follows it.
-fn parameter(text: &str) -> Option<(&str, String, &str)> {
-    let (key, rest) = text.trim_start_matches([';', ' ', '\t']).split_once('=')?;
-    let Some(quoted) = rest.strip_prefix('"') else {
-        let end = rest.find(';').unwrap_or(rest.len());
-        return Some((key.trim(), rest[..end].trim().to_owned(), &rest[end..]));
-    };
-    let mut value = String::new();
-    let mut chars = quoted.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return Some((key.trim(), value, &quoted[at + 1..])),
-            '\\' => value.extend(chars.next().map(|(_, c)| c)),
-            _ => value.push(c),
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -281,6 +225,11 @@ mod tests {
 
     fn whole(body: &[u8]) -> Result<Parts, MultipartError> {
         read(body, |_| usize::MAX >> 1)
+    }
+
+    /// The body behind a preamble, which moves the seam between the first two blocks to any place in it.
+    fn seam_at(body: &[u8], at: usize) -> Vec<u8> {
+        [&vec![b'x'; BLOCK_BYTES - 2 - at.min(BLOCK_BYTES - 2)][..], b"\r\n", body].concat()
     }
 
     const BODY: &[u8] = b"preamble\r\n--AaB03x\r\nContent-Disposition: form-data; name=\"payload_json\"\r\n\
@@ -306,6 +255,33 @@ mod tests {
     }
 
     #[test]
+    fn files_are_known_by_either_name() {
+        let files_count = |disposition: &[u8]| {
+            let body = [
+                b"--AaB03x\r\nContent-Disposition: form-data; ",
+                disposition,
+                b"\r\nContent-Type: text/plain; charset=utf-16\r\n\r\n\xff\r\n--AaB03x--",
+            ];
+            whole(&body.concat()).map(|parts| parts.files_count)
+        };
+        for disposition in [
+            &b"name=\"a\"; filename=\"b\""[..],
+            b"name=a;filename=",
+            b"name=\"a\"; FileName=\"b\"",
+            b"name=\"a\"; filename*=UTF-8''%c3%a4",
+            b"name=\"a\"; filename=\"\xe4\"",
+            b"filename=\"\xc3\xa4\\\"\"; name=\"a\"",
+            b"name=file",
+            b"name=\"files[9]\"",
+        ] {
+            assert_eq!(files_count(disposition), Ok(1), "{}", String::from_utf8_lossy(disposition));
+        }
+        // Text then, and this one is none.
+        assert_eq!(files_count(b"name=\"a\""), Err(MultipartError::Malformed));
+        assert_eq!(files_count(b"name=\"profile\""), Err(MultipartError::Malformed));
+    }
+
+    #[test]
     fn refuses_what_is_not_form_data() {
         for body in [
             &b""[..],
@@ -316,7 +292,9 @@ mod tests {
             b"--AaB03x\r\nContent-Type: text/plain\r\n\r\nx\r\n--AaB03x--",
             b"--AaB03x\r\nContent-Disposition: attachment; name=\"a\"\r\n\r\nx\r\n--AaB03x--",
             b"--AaB03x\r\nContent-Disposition: form-data; filename=\"a\"\r\n\r\nx\r\n--AaB03x--",
+            b"--AaB03x\r\nContent-Disposition: form-data; name=\"\xff\"\r\n\r\nx\r\n--AaB03x--",
             b"--AaB03x\r\n\r\nx\r\n--AaB03x--",
+            b"--AaB03x\r\n\r\nx\r\n--AaB03x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nx\r\n--AaB03x--",
             b"--AaB03x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\xff\r\n--AaB03x--",
         ] {
             assert_eq!(whole(body), Err(MultipartError::Malformed), "{}", String::from_utf8_lossy(body));
@@ -324,15 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn text_has_a_limit() {
         let part = |len: usize| {
             let head = b"--AaB03x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n";
             [&head[..], &vec![b'x'; len], b"\r\n--AaB03x--"].concat()
         };
-        assert!(whole(&part(900)).is_ok());
+        assert!(whole(&part(999)).is_ok());
         assert_eq!(whole(&part(1000)), Err(MultipartError::TooLarge));
-        let head = [&b"--AaB03x\r\n"[..], &vec![b'x'; HEAD_BYTES_MAX + 1]].concat();
-        assert_eq!(whole(&head), Err(MultipartError::TooLarge));
+        assert_eq!(whole(&part(1_000_000)), Err(MultipartError::TooLarge));
+    }
+
+    #[test]
+    fn parts_have_a_limit() {
         let file = "\r\n--AaB03x\r\nContent-Disposition: form-data; name=file\r\n\r\n";
         let body = file.repeat(PARTS_MAX + 1) + "\r\n--AaB03x--";
         assert_eq!(whole(body.as_bytes()), Err(MultipartError::TooLarge));
@@ -341,18 +322,59 @@ mod tests {
     }
 
     #[test]
+    fn heads_have_a_limit() {
+        // A head after a content of any length, so that it begins anywhere in a block.
+        let head = |content: usize, len: usize| {
+            let file = "--AaB03x\r\nContent-Disposition: form-data; name=file\r\n\r\n";
+            let body = [file, &"x".repeat(content), "\r\n", file.trim_end(), "\r\nX: ", &"x".repeat(len)];
+            whole((body.concat() + "\r\n\r\n\r\n--AaB03x--").as_bytes())
+        };
+        for content in (0..2 * BLOCK_BYTES).step_by(500) {
+            assert_eq!(head(content, HEAD_BYTES_MAX - 100).map(|parts| parts.files_count), Ok(2));
+            assert_eq!(head(content, 2 * HEAD_BYTES_MAX), Err(MultipartError::TooLarge));
+        }
+        // The same goes for a preamble, what follows a delimiter, and headers.
+        for (start, filler) in [("", "y"), ("--AaB03x", " "), ("--AaB03x\r\n", "y"), ("--AaB03x\r\nX: ", "y")] {
+            let body = start.to_owned() + &filler.repeat(2 * HEAD_BYTES_MAX);
+            assert_eq!(whole(body.as_bytes()), Err(MultipartError::TooLarge), "{start:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_not_buffered() {
+        // Each could be the beginning of a delimiter.
+        let content = b"x\r\n--AaB0".repeat(500_000);
+        let used = allocation_counter::measure(|| {
+            let mut parser = Multipart::new("AaB03x", 1000);
+            parser.push(b"--AaB03x\r\nContent-Disposition: form-data; name=file\r\n\r\n").unwrap();
+            parser.push(&content).unwrap();
+            parser.push(b"\r\n--AaB03x--").unwrap();
+            assert_eq!(parser.finish().map(|parts| parts.files_count), Ok(1));
+        });
+        assert!(used.bytes_max < 64 * 1024, "{used:?}");
+    }
+
+    #[test]
     fn boundaries() {
-        assert_eq!(boundary_of("application/json"), None);
-        assert_eq!(boundary_of("multipart/form-data; boundary=abc"), Some(Ok("abc")));
-        assert_eq!(boundary_of("Multipart/Form-Data; charset=utf-8; Boundary=\"a b\""), Some(Ok("a b")));
-        assert_eq!(boundary_of("multipart/form-data"), Some(Err(MultipartError::Malformed)));
-        assert_eq!(boundary_of("multipart/form-data; boundary="), Some(Err(MultipartError::Malformed)));
+        let boundary = |content_type: &str| boundary_of(content_type).map(|boundary| boundary.ok());
+        assert_eq!(boundary("application/json"), None);
+        assert_eq!(boundary("nonsense"), None);
+        assert_eq!(boundary("multipart/form-data; boundary=abc"), Some(Some("abc".to_owned())));
+        assert_eq!(boundary("Multipart/Form-Data; charset=utf-8; Boundary=\"a b\""), Some(Some("a b".to_owned())));
+        assert_eq!(boundary("multipart/form-data;boundary=\"--f:(1)\""), Some(Some("--f:(1)".to_owned())));
+        assert_eq!(boundary("multipart/form-data"), Some(None));
+        assert_eq!(boundary("multipart/form-data; boundary="), Some(None));
+        assert_eq!(boundary("multipart/form-data; boundary=\"\""), Some(None));
+        assert_eq!(boundary(&format!("multipart/form-data; boundary={}", "x".repeat(71))), Some(None));
     }
 
     proptest! {
         #[test]
-        fn m1_cuts_make_no_difference(cuts in prop::collection::vec(1usize..40, 1..20)) {
-            prop_assert_eq!(read(BODY, |n| cuts[n % cuts.len()]), Ok(expected()));
+        fn m1_cuts_make_no_difference(
+            cuts in prop::collection::vec(1usize..40, 1..20),
+            seam in 0..BODY.len(),
+        ) {
+            prop_assert_eq!(read(&seam_at(BODY, seam), |n| cuts[n % cuts.len()]), Ok(expected()));
         }
 
         #[test]
@@ -360,13 +382,27 @@ mod tests {
             pieces in prop::collection::vec(prop_oneof![
                 Just(b"--AaB03x".to_vec()), Just(b"\r\n".to_vec()), Just(b"--".to_vec()), Just(b" ".to_vec()),
                 Just(b"Content-Disposition: form-data; name=\"a".to_vec()), Just(b"\"".to_vec()), Just(b"\\".to_vec()),
+                Just(b"\r\n--AaB03x\r\n".to_vec()), Just(b"\r\n--AaB03x--".to_vec()),
+                Just(b"Content-Disposition: form-data; name=b\r\n\r\n".to_vec()),
                 prop::collection::vec(any::<u8>(), 0..8),
             ], 0..40),
             cut in 1usize..50,
+            seam in 0usize..500,
         ) {
             let body = pieces.concat();
             let result = whole(&body);
-            prop_assert_eq!(read(&body, |_| cut), result);
+            prop_assert_eq!(read(&body, |_| cut), result.clone());
+            prop_assert_eq!(whole(&seam_at(&body, seam)), result);
+        }
+
+        #[test]
+        fn m2_no_content_type_panics(
+            kind in "(multipart/form-data|[ -~]{0,20})",
+            rest in "[ -~]{0,20}(; ?boundary=)?[ -~]{0,80}",
+        ) {
+            if let Some(Ok(boundary)) = boundary_of(&(kind + &rest)) {
+                prop_assert!((1..=70).contains(&boundary.len()), "{boundary:?}");
+            }
         }
     }
 }
