@@ -10,7 +10,8 @@ use crate::{
     auth::{Caller, token_of},
     error::ApiError,
     limits::{self, Bucket, Checked},
-    state::{Api, Peer},
+    peer::Peer,
+    state::Api,
 };
 use axum::{
     extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},

@@ -19,12 +19,14 @@ mod gate;
 mod limits;
 mod multipart;
 mod ops;
+mod peer;
 mod routes;
 mod state;
 
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};
 pub use ops::ops_router;
-pub use state::{ApiState, Peer, SessionStartLimit, SessionStarts};
+pub use peer::{Peer, peer_from};
+pub use state::{ApiState, SessionStartLimit, SessionStarts};
 
 use axum::{Router, extract::Request};
 use state::Api;

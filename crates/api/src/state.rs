@@ -14,13 +14,8 @@ use guildhall_model::{ChannelId, GuildId, User, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
 use serde::Serialize;
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
-
-/// Who a request comes from. Whoever accepts connections puts it into the request's extensions, after judging
-/// proxy headers; without it all peers without an account share one limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
 
 /// How many sessions a bot may still start, for `GET /gateway/bot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

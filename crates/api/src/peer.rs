@@ -1,0 +1,107 @@
+//! Peer: the address a request comes from.
+//!
+//! Owns        `Peer`, and how proxies' headers are judged (`peer_from`).
+//! Invariants  P1 what a client writes into `X-Forwarded-For` itself never counts, as long as the proxies in
+//!             `trusted` append the address they see. (test `p1_*`)
+//! Not here    which proxies are trusted, and reading the socket: whoever accepts connections.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Who a request comes from. Whoever accepts connections puts it into the request's extensions, after judging
+/// proxy headers (`peer_from`); without it all peers without an account share one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+/// The right-most address on a request's way that is not one of our proxies; whatever is left of it is only its
+/// word. If all of them are proxies, the left-most of these.
+///
+/// `forwarded_for` is the value of `X-Forwarded-For`. When the header is there several times, its values must be joined
+/// with commas in their order: proxies may append a line of their own, so the first line alone is the client's word.
+/// It is not looked at unless `socket` is trusted. An entry may carry a port; at one that is no address the way
+/// ends, and the proxy that wrote it counts as the peer.
+#[must_use]
+pub fn peer_from(socket: IpAddr, forwarded_for: Option<&str>, trusted: &[IpAddr]) -> IpAddr {
+    let is_trusted = |peer: IpAddr| trusted.iter().any(|proxy| proxy.to_canonical() == peer);
+    let mut peer = socket.to_canonical();
+    for entry in forwarded_for.unwrap_or_default().rsplit(',') {
+        if !is_trusted(peer) {
+            break;
+        }
+        match address(entry.trim()) {
+            Some(before) => peer = before,
+            None => break,
+        }
+    }
+    peer
+}
+
+/// `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`, and those with a port where that is unambiguous.
+fn address(entry: &str) -> Option<IpAddr> {
+    let bare = entry.strip_prefix('[').and_then(|entry| entry.strip_suffix(']')).unwrap_or(entry);
+    let address = bare.parse().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
+    address.ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn check(socket: &str, forwarded_for: Option<&str>, expected: &str) {
+        let trusted = [ip("127.0.0.1"), ip("10.0.0.1"), ip("2001:db8::1")];
+        assert_eq!(peer_from(ip(socket), forwarded_for, &trusted), ip(expected), "{socket} {forwarded_for:?}");
+    }
+
+    #[test]
+    fn nobody_trusted_means_the_socket() {
+        assert_eq!(peer_from(ip("127.0.0.1"), Some("192.0.2.1"), &[]), ip("127.0.0.1"));
+        check("192.0.2.1", None, "192.0.2.1");
+        check("192.0.2.1", Some("192.0.2.2"), "192.0.2.1");
+        check("192.0.2.1", Some("127.0.0.1"), "192.0.2.1");
+        check("10.0.0.2", Some("192.0.2.2"), "10.0.0.2");
+    }
+
+    #[test]
+    fn the_right_most_that_is_not_trusted() {
+        check("127.0.0.1", None, "127.0.0.1");
+        check("127.0.0.1", Some("192.0.2.1"), "192.0.2.1");
+        check("127.0.0.1", Some("192.0.2.2, 192.0.2.1"), "192.0.2.1");
+        check("127.0.0.1", Some("192.0.2.2,192.0.2.1 ,10.0.0.1"), "192.0.2.1");
+        check("127.0.0.1", Some("10.0.0.1, 192.0.2.1, 2001:db8::1"), "192.0.2.1");
+        check("127.0.0.1", Some("10.0.0.1, 2001:db8::1"), "10.0.0.1");
+    }
+
+    #[test]
+    fn forms_of_addresses() {
+        check("::ffff:127.0.0.1", Some("192.0.2.1"), "192.0.2.1");
+        check("::ffff:192.0.2.1", None, "192.0.2.1");
+        check("127.0.0.1", Some("192.0.2.1, ::ffff:10.0.0.1"), "192.0.2.1");
+        check("127.0.0.1", Some("::ffff:192.0.2.1"), "192.0.2.1");
+        check("2001:DB8:0::1", Some("2001:db8::2"), "2001:db8::2");
+        check("127.0.0.1", Some("192.0.2.1:4711"), "192.0.2.1");
+        check("127.0.0.1", Some("[2001:db8::2]"), "2001:db8::2");
+        check("127.0.0.1", Some("192.0.2.1, [2001:db8::1]:4711"), "192.0.2.1");
+        let mapped = [ip("::ffff:127.0.0.1")];
+        assert_eq!(peer_from(ip("127.0.0.1"), Some("192.0.2.1"), &mapped), ip("192.0.2.1"));
+    }
+
+    #[test]
+    fn the_way_ends_at_what_is_no_address() {
+        for broken in ["", " ", "unknown", "_hidden", "192.0.2.1.5", "[192.0.2.1", "\"192.0.2.1\"", "192.0.2.1;", "-"] {
+            check("127.0.0.1", Some(broken), "127.0.0.1");
+            check("127.0.0.1", Some(&format!("192.0.2.1, {broken}, 10.0.0.1")), "10.0.0.1");
+            check("127.0.0.1", Some(&format!("{broken}, 192.0.2.1")), "192.0.2.1");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn p1_a_client_cannot_choose_its_address(said in "[0-9a-f.:, \\[\\]]{0,60}|.{0,60}") {
+            check("127.0.0.1", Some(&format!("{said},192.0.2.1, 10.0.0.1")), "192.0.2.1");
+        }
+    }
+}
