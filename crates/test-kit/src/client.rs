@@ -70,6 +70,8 @@ pub struct TestClient {
     pub seq: u64,
     /// From READY.
     pub session_id: Option<String>,
+    /// Messages that came with payload compression.
+    pub inflated_count: usize,
     has_ended: bool,
 }
 
@@ -93,6 +95,7 @@ impl TestClient {
             mask: 0x1234_5678,
             seq: 0,
             session_id: None,
+            inflated_count: 0,
             has_ended: false,
         }
     }
@@ -180,6 +183,7 @@ impl TestClient {
                 }
                 let result = inflate_once(bytes, &mut inflated, MESSAGE_BYTES_MAX);
                 result.map_err(|error| ClientFault(format!("payload compression: {error}")))?;
+                self.inflated_count += 1;
                 &inflated[..]
             }
             None => bytes,

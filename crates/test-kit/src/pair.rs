@@ -86,6 +86,8 @@ pub struct Pair {
     pub holds_tokens: bool,
     /// Tokens cannot be checked.
     pub is_auth_down: bool,
+    /// What guilds tell partitions waits until `false`.
+    pub holds_mail: bool,
     /// Connections on their way to another partition stay there until `false`.
     pub holds_moves: bool,
     /// Bytes a partition is given at a time.
@@ -95,6 +97,8 @@ pub struct Pair {
     accounts: BTreeMap<String, Arc<User>>,
     named_guilds: BTreeMap<UserId, Vec<GuildId>>,
     questions: VecDeque<Question>,
+    /// Questions whose account was read, and whose answer is held.
+    answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
     moves: VecDeque<(usize, FakeSocket, Box<MovingConn>)>,
     clients: Vec<Slot>,
 }
@@ -130,12 +134,14 @@ impl Pair {
             to_guilds: Vec::new(),
             holds_tokens: false,
             is_auth_down: false,
+            holds_mail: false,
             holds_moves: false,
             read_bytes_max: usize::MAX,
             guilds: BTreeMap::new(),
             accounts: BTreeMap::new(),
             named_guilds: BTreeMap::new(),
             questions: VecDeque::new(),
+            answers: VecDeque::new(),
             moves: VecDeque::new(),
             clients: Vec::new(),
         }
@@ -296,6 +302,16 @@ impl Pair {
         self.settle();
     }
 
+    /// A client that does not read by itself takes at most `max` bytes; what they complete goes to its inbox.
+    ///
+    /// # Panics
+    /// When the server broke the protocol.
+    pub fn read_some(&mut self, client: ClientId, max: usize) {
+        let slot = &mut self.clients[client.0];
+        let received = slot.client.read(max).unwrap_or_else(|fault| panic!("{}", fault.0));
+        slot.inbox.extend(received);
+    }
+
     /// A client vanishes, with everything on its way to it, and the partition notices.
     pub fn cut(&mut self, client: ClientId) {
         self.client(client).socket().cut();
@@ -384,10 +400,18 @@ impl Pair {
         guild.handle_committed(version);
     }
 
-    /// Answers the tokens that were held.
-    pub fn answer_tokens(&mut self) {
+    /// Reads the accounts behind the tokens that are held, but goes on holding the answers.
+    pub fn read_accounts(&mut self) {
         for Question { side, conn, token, with_guilds } in std::mem::take(&mut self.questions) {
             let answer = self.authenticate(&token, with_guilds);
+            self.answers.push_back((side, conn, answer));
+        }
+    }
+
+    /// Answers the tokens that were held.
+    pub fn answer_tokens(&mut self) {
+        self.read_accounts();
+        for (side, conn, answer) in std::mem::take(&mut self.answers) {
             self.sides[side].notes.push_back(Note::Authenticated(conn, answer));
         }
         self.settle();
@@ -474,6 +498,7 @@ impl Pair {
 
     fn turn(&mut self, index: usize) -> bool {
         let now = self.clock.now();
+        let holds_mail = self.holds_mail;
         let Side { partition, link, mail, notes } = &mut self.sides[index];
         let mut has_moved = false;
         for key in link.keys() {
@@ -484,7 +509,7 @@ impl Pair {
             }
         }
         let mut more = false;
-        while let Some(message) = mail.pop_front() {
+        while let Some(message) = mail.pop_front_if(|_| !holds_mail) {
             has_moved = true;
             more |= !mail.is_empty();
             partition.handle_guild(now, message, more, link);

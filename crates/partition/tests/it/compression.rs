@@ -1,1 +1,73 @@
+//! Each encoding with each compression: a whole session decodes, and says the same.
 
+use crate::fixture::*;
+use guildhall_codec::Encoding;
+use guildhall_partition::Compression;
+use guildhall_test_kit::{ClientParams, Received, id, identify_payload};
+use serde_json::{Value, json};
+
+const ALL: [ClientParams; 8] = [
+    ClientParams::JSON,
+    ClientParams::ETF,
+    ClientParams::JSON.with_compressed_payloads(),
+    ClientParams::ETF.with_compressed_payloads(),
+    ClientParams::new(Encoding::Json, Compression::Zlib).with_compressed_payloads(),
+    ClientParams::new(Encoding::Etf, Compression::Zlib),
+    ClientParams::new(Encoding::Json, Compression::Zstd).with_compressed_payloads(),
+    ClientParams::new(Encoding::Etf, Compression::Zstd),
+];
+
+/// Everything a bot is told in an ordinary life, without what differs by chance.
+fn life(params: ClientParams) -> Vec<(u64, String, Value)> {
+    let mut pair = world();
+    let client = pair.connect(params);
+    pair.client(client).heartbeat();
+    pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
+    let mut dispatches = pair.dispatches(client);
+    say(&mut pair, &ana(), GENERAL, "first");
+    say_all(&mut pair, (0..40).map(|n| format!("message {n} with some more to say, and äöü 🔥")));
+    pair.client(client).send(8, &json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0}));
+    dispatches.extend(pair.dispatches(client));
+    nick(&mut pair, &bob(), "Bobby");
+    pair.client(client).send(4, &json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": channel(VOICE).to_string(), "self_mute": true, "self_deaf": false}));
+    let received = pair.take(client);
+    assert!(!received.contains(&Received::HeartbeatAck));
+    dispatches.extend(received.into_iter().map(|received| match received {
+        Received::Dispatch(dispatch) => dispatch,
+        other => panic!("{other:?}"),
+    }));
+    dispatches.into_iter().map(|dispatch| (dispatch.seq, dispatch.name.clone(), dispatch.d())).collect()
+}
+
+#[test]
+fn all_of_them_say_the_same() {
+    let expected = life(ClientParams::JSON);
+    assert!(expected.len() > 45);
+    assert!(expected.iter().any(|(_, name, _)| name == "VOICE_SERVER_UPDATE"));
+    for params in ALL {
+        let life = life(params);
+        assert_eq!(life.len(), expected.len(), "{params:?}");
+        for (got, expected) in life.iter().zip(&expected) {
+            assert_eq!(got, expected, "{params:?}");
+        }
+    }
+}
+
+#[test]
+fn payloads_are_compressed_apart_only_when_asked_for_and_worth_it() {
+    for (params, expected) in [
+        (ClientParams::JSON, false),
+        (ClientParams::JSON.with_compressed_payloads(), true),
+        (ClientParams::ETF.with_compressed_payloads(), false),
+        (ClientParams::new(Encoding::Json, Compression::Zlib).with_compressed_payloads(), false),
+    ] {
+        let mut pair = world();
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        let inflated = pair.client(client).inflated_count;
+        assert_eq!(inflated > 0, expected, "{params:?}");
+        // What is shared is not compressed for one of them.
+        say(&mut pair, &ana(), GENERAL, &"long ".repeat(390));
+        assert_eq!(heard(&mut pair, client).len(), 1);
+        assert_eq!(pair.client(client).inflated_count, inflated);
+    }
+}

@@ -1,1 +1,137 @@
+//! GUILD_CREATE: what each kind of receiver is told of a guild (docs/protocol.md §6.11).
 
+use crate::fixture::*;
+use guildhall_guild::Command;
+use guildhall_model::{ClientStatus, Intents, Platform, Presence, Status, User};
+use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, id, identify_payload, user};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Members 901–960; these stand out.
+const ONLINE: u64 = 901;
+const WITH_ROLE: u64 = 902;
+const WITH_NICK: u64 = 903;
+const IN_VOICE: u64 = 904;
+const MEMBERS: std::ops::RangeInclusive<u64> = 901..=960;
+
+fn crowd(builder: GuildBuilder) -> GuildBuilder {
+    MEMBERS.fold(builder, |builder, n| {
+        let roles: &[u64] = if n == WITH_ROLE { &[INSIDERS] } else { &[] };
+        builder.member(&user(n), roles)
+    })
+}
+
+fn crowded() -> Pair {
+    let mut pair = world();
+    pair.add_guild(crowd(guild()).load());
+    let mut client_status = ClientStatus::default();
+    client_status.raise(Platform::Mobile, Status::Idle);
+    let presence = Presence { status: Status::Idle, activities: Vec::new(), client_status };
+    system(&mut pair, Command::ShowPresence(id(ONLINE), Some(Arc::new(presence))));
+    nick(&mut pair, &user(WITH_NICK), "Nicky");
+    system(&mut pair, Command::ShowVoice(id(IN_VOICE), Some(channel(VOICE))));
+    pair
+}
+
+/// The guild as this account is told of it.
+fn told(pair: &mut Pair, account: &Arc<User>, intents: Option<u32>, large_threshold: Option<u64>) -> Value {
+    let client = pair.connect(ClientParams::JSON);
+    let mut d = identify_payload(&account.username, intents);
+    d["large_threshold"] = large_threshold.into();
+    pair.client(client).identify(d);
+    let dispatches = pair.dispatches(client);
+    let told = match account.bot {
+        true => dispatches[1].d(),
+        false => dispatches[0].d()["guilds"][0].clone(),
+    };
+    assert_eq!(told["id"], id::<()>(GUILD).to_string());
+    told
+}
+
+fn check(account: &Arc<User>, intents: Option<u32>, threshold: Option<u64>, members: &[u64], presences: &[u64]) {
+    let mut pair = crowded();
+    let told = told(&mut pair, account, intents, threshold);
+    let with_own = |ids: &[u64]| {
+        let others = ids.iter().map(|n| user(*n));
+        self::ids(&others.chain([account.clone()]).collect::<Vec<_>>())
+    };
+    assert_eq!(listed(&told["members"], "/user/id"), with_own(members), "members");
+    let expected: Vec<String> = presences.iter().map(|n| user(*n).id.to_string()).collect();
+    let mut shown = listed(&told["presences"], "/user/id");
+    // The receiver is there too, if anybody is shown at all.
+    shown.retain(|shown| *shown != account.id.to_string());
+    assert_eq!(shown, expected, "presences");
+    assert_eq!(told["member_count"], 64);
+}
+
+const STAND_OUT: [u64; 4] = [ONLINE, WITH_ROLE, WITH_NICK, IN_VOICE];
+
+#[test]
+fn without_presences_a_bot_gets_itself_and_who_is_in_voice() {
+    let plain = PLAIN & !Intents::GUILD_PRESENCES.0;
+    check(&gob(), Some(plain), None, &[IN_VOICE], &[]);
+    check(&pro(), Some(plain | Intents::GUILD_MEMBERS.0), Some(250), &[IN_VOICE], &[]);
+}
+
+#[test]
+fn with_presences_a_bot_gets_who_stands_out_in_a_large_guild() {
+    for threshold in [None, Some(0), Some(25), Some(50)] {
+        check(&pro(), Some(FULL), threshold, &STAND_OUT, &[ONLINE]);
+    }
+}
+
+#[test]
+fn with_presences_a_bot_gets_everybody_in_a_small_guild() {
+    let everybody: Vec<u64> = MEMBERS.collect();
+    let mut pair = crowded();
+    for threshold in [64, 250, 1_000] {
+        let told = told(&mut pair, &pro(), Some(FULL), Some(threshold));
+        assert_eq!(told["members"].as_array().map(Vec::len), Some(everybody.len() + 4));
+        assert_eq!(told["large"], false);
+        assert!(listed(&told["presences"], "/user/id").contains(&user(ONLINE).id.to_string()));
+    }
+    assert_eq!(told(&mut pair, &pro(), Some(FULL), Some(63))["large"], true);
+}
+
+#[test]
+fn a_user_gets_itself_and_who_is_in_voice() {
+    check(&bob(), None, None, &[IN_VOICE], &[]);
+    check(&bob(), Some(FULL), Some(250), &[IN_VOICE], &[]);
+}
+
+#[test]
+fn all_channels_and_roles_are_told_hidden_or_not() {
+    let mut pair = crowded();
+    let last = say(&mut pair, &ana(), HIDDEN, "secret");
+    for account in [gob(), bob()] {
+        let told = told(&mut pair, &account, Some(PLAIN), None);
+        let channels: Vec<String> = [GENERAL, HIDDEN, VOICE].map(|n| channel(n).to_string()).to_vec();
+        assert_eq!(listed(&told["channels"], "/id"), channels);
+        assert_eq!(listed(&told["roles"], "/id").len(), 2);
+        let hidden = &told["channels"].as_array().expect("an array")[1];
+        assert_eq!(hidden["last_message_id"], last.to_string());
+        assert_eq!(hidden["permission_overwrites"].as_array().map(Vec::len), Some(2));
+        assert_eq!(told["voice_states"][0]["user_id"], user(IN_VOICE).id.to_string());
+        assert!(told["voice_states"][0].get("guild_id").is_none() && told["voice_states"][0].get("member").is_none());
+        for key in ["threads", "stage_instances", "guild_scheduled_events", "soundboard_sounds", "emojis", "stickers"] {
+            assert_eq!(told[key], json!([]), "{key}");
+        }
+        assert_eq!(told["unavailable"], false);
+        assert_eq!(told["owner_id"], ana().id.to_string());
+    }
+}
+
+#[test]
+fn etf_tells_the_same() {
+    let mut pair = crowded();
+    let mut tell = |params| {
+        let client = pair.login(&pro(), Some(FULL), params);
+        let mut d = pair.dispatches(client)[1].d();
+        pair.client(client).close(Some(1000));
+        pair.settle();
+        d["version"] = Value::Null;
+        d
+    };
+    let json = tell(ClientParams::JSON);
+    assert_eq!(tell(ClientParams::ETF), json);
+}

@@ -1,1 +1,212 @@
+//! Op 8: member chunks (docs/protocol.md §8.7).
 
+use crate::fixture::*;
+use guildhall_codec::Encoding;
+use guildhall_guild::Command;
+use guildhall_model::Permissions;
+use guildhall_partition::Compression;
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Pair, Received, id, user};
+use serde_json::{Value, json};
+
+fn request(d: Value) -> Value {
+    let mut request = json!({"guild_id": id::<()>(GUILD).to_string()});
+    request.as_object_mut().expect("an object").extend(d.as_object().expect("an object").clone());
+    request
+}
+
+fn ask(pair: &mut Pair, client: ClientId, d: Value) -> Vec<Dispatch> {
+    pair.client(client).send(8, &request(d));
+    pair.dispatches(client)
+}
+
+fn crowd(builder: GuildBuilder, count: u64) -> GuildBuilder {
+    (0..count).fold(builder, |builder, n| builder.member(&user(10_000 + n), &[]))
+}
+
+#[test]
+fn a_whole_list_comes_in_chunks_of_a_thousand() {
+    for (params, count) in [
+        (ClientParams::JSON, 2_500),
+        (ClientParams::ETF, 996),
+        (ClientParams::new(Encoding::Json, Compression::Zstd), 997),
+        (ClientParams::JSON.with_compressed_payloads(), 7_000),
+    ] {
+        let mut pair = world();
+        pair.add_guild(crowd(guild(), count).load());
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        let first_seq = pair.client(client).seq + 1;
+        let chunks = ask(&mut pair, client, json!({"query": "", "limit": 0, "nonce": "all"}));
+        let total = count as usize + 4;
+        assert_eq!(chunks.len(), total.div_ceil(1000), "{count}");
+        let mut seen = Vec::new();
+        for (index, chunk) in chunks.iter().enumerate() {
+            assert_eq!((chunk.name.as_str(), chunk.seq), ("GUILD_MEMBERS_CHUNK", first_seq + index as u64));
+            let d = chunk.d();
+            assert_eq!((&d["chunk_index"], &d["chunk_count"]), (&json!(index), &json!(chunks.len())));
+            assert_eq!((&d["nonce"], &d["not_found"]), (&json!("all"), &json!([])));
+            assert!(d.get("presences").is_none());
+            assert_eq!(d["guild_id"], id::<()>(GUILD).to_string());
+            seen.extend(listed(&d["members"], "/user/id"));
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), total);
+    }
+}
+
+#[test]
+fn events_go_between_the_chunks_of_a_slow_reader() {
+    let mut pair = world();
+    pair.add_guild(crowd(guild(), 9_000).load());
+    let client = live_bot(&mut pair);
+    pair.stop_reading(client);
+    pair.client(client).socket().set_room(300_000);
+    pair.client(client).send(8, &request(json!({"query": "", "limit": 0})));
+    pair.settle();
+    say(&mut pair, &ana(), GENERAL, "between");
+    pair.settle();
+    pair.start_reading(client);
+    let dispatches = pair.dispatches(client);
+    let seqs: Vec<u64> = dispatches.iter().map(|dispatch| dispatch.seq).collect();
+    assert!(seqs.is_sorted_by(|a, b| a + 1 == *b), "{seqs:?}");
+    let at = dispatches.iter().position(|dispatch| dispatch.name == "MESSAGE_CREATE").expect("it came");
+    assert!(at > 0 && at < dispatches.len() - 1, "message {at} of {}", dispatches.len());
+    assert_eq!(dispatches.len(), 10 + 1);
+}
+
+#[test]
+fn a_resume_in_the_middle_of_the_chunks_loses_none() {
+    let mut pair = world();
+    pair.add_guild(crowd(guild(), 9_000).load());
+    let client = live_bot(&mut pair);
+    let seen = pair.client(client).seq;
+    pair.stop_reading(client);
+    pair.client(client).socket().set_room(300_000);
+    pair.client(client).send(8, &request(json!({"query": "", "limit": 0})));
+    pair.settle();
+    pair.cut(client);
+    let (_, received) = resumed(&mut pair, client, &pro());
+    let mut chunks = 0;
+    for (n, received) in received.iter().enumerate() {
+        let Received::Dispatch(dispatch) = received else { panic!("{received:?}") };
+        assert_eq!(dispatch.seq, seen + 1 + n as u64);
+        if dispatch.name == "GUILD_MEMBERS_CHUNK" {
+            assert_eq!(dispatch.d()["chunk_index"], json!(chunks));
+            chunks += 1;
+        }
+    }
+    assert_eq!(chunks, 10);
+}
+
+#[test]
+fn by_id_with_those_who_are_not_there() {
+    let mut pair = world();
+    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    let stranger = user(999).id.to_string();
+    let wanted = json!([bob().id.to_string(), stranger, ana().id.to_string()]);
+    let chunks = ask(&mut pair, client, json!({"user_ids": wanted, "nonce": "n", "presences": true}));
+    let d = chunks[0].d();
+    assert_eq!(listed(&d["members"], "/user/id"), ids(&[ana(), bob()]));
+    assert_eq!(d["not_found"], json!([stranger]));
+    assert!(d.get("presences").is_none(), "without GUILD_PRESENCES");
+    let chunks = ask(&mut pair, client, json!({"user_ids": bob().id.to_string()}));
+    assert_eq!(listed(&chunks[0].d()["members"], "/user/id"), ids(&[bob()]));
+    assert!(chunks[0].d().get("nonce").is_none());
+}
+
+#[test]
+fn presences_are_those_of_the_moment_and_not_offline() {
+    let mut pair = world();
+    let _bob = live(&mut pair, &bob(), None, ClientParams::JSON);
+    let client = live_bot(&mut pair);
+    let everybody = json!({"query": "", "limit": 0, "presences": true});
+    let d = ask(&mut pair, client, everybody.clone())[0].d();
+    assert_eq!(listed(&d["presences"], "/user/id"), ids(&[bob(), pro()]));
+    assert!(listed(&d["presences"], "/status").iter().all(|status| status == "online"));
+    assert!(d["presences"][0].get("guild_id").is_none());
+    // A user account may ask for presences without any intent.
+    let user = live(&mut pair, &ana(), Some(1), ClientParams::ETF);
+    let d = ask(&mut pair, user, everybody)[0].d();
+    assert_eq!(listed(&d["presences"], "/user/id"), ids(&[ana(), bob(), pro()]));
+}
+
+#[test]
+fn by_prefix_of_any_name() {
+    let mut pair = world();
+    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    nick(&mut pair, &bob(), "Émile");
+    pair.take(client);
+    for (query, limit, expected) in [
+        ("USER70", 0, ids(&[ana(), bob()])),
+        ("user 701", 10, ids(&[ana()])),
+        ("éMI", 10, ids(&[bob()])),
+        ("bot", 1, ids(&[gob()])),
+        ("ser", 10, Vec::new()),
+    ] {
+        let chunks = ask(&mut pair, client, json!({"query": query, "limit": limit}));
+        assert_eq!(chunks.len(), 1);
+        let d = chunks[0].d();
+        assert_eq!(listed(&d["members"], "/user/id"), expected, "{query}");
+        assert_eq!((&d["chunk_count"], &d["not_found"]), (&json!(1), &json!([])));
+    }
+}
+
+#[test]
+fn a_second_whole_list_within_half_a_minute_is_refused() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    let whole = json!({"query": "", "limit": 0, "nonce": "again"});
+    assert_eq!(ask(&mut pair, client, whole.clone())[0].name, "GUILD_MEMBERS_CHUNK");
+    pair.advance(12_500);
+    let refused = ask(&mut pair, client, whole.clone());
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].name, "RATE_LIMITED");
+    let meta = json!({"guild_id": id::<()>(GUILD).to_string(), "nonce": "again"});
+    assert_eq!(refused[0].d(), json!({"opcode": 8, "retry_after": 17.5, "meta": meta}));
+    // Other requests are not concerned, nor is another session.
+    assert_eq!(ask(&mut pair, client, json!({"query": "x", "limit": 1}))[0].name, "GUILD_MEMBERS_CHUNK");
+    pair.advance(17_500);
+    assert_eq!(ask(&mut pair, client, whole)[0].name, "GUILD_MEMBERS_CHUNK");
+}
+
+#[test]
+fn who_may_not_have_the_whole_list_gets_one_empty_chunk() {
+    let mut pair = world();
+    let whole = json!({"query": "", "limit": 0});
+    let empty = |chunks: &[Dispatch]| {
+        let d = chunks[0].d();
+        assert_eq!((chunks.len(), &d["members"], &d["chunk_count"]), (1, &json!([]), &json!(1)));
+    };
+    let bot = live(&mut pair, &pro(), Some(FULL & !(1 << 1)), ClientParams::JSON);
+    empty(&ask(&mut pair, bot, whole.clone()));
+    let user = live(&mut pair, &bob(), None, ClientParams::JSON);
+    empty(&ask(&mut pair, user, whole.clone()));
+    let mut pair = world();
+    pair.add_guild(guild().role(INSIDERS, Permissions::KICK_MEMBERS).member(&bob(), &[INSIDERS]).load());
+    let user = live(&mut pair, &bob(), None, ClientParams::JSON);
+    assert_eq!(listed(&ask(&mut pair, user, whole)[0].d()["members"], "/user/id").len(), 4);
+}
+
+#[test]
+fn for_a_guild_one_is_not_in_there_is_no_answer() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.client(client).send(8, &json!({"guild_id": "42", "query": "", "limit": 0}));
+    assert_eq!(pair.take(client), []);
+    system(&mut pair, Command::RemoveMember(pro().id));
+    assert_eq!(pair.names(client).len(), 1);
+    assert_eq!(ask(&mut pair, client, json!({"query": "", "limit": 0})), []);
+}
+
+#[test]
+fn a_user_may_name_several_guilds_a_bot_one() {
+    let second = || GuildBuilder::new(2, &ana()).member(&bob(), &[]).member(&gob(), &[]);
+    for (account, expected) in [(bob(), 2), (gob(), 1)] {
+        let mut pair = world();
+        pair.add_guild(second().load());
+        let client = live(&mut pair, &account, Some(PLAIN), ClientParams::JSON);
+        let guilds = json!([id::<()>(1).to_string(), id::<()>(2).to_string()]);
+        pair.client(client).send(8, &json!({"guild_id": guilds, "user_ids": ana().id.to_string()}));
+        assert_eq!(pair.names(client).len(), expected);
+    }
+}

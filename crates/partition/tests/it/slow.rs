@@ -1,1 +1,211 @@
+//! Slow readers: they wait for nobody but themselves, and past the limits they are cut.
 
+use crate::fixture::*;
+use guildhall_codec::Encoding;
+use guildhall_partition::Compression;
+use guildhall_test_kit::{ClientParams, Received};
+
+const ZSTD: ClientParams = ClientParams::new(Encoding::Json, Compression::Zstd);
+const ZLIB_ETF: ClientParams = ClientParams::new(Encoding::Etf, Compression::Zlib);
+
+#[test]
+fn everything_arrives_whole_however_little_a_socket_takes() {
+    for params in [ClientParams::JSON, ClientParams::ETF, ClientParams::JSON.with_compressed_payloads(), ZSTD, ZLIB_ETF]
+    {
+        for (room, write_max) in [(9, usize::MAX), (13, 5), (700, 100), (usize::MAX, 3), (3_000, 999)] {
+            let mut pair = world();
+            let client = live(&mut pair, &pro(), Some(FULL), params);
+            let first = pair.client(client).seq + 1;
+            let socket = pair.client(client).socket().clone();
+            socket.set_room(room);
+            socket.set_write_max(write_max);
+            say_all(&mut pair, (0..25).map(|n| format!("{n}")));
+            pair.settle();
+            say_all(&mut pair, (25..30).map(|n| format!("{n}")));
+            let expected: Vec<(u64, String)> = (0..30).map(|n| (first + n, n.to_string())).collect();
+            assert_eq!(heard(&mut pair, client), expected, "{params:?}, room {room}, {write_max} at a time");
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_written_in_few_calls() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    let before = pair.client(client).socket().writes_count();
+    say_all(&mut pair, (0..32).map(|n| format!("{n}")));
+    assert_eq!(heard(&mut pair, client).len(), 32);
+    assert_eq!(pair.client(client).socket().writes_count() - before, 2, "sixteen frames a call");
+    say(&mut pair, &ana(), GENERAL, "alone");
+    pair.settle();
+    assert_eq!(pair.client(client).socket().writes_count() - before, 3);
+}
+
+#[test]
+fn a_batch_keeps_the_order_of_all_kinds_of_dispatches() {
+    for params in [ClientParams::JSON, ClientParams::JSON.with_compressed_payloads(), ClientParams::ETF, ZSTD] {
+        let mut pair = world();
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        pair.client(client).send(
+            8,
+            &serde_json::json!({"guild_id": guildhall_test_kit::id::<()>(GUILD).to_string(), "query": "", "limit": 0}),
+        );
+        say(&mut pair, &ana(), GENERAL, "1");
+        nick(&mut pair, &bob(), "B");
+        system(&mut pair, guildhall_guild::Command::RemoveMember(pro().id));
+        system(&mut pair, guildhall_guild::Command::AddMember(pro()));
+        let first = pair.client(client).seq + 1;
+        let names = pair.names(client);
+        let seqs: Vec<u64> = names.iter().map(|(seq, _)| *seq).collect();
+        assert_eq!(seqs, (first..first + names.len() as u64).collect::<Vec<_>>(), "{names:?}");
+        let order: Vec<&str> =
+            names.iter().map(|(_, name)| name.as_str()).filter(|name| name.starts_with("GUILD_")).collect();
+        assert!(order.starts_with(&["GUILD_MEMBER_UPDATE", "GUILD_DELETE", "GUILD_CREATE"]), "{names:?}");
+    }
+}
+
+#[test]
+fn who_takes_nothing_for_too_long_is_cut_and_may_resume() {
+    for params in [ClientParams::JSON, ZSTD] {
+        let mut pair = world();
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        pair.stop_reading(client);
+        pair.client(client).socket().set_room(100);
+        say(&mut pair, &ana(), GENERAL, "too much");
+        pair.settle();
+        assert!(pair.client(client).socket().is_full());
+        pair.advance(29_999);
+        assert_eq!(pair.partition().conns_count(), 1);
+        pair.advance(1);
+        assert_eq!(pair.partition().conns_count(), 0);
+        assert_eq!(pair.partition().counters().slow_consumers_total, 1);
+        let (_, names) = replayed(&mut pair, client, &pro());
+        assert_eq!(names.len(), 1);
+    }
+}
+
+#[test]
+fn who_takes_a_little_now_and_then_is_not_cut() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    let socket = pair.client(client).socket().clone();
+    pair.stop_reading(client);
+    socket.set_room(400);
+    say_all(&mut pair, (0..20).map(|n| format!("{n}")));
+    for _ in 0..40 {
+        pair.advance(20_000);
+        pair.client(client).heartbeat();
+        pair.read_some(client, 300);
+        pair.settle();
+    }
+    assert_eq!(pair.partition().counters().slow_consumers_total, 0);
+    socket.set_room(usize::MAX);
+    pair.start_reading(client);
+    assert_eq!(heard(&mut pair, client).len(), 20);
+}
+
+#[test]
+fn who_falls_behind_past_the_limit_is_cut_and_starts_anew() {
+    for (events, bytes) in [(20, usize::MAX), (usize::MAX, 20_000)] {
+        let mut pair = world_with(|config| {
+            (config.replay_events_max, config.replay_bytes_max) = (5, 1_000);
+            (config.backlog_events_max, config.backlog_bytes_max) = (events, bytes);
+        });
+        let slow = live_bot(&mut pair);
+        let quick = live(&mut pair, &bob(), None, ClientParams::ETF);
+        pair.take(slow);
+        pair.stop_reading(slow);
+        pair.client(slow).socket().set_room(10);
+        let mut said = 0;
+        while pair.partition().sessions_count() == 2 {
+            say(&mut pair, &ana(), GENERAL, "and so on");
+            pair.settle();
+            said += 1;
+        }
+        assert!((15..=40).contains(&said), "{said}");
+        assert_eq!(heard(&mut pair, quick).len(), said, "nobody else waits");
+        assert_eq!(pair.partition().conns_count(), 1);
+        refused(&mut pair, slow, &pro());
+    }
+}
+
+#[test]
+fn who_asks_without_reading_is_cut() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.stop_reading(client);
+    pair.client(client).socket().set_room(0);
+    for _ in 0..64 {
+        pair.client(client).heartbeat();
+    }
+    pair.settle();
+    assert_eq!(pair.partition().conns_count(), 1);
+    for _ in 0..2 {
+        pair.client(client).ping(b"are you there");
+    }
+    pair.settle();
+    assert_eq!(pair.partition().conns_count(), 0);
+    replayed(&mut pair, client, &pro());
+}
+
+#[test]
+fn a_flood_during_the_token_check_is_cut_short() {
+    let mut pair = world();
+    pair.holds_tokens = true;
+    let client = pair.connect(ClientParams::JSON);
+    pair.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
+    pair.settle();
+    // From here on the server does not read: this waits in the socket, and costs nobody anything.
+    assert!(!pair.client(client).socket().is_server_reading());
+    (0..300).for_each(|_| pair.client(client).send_raw(&[b' '; 1_000]));
+    assert_eq!(pair.close_code(client), None);
+    assert_eq!(pair.client(client).socket().to_server_bytes(), 300 * 1_008);
+
+    // What comes with the IDENTIFY in one read has to be kept, but only so much.
+    for (kilobytes, is_closed) in [(60, false), (70, true)] {
+        let client = pair.connect(ClientParams::JSON);
+        pair.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
+        (0..kilobytes).for_each(|_| pair.client(client).send_raw(&[b' '; 1_000]));
+        assert_eq!(pair.close_code(client).is_some(), is_closed, "{kilobytes} KB");
+    }
+}
+
+#[test]
+fn a_close_comes_after_the_frame_that_was_begun() {
+    for params in [ClientParams::JSON, ClientParams::ETF, ZSTD, ZLIB_ETF] {
+        let mut pair = world();
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        pair.stop_reading(client);
+        pair.client(client).socket().set_room(25);
+        say_all(&mut pair, (0..3).map(|n| format!("{n}")));
+        pair.settle();
+        pair.client(client).send(99, &serde_json::Value::Null);
+        pair.settle();
+        pair.client(client).socket().set_room(usize::MAX);
+        pair.start_reading(client);
+        let received = pair.take(client);
+        assert!(
+            matches!(received[..], [Received::Dispatch(_), Received::Close(Some(4001), _), Received::End]),
+            "{params:?} {received:?}"
+        );
+        let (_, names) = replayed(&mut pair, client, &pro());
+        assert_eq!(names.len(), 2, "{params:?}");
+    }
+}
+
+#[test]
+fn a_dead_socket_costs_the_connection_not_the_session() {
+    for params in [ClientParams::JSON, ZSTD] {
+        let mut pair = world();
+        let dead = live(&mut pair, &pro(), Some(FULL), params);
+        let well = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+        pair.take(dead);
+        pair.client(dead).socket().kill();
+        say(&mut pair, &ana(), GENERAL, "one");
+        say(&mut pair, &ana(), GENERAL, "two");
+        assert_eq!(pair.names(well).len(), 2);
+        assert_eq!(pair.partition().conns_count(), 1);
+        let (_, names) = replayed(&mut pair, dead, &pro());
+        assert_eq!(names.iter().filter(|(_, name)| name == "MESSAGE_CREATE").count(), 2);
+    }
+}
