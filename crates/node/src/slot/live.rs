@@ -201,7 +201,8 @@ impl Slot {
             // Asked again as late if somebody needs it still.
             self.used_at = now.instant;
             let is_idle = matches!(&self.state, State::Live(guild) if guild.is_idle());
-            if is_idle && self.is_quiet() && self.streams.is_empty() {
+            if is_idle && self.is_quiet() {
+                debug_assert!(self.streams.is_empty(), "an idle guild has no relays");
                 self.abandon_guild(cx);
                 self.state = State::Unneeded;
             }

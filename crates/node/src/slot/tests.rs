@@ -3,11 +3,14 @@
 use super::*;
 use crate::{ids::Ids, mailbox::Mailbox};
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
-use guildhall_model::{ChannelType, Guild as GuildFields, User, UserId};
-use guildhall_relay::ToGuild;
+use guildhall_model::{AccountKind, ChannelType, Guild as GuildFields, Platform, Status, User, UserId};
+use guildhall_relay::{MembersWanted, SessionKey, SessionPresence, ToGuild};
 use guildhall_store::{MemoryStore, Store};
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::runtime::Handle;
@@ -15,11 +18,16 @@ use tokio::runtime::Handle;
 const GUILD: GuildId = GuildId::new(9);
 const OWNER: UserId = UserId::new(1);
 
+/// What a relay took; it gives back as many as it is told to.
 #[derive(Default)]
-struct Taken(Mutex<Vec<ToRelay>>);
+struct Taken(Mutex<Vec<ToRelay>>, AtomicUsize);
 
 impl RelaySink for Taken {
     fn try_deliver(&self, _: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+        let gives_back = |left: usize| left.checked_sub(1);
+        if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, gives_back).is_ok() {
+            return Err(message);
+        }
         self.0.lock().unwrap().push(message);
         Ok(())
     }
@@ -171,6 +179,30 @@ async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
     let Ok(Reply::Guild(guild)) = bench.answer(read) else { panic!("the guild is back") };
     assert_eq!(guild.last_message_ids.get(&channel_id), Some(&message.record.message.id));
     assert_eq!(bench.kinds(), ["snapshot", "event", "reset"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_follows_a_lost_message_in_its_group_is_not_sent() {
+    let (mut bench, _) = Bench::ready();
+    bench.relays.1.store(1, Ordering::SeqCst);
+    let session = SessionKey { partition: PartitionId(0), slot: 0, generation: 0 };
+    // Two messages: somebody is online, and the session's view.
+    let attach = ToGuild::Attach {
+        session,
+        session_id: "s".into(),
+        user_id: OWNER,
+        kind: AccountKind::Bot,
+        presence: SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Desktop },
+        members: MembersWanted::OwnAndVoice,
+    };
+    bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(attach.clone())));
+    assert_eq!(bench.kinds(), ["snapshot"]);
+    bench.now.instant = bench.now.instant.after_ms(RELAY_RETRY_MS);
+    bench.with(|slot, cx| slot.handle_timer(cx));
+    assert_eq!(bench.kinds(), ["snapshot", "reset"]);
+    bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(ToGuild::Detach { session })));
+    bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(attach)));
+    assert_eq!(bench.kinds(), ["snapshot", "reset", "event", "event", "other"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -1,6 +1,6 @@
 //! The directory is right after every answer, and asks the store once.
 
-use crate::support::{OWNER, World, user};
+use crate::support::{OWNER, World, bounded, new_guild, user};
 use guildhall_guild::Command;
 use guildhall_model::{ChannelId, User, UserId};
 use std::sync::Arc;
@@ -72,6 +72,7 @@ async fn a_write_that_fails_is_told() {
 #[tokio::test]
 async fn ids_are_above_everything_stored_even_if_the_clock_went_back() {
     let world = World::new();
+    let old = bounded(world.node.create_guild(new_guild(50, OWNER))).await.unwrap();
     world.advance(86_400_000).await;
     let (guild_id, channel_id) = world.guild_with_channel().await;
     let newest = world.say(guild_id, channel_id, "tomorrow").await.unwrap();
@@ -81,8 +82,11 @@ async fn ids_are_above_everything_stored_even_if_the_clock_went_back() {
     assert!(id.get() > newest.get());
     assert!(world.node.next_id::<()>().await.unwrap() > id);
     assert!(world.channel(guild_id).await.unwrap().id.get() > newest.get());
-    let other = world.guild().await;
-    assert!(world.channel(other).await.unwrap().id.get() > newest.get());
+    // Also in guilds that have nothing new themselves.
+    let other = bounded(world.node.create_guild(new_guild(51, OWNER))).await.unwrap();
+    for guild_id in [old, other] {
+        assert!(world.channel(guild_id).await.unwrap().id.get() > newest.get());
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Relays that are full: cut off, and started again when there is room, without a gap that nobody tells.
 
 use crate::support::{OWNER, World, attach, session};
+use guildhall_guild::Command;
 use guildhall_model::GuildId;
 use guildhall_relay::RelayMessage;
 
@@ -86,6 +87,23 @@ async fn a_relay_that_subscribes_again_while_it_lags_starts_afresh() {
     world.advance(20).await;
     let id = world.say(guild_id, channel_id, "heard").await.unwrap();
     assert_eq!(again.said().await.0, id);
+}
+
+#[tokio::test]
+async fn a_relay_that_missed_the_end_of_its_guild_is_told_so() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    let mut relay = world.listen(guild_id, 0);
+    relay.snapshot().await;
+    world.relays.set_full(0, true);
+    world.command(guild_id, Command::DeleteGuild).await.unwrap();
+    // The event, and the news that something was lost.
+    world.refused(2).await;
+    world.relays.set_full(0, false);
+    world.advance(20).await;
+    assert!(relay.snapshot().await);
+    world.send(guild_id, attach(session(0, 1), OWNER));
+    assert!(matches!(relay.next().await, RelayMessage::Attached { view: None, .. }));
 }
 
 #[tokio::test]

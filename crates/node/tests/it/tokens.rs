@@ -8,7 +8,8 @@ use base64::{
 };
 use guildhall_model::UserId;
 use guildhall_node::AuthError;
-use guildhall_store::{Store as _, TokenHash};
+use guildhall_stdx::Timestamp;
+use guildhall_store::{Store as _, TokenHash, TokenRecord};
 use serde_json::{Value, json};
 
 const BOT: UserId = UserId::new(1_100_000_000_000_000_777);
@@ -99,6 +100,15 @@ async fn damaged_and_forged_bot_tokens_are_refused() {
     ] {
         check(&world, &forged, None).await;
     }
+}
+
+#[tokio::test]
+async fn a_token_is_for_the_account_it_names() {
+    let world = world().await;
+    let token = world.node.mint_bot_token(UserId::new(5)).await.unwrap();
+    let record = TokenRecord { user_id: BOT, created_at: Timestamp(0) };
+    world.store.put_token(TokenHash::of(&token), record).await.unwrap();
+    check(&world, &token, None).await;
 }
 
 #[tokio::test]
