@@ -116,7 +116,7 @@ impl Partition {
         let key = self.insert_conn(now, params, compressor.ok().flatten());
         self.core.counters.conns_total += 1;
         if is_broken {
-            // No memory for a context: nothing readable can be sent.
+            // The configured parameters are out of range: nothing readable can be sent.
             self.core.cut(now, key, link);
             return key;
         }

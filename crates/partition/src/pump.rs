@@ -238,7 +238,12 @@ fn control_frame(conn: &mut Conn, control: Control) -> Result<Vec<u8>, PumpError
             }
             Some(compressor) => {
                 let mut compressed = Vec::new();
-                compressor.compress(&[&payload], &mut compressed).map_err(|_| PumpError::Codec)?;
+                let result = match conn.phase {
+                    Phase::Serving(_) => compressor.compress(&[&payload], &mut compressed),
+                    // Nobody is owed a context before they have said who they are.
+                    Phase::Greeted | Phase::Checking(_) | Phase::Closing => compressor.store(&payload, &mut compressed),
+                };
+                result.map_err(|_| PumpError::Codec)?;
                 let mut frame = websocket_header(WsOpcode::Binary, compressed.len()).to_vec();
                 frame.extend_from_slice(&compressed);
                 Ok(frame)

@@ -66,7 +66,19 @@ impl StreamCompressor {
         }
     }
 
-    /// Memory the context holds now. A zstd context takes most of it with the first message.
+    /// Appends one message as it is, in the stream's format but uncompressed, without making a context: for clients that
+    /// have not said who they are. Later messages may be compressed; once there is a context, this compresses too.
+    ///
+    /// # Errors
+    /// As `compress`.
+    pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        match self {
+            Self::Zlib(stream) => stream.store(message, out),
+            Self::Zstd(stream) => stream.store(message, out),
+        }
+    }
+
+    /// Memory the context holds now; none before the first `compress`.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Zlib(stream) => stream.memory_bytes(),

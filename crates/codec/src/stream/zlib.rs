@@ -45,26 +45,56 @@ const STEP_ROOM_MIN: usize = 64;
 /// An empty stored block, as it looks on a byte boundary.
 const EMPTY_BLOCK: &[u8] = &[0x00, 0x00, 0x00, 0xff, 0xff];
 
+/// Bytes a stored block can hold.
+const STORED_BYTES_MAX: usize = 0xffff;
+
 /// The compressing end of a zlib-stream connection.
+///
+/// The header is written here and the context makes raw blocks, so that messages can be stored before there is a context.
 #[derive(Debug)]
 pub struct ZlibCompressor {
-    stream: ZStream,
+    params: ZlibParams,
+    /// Made by the first `compress`.
+    stream: Option<ZStream>,
     is_started: bool,
     broken: bool,
 }
 
 impl ZlibCompressor {
-    /// Starts a stream.
+    /// Starts a stream. It takes no memory before the first `compress`.
     ///
     /// # Errors
-    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    /// [`CodecError::Param`].
     pub fn new(params: ZlibParams) -> Result<Self, CodecError> {
         params.validate()?;
-        Ok(Self {
-            stream: ZStream::deflate(params.level, params.window_bits, params.mem_level)?,
-            is_started: false,
-            broken: false,
-        })
+        Ok(Self { params, stream: None, is_started: false, broken: false })
+    }
+
+    /// As [`StreamCompressor::store`](super::StreamCompressor::store).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        if self.stream.is_some() || self.broken {
+            return self.compress(&[message], out);
+        }
+        self.start(out);
+        for chunk in message.chunks(STORED_BYTES_MAX) {
+            let length = chunk.len() as u16;
+            out.push(0);
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(&(!length).to_le_bytes());
+            out.extend_from_slice(chunk);
+        }
+        out.extend_from_slice(EMPTY_BLOCK);
+        Ok(())
+    }
+
+    /// Puts the two header bytes in front of the first message.
+    fn start(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.is_started, true) {
+            out.extend_from_slice(&header(self.params));
+        }
     }
 
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
@@ -72,30 +102,55 @@ impl ZlibCompressor {
     /// # Errors
     /// As there.
     pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        let Self { stream, .. } = self;
         let last = parts.iter().rposition(|part| !part.is_empty());
-        if last.is_none() && self.is_started && !self.broken {
+        let Some(last) = last.filter(|_| !self.broken) else {
+            if self.broken {
+                return Err(CodecError::Broken);
+            }
             // zlib refuses a second flush with nothing in between. The stream stands on a byte boundary after the last
             // one, so the marker can be written without it.
+            self.start(out);
             out.extend_from_slice(EMPTY_BLOCK);
             return Ok(());
-        }
-        self.is_started = true;
-        guarded(&mut self.broken, out, |out| {
-            let Some(last) = last else {
-                return write(stream, b"", out, Flush::Sync);
+        };
+        let start = out.len();
+        self.start(out);
+        let params = self.params;
+        let stream = &mut self.stream;
+        let result = guarded(&mut self.broken, out, |out| {
+            let stream = match stream {
+                Some(stream) => stream,
+                None => stream.insert(ZStream::deflate_raw(params.level, params.window_bits, params.mem_level)?),
             };
             for part in &parts[..last] {
                 write(stream, part, out, Flush::No)?;
             }
             write(stream, parts[last], out, Flush::Sync)
-        })
+        });
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result
     }
 
-    /// Memory the context holds.
+    /// Memory the context holds; none before the first `compress`.
     pub fn memory_bytes(&self) -> usize {
-        self.stream.memory_bytes()
+        self.stream.as_ref().map_or(0, ZStream::memory_bytes)
     }
+}
+
+/// RFC 1950 §2.2: method and window, then effort, and a check that makes both together a multiple of 31.
+fn header(params: ZlibParams) -> [u8; 2] {
+    let method = (params.window_bits - 8) << 4 | 8;
+    let effort: u8 = match params.level {
+        0 | 1 => 0,
+        2..=5 => 1,
+        6 => 2,
+        _ => 3,
+    };
+    let both = u16::from_be_bytes([method, effort << 6]);
+    let check = 31 - both % 31;
+    [method, effort << 6 | (check % 31) as u8]
 }
 
 /// Gives zlib all of `input` and takes all it has to say.

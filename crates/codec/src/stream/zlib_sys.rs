@@ -58,6 +58,15 @@ unsafe impl Send for ZStream {}
 impl ZStream {
     /// A compressing stream with a zlib header; parameters must be in zlib's ranges.
     pub(super) fn deflate(level: u8, window_bits: u8, mem_level: u8) -> Result<Self, CodecError> {
+        Self::deflate_with(level, window_bits.into(), mem_level)
+    }
+
+    /// The same without the header: the blocks alone.
+    pub(super) fn deflate_raw(level: u8, window_bits: u8, mem_level: u8) -> Result<Self, CodecError> {
+        Self::deflate_with(level, -c_int::from(window_bits), mem_level)
+    }
+
+    fn deflate_with(level: u8, window_bits: c_int, mem_level: u8) -> Result<Self, CodecError> {
         Self::new(z::deflate, z::deflateEnd, |stream| {
             // SAFETY: `stream` points to a valid `z_stream` with allocation hooks set, at its final address; the size
             // is that of the structure libz-sys declares for the version it reports.
@@ -66,7 +75,7 @@ impl ZStream {
                     stream,
                     level.into(),
                     z::Z_DEFLATED,
-                    window_bits.into(),
+                    window_bits,
                     mem_level.into(),
                     z::Z_DEFAULT_STRATEGY,
                     z::zlibVersion(),

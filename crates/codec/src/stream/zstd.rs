@@ -7,7 +7,7 @@
 //! Spec        RFC 8878; docs/protocol.md 2.3.
 
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat, InBuffer, OutBuffer};
 
 use super::{check_param, decompress_room, guarded};
 use crate::CodecError;
@@ -56,33 +56,67 @@ fn zstd_error(code: ErrorCode) -> CodecError {
     CodecError::Zstd { name: zstd_safe::get_error_name(code) }
 }
 
+/// RFC 8878 §3.1.1: what a frame starts with.
+const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
+
+/// Bytes of the frame header behind the magic number: descriptor and window.
+const HEADER_BYTES: usize = 2;
+
 /// The compressing end of a zstd-stream connection.
+///
+/// Magic number and frame header are written here, and left out of what the context makes, so that messages can be stored
+/// before there is a context.
 pub struct ZstdCompressor {
-    context: CCtx<'static>,
+    params: ZstdParams,
+    /// Made by the first `compress`.
+    context: Option<CCtx<'static>>,
+    is_started: bool,
     broken: bool,
 }
 
 impl ZstdCompressor {
-    /// Starts a stream.
+    /// Starts a stream. It takes no memory before the first `compress`.
     ///
     /// # Errors
-    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    /// [`CodecError::Param`].
     pub fn new(params: ZstdParams) -> Result<Self, CodecError> {
         params.validate()?;
-        let mut context = CCtx::try_create().ok_or(CodecError::Memory)?;
-        for parameter in [
-            CParameter::CompressionLevel(params.level),
-            CParameter::WindowLog(params.window_log),
-            CParameter::ChainLog(params.chain_log),
-            CParameter::HashLog(params.hash_log),
-            CParameter::MaxBlockSize(params.block_bytes_max),
-            CParameter::ContentSizeFlag(false),
-            CParameter::ChecksumFlag(false),
-            CParameter::DictIdFlag(false),
-        ] {
-            context.set_parameter(parameter).map_err(zstd_error)?;
+        Ok(Self { params, context: None, is_started: false, broken: false })
+    }
+
+    /// As [`StreamCompressor::store`](super::StreamCompressor::store).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        if self.context.is_some() || self.broken {
+            return self.compress(&[message], out);
         }
-        Ok(Self { context, broken: false })
+        if message.is_empty() {
+            return Ok(());
+        }
+        self.start(out);
+        // No block may be larger than the window.
+        let bytes_max = (1usize << self.params.window_log).min(self.params.block_bytes_max as usize);
+        for chunk in message.chunks(bytes_max) {
+            // RFC 8878 §3.1.1.2: not the last, raw, and the size.
+            let header = (chunk.len() as u32) << 3;
+            out.extend_from_slice(&header.to_le_bytes()[..3]);
+            out.extend_from_slice(chunk);
+        }
+        Ok(())
+    }
+
+    /// No content size, checksum or dictionary id; a window of `2^window_log` bytes.
+    fn header(&self) -> [u8; HEADER_BYTES] {
+        [0, (self.params.window_log as u8 - 10) << 3]
+    }
+
+    fn start(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.is_started, true) {
+            out.extend_from_slice(&MAGIC);
+            out.extend_from_slice(&self.header());
+        }
     }
 
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
@@ -90,22 +124,64 @@ impl ZstdCompressor {
     /// # Errors
     /// As there.
     pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        let Self { context, broken } = self;
-        guarded(broken, out, |out| {
-            let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
-                return Ok(());
+        if self.broken {
+            return Err(CodecError::Broken);
+        }
+        let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
+            return Ok(());
+        };
+        let start = out.len();
+        self.start(out);
+        let (params, header) = (self.params, self.header());
+        let context = &mut self.context;
+        let result = guarded(&mut self.broken, out, |out| {
+            let is_first = context.is_none();
+            let context = match context {
+                Some(context) => context,
+                None => context.insert(new_context(params)?),
             };
+            let start = out.len();
             for part in &parts[..last] {
                 write(context, part, out, ZSTD_EndDirective::ZSTD_e_continue)?;
             }
-            write(context, parts[last], out, ZSTD_EndDirective::ZSTD_e_flush)
-        })
+            write(context, parts[last], out, ZSTD_EndDirective::ZSTD_e_flush)?;
+            if is_first {
+                // The context begins with the header that is out already; any other one would mean another window.
+                if out.get(start..start + HEADER_BYTES) != Some(&header[..]) {
+                    return Err(CodecError::Broken);
+                }
+                out.drain(start..start + HEADER_BYTES);
+            }
+            Ok(())
+        });
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result
     }
 
-    /// Memory the context holds now; the tables come with the first message.
+    /// Memory the context holds now; none before the first `compress`.
     pub fn memory_bytes(&self) -> usize {
-        self.context.sizeof()
+        self.context.as_ref().map_or(0, |context| context.sizeof())
     }
+}
+
+fn new_context(params: ZstdParams) -> Result<CCtx<'static>, CodecError> {
+    let mut context = CCtx::try_create().ok_or(CodecError::Memory)?;
+    for parameter in [
+        CParameter::Format(FrameFormat::Magicless),
+        CParameter::CompressionLevel(params.level),
+        CParameter::WindowLog(params.window_log),
+        CParameter::ChainLog(params.chain_log),
+        CParameter::HashLog(params.hash_log),
+        CParameter::MaxBlockSize(params.block_bytes_max),
+        CParameter::ContentSizeFlag(false),
+        CParameter::ChecksumFlag(false),
+        CParameter::DictIdFlag(false),
+    ] {
+        context.set_parameter(parameter).map_err(zstd_error)?;
+    }
+    Ok(context)
 }
 
 /// Gives zstd all of `input`; when flushing, takes all it has to say.

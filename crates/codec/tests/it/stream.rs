@@ -97,13 +97,19 @@ proptest! {
     fn z1_zlib_messages_decode_one_by_one(
         params in zlib_params(),
         messages in prop::collection::vec(message(), 1..30),
+        stored_count in 0usize..4,
     ) {
         let mut compressor = StreamCompressor::zlib(params).unwrap();
         let mut ours = StreamDecompressor::zlib().unwrap();
         let mut theirs = Decompress::new(true);
         for (index, (message, cuts)) in messages.iter().enumerate() {
             let mut wire = b"kept".to_vec();
-            compressor.compress(&cut(message, cuts), &mut wire).unwrap();
+            if index < stored_count {
+                compressor.store(message, &mut wire).unwrap();
+                prop_assert_eq!(compressor.memory_bytes(), 0);
+            } else {
+                compressor.compress(&cut(message, cuts), &mut wire).unwrap();
+            }
             let wire = &wire[4..];
             prop_assert!(wire.ends_with(&[0, 0, 0xff, 0xff]));
             if index == 0 {
@@ -121,13 +127,19 @@ proptest! {
     fn zstd_messages_decode_one_by_one(
         params in zstd_params(),
         messages in prop::collection::vec(message(), 1..30),
+        stored_count in 0usize..4,
     ) {
         let mut compressor = StreamCompressor::zstd(params).unwrap();
         let mut decompressor = StreamDecompressor::zstd(params.window_log).unwrap();
         let mut stream = Vec::new();
-        for (message, cuts) in &messages {
+        for (index, (message, cuts)) in messages.iter().enumerate() {
             let mut wire = b"kept".to_vec();
-            compressor.compress(&cut(message, cuts), &mut wire).unwrap();
+            if index < stored_count {
+                compressor.store(message, &mut wire).unwrap();
+                prop_assert_eq!(compressor.memory_bytes(), 0);
+            } else {
+                compressor.compress(&cut(message, cuts), &mut wire).unwrap();
+            }
             let wire = &wire[4..];
             let mut out = b"kept".to_vec();
             decompressor.decompress(wire, &mut out, message.len()).unwrap();
@@ -389,7 +401,11 @@ fn parameters_are_checked() {
 fn memory_is_what_the_parameters_say() {
     let zlib = |window_bits, mem_level| {
         let params = ZlibParams { level: 6, window_bits, mem_level };
-        StreamCompressor::zlib(params).unwrap().memory_bytes()
+        let mut stream = StreamCompressor::zlib(params).unwrap();
+        stream.store(&chat(1, "hello"), &mut Vec::new()).unwrap();
+        assert_eq!(stream.memory_bytes(), 0);
+        stream.compress(&[b"x"], &mut Vec::new()).unwrap();
+        stream.memory_bytes()
     };
     for (window_bits, mem_level) in [(15, 8), (13, 5), (10, 3)] {
         let tables = (1 << (window_bits + 2)) + (1 << (mem_level + 9));
@@ -399,6 +415,8 @@ fn memory_is_what_the_parameters_say() {
     let zstd = |block_bytes_max| {
         let params = ZstdParams { block_bytes_max, ..ZstdParams::default() };
         let mut stream = StreamCompressor::zstd(params).unwrap();
+        stream.store(&chat(1, "hello"), &mut Vec::new()).unwrap();
+        assert_eq!(stream.memory_bytes(), 0);
         stream.compress(&[&chat(1, "hello")], &mut Vec::new()).unwrap();
         let after_first = stream.memory_bytes();
         for author in 0..200 {
