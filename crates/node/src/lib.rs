@@ -53,7 +53,7 @@ pub trait RelaySink: Send + Sync + 'static {
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay>;
 
     /// An account joined a guild, durably: its live sessions, wherever they are, enter it. The guild itself cannot
-    /// tell them, since no relay of its own knows them yet.
+    /// tell them, since no relay of its own knows them yet. Called by guild workers, so it must not wait or panic.
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         let _ = (user_id, guild_id);
     }
@@ -117,7 +117,6 @@ struct Inner {
     directory: Arc<Directory>,
     tokens: Tokens,
     ids: Arc<Ids>,
-    relays: Arc<dyn RelaySink>,
     mailboxes: Vec<Arc<Mailbox>>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
@@ -178,7 +177,7 @@ impl Node {
         }
         let tokens = Tokens::new(store.clone(), &config.jwt_secret);
         let threads = tokio::sync::Mutex::new(threads);
-        Self { inner: Arc::new(Inner { store, clock, directory, tokens, ids, relays, mailboxes, threads }) }
+        Self { inner: Arc::new(Inner { store, clock, directory, tokens, ids, mailboxes, threads }) }
     }
 
     fn mailbox(&self, guild_id: GuildId) -> &Mailbox {
@@ -198,14 +197,8 @@ impl Node {
     /// The guild's refusal; `Unavailable` when it cannot be loaded, its worker is overloaded, or what was
     /// changed could not be made durable. In the last case it may have been all the same: read before trying again.
     pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
-        let joining = if let Command::AddMember(user) = &command { Some(user.id) } else { None };
         let (answer, receiver) = oneshot::channel();
-        let reply =
-            self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await?;
-        if let Some(user_id) = joining {
-            self.inner.relays.announce_joined(user_id, guild_id);
-        }
-        Ok(reply)
+        self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await
     }
 
     /// Makes a guild, durably. With id 0 it gets a new one. Asking again with the same id and owner is no error.

@@ -11,6 +11,7 @@
 
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Output, Refusal, Write};
+use guildhall_model::UserId;
 use guildhall_relay::{PartitionId, ToRelay};
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
@@ -29,6 +30,8 @@ pub(crate) struct Group {
     pub(crate) version: u64,
     /// What the writes change in the directory.
     pub(crate) changes: Vec<Change>,
+    /// Who joined by it: their sessions are told.
+    pub(crate) joined: Option<UserId>,
     /// Its writes are not durable yet.
     uncommitted: bool,
 }
@@ -129,7 +132,7 @@ impl Pipeline {
 mod tests {
     use super::*;
     use guildhall_guild::Reply;
-    use guildhall_model::{GuildId, UserId};
+    use guildhall_model::GuildId;
     use guildhall_relay::{RelayMessage, SessionKey};
 
     fn message(seq: u64) -> ToRelay {

@@ -258,6 +258,9 @@ impl Slot {
                     self.relay_lost(cx, partition);
                 }
             }
+            if let Some(user_id) = group.joined {
+                cx.relays.announce_joined(user_id, self.guild_id);
+            }
             if let Some((sender, answer)) = group.answer {
                 // Whoever asked may have given up.
                 let _ = sender.send(answer);

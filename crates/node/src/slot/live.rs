@@ -69,6 +69,9 @@ impl Slot {
                 {
                     cx.channel_ids.made(channel.id);
                 }
+                if let (Ok(_), Command::AddMember(user)) = (&answer, &ask.command) {
+                    group.joined = Some(user.id);
+                }
                 group.answer = Some((ask.answer, answer));
                 self.push(cx, group);
                 cx.given_back.push(self.guild_id);

@@ -144,6 +144,7 @@ impl Slot {
     /// Comes from `Node::create_guild`; goes on to `Guild::create`, then `release`.
     fn create(&mut self, cx: &mut Context<'_>, new: NewGuild, answer: oneshot::Sender<Answer>) {
         let (now, jobs) = (cx.now, cx.jobs);
+        let owner_id = new.owner.id;
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut guild = jobs.new_guild(now, new);
             let group = collect(&mut guild);
@@ -154,6 +155,7 @@ impl Slot {
             return self.refuse(cx, answer, Refusal::Unavailable);
         };
         group.answer = Some((answer, Ok(Reply::Done)));
+        group.joined = Some(owner_id);
         // Its writes come before anything that it does from here on.
         self.pipeline.push(group);
         self.begin(cx, guild);

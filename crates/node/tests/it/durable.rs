@@ -1,8 +1,8 @@
 //! Nothing is answered or published before it is durable; then everything is, in order.
 
-use crate::support::{OWNER, World, bounded, message};
+use crate::support::{OWNER, World, bounded, message, user};
 use guildhall_guild::{Actor, Command, Reply};
-use guildhall_model::EventName;
+use guildhall_model::{EventName, GuildId, UserId};
 use guildhall_relay::RelayMessage;
 use guildhall_store::Store as _;
 use std::{
@@ -99,7 +99,7 @@ async fn one_guild_does_not_wait_for_the_commit_of_another() {
     world.store.wait(|counts| counts.commits_begun == before + 1).await;
     let other = world.start_saying(quick, quick_channel, "its own commit");
     world.store.wait(|counts| counts.commits_begun == before + 2).await;
-    assert!(world.member_count(guildhall_model::GuildId::new(5)).await.is_err(), "the worker goes on");
+    assert!(world.member_count(GuildId::new(5)).await.is_err(), "the worker goes on");
     world.store.set(|faults| faults.hold_commits = false);
     bounded(held).await.unwrap().unwrap();
     bounded(other).await.unwrap().unwrap();
@@ -158,7 +158,7 @@ async fn a_guild_is_made_durably_and_once() {
 
     let again = bounded(world.node.create_guild(new(OWNER))).await;
     assert_eq!(again.expect("asking again is no error"), guild_id);
-    let stranger = guildhall_model::UserId::new(9);
+    let stranger = UserId::new(9);
     let refused = bounded(world.node.create_guild(new(stranger))).await;
     assert_eq!(refused.unwrap_err(), guildhall_guild::Refusal::MissingAccess);
 
@@ -192,4 +192,31 @@ async fn a_guild_whose_pipeline_is_full_takes_nothing_more_until_it_is_durable()
     for id in ids {
         assert_eq!(relay.said().await.0, id);
     }
+}
+
+#[tokio::test]
+async fn who_joins_is_announced_once_it_is_durable_whether_or_not_somebody_waits_for_the_answer() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    assert_eq!(world.relays.joined(), [(OWNER, guild_id)]);
+    let begun = world.store.counts().commits_begun;
+    world.store.set(|faults| faults.hold_commits = true);
+    let joining = UserId::new(5);
+    let node = world.node.clone();
+    let call =
+        tokio::spawn(async move { node.command(guild_id, Actor::System, Command::AddMember(user(joining))).await });
+    world.store.wait(|counts| counts.commits_begun == begun + 1).await;
+    world.barrier().await;
+    assert_eq!(world.relays.joined().len(), 1);
+    // A client that hangs up.
+    call.abort();
+    assert!(bounded(call).await.unwrap_err().is_cancelled());
+    world.store.set(|faults| faults.hold_commits = false);
+    world.relays.wait_joined(2).await;
+    assert_eq!(world.relays.joined()[1], (joining, guild_id));
+
+    world.store.set(|faults| faults.failing_commits = 1);
+    assert!(world.command(guild_id, Command::AddMember(user(UserId::new(6)))).await.is_err());
+    assert!(world.command(GuildId::new(5), Command::AddMember(user(joining))).await.is_err());
+    assert_eq!(world.relays.joined().len(), 2);
 }

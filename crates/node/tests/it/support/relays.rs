@@ -1,7 +1,7 @@
 //! Relays that take messages, or are full, and check their numbering as the real one does.
 
 use super::bounded;
-use guildhall_model::{EventName, GuildId, MessageId};
+use guildhall_model::{EventName, GuildId, MessageId, UserId};
 use guildhall_node::RelaySink;
 use guildhall_relay::{PartitionId, Payload, RelayMessage, ToGuild, ToRelay};
 use std::{
@@ -15,6 +15,7 @@ struct State {
     taken: BTreeMap<PartitionId, Vec<ToRelay>>,
     full: BTreeSet<PartitionId>,
     refused_count: usize,
+    joined: Vec<(UserId, GuildId)>,
 }
 
 /// Every partition's mailbox.
@@ -34,6 +35,10 @@ impl RelaySink for Relays {
         });
         result
     }
+
+    fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
+        self.0.send_modify(|state| state.joined.push((user_id, guild_id)));
+    }
 }
 
 impl Relays {
@@ -45,6 +50,15 @@ impl Relays {
                 state.full.remove(&PartitionId(partition))
             };
         });
+    }
+
+    /// Who was announced so far.
+    pub fn joined(&self) -> Vec<(UserId, GuildId)> {
+        self.0.borrow().joined.clone()
+    }
+
+    pub async fn wait_joined(&self, count: usize) {
+        bounded(self.0.subscribe().wait_for(|state| state.joined.len() >= count)).await.expect("the relays live");
     }
 
     /// Waits until so many messages were refused since the start.
