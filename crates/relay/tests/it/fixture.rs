@@ -1,0 +1,166 @@
+//! A small guild, and docs/protocol.md §5.2 once more, as plainly as it is written there.
+
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Overwrite, OverwriteKind, Permissions,
+    Role, RoleId, User, UserId,
+};
+use guildhall_relay::{Event, Gate, GuildMeta, Payload};
+use guildhall_stdx::{Rng, Timestamp};
+use std::{collections::BTreeMap, sync::Arc};
+
+pub const GUILD: GuildId = GuildId::new(1);
+pub const NOW: Timestamp = Timestamp(1_000_000);
+
+/// Bits that the random guilds play with.
+pub const BITS: [Permissions; 7] = [
+    Permissions::VIEW_CHANNEL,
+    Permissions::SEND_MESSAGES,
+    Permissions::MANAGE_CHANNELS,
+    Permissions::VIEW_AUDIT_LOG,
+    Permissions::BAN_MEMBERS,
+    Permissions::CONNECT,
+    Permissions::ADMINISTRATOR,
+];
+
+pub fn role(id: u64, permissions: Permissions) -> Arc<Role> {
+    Arc::new(Role {
+        id: RoleId::new(id),
+        name: format!("role {id}"),
+        color: 0,
+        hoist: false,
+        position: 1,
+        permissions,
+        managed: false,
+        mentionable: false,
+    })
+}
+
+pub fn channel(id: u64, kind: ChannelType, overwrites: Vec<Overwrite>) -> Arc<Channel> {
+    Arc::new(Channel { overwrites, ..Channel::new(ChannelId::new(id), GUILD, kind, "channel") })
+}
+
+pub fn meta(owner: u64, roles: &[Arc<Role>], channels: &[Arc<Channel>]) -> Arc<GuildMeta> {
+    Arc::new(GuildMeta {
+        guild: Arc::new(Guild::new(GUILD, "guild", UserId::new(owner))),
+        roles: Arc::new(roles.iter().map(|role| (role.id, role.clone())).collect()),
+        channels: Arc::new(channels.iter().map(|channel| (channel.id, channel.clone())).collect()),
+    })
+}
+
+pub fn member(id: u64, roles: &[u64]) -> Member {
+    let user = User { bot: id % 2 == 0, ..User::new(UserId::new(id), "somebody") };
+    let mut member = Member::new(Arc::new(user), Timestamp(0));
+    member.roles = roles.iter().map(|id| RoleId::new(*id)).collect();
+    member
+}
+
+pub fn overwrite(target: OverwriteKind, allow: Permissions, deny: Permissions) -> Overwrite {
+    Overwrite { target, allow, deny }
+}
+
+pub fn event(gate: Gate) -> Event {
+    Event::new(GUILD, EventName::VoiceServerUpdate, gate, Payload::GuildGone)
+}
+
+/// Some of `BITS`; administrators are rare.
+pub fn some_bits(rng: &mut Rng) -> Permissions {
+    let mut bits = Permissions::NONE;
+    for bit in BITS {
+        let p = if bit == Permissions::ADMINISTRATOR { 0.05 } else { 0.4 };
+        if rng.chance(p) {
+            bits |= bit;
+        }
+    }
+    bits
+}
+
+// ── the algorithm ────────────────────────────────────────────────────────────────────────────────
+
+const ALL: u64 = 8_866_461_766_385_663;
+const ADMINISTRATOR: u64 = 1 << 3;
+const VIEW_CHANNEL: u64 = 1 << 10;
+const SEND_MESSAGES: u64 = 1 << 11;
+const CONNECT: u64 = 1 << 20;
+
+fn is_silenced(member: &Member, now: Timestamp) -> bool {
+    member.communication_disabled_until.is_some_and(|until| until > now) || member.flags & (1 << 7 | 1 << 10) != 0
+}
+
+fn base(meta: &GuildMeta, member: &Member) -> u64 {
+    if meta.guild.owner_id == member.user.id {
+        return ALL;
+    }
+    let granted = |id: u64| meta.roles.get(&RoleId::new(id)).map_or(0, |role| role.permissions.0);
+    let mut p = granted(GUILD.get());
+    for role in &member.roles {
+        p |= granted(role.get());
+    }
+    if p & ADMINISTRATOR != 0 { ALL } else { p }
+}
+
+/// In the guild as a whole.
+pub fn naive_guild_permissions(meta: &GuildMeta, member: &Member, now: Timestamp) -> u64 {
+    let p = base(meta, member);
+    if p & ADMINISTRATOR == 0 && is_silenced(member, now) { p & (VIEW_CHANNEL | 1 << 16) } else { p }
+}
+
+/// In a channel.
+pub fn naive_channel_permissions(meta: &GuildMeta, member: &Member, channel: &Channel, now: Timestamp) -> u64 {
+    let mut p = base(meta, member);
+    if p & ADMINISTRATOR != 0 {
+        return ALL;
+    }
+    let of = |target: OverwriteKind| channel.overwrites.iter().find(move |overwrite| overwrite.target == target);
+    if let Some(o) = of(OverwriteKind::Role(GUILD.cast())) {
+        p = p & !o.deny.0 | o.allow.0;
+    }
+    let (mut allow, mut deny) = (0, 0);
+    for role in &member.roles {
+        if let Some(o) = of(OverwriteKind::Role(*role)) {
+            allow |= o.allow.0;
+            deny |= o.deny.0;
+        }
+    }
+    p = p & !deny | allow;
+    if let Some(o) = of(OverwriteKind::Member(member.user.id)) {
+        p = p & !o.deny.0 | o.allow.0;
+    }
+    if is_silenced(member, now) {
+        p &= VIEW_CHANNEL | 1 << 16;
+    }
+    if p & VIEW_CHANNEL == 0 {
+        return 0;
+    }
+    if p & SEND_MESSAGES == 0 {
+        p &= !(1 << 17 | 1 << 12 | 1 << 15 | 1 << 14);
+    }
+    if matches!(channel.kind, ChannelType::Voice | ChannelType::Stage) && p & CONNECT == 0 {
+        p &= !(1 << 4 | 1 << 28);
+    }
+    p
+}
+
+pub fn naive_sees(meta: &GuildMeta, member: &Member, channel: ChannelId) -> bool {
+    meta.channels.get(&channel).is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) != 0)
+}
+
+pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: Gate) -> bool {
+    match gate {
+        Gate::Members => true,
+        Gate::Channel(channel) => naive_sees(meta, member, channel),
+        Gate::ChannelExcept(channel, except) => naive_sees(meta, member, channel) && !naive_sees(meta, member, except),
+        Gate::GuildPermission(any) => naive_guild_permissions(meta, member, NOW) & any.0 != 0,
+        Gate::ChannelPermission(channel, all) => meta
+            .channels
+            .get(&channel)
+            .is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) & all.0 == all.0),
+        Gate::User(user_id) => member.user.id == user_id,
+    }
+}
+
+/// Members by id, for the naive side of a comparison.
+pub type Members = BTreeMap<UserId, Member>;
+
+pub fn id<T>(n: u64) -> Id<T> {
+    Id::new(n)
+}

@@ -1,0 +1,6 @@
+//! Relays: who gets what, held against the algorithm; and the stream from the guild.
+
+mod audience;
+mod fixture;
+mod gates;
+mod stream;
