@@ -113,7 +113,7 @@ impl World {
 
     fn seat(&mut self) {
         let user_id = user_id(&mut self.rng);
-        let kind = if user_id.get() % 2 == 0 { AccountKind::Bot } else { AccountKind::User };
+        let kind = if user_id.get().is_multiple_of(2) { AccountKind::Bot } else { AccountKind::User };
         let intents = *self.rng.pick(&[Intents::NONE, Intents::GUILDS, Intents::ALL]).expect("there are some");
         let seat = Seat { slot: self.next_slot, intents, kind };
         self.next_slot += 1;

@@ -48,7 +48,7 @@ pub fn meta(owner: u64, roles: &[Arc<Role>], channels: &[Arc<Channel>]) -> Arc<G
 }
 
 pub fn member(id: u64, roles: &[u64]) -> Member {
-    let user = User { bot: id % 2 == 0, ..User::new(UserId::new(id), "somebody") };
+    let user = User { bot: id.is_multiple_of(2), ..User::new(UserId::new(id), "somebody") };
     let mut member = Member::new(Arc::new(user), Timestamp(0));
     member.roles = roles.iter().map(|id| RoleId::new(*id)).collect();
     member
