@@ -44,7 +44,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     members: u32,
     /// Messages per second that the simulated members write; fractions and 0 are fine
-    #[arg(long, value_name = "MSGS_PER_S", default_value_t = 0.5, value_parser = parse_rate)]
+    #[arg(long, value_name = "MSGS_PER_S", default_value_t = 0.5, allow_negative_numbers = true, value_parser = parse_rate)]
     rate: f64,
     /// Let them say what is in this file instead of invented talk
     #[arg(long, value_name = "FILE.ndjson")]

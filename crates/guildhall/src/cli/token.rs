@@ -107,7 +107,8 @@ pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> 
     let done = execute(&node, args.what).await;
     node.shut_down().await;
     store.close().await;
-    Ok(say(&done?))
+    say(&done?);
+    Ok(())
 }
 
 /// Does it, and returns what goes to standard output.

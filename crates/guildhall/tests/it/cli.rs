@@ -1,0 +1,142 @@
+//! Commands, exit codes, and what is told when something is wrong.
+
+use crate::support::{Demo, Http, Process, guildhall, run, stderr, wait_for};
+use serde_json::json;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write as _},
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `guildhall serve` on a free port, as its JSON log tells.
+fn serve(dir: &Path) -> (Process, SocketAddr) {
+    let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
+    let mut child = command.arg(dir).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let process = Process::from(child);
+    let addr = loop {
+        let line = lines.next().expect("it says when it is ready").unwrap();
+        let entry: serde_json::Value = serde_json::from_str(&line).expect("every line is JSON");
+        if entry["message"] == "ready" {
+            break entry["listen"].as_str().unwrap().parse().unwrap();
+        }
+    };
+    // Somebody has to go on reading, or the process would wait for us some day.
+    std::thread::spawn(move || lines.for_each(drop));
+    (process, addr)
+}
+
+#[test]
+fn wrong_arguments_and_settings_are_code_2() {
+    let check = |args: &[&str], told: &str| {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+    };
+    check(&["dance"], "unrecognized subcommand");
+    check(&["serve", "--listen", "here"], "command line, --listen: server.listen cannot be \"here\"");
+    check(&["serve", "--set", "server.partition=1"], "did you mean `server.partitions`?");
+    check(&["serve", "--config", "/no/such.toml"], "/no/such.toml cannot be read");
+    check(&["demo", "--rate", "-1"], "--rate");
+    let output = guildhall(["config"]).env("GUILDHALL__LOG__COLOUR", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("environment variable GUILDHALL__LOG__COLOUR"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_configuration_explains_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("g.toml");
+    let documented = run(["config", "default"]);
+    assert!(documented.status.success());
+    fs::write(&file, &documented.stdout).unwrap();
+    let checked = run(["config", "check", file.to_str().unwrap()]);
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    fs::write(&file, "[server]\npartitions = 3\n[log]\nlevel = \"loud\"\n").unwrap();
+    let checked = run(["config", "check", file.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(2));
+    assert!(stderr(&checked).contains("g.toml:4: log.level"), "{}", stderr(&checked));
+    fs::write(&file, "[server]\npartitions = 3\n").unwrap();
+    let shown =
+        guildhall(["config"]).env("GUILDHALL_CONFIG", &file).env("GUILDHALL__LOG__LEVEL", "warn").output().unwrap();
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("partitions = 3  # ") && shown.contains("g.toml:2"), "{shown}");
+    assert!(shown.contains("level = \"warn\"  # environment variable GUILDHALL__LOG__LEVEL"), "{shown}");
+}
+
+#[test]
+fn what_is_taken_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    let demo = Demo::start(&one, &["--members", "3", "--rate", "0"]);
+    let listen = demo.addr.to_string();
+    let port = run(["demo", "--listen", &listen, "--data", two.to_str().unwrap()]);
+    assert_eq!(port.status.code(), Some(1));
+    assert!(stderr(&port).contains(&format!("cannot listen on {listen}")), "{}", stderr(&port));
+    assert!(!two.exists(), "nothing was begun");
+    for args in [vec!["serve", "--listen", "127.0.0.1:0", "--data"], vec!["token", "bot", "--new", "helper", "--data"]]
+    {
+        let output = guildhall(&args).arg(&one).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains("is in use by another process"), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn from_nothing_to_a_bot_that_is_let_in_and_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let token_of = |args: &[&str]| {
+        let output = guildhall(["token"]).args(args).arg("--data").arg(dir.path()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(text(&output.stdout).lines().count(), 1, "only the token");
+        text(&output.stdout).trim().to_owned()
+    };
+    let bot = token_of(&["bot", "--new", "helper"]);
+    let user = token_of(&["user", "--new", "mara", "--ttl", "1h"]);
+
+    let (node, addr) = serve(dir.path());
+    let mut bot_http = Http::new(addr, &format!("Bot {bot}"));
+    let me = bot_http.get("/api/v10/users/@me").unwrap();
+    assert_eq!((me.status, &me.body["username"]), (200, &json!("helper")));
+    assert_eq!(Http::new(addr, &user).get("/api/v10/users/@me").unwrap().body["username"], "mara");
+    let guilds = bot_http.get("/api/v10/users/@me/guilds").unwrap();
+    assert_eq!((guilds.status, guilds.body), (200, json!([])));
+    assert_eq!(node.terminate(), Some(0));
+
+    let revoke = |token: &str| {
+        let mut command = guildhall(["token", "revoke", "--data"]);
+        command.arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        writeln!(child.stdin.take().unwrap(), "{token}").unwrap();
+        child.wait_with_output().unwrap()
+    };
+    assert!(revoke(&bot).status.success());
+    let again = revoke(&bot);
+    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
+    let (node, addr) = serve(dir.path());
+    wait_for("the node", || (Http::new(addr, "").get("/readyz").ok()?.status == 200).then_some(()));
+    assert_eq!(Http::new(addr, &format!("Bot {bot}")).get("/api/v10/users/@me").unwrap().status, 401);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn accounts_that_do_not_fit() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |args: &[&str], told: &str| {
+        let output = guildhall(["token"]).args(args).arg("--data").arg(dir.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains(told) && output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
+    };
+    check(&["bot", "--id", "5"], "there is no account 5");
+    check(&["bot", "--new", "x"], "cannot be a name");
+    check(&["bot", "--new", "a@b"], "cannot be a name");
+    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(dir.path()).output().unwrap();
+    let id = stderr(&made).split(' ').nth(1).expect("account ID (name)").to_owned();
+    check(&["bot", "--id", &id], "is a user");
+}

@@ -1,0 +1,6 @@
+//! Tests of the real binary: processes, signals, files, HTTP.
+
+mod cli;
+mod demo;
+mod kill;
+mod support;

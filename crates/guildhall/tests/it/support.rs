@@ -1,0 +1,202 @@
+//! Support: the binary as a process, and a plain HTTP client.
+//!
+//! Limits  every wait ends after `PATIENCE`, far above what a loaded machine needs.
+
+use serde_json::Value;
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A test that waits longer has failed.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for `state`; panics with `what` when it does not come.
+pub fn wait_for<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = state() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what} did not happen in time");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The binary, without what the environment of the test run would tell it.
+pub fn guildhall<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guildhall"));
+    let ours = std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("GUILDHALL"));
+    for name in ours {
+        command.env_remove(name);
+    }
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub fn run<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+    guildhall(args).output().expect("the binary starts")
+}
+
+/// What `output` wrote to standard error.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A running process. Killed when dropped.
+pub struct Process(Child);
+
+impl From<Child> for Process {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
+
+impl Process {
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.0.kill().expect("it can be killed");
+        self.0.wait().expect("it can be waited for");
+    }
+
+    /// SIGTERM; returns the exit code.
+    pub fn terminate(mut self) -> Option<i32> {
+        let sent = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+        wait_for("the end of the process", || self.0.try_wait().expect("the child can be asked")).code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A demo on a free port.
+pub struct Demo {
+    process: Process,
+    pub manifest: Value,
+    pub addr: SocketAddr,
+}
+
+impl Demo {
+    /// Starts it on `dir`, quiet unless `args` say otherwise, and waits until it is ready.
+    pub fn start(dir: &Path, args: &[&str]) -> Self {
+        let path = dir.join("demo.json");
+        let stale = fs::read(&path).ok();
+        let mut command = guildhall(["demo", "--listen", "127.0.0.1:0", "--data"]);
+        command.arg(dir).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = Process(command.spawn().expect("the binary starts"));
+        let manifest: Value = wait_for("demo.json", || {
+            if let Some(status) = process.0.try_wait().expect("the child can be asked") {
+                panic!("the demo ended: {status}");
+            }
+            let text = fs::read(&path).ok().filter(|text| Some(text) != stale.as_ref())?;
+            Some(serde_json::from_slice(&text).expect("it appears whole"))
+        });
+        let base = manifest["api_base"].as_str().expect("api_base");
+        let addr = base.strip_prefix("http://").and_then(|b| b.strip_suffix("/api")).expect("http://…/api");
+        let addr: SocketAddr = addr.parse().expect("an address");
+        let demo = Self { process, manifest, addr };
+        wait_for("/readyz", || (Http::new(addr, "").get("/readyz").ok()?.status == 200).then_some(()));
+        demo
+    }
+
+    /// A client with the token of that name in demo.json.
+    pub fn client(&self, token: &str) -> Http {
+        Http::new(self.addr, self.manifest[token].as_str().expect("a token"))
+    }
+
+    /// The ids of all listed channels.
+    pub fn channels(&self) -> Vec<String> {
+        let ids = self.manifest["channel_ids"].as_array().expect("channel_ids");
+        ids.iter().map(|id| id.as_str().expect("an id").to_owned()).collect()
+    }
+
+    /// SIGKILL.
+    pub fn kill(self) {
+        self.process.kill();
+    }
+
+    /// SIGTERM; returns the exit code.
+    pub fn terminate(self) -> Option<i32> {
+        self.process.terminate()
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+}
+
+/// A client with one connection, which it opens anew when the server closed it.
+pub struct Http {
+    addr: SocketAddr,
+    token: String,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+impl Http {
+    pub fn new(addr: SocketAddr, token: &str) -> Self {
+        Self { addr, token: token.to_owned(), connection: None }
+    }
+
+    pub fn get(&mut self, path: &str) -> io::Result<Answer> {
+        self.request("GET", path, None)
+    }
+
+    /// Asks; an error means nobody knows whether it was done.
+    pub fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let stream = TcpStream::connect(self.addr)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                BufReader::new(stream)
+            }
+        };
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let token = if self.token.is_empty() { String::new() } else { format!("Authorization: {}\r\n", self.token) };
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n{token}Content-Type: application/json\r\n");
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        connection.get_mut().write_all(request.as_bytes())?;
+        let answer = read_answer(&mut connection)?;
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+}
+
+fn read_answer(connection: &mut BufReader<TcpStream>) -> io::Result<Answer> {
+    let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let mut line = String::new();
+    connection.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(broken)?;
+    let mut length = 0;
+    loop {
+        line.clear();
+        if connection.read_line(&mut line)? == 0 {
+            return Err(broken());
+        }
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().map_err(|_| broken())?;
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    connection.read_exact(&mut body)?;
+    Ok(Answer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+}
