@@ -71,12 +71,10 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId) {
         let key = slot_key(session);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
-        if session.guilds.remove(&guild_id).is_none() {
-            return;
-        }
-        let departure = Departure { guild_id, user_id: session.user.id, slot: key.slot };
+        let Some(membership) = session.guilds.get_mut(&guild_id) else { return };
+        // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
+        *membership = Membership::Entering;
         let is_gathering = session.gathering.is_some();
-        self.core.departed.push(departure);
         if is_gathering { self.gathered(key, None) } else { self.tell_gone(key, guild_id, true) }
     }
 

@@ -24,15 +24,22 @@ const API_VERSION: u8 = 10;
 /// Members per GUILD_MEMBERS_CHUNK.
 const CHUNK_MEMBERS: usize = 1000;
 
-/// A guild inside READY, built while it is written.
-struct Guild<'a> {
-    meta: &'a GuildMeta,
-    view: &'a GuildView,
+/// A guild inside a user's READY.
+enum Guild<'a> {
+    /// Built while it is written.
+    Complete { meta: &'a GuildMeta, view: &'a GuildView },
+    /// Not there (yet); GUILD_CREATE follows once it is.
+    Unavailable(UnavailableGuild),
 }
 
 impl Serialize for Guild<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        with_guild_create(self.meta, self.view, AccountKind::User, |body| body.serialize(serializer))
+        match self {
+            Self::Complete { meta, view } => {
+                with_guild_create(meta, view, AccountKind::User, |body| body.serialize(serializer))
+            }
+            Self::Unavailable(guild) => guild.serialize(serializer),
+        }
     }
 }
 
@@ -73,10 +80,15 @@ pub fn user_ready(
         guildhall_model::Platform::Web => "web",
         guildhall_model::Platform::Embedded => "unknown",
     };
+    let missing = session.guilds.keys().filter(|id| !views.iter().any(|(meta, _)| meta.id() == **id));
     let body = UserReadyBody {
         v: API_VERSION,
         user: SelfUserBody::from(&*session.user),
-        guilds: views.iter().map(|(meta, view)| Guild { meta, view }).collect(),
+        guilds: views
+            .iter()
+            .map(|(meta, view)| Guild::Complete { meta, view })
+            .chain(missing.map(|id| Guild::Unavailable(UnavailableGuild { id: *id, unavailable: Some(true) })))
+            .collect(),
         session_id: &session.id,
         resume_gateway_url,
         shard: session.shard.map(|shard| (shard.id, shard.count)),

@@ -1,10 +1,11 @@
 //! HELLO, IDENTIFY and READY.
 
 use crate::fixture::*;
-use guildhall_guild::Command;
+use guildhall_guild::{Command, Output};
 use guildhall_model::{CloseCode, GuildId, shard_of};
 use guildhall_partition::Denial;
 use guildhall_relay::{PartitionId, RelayMessage, ToGuild, ToRelay};
+use guildhall_stdx::Now;
 use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, Received, id, identify_payload};
 use serde_json::json;
 
@@ -175,7 +176,9 @@ fn a_user_waits_for_slow_guilds_only_so_long() {
     let dispatches = pair.dispatches(client);
     let names: Vec<_> = dispatches.iter().map(|dispatch| (dispatch.seq, dispatch.name.as_str())).collect();
     assert_eq!(names, [(1, "READY"), (2, "MESSAGE_CREATE")]);
-    assert_eq!(listed(&dispatches[0].d()["guilds"], "/id"), [id::<()>(GUILD).to_string()]);
+    let slow_id = slow.id();
+    let unavailable = json!({"id": slow_id.to_string(), "unavailable": true});
+    assert_eq!(dispatches[0].d()["guilds"].as_array().map(|guilds| guilds.contains(&unavailable)), Some(true));
 
     pair.wake_guild(slow.load());
     assert_eq!(pair.names(client), [(3, "GUILD_CREATE".to_owned())]);
@@ -205,8 +208,24 @@ fn a_guild_that_is_out_of_order_is_told_so() {
     assert_eq!(dispatches.len(), 1);
     assert_eq!(dispatches[0].name, "GUILD_DELETE");
     assert_eq!(dispatches[0].d(), json!({"id": lost.to_string(), "unavailable": true}));
-    // The relay is not needed any more.
-    assert!(matches!(pair.to_guilds.last(), Some((id, ToGuild::Unsubscribe { .. })) if *id == lost));
+    // The relay stays; when the guild can be served its stream begins again, and the session asks again.
+    let restored = GuildBuilder::new(9, &ana()).member(&gob(), &[]);
+    let attaches = |pair: &Pair| {
+        pair.to_guilds.iter().filter(|(id, m)| *id == lost && matches!(m, ToGuild::Attach { .. })).count()
+    };
+    assert_eq!(attaches(&pair), 1);
+    let Some((_, ToGuild::Subscribe { partition, epoch })) = pair.to_guilds.iter().find(|(id, _)| *id == lost).cloned()
+    else {
+        panic!("{:?}", pair.to_guilds)
+    };
+    let mut guild = restored.load();
+    guild.handle_relay(Now::default(), ToGuild::Subscribe { partition, epoch });
+    let Some(Output::Relay(_, ToRelay { message: RelayMessage::Snapshot { meta, .. }, .. })) = guild.poll_output()
+    else {
+        panic!("a relay gets a snapshot first")
+    };
+    pair.publish(0, ToRelay { guild_id: lost, epoch, seq: 2, message: RelayMessage::Snapshot { meta, reset: true } });
+    assert_eq!(attaches(&pair), 2);
 
     let mut pair = world();
     pair.name_guild(&bob(), lost);
@@ -215,7 +234,8 @@ fn a_guild_that_is_out_of_order_is_told_so() {
     tell_unavailable(&mut pair, lost);
     let dispatches = pair.dispatches(client);
     assert_eq!(dispatches.len(), 1);
-    assert_eq!(listed(&dispatches[0].d()["guilds"], "/id"), [id::<()>(GUILD).to_string()]);
+    assert_eq!(listed(&dispatches[0].d()["guilds"], "/id"), [id::<()>(GUILD).to_string(), lost.to_string()]);
+    assert_eq!(dispatches[0].d()["guilds"][1], json!({"id": lost.to_string(), "unavailable": true}));
 }
 
 #[test]
