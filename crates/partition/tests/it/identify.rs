@@ -225,6 +225,7 @@ fn a_guild_that_is_out_of_order_is_told_so() {
         panic!("a relay gets a snapshot first")
     };
     pair.publish(0, ToRelay { guild_id: lost, epoch, seq: 2, message: RelayMessage::Snapshot { meta, reset: true } });
+    pair.settle();
     assert_eq!(attaches(&pair), 2);
 
     let mut pair = world();
