@@ -7,6 +7,7 @@
 //! Not here    the arguments: `cli`. The node itself: `assemble`.
 
 mod chat;
+mod director;
 mod manifest;
 mod names;
 mod plan;
@@ -23,6 +24,7 @@ use crate::{
     config::{Config, Secret},
 };
 use anyhow::{Context as _, anyhow};
+use director::Director;
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Permissions, UserId};
 use guildhall_net::SystemClock;
@@ -33,7 +35,7 @@ use plan::{Plan, Recipe};
 use scene::Words;
 use seed::Seeded;
 use std::{future::Future, path::PathBuf};
-use talk::{Director, talk};
+use talk::talk;
 
 /// A month; a new one is minted at every start.
 const USER_TOKEN_TTL_S: u64 = 30 * 86_400;

@@ -51,6 +51,8 @@ pub(super) struct Scene {
     pub channel_id: ChannelId,
     /// How lively it is, compared with the others.
     pub weight: f64,
+    /// Somebody types, and the others wait.
+    pub is_busy: bool,
     name: String,
     speakers: Vec<UserId>,
     dialogue: Option<Dialogue>,
@@ -60,12 +62,21 @@ pub(super) struct Scene {
 impl Scene {
     /// A channel where nobody has said anything yet.
     pub fn new(channel_id: ChannelId, name: &str, weight: f64, speakers: Vec<UserId>) -> Self {
-        Self { channel_id, weight, name: name.to_owned(), speakers, dialogue: None, recent: VecDeque::new() }
+        Self {
+            channel_id,
+            weight,
+            is_busy: false,
+            name: name.to_owned(),
+            speakers,
+            dialogue: None,
+            recent: VecDeque::new(),
+        }
     }
 
     /// Goes on where `before` was, as far as its people may still speak.
     pub fn continue_from(&mut self, before: Self) {
         self.recent = before.recent;
+        self.is_busy = before.is_busy;
         let may_speak = |user: &UserId| self.speakers.contains(user);
         self.dialogue = before.dialogue.filter(|dialogue| match dialogue {
             Dialogue::Invented { people, .. } => people.iter().all(may_speak),

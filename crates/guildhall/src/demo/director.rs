@@ -1,0 +1,326 @@
+//! Director: what simulated members do next.
+//!
+//! Owns        `Director`, which knows the channels and who may speak in them, decides, and is told what came of it.
+//! Invariants  D1 lines of a channel come one after the other: while somebody types, the others wait. (test `d1_*`)
+//! Limits      `CAST_MAX` people talk.
+//! Not here    time, and doing it: `talk`. What they say: `scene`.
+
+use super::{
+    names::one_of,
+    plan::{Plan as Community, presence},
+    scene::{Line, Said, Scene, Words},
+    wall_clock,
+};
+use guildhall_guild::{Actor, Command, Refusal, Reply};
+use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId, Permissions, Presence, ReactionEmoji, UserId};
+use guildhall_node::Node;
+use guildhall_stdx::Rng;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// More voices than these nobody tells apart, and each costs a permission check per channel and refresh.
+const CAST_MAX: usize = 2000;
+/// Above it nobody shows that they type, and above the other nobody is waited for while they do.
+const TYPING_RATE_MAX: f64 = 20.0;
+const PATIENT_RATE_MAX: f64 = 2.0;
+/// How many sit in voice at least, and at most.
+const IN_VOICE: std::ops::Range<usize> = 2..24;
+const REACTIONS: &[&str] = &["👍", "😂", "❤️", "🔥", "👀", "🎉", "😮", "💯"];
+
+/// What somebody does.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    Type { channel_id: ChannelId, user_id: UserId },
+    Say { channel_id: ChannelId, line: Line, reply_to: Option<MessageId> },
+    React { channel_id: ChannelId, message_id: MessageId, user_id: UserId, emoji: ReactionEmoji },
+    Edit { channel_id: ChannelId, said: Said, content: String },
+    Delete { channel_id: ChannelId, said: Said },
+    Show { user_id: UserId, presence: Option<Arc<Presence>> },
+    Voice { user_id: UserId, channel_id: Option<ChannelId> },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Said { channel_id: ChannelId, said: Said, content: String },
+    Deleted { channel_id: ChannelId, message_id: MessageId },
+    Done,
+    Refused(Refusal),
+}
+
+/// Decides what happens next.
+pub(super) struct Director {
+    pub guild_id: GuildId,
+    rng: Rng,
+    pub rate: f64,
+    words: Words,
+    cast: Vec<UserId>,
+    scenes: Vec<Scene>,
+    voice_rooms: Vec<ChannelId>,
+    online: HashSet<UserId>,
+    in_voice: HashMap<UserId, ChannelId>,
+}
+
+/// Something to do, now or later.
+pub(super) struct Plan {
+    pub after: Duration,
+    pub act: Act,
+}
+
+impl Plan {
+    fn now(act: Act) -> Self {
+        Self { after: Duration::ZERO, act }
+    }
+}
+
+impl Director {
+    /// Brings the plan to life at `rate` messages per second.
+    pub fn new(plan: &Community, seed: u64, rate: f64, words: Words) -> Self {
+        Self {
+            guild_id: plan.guild.id,
+            rng: Rng::new(seed ^ 0x7a1c),
+            rate,
+            words,
+            cast: plan.people.iter().take(CAST_MAX).map(|member| member.user.id).collect(),
+            scenes: Vec::new(),
+            voice_rooms: Vec::new(),
+            online: plan.presences.iter().map(|(user, _)| *user).collect(),
+            in_voice: plan.voice.iter().copied().collect(),
+        }
+    }
+
+    /// Looks at the guild as it is: who may speak where.
+    pub async fn refresh(&mut self, node: &Node) -> Result<(), Refusal> {
+        let Reply::Guild(guild) = node.command(self.guild_id, Actor::System, Command::ReadGuild).await? else {
+            return Err(Refusal::Unavailable);
+        };
+        let Reply::Members(members) = node.command(self.guild_id, Actor::System, Command::ReadMembers).await? else {
+            return Err(Refusal::Unavailable);
+        };
+        let now = wall_clock();
+        let cast: Vec<_> = self.cast.iter().filter_map(|user| members.entry(*user)).collect();
+        let speak = Permissions::VIEW_CHANNEL | Permissions::SEND_MESSAGES;
+        let mut before: HashMap<ChannelId, Scene> =
+            self.scenes.drain(..).map(|scene| (scene.channel_id, scene)).collect();
+        for channel in guild.meta.channels.values() {
+            let weight = match channel.kind {
+                ChannelType::Announcement => 0.2,
+                ChannelType::Text if guild.meta.guild.system_channel_id == Some(channel.id) => 6.0,
+                ChannelType::Text => 2.0,
+                _ => continue,
+            };
+            let may_speak = |entry: &&&guildhall_relay::MemberEntry| {
+                guild.meta.channel_permissions(guild.meta.standing(&entry.member, now), channel).contains(speak)
+            };
+            let speakers: Vec<UserId> = cast.iter().filter(may_speak).map(|entry| entry.member.user.id).collect();
+            // Small circles talk less.
+            let share = (speakers.len() as f64 / cast.len().max(1) as f64).max(0.2);
+            let mut scene = Scene::new(channel.id, &channel.name, weight * share, speakers);
+            if let Some(before) = before.remove(&channel.id) {
+                scene.continue_from(before);
+            }
+            self.scenes.push(scene);
+        }
+        self.voice_rooms = guild.meta.channels.values().filter(|c| c.kind.is_voice()).map(|c| c.id).collect();
+        Ok(())
+    }
+
+    /// The next message, perhaps after some typing; nothing when nobody may speak anywhere.
+    pub fn next_line(&mut self) -> Vec<Plan> {
+        let free = self.scenes.iter().filter(|scene| !scene.is_busy).count();
+        let total: f64 = self.scenes.iter().filter(|scene| !scene.is_busy).map(|scene| scene.weight).sum();
+        let mut at = self.rng.fraction() * total;
+        let chosen = self.scenes.iter_mut().filter(|scene| !scene.is_busy).find(|scene| {
+            at -= scene.weight;
+            at < 0.0
+        });
+        let Some(scene) = chosen else { return Vec::new() };
+        let Some(line) = scene.next_line(&mut self.rng, &mut self.words) else { return Vec::new() };
+        let (channel_id, user_id) = (scene.channel_id, line.author);
+        let replies = self.rng.chance(0.12);
+        let reply_to = if replies { scene.recent_of_others(&mut self.rng, line.author) } else { None };
+        // Some fifteen characters a second, and nobody waits for the novelist.
+        let typing_ms = (400 + line.text.chars().count() as u64 * 60).min(4000);
+        let say = Act::Say { channel_id, line, reply_to };
+        if self.rate > TYPING_RATE_MAX || !self.rng.chance(0.35) {
+            return vec![Plan::now(say)];
+        }
+        let types = Plan::now(Act::Type { channel_id, user_id });
+        if self.rate > PATIENT_RATE_MAX || free == 1 {
+            return vec![types, Plan::now(say)];
+        }
+        // The others wait, so that a conversation keeps its order.
+        scene.is_busy = true;
+        vec![types, Plan { after: Duration::from_millis(typing_ms), act: say }]
+    }
+
+    /// A message is on its way: others may speak in its channel again.
+    pub fn handle_launched(&mut self, channel_id: ChannelId) {
+        if let Some(scene) = self.scenes.iter_mut().find(|scene| scene.channel_id == channel_id) {
+            scene.is_busy = false;
+        }
+    }
+
+    /// Somebody comes, goes, or does something else.
+    pub fn next_ambient(&mut self) -> Option<Act> {
+        let user_id = *self.rng.pick(&self.cast)?;
+        if self.rng.chance(0.3) {
+            return self.move_in_voice(user_id);
+        }
+        let leaves = self.online.contains(&user_id) && !self.in_voice.contains_key(&user_id) && self.rng.chance(0.5);
+        let presence = if leaves {
+            self.online.remove(&user_id);
+            None
+        } else {
+            self.online.insert(user_id);
+            Some(Arc::new(presence(&mut self.rng, wall_clock())))
+        };
+        Some(Act::Show { user_id, presence })
+    }
+
+    fn move_in_voice(&mut self, user_id: UserId) -> Option<Act> {
+        let full =
+            self.in_voice.len() >= IN_VOICE.end || (self.in_voice.len() > IN_VOICE.start && self.rng.chance(0.5));
+        if full {
+            let mut there: Vec<UserId> = self.in_voice.keys().copied().collect();
+            there.sort_unstable();
+            let user_id = *self.rng.pick(&there)?;
+            self.in_voice.remove(&user_id);
+            return Some(Act::Voice { user_id, channel_id: None });
+        }
+        let room = *self.rng.pick(&self.voice_rooms)?;
+        if !self.online.contains(&user_id) || self.in_voice.insert(user_id, room) == Some(room) {
+            return None;
+        }
+        Some(Act::Voice { user_id, channel_id: Some(room) })
+    }
+
+    /// What follows from a message that was said: reactions, a correction, second thoughts.
+    pub fn handle_said(&mut self, channel_id: ChannelId, said: &Said, content: &str) -> Vec<Plan> {
+        let Some(scene) = self.scenes.iter_mut().find(|scene| scene.channel_id == channel_id) else {
+            return Vec::new();
+        };
+        scene.note(said.clone());
+        let rng = &mut self.rng;
+        let mut plans = Vec::new();
+        if rng.chance(0.12) {
+            let emoji = ReactionEmoji { id: None, name: one_of(rng, REACTIONS).to_owned() };
+            for _ in 0..1 + rng.below(4) {
+                let Some(user_id) = scene.somebody(rng) else { break };
+                let after = Duration::from_millis(500 + rng.below(9000));
+                let message_id = said.message_id;
+                plans.push(Plan { after, act: Act::React { channel_id, message_id, user_id, emoji: emoji.clone() } });
+            }
+        }
+        let later = Duration::from_millis(2000 + rng.below(15_000));
+        match rng.below(100) {
+            0..=2 => {
+                let content = corrected(rng, content);
+                plans.push(Plan { after: later, act: Act::Edit { channel_id, said: said.clone(), content } });
+            }
+            3 => plans.push(Plan { after: later, act: Act::Delete { channel_id, said: said.clone() } }),
+            _ => {}
+        }
+        plans
+    }
+
+    pub fn handle_deleted(&mut self, channel_id: ChannelId, message_id: MessageId) {
+        if let Some(scene) = self.scenes.iter_mut().find(|scene| scene.channel_id == channel_id) {
+            scene.forget(message_id);
+        }
+    }
+
+    /// The time to the next event of a kind that happens `rate` times a second.
+    pub fn pause(&mut self, rate: f64) -> Duration {
+        let seconds = -(1.0 - self.rng.fraction()).ln() / rate;
+        Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0))
+    }
+}
+
+fn corrected(rng: &mut Rng, content: &str) -> String {
+    let corrected =
+        format!("{content} {}", one_of(rng, &["(edit: typo)", "— never mind, found it", "EDIT: thanks all!"]));
+    // The longest messages leave no room for afterthoughts.
+    if corrected.chars().count() <= 2000 { corrected } else { content.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::plan::Recipe, *};
+    use guildhall_stdx::Timestamp;
+
+    fn director(rate: f64, channels: u64) -> Director {
+        let plan = Community::new(Recipe { seed: 1, members: 20, at: Timestamp(1_760_000_000_000) });
+        let mut director = Director::new(&plan, 1, rate, Words::default());
+        let people: Vec<UserId> = plan.people.iter().map(|member| member.user.id).collect();
+        director.scenes =
+            (1..=channels).map(|id| Scene::new(ChannelId::new(id), "general", 1.0, people.clone())).collect();
+        director
+    }
+
+    #[test]
+    fn d1_nobody_speaks_into_somebody_else_s_typing() {
+        let mut director = director(1.0, 3);
+        let mut typing: Vec<ChannelId> = Vec::new();
+        for step in 0..500 {
+            // Every now and then somebody is done.
+            if step % 3 == 0 && !typing.is_empty() {
+                director.handle_launched(typing.remove(0));
+            }
+            let plans = director.next_line();
+            assert!(!plans.is_empty(), "one channel is always free");
+            for Plan { after, act } in plans {
+                let (Act::Say { channel_id, .. } | Act::Type { channel_id, .. }) = act else { panic!("{act:?}") };
+                assert!(!typing.contains(&channel_id));
+                if !after.is_zero() {
+                    typing.push(channel_id);
+                }
+            }
+        }
+        assert!(typing.len() < 3);
+    }
+
+    #[test]
+    fn a_busy_place_waits_for_nobody() {
+        for rate in [5.0, 500.0] {
+            let mut director = director(rate, 2);
+            let plans: Vec<Plan> = (0..300).flat_map(|_| director.next_line()).collect();
+            assert!(plans.iter().all(|plan| plan.after.is_zero()));
+            let typed = plans.iter().filter(|plan| matches!(plan.act, Act::Type { .. })).count();
+            assert_eq!(typed > 0, rate < TYPING_RATE_MAX);
+            assert_eq!(plans.len() - typed, 300);
+        }
+    }
+
+    #[test]
+    fn people_come_and_go_within_bounds() {
+        let mut director = director(1.0, 1);
+        director.voice_rooms = vec![ChannelId::new(8), ChannelId::new(9)];
+        let mut kinds = [0; 4];
+        for _ in 0..3000 {
+            match director.next_ambient() {
+                Some(Act::Show { presence: Some(_), .. }) => kinds[0] += 1,
+                Some(Act::Show { presence: None, .. }) => kinds[1] += 1,
+                Some(Act::Voice { channel_id: Some(_), .. }) => kinds[2] += 1,
+                Some(Act::Voice { channel_id: None, .. }) => kinds[3] += 1,
+                Some(other) => panic!("{other:?}"),
+                None => {}
+            }
+            assert!(director.in_voice.len() <= IN_VOICE.end);
+        }
+        assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
+    }
+
+    #[test]
+    fn pauses_average_to_the_rate() {
+        let mut director = director(1.0, 1);
+        for rate in [0.1, 4.0, 900.0] {
+            let total: f64 = (0..20_000).map(|_| director.pause(rate).as_secs_f64()).sum();
+            let mean = total / 20_000.0 * rate;
+            assert!((0.95..1.05).contains(&mean), "{mean} at {rate}");
+        }
+    }
+}
