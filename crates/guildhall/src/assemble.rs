@@ -8,6 +8,7 @@
 
 use crate::{
     config::{AuthConfig, Config, GatewayUrl, Secret, Synchronous},
+    open_files,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
 };
 use guildhall_api::{ApiLimits, ApiState, ops_router, router};
@@ -95,6 +96,7 @@ pub struct Running {
 /// # Errors
 /// See [`StartError`]. Nothing is left running.
 pub async fn assemble(config: &Config) -> Result<Running, StartError> {
+    open_files::raise_limit(config.server.connections_max);
     let listen = config.server.listen;
     let listener = TcpListener::bind(listen).await.map_err(|source| StartError::Listen { listen, source })?;
     let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod logging;
+mod open_files;
 pub mod wiring;
 
 /// Application flags that grant a bot presences, members and message content (docs/protocol.md §4.2).
