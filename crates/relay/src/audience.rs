@@ -120,11 +120,18 @@ impl BitSet {
     }
 }
 
+/// A session, and where it stands in its class's list.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    seat: Seat,
+    at: usize,
+}
+
 #[derive(Debug)]
 struct Seated {
     member: Arc<Member>,
     class: usize,
-    seats: SmallVec<[Seat; 1]>,
+    seats: SmallVec<[Placed; 1]>,
 }
 
 /// The sessions of one relay, by what they may see.
@@ -187,32 +194,42 @@ impl AudienceIndex {
             self.users.insert(user_id, Seated { member, class, seats: SmallVec::new() });
         }
         let seated = self.users.get_mut(&user_id).expect("inserted above");
-        seated.seats.push(seat);
-        self.classes[seated.class].listeners.push(Listener::new(user_id, seat));
+        let listeners = &mut self.classes[seated.class].listeners;
+        seated.seats.push(Placed { seat, at: listeners.len() });
+        listeners.push(Listener::new(user_id, seat));
         self.seats_count += 1;
     }
 
-    /// Removes a session.
+    /// Removes a session. Costs the same however many there are.
     pub fn unseat(&mut self, user_id: UserId, slot: u32) {
         let Some(seated) = self.users.get_mut(&user_id) else { return };
-        let Some(at) = seated.seats.iter().position(|seat| seat.slot == slot) else { return };
-        seated.seats.remove(at);
-        self.seats_count -= 1;
+        let Some(index) = seated.seats.iter().position(|placed| placed.seat.slot == slot) else { return };
+        let placed = seated.seats.remove(index);
         let (class, is_last) = (seated.class, seated.seats.is_empty());
-        self.classes[class].listeners.retain(|listener| listener.slot != slot);
         if is_last {
             self.users.remove(&user_id);
         }
+        self.seats_count -= 1;
+        self.take_listener(class, placed.at);
         self.free_if_empty(class);
+    }
+
+    /// Takes one listener out of a class; the last one takes its place in the list.
+    fn take_listener(&mut self, class: usize, at: usize) {
+        let listeners = &mut self.classes[class].listeners;
+        listeners.swap_remove(at);
+        let Some(moved) = listeners.get(at) else { return };
+        let seated = self.users.get_mut(&moved.user_id).expect("every listener's user is here");
+        let placed = seated.seats.iter_mut().find(|placed| placed.seat.slot == moved.slot);
+        placed.expect("every listener has a seat").at = at;
     }
 
     /// Removes all sessions of a user and returns their places.
     pub fn unseat_user(&mut self, user_id: UserId) -> SmallVec<[u32; 2]> {
-        let Some(seated) = self.users.remove(&user_id) else { return SmallVec::new() };
-        self.seats_count -= seated.seats.len();
-        self.classes[seated.class].listeners.retain(|listener| listener.user_id != user_id);
-        self.free_if_empty(seated.class);
-        seated.seats.iter().map(|seat| seat.slot).collect()
+        let Some(seated) = self.users.get(&user_id) else { return SmallVec::new() };
+        let slots: SmallVec<[u32; 2]> = seated.seats.iter().map(|placed| placed.seat.slot).collect();
+        slots.iter().for_each(|slot| self.unseat(user_id, *slot));
+        slots
     }
 
     /// All sessions' places.
@@ -279,10 +296,18 @@ impl AudienceIndex {
             return;
         }
         let to = self.class_for(standing);
-        self.classes[from].listeners.retain(|listener| listener.user_id != user_id);
-        let seated = self.users.get_mut(&user_id).expect("found above");
-        seated.class = to;
-        self.classes[to].listeners.extend(seated.seats.iter().map(|seat| Listener::new(user_id, *seat)));
+        let seats = self.users[&user_id].seats.clone();
+        for (index, placed) in seats.iter().enumerate() {
+            // Looked up each time: taking one listener may have moved the user's next.
+            let at = self.users[&user_id].seats[index].at;
+            self.take_listener(from, at);
+            let listeners = &mut self.classes[to].listeners;
+            listeners.push(Listener::new(user_id, placed.seat));
+            let at = listeners.len() - 1;
+            let seated = self.users.get_mut(&user_id).expect("found above");
+            seated.seats[index].at = at;
+        }
+        self.users.get_mut(&user_id).expect("found above").class = to;
         self.free_if_empty(from);
     }
 
@@ -365,7 +390,7 @@ impl AudienceIndex {
         }
         let Some(seated) = apart.and_then(|user_id| self.users.get(&user_id)) else { return };
         let user_id = seated.member.user.id;
-        for seat in &seated.seats {
+        for Placed { seat, .. } in &seated.seats {
             let listener = Listener::new(user_id, *seat);
             if (audience.always == Some(user_id) || seat.intents.admit(audience.intents)) && !listener.is_barred(event)
             {
