@@ -62,9 +62,9 @@ clean: ## Remove what was built; the demo's data stays
 define need
 	@command -v $(1) > /dev/null || { echo "make: $(1) is missing. $(2)" >&2; exit 1; }
 endef
-# $(call at_least,command,its version in one number,least,what to do)
+# $(call at_least,command,what prints its version as one number,the least,what to do)
 define at_least
-	@v=$$($(2)) && [ "$$v" -ge $(3) ] || { echo "make: $(1) is too old ($$v, $(3) is needed). $(4)" >&2; exit 1; }
+	@v=$$($(2)) && [ "$$v" -ge $(3) ] || { echo "make: $(1) is too old. $(4)" >&2; exit 1; }
 endef
 
 tools:

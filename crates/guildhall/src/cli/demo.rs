@@ -82,7 +82,12 @@ pub(super) async fn run(
     logging::init(&loaded.config.log);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
     let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
-    let demo = Demo::start(&loaded.config, options).await?;
+    tokio::pin!(stop);
+    let demo = tokio::select! {
+        demo = Demo::start(&loaded.config, options) => demo?,
+        // Seeding may be cut short: the next start finishes it.
+        () = &mut stop => return Ok(()),
+    };
     say(&demo.what_to_try());
     demo.run(stop).await?;
     Ok(())
