@@ -3,11 +3,13 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test fmt lint unit release conformance fuzz bench clean tools tools-test
+.PHONY: help run build test fmt lint unit release sim conformance fuzz bench clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
 ARGS ?=
+# Seeds of the simulation; a failure prints its seed.
+SIM_SEEDS ?= 200
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 10
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/guildhall
@@ -27,6 +29,7 @@ test: tools-test ## Every check and every test, from a fresh clone
 	$(MAKE) --no-print-directory fmt
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory sim
 	$(MAKE) --no-print-directory conformance
 	$(MAKE) --no-print-directory fuzz
 	@echo "make test: everything passed"
@@ -37,8 +40,11 @@ fmt: tools ## Is everything formatted? (cargo fmt --all does it)
 lint: tools ## Clippy, warnings denied
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-unit: tools ## Unit, integration, simulation and process tests
+unit: tools ## Unit, integration and process tests
 	$(CARGO) test --workspace --locked
+
+sim: tools ## A guild and its sessions under seeded faults, SIM_SEEDS times
+	$(CARGO) run --release --locked -p guildhall-sim --bin sim -- --seeds $(SIM_SEEDS)
 
 release: tools ## The optimised binary
 	$(CARGO) build --release --locked -p guildhall
