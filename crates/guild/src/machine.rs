@@ -32,6 +32,7 @@ use guildhall_relay::{
 use guildhall_stdx::{Instant, Now, Rng};
 use std::{
     collections::{BTreeMap, VecDeque},
+    mem,
     sync::Arc,
 };
 
@@ -131,20 +132,13 @@ impl Guild {
         guild
     }
 
-    /// A guild as it was stored. Ids it makes are above those of the guild, its roles, channels, emoji and
-    /// messages in `record`. Takes time with the number of members.
+    /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
     #[must_use]
     pub fn load(record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
-        let mut ids = SnowflakeGenerator::new(origin);
-        ids.skip_past(record.guild.id);
-        record.guild.emojis.iter().for_each(|emoji| ids.skip_past(emoji.id));
-        record.roles.iter().for_each(|role| ids.skip_past(role.id));
-        record.channels.iter().for_each(|channel| ids.skip_past(channel.id));
         let last_message_ids: BTreeMap<_, _> =
             record.channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
-        last_message_ids.values().for_each(|id| ids.skip_past(*id));
         let guild_id = record.guild.id;
-        Self {
+        let mut guild = Self {
             meta: Arc::new(GuildMeta {
                 guild: Arc::new(record.guild),
                 roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
@@ -164,18 +158,32 @@ impl Guild {
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
             is_deleted: false,
-            ids,
+            ids: SnowflakeGenerator::new(origin),
             version: 0,
             is_touched: false,
             written: 0,
             committed: 0,
             outputs: VecDeque::new(),
-        }
+        };
+        guild.ids.skip_past(Id::<()>::new(guild.newest_id()));
+        guild
     }
 
-    /// Never makes an id at or below `id` from here on: for ids that are in use but not in the record it was loaded from.
-    pub fn skip_ids_past(&mut self, id: u64) {
-        self.ids.skip_past(Id::<()>::new(id));
+    /// The newest of its ids: its own, its emoji's, roles', channels', and the newest message's of each channel.
+    #[must_use]
+    pub fn newest_id(&self) -> u64 {
+        let GuildMeta { guild, roles, channels } = &*self.meta;
+        let emojis = guild.emojis.iter().map(|emoji| emoji.id.get());
+        let roles = roles.keys().map(|id| id.get());
+        let channels = channels.keys().map(|id| id.get());
+        let messages = self.last_message_ids.values().map(|id| id.get());
+        emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
+    }
+
+    /// Exchanges what it makes ids with. Guilds whose ids must differ are lent the same generator, one after the
+    /// other, around each input. Before the first it has to skip past `newest_id`.
+    pub fn swap_ids(&mut self, ids: &mut SnowflakeGenerator) {
+        mem::swap(&mut self.ids, ids);
     }
 
     /// Applies a command whole, refuses it whole, or asks for a message first.

@@ -1,14 +1,16 @@
-//! Ids: above every id that was ever used, whatever the clock says.
+//! Ids: no two the same on a node, and above every id that was ever used, whatever the clock says.
 //!
-//! Owns        the largest id that the store knew when it was first asked, and the node's own generator.
+//! Owns        the largest id that the store knew when it was first asked, the node's own generator, and who
+//!             makes ids with which origin.
 //! Invariants  I1 no new id is at or below an id that was stored before the node started, so a clock that went
-//!             back cannot make one twice. I2 the node's own ids carry an origin that no guild's do, and guilds of
-//!             different workers have different ones. I3 no two channels of a node have the same id: those of one
-//!             worker come one per millisecond (`ChannelIds`). (tests `it/directory.rs`)
-//! Limits      guilds of one worker may share an origin, and make the same message or role id in the same
-//!             millisecond: those are told apart by channel and guild.
+//!             back cannot make one twice. I2 the node's own generator and those of its workers, one each, have
+//!             origins of their own. I3 guilds make ids with their worker's generator only: `Slot::begin` has it
+//!             skip past theirs, `Slot::run` lends it around each input, and takes it back also after a panic.
+//!             So no id is made twice, and those of a guild grow. (tests `it/ids.rs`, `slot/tests.rs`)
+//! Limits      `WORKERS_MAX`. 4,096 ids a millisecond and worker: more are dated ahead of the clock.
+//! Not here    ids that callers bring (guilds and accounts may): they keep them apart themselves.
 
-use guildhall_model::{ChannelId, GuildId, Id, SnowflakeGenerator};
+use guildhall_model::{GuildId, Id, SnowflakeGenerator};
 use guildhall_stdx::{Rng, Timestamp};
 use guildhall_store::{Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +18,10 @@ use tokio::sync::OnceCell;
 
 /// Of ids that the node makes: guilds and accounts.
 const NODE_ORIGIN: u16 = 0x3ff;
+/// Of the generators that guilds come with. They rest: an id of this origin was made past `Slot::run`.
+pub(crate) const RESTING_ORIGIN: u16 = 0x3fe;
+/// The origins that are left: one per worker.
+pub(crate) const WORKERS_MAX: usize = RESTING_ORIGIN as usize;
 
 pub(crate) struct Ids {
     store: Arc<dyn Store>,
@@ -50,36 +56,15 @@ impl Ids {
     }
 }
 
-/// Keeps channels of one worker's guilds apart: channels are found by their id alone.
-#[derive(Default)]
-pub(crate) struct ChannelIds {
-    newest: u64,
-}
-
-impl ChannelIds {
-    /// A guild that makes a channel skips past this first.
-    pub(crate) fn newest(&self) -> u64 {
-        self.newest
-    }
-
-    pub(crate) fn made(&mut self, channel_id: ChannelId) {
-        self.newest = self.newest.max(channel_id.get());
-    }
-}
-
-fn mixed(guild_id: GuildId) -> u64 {
-    Rng::new(guild_id.get()).next_u64()
-}
-
-/// What tells a guild's ids from those of other workers' guilds, and of most of its own worker's.
-pub(crate) fn origin_of(guild_id: GuildId, worker: usize, workers_count: usize) -> u16 {
-    let share = (usize::from(NODE_ORIGIN) / workers_count.max(1)).max(1);
-    ((worker * share + (mixed(guild_id) >> 32) as usize % share) % usize::from(NODE_ORIGIN)) as u16
+/// What the guilds of a worker make their ids with. `worker` is below `WORKERS_MAX`.
+pub(crate) fn worker_ids(worker: usize) -> SnowflakeGenerator {
+    assert!(worker < WORKERS_MAX, "a node has at most {WORKERS_MAX} workers");
+    SnowflakeGenerator::new(worker as u16)
 }
 
 /// Which of `workers_count` workers runs a guild.
 pub(crate) fn worker_of(guild_id: GuildId, workers_count: usize) -> usize {
-    (mixed(guild_id) as u32 as usize) % workers_count.max(1)
+    (Rng::new(guild_id.get()).next_u64() as u32 as usize) % workers_count.max(1)
 }
 
 #[cfg(test)]
@@ -87,19 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guilds_spread_over_workers_and_origins() {
+    fn guilds_spread_over_workers() {
         let mut counts = [0; 4];
-        let mut origins = std::collections::BTreeMap::new();
         for n in 0..8000 {
             let guild_id = GuildId::new(1_100_000_000_000_000_000 + (n << 22));
-            let worker = worker_of(guild_id, 4);
-            counts[worker] += 1;
-            let origin = origin_of(guild_id, worker, 4);
-            assert!(origin < NODE_ORIGIN);
-            assert_eq!(*origins.entry(origin).or_insert(worker), worker, "I2");
+            counts[worker_of(guild_id, 4)] += 1;
         }
         assert!(counts.iter().all(|count| (1600..2400).contains(count)), "{counts:?}");
-        assert!(origins.len() > 900);
-        assert!((0..2000).all(|worker| origin_of(GuildId::new(1), worker, 2000) < NODE_ORIGIN));
+    }
+
+    #[test]
+    fn i2_no_two_generators_make_the_same_id() {
+        let now = Timestamp(1_700_000_000_000);
+        let mut ids: Vec<u64> = (0..WORKERS_MAX).map(|worker| worker_ids(worker).next::<()>(now).get()).collect();
+        let rest = [RESTING_ORIGIN, NODE_ORIGIN].map(|origin| SnowflakeGenerator::new(origin).next::<()>(now).get());
+        ids.extend(rest);
+        assert!(ids.is_sorted_by(|a, b| a < b), "the origins are in place of the lower bits");
     }
 }

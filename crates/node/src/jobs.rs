@@ -7,7 +7,7 @@
 //! Limits      per guild one load, one commit, and the messages `slot` allows; loads per worker: `worker`.
 
 use crate::{
-    ids::{Ids, origin_of},
+    ids::{Ids, RESTING_ORIGIN},
     mailbox::Mailbox,
 };
 use guildhall_guild::{Guild, GuildLimits, MessageRecord, NewGuild, Write};
@@ -44,8 +44,6 @@ pub(crate) struct Jobs {
     pub(crate) runtime: Handle,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) ids: Arc<Ids>,
-    pub(crate) worker: usize,
-    pub(crate) workers_count: usize,
     pub(crate) guild_limits: GuildLimits,
 }
 
@@ -72,10 +70,6 @@ impl Drop for ReportOnDrop {
 }
 
 impl Jobs {
-    fn origin_of(&self, guild_id: GuildId) -> u16 {
-        origin_of(guild_id, self.worker, self.workers_count)
-    }
-
     /// `lost` is reported when `job` does not come to its end.
     fn spawn(&self, guild_id: GuildId, lost: JobEnd, job: impl Future<Output = JobEnd> + Send + 'static) {
         let on_drop = ReportOnDrop { mailbox: self.mailbox.clone(), report: Some(Report { guild_id, end: lost }) };
@@ -94,18 +88,14 @@ impl Jobs {
 
     pub(crate) fn load(&self, guild_id: GuildId) {
         let (store, ids, limits) = (self.store.clone(), self.ids.clone(), self.guild_limits.clone());
-        let origin = self.origin_of(guild_id);
         self.spawn(guild_id, JobEnd::Loaded(Err(StoreError::Closed.into())), async move {
-            JobEnd::Loaded(load(&*store, &ids, limits, guild_id, origin).await)
+            JobEnd::Loaded(load(&*store, &ids, limits, guild_id).await)
         });
     }
 
-    /// A guild that did not exist. `load` has said so, and therefore knows the floor of ids.
+    /// A guild that did not exist.
     pub(crate) fn new_guild(&self, now: Now, new: NewGuild) -> Guild {
-        let origin = self.origin_of(new.guild.id);
-        let mut guild = Guild::create(now, new, self.guild_limits.clone(), origin);
-        self.ids.known_floor().into_iter().for_each(|floor| guild.skip_ids_past(floor));
-        guild
+        Guild::create(now, new, self.guild_limits.clone(), RESTING_ORIGIN)
     }
 
     pub(crate) fn load_message(&self, guild_id: GuildId, number: u64, channel_id: ChannelId, message_id: MessageId) {
@@ -126,15 +116,11 @@ async fn load(
     ids: &Ids,
     limits: GuildLimits,
     guild_id: GuildId,
-    origin: u16,
 ) -> Result<Option<Box<Guild>>, LoadError> {
-    let floor = ids.floor().await?;
+    // No guild begins before this is known, neither this one nor one that is made in its place.
+    ids.floor().await?;
     let Some(record) = store.load_guild(guild_id).await? else { return Ok(None) };
-    let build = move || {
-        let mut guild = Box::new(Guild::load(record, limits, origin));
-        guild.skip_ids_past(floor);
-        Some(guild)
-    };
+    let build = move || Some(Box::new(Guild::load(record, limits, RESTING_ORIGIN)));
     tokio::task::spawn_blocking(build).await.map_err(|_| LoadError::Panicked)
 }
 
@@ -151,8 +137,6 @@ mod tests {
             store,
             runtime,
             mailbox: Arc::new(Mailbox::new(2)),
-            worker: 0,
-            workers_count: 1,
             guild_limits: GuildLimits::default(),
         }
     }

@@ -29,7 +29,7 @@ use guildhall_model::{ChannelId, GuildId, Id, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::Store;
-use ids::{Ids, worker_of};
+use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
 use mailbox::{Answer, Ask, Input, Mailbox};
 use std::{fmt, sync::Arc, thread::JoinHandle};
@@ -68,7 +68,7 @@ pub trait Clock: Send + Sync + 'static {
 /// Limits and secrets of a node.
 #[derive(Clone)]
 pub struct NodeConfig {
-    /// Threads that run guilds.
+    /// Threads that run guilds: 1 to 1,022, and the nearest of these for what is outside.
     pub guild_workers_count: usize,
     /// Key for user tokens (HS256), at least 32 bytes.
     pub jwt_secret: Vec<u8>,
@@ -152,7 +152,7 @@ impl Node {
         let ids = Arc::new(Ids::new(store.clone()));
         let mut mailboxes = Vec::new();
         let mut threads = Vec::new();
-        let workers_count = config.guild_workers_count.max(1);
+        let workers_count = config.guild_workers_count.clamp(1, WORKERS_MAX);
         for index in 0..workers_count {
             let mailbox = Arc::new(Mailbox::new(config.worker_mailbox_max));
             let jobs = Jobs {
@@ -160,11 +160,10 @@ impl Node {
                 runtime: Handle::current(),
                 mailbox: mailbox.clone(),
                 ids: ids.clone(),
-                worker: index,
-                workers_count,
                 guild_limits: limits.guild.clone(),
             };
             let worker = Worker {
+                index,
                 jobs,
                 clock: clock.clone(),
                 relays: relays.clone(),

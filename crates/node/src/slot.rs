@@ -17,7 +17,6 @@ mod tests;
 use crate::{
     RelaySink,
     directory::Directory,
-    ids::ChannelIds,
     jobs::{JobEnd, Jobs},
     limits::NodeLimits,
     mailbox::{Answer, Ask, Input},
@@ -25,7 +24,7 @@ use crate::{
     streams::Streams,
 };
 use guildhall_guild::{Guild, Refusal};
-use guildhall_model::{ChannelId, GuildId, MessageId};
+use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
 use guildhall_relay::{PartitionId, RelayMessage, ToRelay};
 use guildhall_stdx::{Instant, Now};
 use std::{
@@ -52,7 +51,8 @@ pub(crate) struct Context<'a> {
     pub(crate) loads: &'a mut VecDeque<GuildId>,
     /// Source of numbers that are never used again.
     pub(crate) counter: &'a mut u64,
-    pub(crate) channel_ids: &'a mut ChannelIds,
+    /// What the worker's guilds make ids with.
+    pub(crate) ids: &'a mut SnowflakeGenerator,
     /// The node is shutting down: nothing is tried again.
     pub(crate) closing: bool,
 }

@@ -1,6 +1,6 @@
 //! Worker: the thread that runs its share of the guilds.
 //!
-//! Owns        the slots of its guilds, their timers, and the queue of guilds to be loaded.
+//! Owns        the slots of its guilds, their timers, what they make ids with, and the queue of guilds to be loaded.
 //! Invariants  W1 a guild's inputs are handled in the order they came. W2 a commit begins after everything that
 //!             was there was handled, so that a burst is one commit. W3 a guild that panics costs only itself.
 //! Limits      `guild_loads_max` loads at once; the mailbox's places.
@@ -9,13 +9,13 @@
 use crate::{
     Clock, RelaySink,
     directory::Directory,
-    ids::ChannelIds,
+    ids::worker_ids,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
     mailbox::{Batch, Input, Mailbox},
     slot::{Context, Slot},
 };
-use guildhall_model::GuildId;
+use guildhall_model::{GuildId, SnowflakeGenerator};
 use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -24,6 +24,8 @@ use std::{
 };
 
 pub(crate) struct Worker {
+    /// Its place among the node's workers.
+    pub(crate) index: usize,
     pub(crate) jobs: Jobs,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) relays: Arc<dyn RelaySink>,
@@ -31,7 +33,6 @@ pub(crate) struct Worker {
     pub(crate) limits: NodeLimits,
 }
 
-#[derive(Default)]
 struct Guilds {
     slots: HashMap<GuildId, Slot>,
     timers: BTreeSet<(Instant, GuildId)>,
@@ -42,7 +43,8 @@ struct Guilds {
     loading_count: usize,
     given_back: Vec<GuildId>,
     counter: u64,
-    channel_ids: ChannelIds,
+    /// What all of them make ids with.
+    ids: SnowflakeGenerator,
     closing: bool,
 }
 
@@ -62,7 +64,7 @@ impl Worker {
     pub(crate) fn run(self) {
         let mailbox = self.jobs.mailbox.clone();
         let _close = CloseOnDrop(mailbox.clone());
-        let mut guilds = Guilds::default();
+        let mut guilds = Guilds::new(worker_ids(self.index));
         loop {
             mailbox.give_back(&mut guilds.given_back);
             let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
@@ -129,7 +131,7 @@ impl Worker {
             given_back: &mut guilds.given_back,
             loads: &mut guilds.loads,
             counter: &mut guilds.counter,
-            channel_ids: &mut guilds.channel_ids,
+            ids: &mut guilds.ids,
             closing: guilds.closing,
         };
         let slot = match guilds.slots.get_mut(&guild_id) {
@@ -170,6 +172,20 @@ impl Worker {
 }
 
 impl Guilds {
+    fn new(ids: SnowflakeGenerator) -> Self {
+        Self {
+            slots: HashMap::new(),
+            timers: BTreeSet::new(),
+            touched: Vec::new(),
+            loads: VecDeque::new(),
+            loading_count: 0,
+            given_back: Vec::new(),
+            counter: 0,
+            ids,
+            closing: false,
+        }
+    }
+
     fn next_timer(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }

@@ -4,21 +4,24 @@ use crate::{
     fixture::*,
     random::{Walk, sent_to},
 };
-use guildhall_guild::{Actor, Command, GuildReply, Outcome, Refusal, Reply};
-use guildhall_model::{Member, MessageId, Presence, Status, UserId, VoiceState};
+use guildhall_guild::{Actor, Command, Guild, GuildLimits, GuildReply, Outcome, Refusal, Reply};
+use guildhall_model::{
+    ChannelId, Emoji, EmojiId, GuildId, Member, MessageId, Permissions, Presence, RoleId, SnowflakeGenerator, Status,
+    UserId, VoiceState,
+};
 use guildhall_relay::{Effect, Gate, GuildMeta, Payload, RelayMessage};
 use std::{collections::BTreeMap, sync::Arc};
 
 const STEPS: usize = 1_500;
 
-fn guild_of(guild: &mut guildhall_guild::Guild, now: guildhall_stdx::Now) -> GuildReply {
+fn guild_of(guild: &mut Guild, now: guildhall_stdx::Now) -> GuildReply {
     match guild.handle_command(now, Actor::System, &Command::ReadGuild) {
         Outcome::Reply(Ok(Reply::Guild(reply))) => *reply,
         other => panic!("{other:?}"),
     }
 }
 
-fn members_of(guild: &mut guildhall_guild::Guild, now: guildhall_stdx::Now) -> Vec<Arc<Member>> {
+fn members_of(guild: &mut Guild, now: guildhall_stdx::Now) -> Vec<Arc<Member>> {
     match guild.handle_command(now, Actor::System, &Command::ReadMembers) {
         Outcome::Reply(Ok(Reply::Members(table))) => table.iter().map(|entry| entry.member.clone()).collect(),
         other => panic!("{other:?}"),
@@ -105,7 +108,7 @@ struct Mirror {
     members: BTreeMap<UserId, Arc<Member>>,
     presences: BTreeMap<UserId, Presence>,
     voice: BTreeMap<UserId, VoiceState>,
-    newest: BTreeMap<guildhall_model::ChannelId, MessageId>,
+    newest: BTreeMap<ChannelId, MessageId>,
 }
 
 impl Mirror {
@@ -214,4 +217,57 @@ fn l3_a_view_and_the_events_after_it_tell_everything() {
         let fresh = Mirror::of(&mut walk);
         assert_eq!(without_dead_roles(mirror, &meta), without_dead_roles(fresh, &meta), "seed {seed}");
     }
+}
+
+#[test]
+fn new_ids_are_above_everything_in_the_record() {
+    const NEWEST: u64 = 1 << 61;
+    let mut world = World::new();
+    let channel_id = world.text_channel();
+    world.say(OWNER, channel_id, "hello");
+    for kind in 0..5 {
+        let mut record = world.store.record();
+        match kind {
+            0 => record.guild.id = GuildId::new(NEWEST),
+            1 => {
+                let id = EmojiId::new(NEWEST);
+                record.guild.emojis = vec![Emoji { id, name: "newest".to_owned(), animated: false }];
+            }
+            2 => record.roles[0].id = RoleId::new(NEWEST),
+            3 => record.channels[0].id = ChannelId::new(NEWEST),
+            _ => record.channels[0].last_message_id = Some(MessageId::new(NEWEST)),
+        }
+        let mut guild = Guild::load(record, GuildLimits::default(), 3);
+        assert_eq!(guild.newest_id(), NEWEST, "{kind}");
+        let role = Command::CreateRole(Box::new(new_role(Permissions::NONE, 1)));
+        match guild.handle_command(world.now, Actor::System, &role) {
+            Outcome::Reply(Ok(Reply::Role(role))) => assert!(role.id.get() > NEWEST, "{kind}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn guilds_that_are_lent_one_generator_make_no_id_twice() {
+    let mut lent = SnowflakeGenerator::new(77);
+    let mut worlds = [World::new(), World::new()];
+    let mut newest = 0;
+    for world in &worlds {
+        lent.skip_past(MessageId::new(world.guild.newest_id()));
+    }
+    for turn in 0..100 {
+        let world = &mut worlds[turn % 2];
+        world.guild.swap_ids(&mut lent);
+        let channel_id = world.text_channel();
+        let message_id = world.say(OWNER, channel_id, "hello");
+        world.guild.swap_ids(&mut lent);
+        for id in [channel_id.get(), message_id.get()] {
+            assert!(id > newest);
+            assert_eq!(id >> 12 & 0x3ff, 77);
+            newest = id;
+        }
+        assert_eq!(world.guild.newest_id(), newest);
+    }
+    let own = worlds[0].text_channel();
+    assert_eq!(own.get() >> 12 & 0x3ff, 3, "it has its own back");
 }

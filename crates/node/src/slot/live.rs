@@ -6,7 +6,7 @@ use crate::{
     pipeline::Group,
 };
 use guildhall_guild::{Actor, Command, Guild, MessageRecord, Outcome, Refusal, Reply};
-use guildhall_model::{ChannelId, MessageId};
+use guildhall_model::{ChannelId, Id, MessageId};
 use guildhall_relay::{PartitionId, ToGuild};
 use guildhall_store::StoreError;
 use std::{
@@ -54,21 +54,8 @@ impl Slot {
             return;
         }
         let now = cx.now;
-        let makes_channel = matches!(ask.command, Command::CreateChannel(_));
-        let newest_channel = cx.channel_ids.newest();
-        let outcome = self.run(cx, |guild| {
-            if makes_channel {
-                guild.skip_ids_past(newest_channel);
-            }
-            guild.handle_command(now, ask.actor, &ask.command)
-        });
-        match outcome {
+        match self.run(cx, |guild| guild.handle_command(now, ask.actor, &ask.command)) {
             Some((Outcome::Reply(answer), mut group)) => {
-                if let Ok(Reply::Channel(channel)) = &answer
-                    && makes_channel
-                {
-                    cx.channel_ids.made(channel.id);
-                }
                 if let (Ok(_), Command::AddMember(user)) = (&answer, &ask.command) {
                     group.joined = Some(user.id);
                 }
@@ -128,14 +115,17 @@ impl Slot {
         self.load_messages(cx);
     }
 
-    /// Runs the guild and collects what comes out of it; none when it panicked, or is not there.
-    pub(super) fn run<R>(&mut self, cx: &Context<'_>, input: impl FnOnce(&mut Guild) -> R) -> Option<(R, Group)> {
+    /// Runs the guild, with its worker's ids, and collects what comes out of it; none when it panicked, or is not
+    /// there. Guilds handle inputs here and nowhere else.
+    pub(super) fn run<R>(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild) -> R) -> Option<(R, Group)> {
         let State::Live(guild) = &mut self.state else { return None };
-        // Nothing of the guild is looked at after a panic.
+        guild.swap_ids(cx.ids);
+        // Nothing of the guild is looked at after a panic, but for what was lent to it, which is whole at any moment.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let outcome = input(guild);
             (outcome, collect(guild))
         }));
+        guild.swap_ids(cx.ids);
         match outcome {
             Ok(done) => Some(done),
             Err(panic) => {
@@ -232,6 +222,9 @@ impl Slot {
     /// A guild is here: it meets the relays that are subscribed already.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>, guild: Box<Guild>) {
         let now = cx.now;
+        for used in [Some(guild.newest_id()), cx.jobs.ids.known_floor()].into_iter().flatten() {
+            cx.ids.skip_past(Id::<()>::new(used));
+        }
         self.state = State::Live(guild);
         self.live_since = now.instant;
         self.used_at = now.instant;

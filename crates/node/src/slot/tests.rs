@@ -1,7 +1,10 @@
 //! Tests of what cannot be made to happen from outside: a guild that panics.
 
 use super::*;
-use crate::{ids::Ids, mailbox::Mailbox};
+use crate::{
+    ids::{Ids, worker_ids},
+    mailbox::Mailbox,
+};
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
 use guildhall_model::{AccountKind, ChannelType, Guild as GuildFields, Platform, Status, User, UserId};
 use guildhall_relay::{MembersWanted, SessionKey, SessionPresence, ToGuild};
@@ -44,7 +47,7 @@ struct Bench {
     given_back: Vec<GuildId>,
     loads: VecDeque<GuildId>,
     counter: u64,
-    channel_ids: ChannelIds,
+    ids: SnowflakeGenerator,
 }
 
 impl Bench {
@@ -55,14 +58,12 @@ impl Bench {
             runtime: Handle::current(),
             mailbox: Arc::new(Mailbox::new(2)),
             ids: Arc::new(Ids::new(store.clone())),
-            worker: 0,
-            workers_count: 1,
             guild_limits: GuildLimits::default(),
         };
         let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);
         let (mut given_back, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
-        let mut channel_ids = ChannelIds::default();
+        let mut ids = worker_ids(0);
         let mut cx = Context {
             now,
             jobs: &jobs,
@@ -72,11 +73,11 @@ impl Bench {
             given_back: &mut given_back,
             loads: &mut loads,
             counter: &mut counter,
-            channel_ids: &mut channel_ids,
+            ids: &mut ids,
             closing: false,
         };
         let slot = Slot::new(&mut cx, GUILD);
-        Self { slot, jobs, relays, directory, limits, now, given_back, loads, counter, channel_ids }
+        Self { slot, jobs, relays, directory, limits, now, given_back, loads, counter, ids }
     }
 
     fn with<R>(&mut self, work: impl FnOnce(&mut Slot, &mut Context<'_>) -> R) -> R {
@@ -89,7 +90,7 @@ impl Bench {
             given_back: &mut self.given_back,
             loads: &mut self.loads,
             counter: &mut self.counter,
-            channel_ids: &mut self.channel_ids,
+            ids: &mut self.ids,
             closing: false,
         };
         let result = work(&mut self.slot, &mut cx);
@@ -179,6 +180,32 @@ async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
     let Ok(Reply::Guild(guild)) = bench.answer(read) else { panic!("the guild is back") };
     assert_eq!(guild.last_message_ids.get(&channel_id), Some(&message.record.message.id));
     assert_eq!(bench.kinds(), ["snapshot", "event", "reset"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
+    let (mut bench, channel_id) = Bench::ready();
+    let mut newest = 0;
+    for panics in [false, true, false] {
+        if panics {
+            // In the midst of it: an id was made, and is lost with the guild.
+            bench.with(|slot, cx| {
+                let now = cx.now;
+                slot.run_and_push(cx, |guild| {
+                    let _ = guild.handle_command(now, Actor::User(OWNER), &say(channel_id));
+                    panic!("a bug")
+                });
+                slot.advance(cx);
+            });
+        }
+        let said = bench.ask(say(channel_id));
+        let Ok(Reply::Message(said)) = bench.answer(said) else { panic!("it can be said") };
+        for id in [said.record.message.id.get(), bench.ids.next::<()>(bench.now.unix).get()] {
+            assert!(id > newest);
+            assert_eq!(id >> 12 & 0x3ff, 0, "the origin of this worker");
+            newest = id;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -1,6 +1,6 @@
 //! The directory is right after every answer, and asks the store once.
 
-use crate::support::{OWNER, World, bounded, new_guild, user};
+use crate::support::{OWNER, World, user};
 use guildhall_guild::Command;
 use guildhall_model::{ChannelId, User, UserId};
 use std::sync::Arc;
@@ -67,35 +67,4 @@ async fn a_write_that_fails_is_told() {
     world.store.set(|faults| faults.failing_commits = 1);
     assert!(world.node.put_user(user(UserId::new(42))).await.is_err());
     assert!(world.node.user(UserId::new(42)).await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn ids_are_above_everything_stored_even_if_the_clock_went_back() {
-    let world = World::new();
-    let old = bounded(world.node.create_guild(new_guild(50, OWNER))).await.unwrap();
-    world.advance(86_400_000).await;
-    let (guild_id, channel_id) = world.guild_with_channel().await;
-    let newest = world.say(guild_id, channel_id, "tomorrow").await.unwrap();
-    // The fake clock starts a day earlier again.
-    let world = world.restarted().await;
-    let id = world.node.next_id::<()>().await.unwrap();
-    assert!(id.get() > newest.get());
-    assert!(world.node.next_id::<()>().await.unwrap() > id);
-    // Also in guilds that have nothing so new themselves: one that is loaded, and one that is made.
-    let world = world.restarted().await;
-    assert!(world.channel(old).await.unwrap().id.get() > newest.get());
-    let world = world.restarted().await;
-    let made = bounded(world.node.create_guild(new_guild(51, OWNER))).await.unwrap();
-    assert!(world.channel(made).await.unwrap().id.get() > newest.get());
-}
-
-#[tokio::test]
-async fn no_two_channels_have_the_same_id() {
-    // All in one millisecond of the fake clock, and more guilds than a worker has origins for ids.
-    let world = World::new();
-    let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..1100 {
-        let (_, channel_id) = world.guild_with_channel().await;
-        assert!(seen.insert(channel_id), "{channel_id} was made twice");
-    }
 }

@@ -3,6 +3,7 @@
 mod directory;
 mod durable;
 mod failure;
+mod ids;
 mod lag;
 mod lazy;
 mod messages;
