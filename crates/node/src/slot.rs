@@ -5,7 +5,10 @@
 //! Invariants  S1 inputs reach the guild in the order they came, except commands that wait for a message.
 //!             S2 nothing leaves before it is durable (`Pipeline`). S3 after a failed commit or a panic the
 //!             guild is loaded anew before it handles anything, and its relays get a snapshot that resets.
-//!             S4 a command is answered once, or its sender dropped. (tests `it/`)
+//!             S4 a command is answered once, or its sender dropped. S5 a guild that somebody waits for (an input,
+//!             or a relay that is subscribed) and that is not there is loaded again and again, each time after a
+//!             longer pause, without being asked to; relays that were told `Unavailable` then get a snapshot that
+//!             resets, upon which their sessions ask again. (tests `it/`)
 //! Limits      inputs that wait: the mailbox's places; groups: the pipeline's; `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 

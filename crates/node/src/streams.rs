@@ -16,7 +16,7 @@ struct Stream {
     epoch: u32,
     /// Of the last message that was delivered.
     seq: u64,
-    /// Something was lost since the relay subscribed: its next snapshot says so.
+    /// Something was lost since the relay subscribed, or somebody was sent away: its next snapshot says so.
     broken: bool,
 }
 
@@ -38,7 +38,7 @@ impl Streams {
         self.0.get(&partition).is_some_and(|stream| stream.seq == 0)
     }
 
-    /// Partitions whose relays have lost something and do not know it yet.
+    /// Partitions whose relays are to be reset and do not know it yet.
     pub(crate) fn broken(&self) -> Vec<PartitionId> {
         self.0.iter().filter(|(_, stream)| stream.broken).map(|(partition, _)| *partition).collect()
     }
@@ -86,7 +86,7 @@ impl Streams {
         }
     }
 
-    /// Something this relay should have had is lost.
+    /// Something this relay should have had is lost, or one of its sessions was told to wait.
     pub(crate) fn lost(&mut self, partition: PartitionId) {
         if let Some(stream) = self.0.get_mut(&partition) {
             stream.broken = true;

@@ -103,7 +103,12 @@ impl Slot {
                 self.deliver_own(cx, session.partition, RelayMessage::Attached { session, view: None })
             }
             ToGuild::Attach { session, .. } => {
-                self.deliver_own(cx, session.partition, RelayMessage::Unavailable { session })
+                let delivery = self.deliver_own(cx, session.partition, RelayMessage::Unavailable { session });
+                if delivery == Delivery::Done {
+                    // It does not ask again by itself: the snapshot that follows has to have it do so.
+                    self.streams.lost(session.partition);
+                }
+                delivery
             }
             ToGuild::Resync { partition, .. } => {
                 self.streams.lost(partition);

@@ -1,7 +1,7 @@
 //! When the store fails: nobody is told what did not last, memory and disk agree again, and relays start anew.
 
 use crate::support::{OWNER, World, attach, bounded, session, user};
-use guildhall_guild::{Command, Refusal, Reply};
+use guildhall_guild::{Command, Refusal, Reply, Write};
 use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{Effect, RelayMessage, ToGuild};
 use guildhall_store::Store as _;
@@ -111,10 +111,74 @@ async fn a_guild_that_cannot_be_loaded_is_unavailable_and_tried_again() {
     assert_eq!(world.store.counts().loads_begun, 1, "one failure is enough for a while");
 
     world.advance(100).await;
-    relay.snapshot().await;
+    assert!(relay.snapshot().await, "a reset: the session that was sent away asks again");
     world.send(guild_id, attach(session(0, 4), OWNER));
     while !matches!(relay.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
     world.say(guild_id, channel_id, "yes").await.unwrap();
+}
+
+#[tokio::test]
+async fn s5_relays_that_are_subscribed_get_their_guild_without_asking_again() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    let world = world.restarted().await;
+    world.store.set(|faults| faults.failing_loads = 10);
+    let (mut told, mut silent) = (world.listen(guild_id, 0), world.listen(guild_id, 1));
+    world.send(guild_id, attach(session(0, 4), OWNER));
+    assert!(matches!(told.next().await, RelayMessage::Unavailable { session: s } if s == session(0, 4)));
+    // Nobody says anything to this guild from here on.
+    for (failed, pause_ms) in (1..).zip([100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000]) {
+        world.store.wait(|counts| counts.loads_begun == failed).await;
+        world.barrier().await;
+        world.advance(pause_ms - 1).await;
+        assert_eq!(world.store.counts().loads_begun, failed, "not before its time");
+        assert!(told.try_next().is_none() && silent.try_next().is_none());
+        world.advance(1).await;
+    }
+    assert!(told.snapshot().await, "its sessions have to ask again");
+    assert!(!silent.snapshot().await, "it has missed nothing");
+    assert_eq!(world.store.counts().loads_begun, 11);
+    world.send(guild_id, attach(session(0, 4), OWNER));
+    while !matches!(told.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
+}
+
+#[tokio::test]
+async fn s5_a_relay_that_is_full_when_its_guild_is_back_gets_it_later() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    let world = world.restarted().await;
+    world.store.set(|faults| faults.failing_loads = 1);
+    let mut relay = world.listen(guild_id, 0);
+    world.send(guild_id, attach(session(0, 4), OWNER));
+    assert!(matches!(relay.next().await, RelayMessage::Unavailable { .. }));
+    world.barrier().await;
+    world.relays.set_full(0, true);
+    world.advance(100).await;
+    world.refused(1).await;
+    world.advance(20).await;
+    world.refused(2).await;
+    assert!(relay.try_next().is_none());
+    world.relays.set_full(0, false);
+    world.advance(20).await;
+    assert!(relay.snapshot().await);
+    assert_eq!(world.store.counts().loads_begun, 2);
+}
+
+#[tokio::test]
+async fn s5_a_session_that_was_sent_away_finds_out_that_its_guild_is_gone() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    let world = world.restarted().await;
+    world.store.set(|faults| faults.failing_loads = 1);
+    let mut relay = world.listen(guild_id, 0);
+    world.send(guild_id, attach(session(0, 4), OWNER));
+    assert!(matches!(relay.next().await, RelayMessage::Unavailable { .. }));
+    world.barrier().await;
+    world.store.commit(vec![Write::DeleteGuild(guild_id)]).await.unwrap();
+    world.advance(100).await;
+    assert!(relay.snapshot().await);
+    world.send(guild_id, attach(session(0, 4), OWNER));
+    assert!(matches!(relay.next().await, RelayMessage::Attached { view: None, .. }));
 }
 
 #[tokio::test]

@@ -81,7 +81,8 @@ impl World {
         Self::with(config(), NodeLimits::default(), self.store.inner())
     }
 
-    /// Moves the clock, and comes back when the workers have done what was due.
+    /// Moves the clock, and comes back when the workers have done what was due. A worker that is about to set a timer
+    /// may set it by the new time: wait for a `barrier` first.
     pub async fn advance(&self, ms: u64) {
         self.clock.0.fetch_add(ms, Ordering::SeqCst);
         self.node.poke();
