@@ -122,7 +122,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         clock: Arc::new(NodeClock(clock)),
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
     });
-    let http = with_peer(rest).merge(ops_router(move || is_ready.load(Ordering::Acquire)));
+    let trusted = config.limits.rest_trusted_proxies.0.as_slice().into();
+    let http = with_peer(rest, trusted).merge(ops_router(move || is_ready.load(Ordering::Acquire)));
     let upstream = Arc::new(NodeUpstream::new(node.clone()));
     let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
 
@@ -131,9 +132,26 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 }
 
 impl Running {
+    /// Completes when a part of the node has failed for good: the process should end, and be started again.
+    pub async fn failed(&self) {
+        self.server.failed().await;
+    }
+
     /// `/readyz` says 200 from now on.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
+    }
+
+    /// Stops, and says how it went: for commands that run until they are stopped.
+    ///
+    /// # Errors
+    /// When a part had failed, or did not end in time.
+    pub async fn end(self, failed: bool) -> anyhow::Result<()> {
+        tracing::info!("stopping");
+        let in_time = self.stop().await;
+        anyhow::ensure!(!failed, "a part of the node failed; the log says which. Start it again");
+        anyhow::ensure!(in_time, "not everything ended in time; what was acknowledged is safe");
+        Ok(())
     }
 
     /// Stops: no more clients, then no more commands, then no more writes. False when a part did not end in time; what

@@ -4,14 +4,18 @@
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
 use axum::{Router, extract::ConnectInfo, extract::Request, middleware};
-use guildhall_api::{Peer, SessionStartLimit, SessionStarts};
+use guildhall_api::{Peer, SessionStartLimit, SessionStarts, peer_from};
 use guildhall_model::{GuildId, UserId};
 use guildhall_net::{AuthAnswer, IdentifyGate, Partitions, SystemClock, Upstream};
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_stdx::Now;
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    future::ready,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use tokio::{runtime::Handle, sync::Semaphore};
 
 /// More tokens than these are not checked at once: the store is shared with everything else.
@@ -111,13 +115,17 @@ impl SessionStarts for GateStarts {
     }
 }
 
-/// Tells REST whom a request comes from.
-pub fn with_peer(router: Router) -> Router {
-    router.layer(middleware::map_request(|mut request: Request| async move {
-        if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
-            request.extensions_mut().insert(Peer(peer.ip()));
+/// Tells REST whom a request comes from; `trusted` proxies are believed.
+pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
+    router.layer(middleware::map_request(move |mut request: Request| {
+        let socket = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+        if let Some(socket) = socket {
+            // A line that is no text ends the way there, like any other entry that is no address.
+            let lines = request.headers().get_all("x-forwarded-for").iter().map(|line| line.to_str().unwrap_or("-"));
+            let way = lines.collect::<Vec<_>>().join(",");
+            request.extensions_mut().insert(Peer(peer_from(socket, Some(&way), &trusted)));
         }
-        request
+        ready(request)
     }))
 }
 

@@ -70,6 +70,8 @@ buckets! {
     MemberWrite: 10 per 10000 ms,
     /// Changing guilds, channels, overwrites and roles.
     StructureWrite: 10 per 10000 ms,
+    /// Making guilds: they stay.
+    GuildCreate: 5 per 60000 ms,
     /// Registering commands.
     Commands: 20 per 5000 ms,
     /// Whatever else changes something.
@@ -101,6 +103,7 @@ impl Bucket {
             ("DELETE", "/channels/{channel_id}/messages/{message_id}") => Self::MessageDelete,
             ("POST", "/channels/{channel_id}/messages/bulk-delete") => Self::BulkDelete,
             ("POST", "/channels/{channel_id}/typing") => Self::Typing,
+            ("POST", "/guilds") => Self::GuildCreate,
             ("GET", "/guilds/{guild_id}/members") => Self::MemberList,
             ("GET", "/guilds/{guild_id}/members/search") => Self::MemberSearch,
             ("GET", route) if route.contains("/reactions/") => Self::History,

@@ -14,15 +14,17 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildPatch, GuildReply, Refusal};
+use guildhall_guild::{Command, GuildPatch, GuildReply, NewChannel, NewGuild, Refusal};
 use guildhall_model::{
-    GuildId, Permissions,
+    ChannelType, Guild, GuildId, Permissions,
     from_gateway::{GuildBody, RestGuildBody, RoleBody},
 };
 use serde::Serialize;
 use std::sync::Arc;
 
 const PAGE_MAX: i64 = 200;
+/// Guilds of one account (docs/protocol.md §1.5); an account with more may not make another.
+const GUILDS_MAX: usize = 200;
 
 fn body(guild: &GuildReply, with_counts: bool) -> Response {
     let roles = guild.meta.roles.values().map(|role| RoleBody::from(&**role));
@@ -47,6 +49,28 @@ pub(super) async fn read(
     let guild_id = params.id("guild_id")?;
     let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
     Ok(body(&*guild(&api, &caller, guild_id).await?, with_counts))
+}
+
+/// Makes a guild with one text channel. The caller owns it.
+pub(super) async fn create(State(api): State<Arc<Api>>, caller: Caller, input: JsonBody) -> Result<Response, ApiError> {
+    let name = input.read(|form| form.required("name", |v| form::text(v, 2, 100)))?;
+    if api.node.guilds_of_user(caller.id).await?.len() >= GUILDS_MAX {
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30001, "Maximum number of guilds reached (200)"));
+    }
+    let owned = Guild::new(GuildId::new(0), &name, caller.id);
+    let guild_id = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await?;
+    let general = NewChannel {
+        name: "general".to_owned(),
+        kind: ChannelType::Text,
+        topic: None,
+        parent_id: None,
+        position: None,
+        overwrites: Vec::new(),
+        user_limit: 0,
+    };
+    api.ask(&caller, guild_id, Command::CreateChannel(Box::new(general))).await?;
+    let guild = guild(&api, &caller, guild_id).await?;
+    Ok((StatusCode::CREATED, body(&guild, false)).into_response())
 }
 
 pub(super) async fn update(

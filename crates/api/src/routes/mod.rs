@@ -62,6 +62,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         )
         .route("/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/{user_id}", delete(reactions::remove));
     let guild = Router::new()
+        .route("/guilds", post(guilds::create))
         .route("/guilds/{guild_id}", get(guilds::read).patch(guilds::update).delete(guilds::delete))
         .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create))
         .route("/guilds/{guild_id}/threads/active", get(guilds::active_threads))

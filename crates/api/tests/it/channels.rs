@@ -52,6 +52,21 @@ async fn a_guild() {
 }
 
 #[tokio::test]
+async fn a_new_guild() {
+    let world = World::new().await;
+    let answer = world.call(&world.eve, "POST", "/guilds", Some(json!({"name": "mine"}))).await;
+    assert_eq!(answer.status, 201);
+    let guild = answer.json();
+    assert_eq!(guild["name"], "mine");
+    let path = format!("/guilds/{}", guild["id"].as_str().unwrap());
+    assert_eq!(names(&world.get(&world.eve, &format!("{path}/channels")).await.json()), ["general"]);
+    assert_eq!(world.get(&world.eve, "/users/@me/guilds").await.json()[0]["owner"], true);
+    world.get(&world.bob, &path).await.has(404, 10004);
+    world.call(&world.eve, "POST", "/guilds", Some(json!({"name": "m"}))).await.has(400, 50035);
+    world.call(&world.eve, "POST", "/guilds", Some(json!({}))).await.has(400, 50035);
+}
+
+#[tokio::test]
 async fn own_guilds() {
     let world = World::new().await;
     let list = world.get(&world.bob, "/users/@me/guilds?with_counts=true").await;

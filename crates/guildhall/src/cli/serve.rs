@@ -52,10 +52,9 @@ pub(super) async fn run(
     let running = assemble(&loaded.config).await?;
     running.set_ready();
     tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");
-    stop.await;
-    tracing::info!("stopping");
-    match running.stop().await {
-        true => Ok(()),
-        false => Err(Failure::Other(anyhow::anyhow!("not everything ended in time; what was acknowledged is safe"))),
-    }
+    let failed = tokio::select! {
+        () = stop => false,
+        () = running.failed() => true,
+    };
+    Ok(running.end(failed).await?)
 }

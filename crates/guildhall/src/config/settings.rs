@@ -5,7 +5,7 @@
 use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
-    value::{GatewayUrl, LogFilter, LogFormat, Secret, Synchronous, Value, VoiceEndpoint},
+    value::{Addresses, GatewayUrl, LogFilter, LogFormat, Secret, Synchronous, Value, VoiceEndpoint},
 };
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -139,6 +139,9 @@ settings! {
         backlog_bytes_max: u32, 65_536..=2_147_483_648 => defaults::BACKLOG_BYTES_MAX;
         /// A connection that takes nothing for so long is cut, milliseconds.
         write_stall_ms: u32, 1000..=600_000 => defaults::WRITE_STALL_MS;
+        /// Proxies in front of this node, as addresses with commas between them: what they write into X-Forwarded-For tells
+        /// whom a request comes from. Without it everybody behind a proxy counts as one.
+        rest_trusted_proxies: Addresses => Addresses::default();
         /// REST rate limits, in percent of the documented ones; 0: none at all, for tests and benches.
         rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
     }
@@ -155,7 +158,7 @@ settings! {
         jwt_secret: Option<Secret> => None;
         /// A file with the same; white space at its ends is ignored.
         jwt_secret_file: Option<PathBuf> => None;
-        /// What backends send to the admin API, at least 32 bytes. Not set: the admin API is off.
+        /// For the admin API, which is not there yet: until then it only stands in the demo's demo.json. At least 32 bytes.
         admin_key: Option<Secret> => None;
         /// A file with the same.
         admin_key_file: Option<PathBuf> => None;

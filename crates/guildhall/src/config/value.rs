@@ -1,7 +1,12 @@
 //! Values: how a setting's text or TOML scalar becomes its type, and what to say when it does not.
 
 use super::raw::Scalar;
-use std::{fmt, net::SocketAddr, ops::RangeInclusive, path::PathBuf};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+    path::PathBuf,
+};
 use tracing_subscriber::filter::Targets;
 
 /// The type of a setting.
@@ -54,6 +59,26 @@ impl Value for SocketAddr {
     }
     fn to_toml(&self) -> Option<String> {
         Some(quote(&self.to_string()))
+    }
+}
+
+/// Addresses without ports, with commas between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses(pub Vec<IpAddr>);
+
+impl Value for Addresses {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        let entries = raw.text()?.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        entries.map(|entry| entry.parse().ok()).collect::<Option<_>>().map(Self)
+    }
+    fn expected((): &()) -> String {
+        "addresses with commas between them, like \"10.0.0.1, 10.0.0.2\"".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        let entries: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        Some(quote(&entries.join(", ")))
     }
 }
 

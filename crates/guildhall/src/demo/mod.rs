@@ -108,12 +108,11 @@ impl Demo {
     /// # Errors
     /// When a part of the node did not end in time.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        talk(&self.running.node, self.director, stop).await;
-        tracing::info!("stopping");
-        match self.running.stop().await {
-            true => Ok(()),
-            false => Err(anyhow!("not everything ended in time; what was acknowledged is safe")),
-        }
+        let failed = tokio::select! {
+            () = talk(&self.running.node, self.director, stop) => false,
+            () = self.running.failed() => true,
+        };
+        self.running.end(failed).await
     }
 }
 
