@@ -92,6 +92,12 @@ fn c2_every_unknown_or_bad_value_is_refused_with_its_place() {
         "[store]\nsynchronous = \"off\"",
         &["guildhall.toml:2: store.synchronous cannot be the string \"off\": expected \"full\" or \"normal\""],
     );
+    check_file(
+        "[limits]\nrest_trusted_proxies = \"10.0.0.1, proxy\"",
+        &[
+            "guildhall.toml:2: limits.rest_trusted_proxies cannot be the string \"10.0.0.1, proxy\": expected addresses with commas between them, like \"10.0.0.1, 10.0.0.2\"",
+        ],
+    );
     let broken = problems(&sources("[server]\nlisten = ", &[], &[]));
     assert!(broken.len() == 1 && broken[0].starts_with("guildhall.toml:2: not TOML: "), "{broken:?}");
 }
