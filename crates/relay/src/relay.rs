@@ -16,8 +16,11 @@ use crate::{
     protocol::{Effect, GuildView, PartitionId, Published, RelayMessage, SessionKey, ToGuild, ToRelay},
 };
 use guildhall_model::{GuildId, UserId, to_gateway::RequestGuildMembers};
-use guildhall_stdx::Now;
+use guildhall_stdx::{Instant, Now};
 use std::sync::Arc;
+
+/// A gap that no snapshot has ended is reported again after this: the request or its answer may be lost too.
+const RESYNC_AGAIN_MS: u64 = 1_000;
 
 /// The sessions of a partition, as a relay speaks to them.
 pub trait Recipients {
@@ -44,7 +47,7 @@ pub trait Recipients {
 pub enum Progress {
     /// Nothing.
     Steady,
-    /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Said once per gap.
+    /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Said again if that leads to nothing.
     Gap,
     /// The stream began again after a loss: sessions that were waiting for their view have to ask again.
     Restarted,
@@ -57,8 +60,8 @@ pub struct Relay {
     partition: PartitionId,
     epoch: u32,
     seq: u64,
-    /// A gap was reported, and no snapshot has come since.
-    is_resyncing: bool,
+    /// When a gap was last reported; none once a snapshot has come.
+    gap_told_at: Option<Instant>,
     /// None until the first snapshot.
     audience: Option<AudienceIndex>,
 }
@@ -67,7 +70,7 @@ impl Relay {
     /// A relay that has yet to subscribe. Each incarnation of (guild, partition) needs an `epoch` of its own, counting up.
     #[must_use]
     pub fn new(guild_id: GuildId, partition: PartitionId, epoch: u32) -> Self {
-        Self { guild_id, partition, epoch, seq: 0, is_resyncing: false, audience: None }
+        Self { guild_id, partition, epoch, seq: 0, gap_told_at: None, audience: None }
     }
 
     /// The message that opens the guild's stream.
@@ -116,9 +119,12 @@ impl Relay {
         }
         let restarts = matches!(message.message, RelayMessage::Snapshot { .. });
         if !restarts && message.seq != self.seq + 1 {
-            let is_news = message.seq > self.seq && !self.is_resyncing;
-            self.is_resyncing |= is_news;
-            return if is_news { Progress::Gap } else { Progress::Steady };
+            let is_asked = self.gap_told_at.is_some_and(|at| now.instant.ms_since(at) < RESYNC_AGAIN_MS);
+            if message.seq <= self.seq || is_asked {
+                return Progress::Steady;
+            }
+            self.gap_told_at = Some(now.instant);
+            return Progress::Gap;
         }
         self.seq = message.seq;
         match message.message {
@@ -127,7 +133,7 @@ impl Relay {
                     audience.slots().for_each(|slot| recipients.reset(slot));
                 }
                 self.audience = Some(AudienceIndex::new(meta));
-                self.is_resyncing = false;
+                self.gap_told_at = None;
                 if reset {
                     return Progress::Restarted;
                 }

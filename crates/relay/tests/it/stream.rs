@@ -49,6 +49,7 @@ impl Recipients for Notes {
 }
 
 struct Stream {
+    now: Now,
     relay: Relay,
     seq: u64,
     notes: Notes,
@@ -87,7 +88,7 @@ fn snapshot(reset: bool) -> RelayMessage {
 impl Stream {
     /// With a snapshot, and users 52 and 54 in it under their ids.
     fn begun() -> Self {
-        let mut stream = Self { relay: Relay::new(GUILD, P, 1), seq: 0, notes: Notes::default() };
+        let mut stream = Self { now: Now::default(), relay: Relay::new(GUILD, P, 1), seq: 0, notes: Notes::default() };
         assert_eq!(stream.next(snapshot(false)), Progress::Steady);
         for user in [52, 54] {
             let view = Some(Box::new(view(member(user, &[]))));
@@ -99,7 +100,7 @@ impl Stream {
 
     fn say(&mut self, epoch: u32, seq: u64, message: RelayMessage) -> Progress {
         let message = ToRelay { guild_id: GUILD, epoch, seq, message };
-        self.relay.handle(Now::default(), message, &mut self.notes)
+        self.relay.handle(self.now, message, &mut self.notes)
     }
 
     fn next(&mut self, message: RelayMessage) -> Progress {
@@ -123,12 +124,16 @@ impl Stream {
 }
 
 #[test]
-fn r1_a_gap_is_told_once_and_ends_with_a_snapshot() {
+fn r1_a_gap_is_told_and_ends_with_a_snapshot() {
     let mut stream = Stream::begun();
     let message = || published(Gate::Members, Effect::None);
     let seq = stream.seq;
     assert_eq!(stream.say(1, seq + 2, message()), Progress::Gap);
     assert_eq!(stream.say(1, seq + 3, message()), Progress::Steady, "it was told already");
+    stream.now = Now::new(999, 0);
+    assert_eq!(stream.say(1, seq + 4, message()), Progress::Steady);
+    stream.now = Now::new(1_000, 0);
+    assert_eq!(stream.say(1, seq + 5, message()), Progress::Gap, "that led to nothing");
     assert_eq!(stream.say(1, seq + 1, snapshot(true)), Progress::Restarted);
     assert_eq!(stream.take(), ["reset 52", "reset 54"], "nothing was delivered past the gap");
     assert_eq!(stream.say(1, seq + 2, message()), Progress::Steady);
@@ -171,7 +176,7 @@ fn p2_another_epoch_is_not_ours() {
 
 #[test]
 fn r2_nothing_before_attached_and_everything_after() {
-    let mut stream = Stream { relay: Relay::new(GUILD, P, 1), seq: 0, notes: Notes::default() };
+    let mut stream = Stream { now: Now::default(), relay: Relay::new(GUILD, P, 1), seq: 0, notes: Notes::default() };
     stream.next(snapshot(false));
     stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE"]);
     let attached = |user: u64, is_member| RelayMessage::Attached {
