@@ -1,13 +1,19 @@
 //! Benches: what it costs, measured against the least it could cost in the same run.
 //!
-//! Owns        `guildhall bench sockets` and the processes it is made of.
-//! Invariants  the server and the floor take turns in rounds, so whatever else the machine does hits both; what is told
-//!             are medians over the rounds.
+//! Owns        `guildhall bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets, in
+//!             this process.
+//! Invariants  `sockets`: the server and the floor take turns in rounds, so whatever else the machine does hits both;
+//!             what is told are medians over the rounds.
 
 mod client;
+mod crowd;
+mod fanout;
 mod floor;
+mod guild;
 mod role;
+mod sched;
 mod server;
+mod spread;
 mod text;
 mod usage;
 
@@ -30,6 +36,14 @@ pub enum Bench {
     /// The server, its clients, and both ends of the floor run as processes of their own. Each message is delivered to
     /// every connection before the next is sent, so nothing is coalesced.
     Sockets(SocketsArgs),
+    /// One guild, N sessions in this process, no sockets: CPU per delivery, latency and memory above the kernel.
+    ///
+    /// Guild, relays, sessions, replay buffers and compression are real; nothing is sent and nothing is stored. Sessions
+    /// are those of user accounts with every intent, so of the events (70 % messages, 8 % typing, 8 % presence,
+    /// 6 % reactions, 4 % edits, 4 % member updates) they are told of messages, reactions and edits.
+    Fanout(fanout::FanoutArgs),
+    /// Every operation of a guild with M members: how long each holds up the guild.
+    Guild(guild::GuildArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -105,6 +119,8 @@ struct SocketsResult {
 pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Sockets(args) => sockets(*args),
+        Bench::Fanout(args) => fanout::run(*args),
+        Bench::Guild(args) => guild::run(*args),
         Bench::Role(BenchRole::Server { members, dir }) => server::run(*members, dir),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, mode.query()),
         Bench::Role(BenchRole::FloorSender { port, count }) => floor::run_sender(*port, *count),
