@@ -4,10 +4,12 @@
 
 use crate::{
     core::{Core, Departure},
-    link::Link,
+    link::{Link, Output},
 };
 use guildhall_model::{AccountKind, GuildId, Intents, to_gateway::RequestGuildMembers};
-use guildhall_relay::{Event, GuildMeta, GuildView, MemberTable, Published, Recipients, Redaction, Seat, SessionKey};
+use guildhall_relay::{
+    Event, GuildMeta, GuildView, MemberTable, Published, Recipients, Redaction, Seat, SessionKey, ToGuild,
+};
 use guildhall_session::{Dispatch, MEMBER_REQUESTS_MAX, MemberRequest, Membership, guild_create, guild_delete};
 use guildhall_stdx::{Now, SlotKey};
 use std::{rc::Rc, sync::Arc};
@@ -46,10 +48,8 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
         let Some(view) = view else {
             // Not a member (any more).
-            session.guilds.remove(&guild_id);
-            let departure = Departure { guild_id, user_id: session.user.id, slot: key.slot };
             let is_gathering = session.gathering.is_some();
-            self.core.departed.push(departure);
+            self.leave(key, guild_id);
             if is_gathering {
                 self.gathered(key, None)
             } else {
@@ -80,10 +80,8 @@ impl<L: Link> Recipients for Fanout<'_, L> {
 
     fn lost(&mut self, slot: u32, guild_id: GuildId) {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
-        session.guilds.remove(&guild_id);
         let key = SlotKey { slot, generation: session.key.generation };
-        let departure = Departure { guild_id, user_id: session.user.id, slot };
-        self.core.departed.push(departure);
+        self.leave(key, guild_id);
         self.tell_gone(key, guild_id, false);
     }
 
@@ -124,6 +122,16 @@ impl<L: Link> Recipients for Fanout<'_, L> {
 }
 
 impl<L: Link> Fanout<'_, L> {
+    /// A session is not in a guild any more; the guild knows, unless a request to enter is still on its way to it.
+    fn leave(&mut self, key: SlotKey, guild_id: GuildId) {
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
+        session.guilds.remove(&guild_id);
+        if session.asked_again {
+            self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: session.key }));
+        }
+        self.core.departed.push(Departure { guild_id, user_id: session.user.id, slot: key.slot });
+    }
+
     /// One guild that a user's READY waited for has answered.
     fn gathered(&mut self, key: SlotKey, view: Option<(Arc<GuildMeta>, GuildView)>) {
         let Some(gathering) = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) else {

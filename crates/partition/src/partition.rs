@@ -30,8 +30,10 @@ use std::{
     sync::Arc,
 };
 
-/// Joins are remembered for so long: longer than a token check takes.
-const JOIN_REMEMBERED_MS: u64 = 30_000;
+/// Joins are remembered for so long: longer than a relay stays cut off.
+const JOIN_REMEMBERED_MS: u64 = 900_000;
+/// And count for sessions that start within this: longer than a token check takes.
+const JOIN_NEWS_MS: u64 = 30_000;
 /// More joins than these are not remembered; the oldest go first.
 const JOINS_REMEMBERED_MAX: usize = 4_096;
 
@@ -290,7 +292,10 @@ impl Partition {
     fn with_recent_joins(&mut self, now: Now, account: &Account) -> Vec<GuildId> {
         self.joins.retain(|(at, ..)| now.instant.ms_since(*at) < JOIN_REMEMBERED_MS);
         let mut guilds = account.guilds.clone();
-        guilds.extend(self.joins.iter().filter(|(_, user, _)| *user == account.user.id).map(|(.., guild)| *guild));
+        let is_news = |(at, user, _): &&(Instant, UserId, GuildId)| {
+            *user == account.user.id && now.instant.ms_since(*at) < JOIN_NEWS_MS
+        };
+        guilds.extend(self.joins.iter().filter(is_news).map(|(.., guild)| *guild));
         guilds.sort_unstable();
         guilds.dedup();
         guilds
@@ -405,11 +410,17 @@ impl Partition {
                 let resync = entry.relay.resync();
                 self.core.outputs.push_back(Output::ToGuild(guild_id, resync));
             }
-            Progress::Restarted => self.core.ask_again(guild_id),
+            Progress::Restarted => {
+                self.core.ask_again(guild_id);
+                // What was lost may have told that somebody is back who had left.
+                let in_guild = self.joins.iter().filter(|(.., guild)| *guild == guild_id);
+                let joined: Vec<UserId> = in_guild.map(|(_, user, _)| *user).collect();
+                joined.into_iter().for_each(|user_id| self.let_in(user_id, guild_id));
+            }
         }
         // The node tells of joins too, but that may overtake the stream: who left and came back is here for certain.
         if let Some(user_id) = joined {
-            self.handle_joined(now, user_id, guild_id);
+            self.let_in(user_id, guild_id);
         }
         self.settle();
     }
@@ -420,6 +431,11 @@ impl Partition {
             self.joins.pop_front();
         }
         self.joins.push_back((now.instant, user_id, guild_id));
+        self.let_in(user_id, guild_id);
+    }
+
+    /// Sessions of an account enter a guild, unless they are in it or about to be.
+    fn let_in(&mut self, user_id: UserId, guild_id: GuildId) {
         for key in self.core.by_user.get(&user_id).cloned().unwrap_or_default() {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
@@ -518,9 +534,13 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 impl Core {
     /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost too.
     fn ask_again(&mut self, guild_id: GuildId) {
-        let waits = |session: &&Session| session.guilds.get(&guild_id) == Some(&Membership::Entering);
-        let waiting = self.sessions.iter().map(|(_, session)| session).filter(waits);
-        self.outputs.extend(waiting.map(|session| Output::ToGuild(guild_id, attach(session))));
+        for key in self.sessions.keys() {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            if session.guilds.get(&guild_id) == Some(&Membership::Entering) {
+                session.asked_again = true;
+                self.outputs.push_back(Output::ToGuild(guild_id, attach(session)));
+            }
+        }
     }
 
     /// A client may be silent for so long.

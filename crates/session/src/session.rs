@@ -95,6 +95,9 @@ pub struct Session {
     pub detached_at: Instant,
     /// READY is waiting for guilds.
     pub gathering: Option<Box<Gathering>>,
+    /// It asked a guild to let it in more than once, since an answer may have been lost: when it leaves it has to say so,
+    /// or the guild may count it by a request that came late.
+    pub asked_again: bool,
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,
     whole_lists: BTreeMap<GuildId, Instant>,
@@ -153,6 +156,7 @@ impl Session {
             conn: Some(conn),
             detached_at: Instant::default(),
             gathering: None,
+            asked_again: false,
             member_requests: VecDeque::new(),
             whole_lists: BTreeMap::new(),
             presences: Window::default(),

@@ -1,1 +1,102 @@
-//! placeholder
+//! Simulation: a guild, partitions and hundreds of sessions on one thread, with faults drawn from a seed.
+//!
+//! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`,
+//!             `sabotage`), and the judgement (`checker`, `session`, and `naive`, the model it rests on).
+//! Doors       `run`, one seed.
+//! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
+//! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
+//! Not here    the node's threads and store, sockets: they have tests of their own.
+#![forbid(unsafe_code)]
+
+mod act;
+mod checker;
+mod client;
+mod naive;
+mod pipeline;
+mod sabotage;
+mod session;
+mod world;
+
+pub use sabotage::Sabotage;
+
+use std::fmt;
+
+/// How a seed is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many things happen.
+    pub steps: u32,
+    /// What is broken on purpose.
+    pub sabotage: Sabotage,
+    /// Says on standard error what happens.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { steps: 500, sabotage: Sabotage::None, trace: false }
+    }
+}
+
+/// What a run without fault came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    /// Sessions that were started.
+    pub sessions: u64,
+    /// RESUMEs that succeeded.
+    pub resumed: u64,
+    /// RESUMEs that were refused.
+    pub refused: u64,
+    /// Dispatches that clients decoded, each compared with what it had to be.
+    pub compared: u64,
+    /// Dispatches left out of replays.
+    pub withheld: u64,
+    /// Sessions that were reset because events were lost.
+    pub resets: u64,
+    /// Connections that moved to another partition.
+    pub moved: u64,
+}
+
+impl Summary {
+    /// Adds another run's.
+    pub fn add(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.resumed += other.resumed;
+        self.refused += other.refused;
+        self.compared += other.compared;
+        self.withheld += other.withheld;
+        self.resets += other.resets;
+        self.moved += other.moved;
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Of the run.
+    pub seed: u64,
+    /// When.
+    pub step: u32,
+    /// Whose client noticed, if one did.
+    pub client: Option<usize>,
+    /// What was expected, and what came.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "violation: seed {}, step {}", self.seed, self.step)?;
+        if let Some(client) = self.client {
+            write!(f, ", client {client}")?;
+        }
+        write!(f, "\n  {}", self.what)
+    }
+}
+
+/// Runs one seed to its end.
+///
+/// # Errors
+/// The first violation.
+pub fn run(seed: u64, options: Options) -> Result<Summary, Violation> {
+    world::World::new(seed, options).run()
+}

@@ -1,0 +1,76 @@
+//! Clients of the simulation: what a library would do, in the order that chance picks.
+
+use guildhall_model::User;
+use guildhall_test_kit::{ClientParams, TestClient};
+use std::{collections::VecDeque, sync::Arc};
+
+/// What a client is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Offline,
+    /// HELLO has not come.
+    Connected,
+    /// It may identify or resume.
+    Greeted,
+    Identifying,
+    Resuming,
+    Live,
+    /// It said goodbye, or was told to go.
+    Closing,
+}
+
+/// What a connection claimed last.
+#[derive(Clone, Debug)]
+pub enum Claim {
+    None,
+    Identify,
+    Resume { session_id: String, seq: u64 },
+}
+
+/// One connection a client ever made.
+#[derive(Clone, Debug)]
+pub struct ConnInfo {
+    pub client: usize,
+    pub claim: Claim,
+}
+
+/// See the module.
+pub struct Client {
+    pub user: Arc<User>,
+    pub params: ClientParams,
+    pub intents: Option<u32>,
+    pub shard: Option<(u32, u32)>,
+    pub large_threshold: Option<u64>,
+    pub wire: Option<TestClient>,
+    /// Of the connection.
+    pub serial: u64,
+    pub phase: Phase,
+    /// The session it knows, in the checker.
+    pub session: Option<usize>,
+    /// Last `s` it has.
+    pub seq: u64,
+    /// Heartbeats on this connection that were not answered yet: of which session, with which `s`.
+    pub beats: VecDeque<(Option<usize>, u64)>,
+    pub last_beat_ms: u64,
+    /// Reads little and seldom.
+    pub is_slow: bool,
+    pub nonces: u64,
+    /// It misbehaved on this connection and may be closed for it.
+    pub is_bad: bool,
+}
+
+impl Client {
+    /// What the session has for intents: those it asks for, and everything for accounts that ask for none.
+    pub fn effective_intents(&self) -> u32 {
+        self.intents.unwrap_or((1 << 29) - 1)
+    }
+
+    pub fn is_in_shard(&self, guild_id: u64) -> bool {
+        self.shard.is_none_or(|(id, count)| (guild_id >> 22) % u64::from(count) == u64::from(id))
+    }
+
+    pub fn forget_session(&mut self) {
+        self.session = None;
+        self.seq = 0;
+    }
+}

@@ -1,0 +1,89 @@
+//! `sim`: runs seeds until one fails.
+
+use clap::Parser;
+use guildhall_sim::{Options, Sabotage, Summary, run};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+};
+
+/// Runs a guild, two partitions and hundreds of sessions under seeded faults, and checks every dispatch.
+#[derive(Parser)]
+struct Args {
+    /// How many seeds.
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    start: u64,
+    /// Only this seed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many things happen in a run.
+    #[arg(long, default_value_t = Options::default().steps)]
+    steps: u32,
+    /// Breaks something on purpose: permissions, redaction, loss, duplication or reordering.
+    #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
+    broken: Sabotage,
+    /// The same as `--break permissions`.
+    #[arg(long)]
+    break_permissions: bool,
+    /// Says what happens, step by step.
+    #[arg(long)]
+    trace: bool,
+}
+
+fn sabotage(text: &str) -> Result<Sabotage, String> {
+    Ok(match text {
+        "nothing" => Sabotage::None,
+        "permissions" => Sabotage::Permissions,
+        "redaction" => Sabotage::Redaction,
+        "loss" => Sabotage::Loss,
+        "duplication" => Sabotage::Duplication,
+        "reordering" => Sabotage::Reordering,
+        _ => return Err("one of nothing, permissions, redaction, loss, duplication, reordering".to_owned()),
+    })
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let seeds = match args.seed {
+        Some(seed) => seed..seed + 1,
+        None => args.start..args.start + args.seeds,
+    };
+    let broken = if args.break_permissions { Sabotage::Permissions } else { args.broken };
+    let options = Options { steps: args.steps, sabotage: broken, trace: args.trace };
+    println!("seeds {} to {}, {} steps each", seeds.start, seeds.end - 1, options.steps);
+    let mut total = Summary::default();
+    for seed in seeds.clone() {
+        if seeds.end - seeds.start == 1 {
+            println!("seed {seed}");
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, options)));
+        let failure = match outcome {
+            Ok(Ok(summary)) => {
+                total.add(summary);
+                let done = seed - seeds.start + 1;
+                if done.is_multiple_of(500) {
+                    println!("{done} seeds done");
+                }
+                continue;
+            }
+            Ok(Err(violation)) => violation.to_string(),
+            Err(_) => format!("panic: seed {seed}"),
+        };
+        println!("{failure}");
+        let switch =
+            if broken == Sabotage::None { String::new() } else { format!(" --break {broken:?}").to_lowercase() };
+        println!(
+            "again: cargo run -p guildhall-sim --release -- --seed {seed} --steps {}{switch} --trace",
+            options.steps
+        );
+        return ExitCode::FAILURE;
+    }
+    println!(
+        "no violation: {} sessions, {} resumed, {} refused, {} moved, {} resets, {} withheld, {} dispatches compared",
+        total.sessions, total.resumed, total.refused, total.moved, total.resets, total.withheld, total.compared
+    );
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,244 @@
+//! What a dispatch that came says, in the words of `text.rs`.
+
+use super::text::list;
+use guildhall_test_kit::{Body, Dispatch};
+use serde_json::Value;
+use std::{collections::HashMap, fmt::Write as _, rc::Rc};
+
+/// Bodies seen lately: most come to many clients.
+#[derive(Debug, Default)]
+pub struct Texts(HashMap<Box<str>, Rc<str>>);
+
+/// More than these are forgotten all at once.
+const REMEMBERED_MAX: usize = 256;
+
+impl Texts {
+    /// What a dispatch says.
+    pub fn of(&mut self, dispatch: &Dispatch) -> Rc<str> {
+        let Body::Json(body) = &dispatch.body else {
+            return text_of(&dispatch.name, &dispatch.d()).into();
+        };
+        if let Some(text) = self.0.get(&**body)
+            && text.starts_with(&dispatch.name)
+        {
+            return text.clone();
+        }
+        let text: Rc<str> = text_of(&dispatch.name, &dispatch.d()).into();
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.clear();
+        }
+        self.0.insert(body.clone(), text.clone());
+        text
+    }
+}
+
+/// A scalar without quotes; nothing for null and what is not there.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn id(value: &Value) -> String {
+    if value.is_null() { "0".to_owned() } else { plain(value) }
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn quoted(value: &Value) -> String {
+    format!("{:?}", value.as_str().unwrap_or(""))
+}
+
+fn message_text(d: &Value) -> String {
+    format!(
+        "id={} channel={} author={} content={} embeds={} components={} mentions={} edited={}",
+        plain(&d["id"]),
+        plain(&d["channel_id"]),
+        plain(&d["author"]["id"]),
+        quoted(&d["content"]),
+        items(&d["embeds"]).len(),
+        items(&d["components"]).len(),
+        list(items(&d["mentions"]).iter().map(|user| plain(&user["id"]))),
+        !d["edited_timestamp"].is_null(),
+    )
+}
+
+fn message_event_text(d: &Value) -> String {
+    let mut text = message_text(d);
+    match d.get("referenced_message") {
+        Some(Value::Null) => text.push_str(" answers=deleted"),
+        Some(referenced) => {
+            let _ = write!(text, " answers=({})", message_text(referenced));
+        }
+        None => {}
+    }
+    if let Some(member) = d.get("member") {
+        let _ = write!(text, " roles={}", list(items(&member["roles"]).iter().map(plain)));
+    }
+    if let Some(nonce) = d.get("nonce") {
+        let _ = write!(text, " nonce={nonce}");
+    }
+    text
+}
+
+fn overwrites(d: &Value) -> String {
+    list(
+        items(&d["permission_overwrites"])
+            .iter()
+            .map(|o| format!("{}:{}+{}-{}", plain(&o["type"]), plain(&o["id"]), plain(&o["allow"]), plain(&o["deny"]))),
+    )
+}
+
+fn text_of(name: &str, d: &Value) -> String {
+    let body = match name {
+        "MESSAGE_CREATE" | "MESSAGE_UPDATE" => message_event_text(d),
+        "MESSAGE_DELETE" => format!("id={} channel={}", plain(&d["id"]), plain(&d["channel_id"])),
+        "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE" => format!(
+            "user={} channel={} message={} emoji={} member={}",
+            plain(&d["user_id"]),
+            plain(&d["channel_id"]),
+            plain(&d["message_id"]),
+            quoted(&d["emoji"]["name"]),
+            d.get("member").is_some()
+        ),
+        "MESSAGE_REACTION_REMOVE_ALL" | "MESSAGE_REACTION_REMOVE_EMOJI" => format!(
+            "channel={} message={} emoji={}",
+            plain(&d["channel_id"]),
+            plain(&d["message_id"]),
+            quoted(&d["emoji"]["name"])
+        ),
+        "TYPING_START" => {
+            format!("channel={} user={} at={}", plain(&d["channel_id"]), plain(&d["user_id"]), plain(&d["timestamp"]))
+        }
+        "PRESENCE_UPDATE" => format!(
+            "user={} status={} activities={}",
+            plain(&d["user"]["id"]),
+            plain(&d["status"]),
+            items(&d["activities"]).len()
+        ),
+        "VOICE_STATE_UPDATE" => format!(
+            "user={} channel={} session={} mute={} deaf={} member={}",
+            plain(&d["user_id"]),
+            id(&d["channel_id"]),
+            plain(&d["session_id"]),
+            plain(&d["mute"]),
+            plain(&d["deaf"]),
+            d.get("member").is_some()
+        ),
+        "VOICE_SERVER_UPDATE" => format!("token={} endpoint={}", plain(&d["token"]), quoted(&d["endpoint"])),
+        "GUILD_MEMBER_ADD" | "GUILD_MEMBER_UPDATE" => format!(
+            "user={} nick={} roles={} silenced={}",
+            plain(&d["user"]["id"]),
+            quoted(&d["nick"]),
+            list(items(&d["roles"]).iter().map(plain)),
+            !d["communication_disabled_until"].is_null()
+        ),
+        "GUILD_MEMBER_REMOVE" => format!("user={}", plain(&d["user"]["id"])),
+        "GUILD_UPDATE" => format!("name={} owner={}", quoted(&d["name"]), plain(&d["owner_id"])),
+        "GUILD_ROLE_CREATE" | "GUILD_ROLE_UPDATE" => format!(
+            "id={} permissions={} name={}",
+            plain(&d["role"]["id"]),
+            plain(&d["role"]["permissions"]),
+            quoted(&d["role"]["name"])
+        ),
+        "GUILD_ROLE_DELETE" => format!("id={}", plain(&d["role_id"])),
+        "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "CHANNEL_DELETE" => format!(
+            "id={} type={} name={} parent={} overwrites={}",
+            plain(&d["id"]),
+            plain(&d["type"]),
+            quoted(&d["name"]),
+            id(&d["parent_id"]),
+            overwrites(d)
+        ),
+        "GUILD_CREATE" => guild_text(d),
+        "GUILD_DELETE" => format!("id={} unavailable={}", plain(&d["id"]), d["unavailable"] == true),
+        "GUILD_MEMBERS_CHUNK" => chunk_text(d),
+        "READY" => ready_text(d),
+        "RESUMED" => String::new(),
+        "RATE_LIMITED" => format!("nonce={}", quoted(&d["meta"]["nonce"])),
+        other => format!("which is not known: {other}"),
+    };
+    format!("{name} {body}")
+}
+
+fn guild_text(d: &Value) -> String {
+    let roles: Vec<String> = items(&d["roles"]).iter().map(|role| plain(&role["id"])).collect();
+    // Who had a role that was deleted keeps its id until they change: no client can make anything of it.
+    let living = |member: &Value| -> String {
+        list(items(&member["roles"]).iter().map(plain).filter(|role| roles.contains(role)))
+    };
+    let mut members: Vec<(String, String)> = items(&d["members"])
+        .iter()
+        .map(|member| {
+            let user = plain(&member["user"]["id"]);
+            (user.clone(), format!("{user}:{}:{}", plain(&member["nick"]), living(member)))
+        })
+        .collect();
+    members.sort();
+    let mut presences: Vec<String> = items(&d["presences"])
+        .iter()
+        .map(|presence| format!("{}:{}", plain(&presence["user"]["id"]), plain(&presence["status"])))
+        .collect();
+    presences.sort();
+    let mut voice: Vec<String> = items(&d["voice_states"])
+        .iter()
+        .map(|v| format!("{}:{}:{}", plain(&v["user_id"]), plain(&v["channel_id"]), plain(&v["session_id"])))
+        .collect();
+    voice.sort();
+    let channels = items(&d["channels"]).iter().map(|channel| {
+        format!(
+            "{}:{}:{}:{}:{}",
+            plain(&channel["id"]),
+            plain(&channel["type"]),
+            id(&channel["parent_id"]),
+            id(&channel["last_message_id"]),
+            overwrites(channel)
+        )
+    });
+    let role_texts =
+        items(&d["roles"]).iter().map(|role| format!("{}:{}", plain(&role["id"]), plain(&role["permissions"])));
+    format!(
+        "id={} name={} owner={} count={} large={} roles={} channels={} members={} presences={} voice={}",
+        plain(&d["id"]),
+        quoted(&d["name"]),
+        plain(&d["owner_id"]),
+        plain(&d["member_count"]),
+        plain(&d["large"]),
+        list(role_texts),
+        list(channels),
+        list(members.into_iter().map(|(_, text)| text)),
+        list(presences),
+        list(voice),
+    )
+}
+
+fn chunk_text(d: &Value) -> String {
+    let presences = match d.get("presences") {
+        Some(presences) => list(
+            items(presences)
+                .iter()
+                .map(|presence| format!("{}:{}", plain(&presence["user"]["id"]), plain(&presence["status"]))),
+        ),
+        None => "none".to_owned(),
+    };
+    format!(
+        "{}/{} nonce={} members={} not_found={} presences={presences}",
+        plain(&d["chunk_index"]),
+        plain(&d["chunk_count"]),
+        quoted(&d["nonce"]),
+        list(items(&d["members"]).iter().map(|member| plain(&member["user"]["id"]))),
+        list(items(&d["not_found"]).iter().map(plain)),
+    )
+}
+
+fn ready_text(d: &Value) -> String {
+    let guilds = items(&d["guilds"]).iter().map(|guild| match guild.get("name") {
+        Some(_) => guild_text(guild),
+        None => format!("id={} unavailable={}", plain(&guild["id"]), plain(&guild["unavailable"])),
+    });
+    format!("user={} session={} guilds={}", plain(&d["user"]["id"]), plain(&d["session_id"]), list(guilds))
+}

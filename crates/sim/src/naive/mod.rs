@@ -1,0 +1,15 @@
+//! The naive model: docs/protocol.md once more, written for being read, not for being fast.
+//!
+//! Owns        `State`, a guild as a client would know it that sees everything; who may see an event; what a
+//!             dispatch says, as text.
+//! Invariants  nothing of the product's audience, permission or fan-out code is used: only its plain data.
+
+mod event;
+mod got;
+mod state;
+mod text;
+
+pub use event::{Event, Reader};
+pub use got::Texts;
+pub use state::{NaiveChannel, State, status_text};
+pub use text::{chunk_text, guild_create_text, guild_delete_text};
