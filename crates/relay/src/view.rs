@@ -4,15 +4,13 @@
 
 use crate::{members::MemberEntry, meta::GuildMeta, protocol::GuildView};
 use guildhall_model::{
-    AccountKind, Channel, MessageId, UserId,
+    Channel, Member, MessageId, UserId,
     from_gateway::{ChannelBody, GuildBody, GuildCreateBody, MemberBody, PresenceBody, RoleBody, VoiceStateBody},
 };
 use std::{collections::HashSet, sync::Arc};
 
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
-/// `large_threshold` of user accounts.
-const LARGE_FOR_USERS: u64 = 250;
 
 /// Channels with their newest message filled in, in id order.
 #[must_use]
@@ -29,11 +27,12 @@ pub fn channels_with_last_message(
     meta.channels.values().map(filled).collect()
 }
 
-/// Builds the body and hands it to `then`, because it borrows from what it is made of.
+/// Builds the body and hands it to `then`, because it borrows from what it is made of. With more members than
+/// `large_threshold` the guild is called large.
 pub fn with_guild_create<R>(
     meta: &GuildMeta,
     view: &GuildView,
-    kind: AccountKind,
+    large_threshold: u16,
     then: impl FnOnce(&GuildCreateBody<'_>) -> R,
 ) -> R {
     let channels = channels_with_last_message(meta, &view.last_message_ids);
@@ -43,12 +42,14 @@ pub fn with_guild_create<R>(
     let listed: Vec<&MemberEntry> = match &view.members {
         Some((table, threshold)) => {
             let everybody = view.member_count <= u64::from(*threshold);
+            // Roles that were deleted stay with their members for a while, and count for nothing.
+            let has_role = |member: &Member| member.roles.iter().any(|role| meta.roles.contains_key(role));
             let stands_out = |entry: &MemberEntry| {
                 let member = &entry.member;
                 member.user.id == own
                     || in_voice.contains(&member.user.id)
                     || view.member_count <= MEMBERS_LISTED_MAX
-                        && (everybody || entry.presence.is_some() || !member.roles.is_empty() || member.nick.is_some())
+                        && (everybody || entry.presence.is_some() || has_role(member) || member.nick.is_some())
             };
             table.iter().filter(|entry| stands_out(entry)).collect()
         }
@@ -65,15 +66,10 @@ pub fn with_guild_create<R>(
         .iter()
         .filter_map(|entry| Some(PresenceBody::new(None, entry.member.user.id, entry.presence.as_deref()?)))
         .collect();
-    let large_threshold = match (&view.members, kind) {
-        (Some((_, threshold)), _) => u64::from(*threshold),
-        (None, AccountKind::User) => LARGE_FOR_USERS,
-        (None, AccountKind::Bot) => 50,
-    };
     then(&GuildCreateBody {
         guild: GuildBody::new(&meta.guild, meta.roles.values().map(|role| RoleBody::from(&**role))),
         joined_at: view.member.joined_at,
-        large: view.member_count > large_threshold,
+        large: view.member_count > u64::from(large_threshold),
         unavailable: false,
         member_count: view.member_count,
         members,

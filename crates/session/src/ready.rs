@@ -27,7 +27,7 @@ const CHUNK_MEMBERS: usize = 1000;
 /// A guild inside a user's READY.
 enum Guild<'a> {
     /// Built while it is written.
-    Complete { meta: &'a GuildMeta, view: &'a GuildView },
+    Complete { meta: &'a GuildMeta, view: &'a GuildView, large_threshold: u16 },
     /// Not there (yet); GUILD_CREATE follows once it is.
     Unavailable(UnavailableGuild),
 }
@@ -35,8 +35,8 @@ enum Guild<'a> {
 impl Serialize for Guild<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Complete { meta, view } => {
-                with_guild_create(meta, view, AccountKind::User, |body| body.serialize(serializer))
+            Self::Complete { meta, view, large_threshold } => {
+                with_guild_create(meta, view, *large_threshold, |body| body.serialize(serializer))
             }
             Self::Unavailable(guild) => guild.serialize(serializer),
         }
@@ -86,7 +86,7 @@ pub fn user_ready(
         user: SelfUserBody::from(&*session.user),
         guilds: views
             .iter()
-            .map(|(meta, view)| Guild::Complete { meta, view })
+            .map(|(meta, view)| Guild::Complete { meta, view, large_threshold: session.large_threshold() })
             .chain(missing.map(|id| Guild::Unavailable(UnavailableGuild { id: *id, unavailable: Some(true) })))
             .collect(),
         session_id: &session.id,
@@ -114,7 +114,9 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 /// GUILD_CREATE.
 #[must_use]
 pub fn guild_create(session: &Session, meta: &GuildMeta, view: &GuildView) -> Rc<Dispatch> {
-    with_guild_create(meta, view, session.kind(), |body| Dispatch::own(session.encoding, EventName::GuildCreate, body))
+    with_guild_create(meta, view, session.large_threshold(), |body| {
+        Dispatch::own(session.encoding, EventName::GuildCreate, body)
+    })
 }
 
 /// GUILD_DELETE: an outage with `unavailable`, otherwise the session is no longer in it.

@@ -77,8 +77,8 @@ pub struct Session {
     pub encoding: Encoding,
     /// Its slice of the account's guilds.
     pub shard: Option<ShardId>,
-    /// For GUILD_CREATE.
-    pub large_threshold: Option<u16>,
+    /// As it was asked for.
+    large_threshold: Option<u16>,
     /// Payload compression was asked for.
     pub compress_payloads: bool,
     /// What it shows.
@@ -181,11 +181,20 @@ impl Session {
         Seat { slot: self.key.slot, intents: self.intents, kind: self.kind() }
     }
 
+    /// Above how many members a guild is large to it.
+    #[must_use]
+    pub fn large_threshold(&self) -> u16 {
+        match self.kind() {
+            AccountKind::Bot => self.large_threshold.unwrap_or(50).max(50),
+            AccountKind::User => self.large_threshold.unwrap_or(250),
+        }
+    }
+
     /// Which members it wants in GUILD_CREATE.
     #[must_use]
     pub fn members_wanted(&self) -> MembersWanted {
         if self.kind() == AccountKind::Bot && self.intents.contains(Intents::GUILD_PRESENCES) {
-            MembersWanted::ByThreshold { large_threshold: self.large_threshold.unwrap_or(50).max(50) }
+            MembersWanted::ByThreshold { large_threshold: self.large_threshold() }
         } else {
             MembersWanted::OwnAndVoice
         }

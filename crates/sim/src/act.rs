@@ -25,8 +25,8 @@ use std::{
 };
 
 const GUILD: GuildId = id(1);
-const USERS: u64 = 34;
-const BOTS: u64 = 12;
+const USERS: u64 = 44;
+const BOTS: u64 = 14;
 const CLIENTS: usize = 64;
 const ROLES_MAX: usize = 8;
 const CHANNELS_MAX: usize = 10;

@@ -82,7 +82,8 @@ pub struct Session {
 impl Session {
     pub fn new(side: usize, new: Identified, gather_deadline: Instant) -> Self {
         let is_bot = new.user.bot;
-        let threshold = new.large_threshold.unwrap_or(50).clamp(50, 250);
+        let (least, default) = if is_bot { (50, 50) } else { (25, 250) };
+        let threshold = new.large_threshold.unwrap_or(default).clamp(least, 250);
         let mut session = Self {
             key: new.key,
             id: new.id,

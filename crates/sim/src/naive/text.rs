@@ -158,14 +158,13 @@ pub fn guild_create_text(state: &State, reader: Reader, large_threshold: u64) ->
         format!("{id}:{}:{}:{last}:{}", channel.kind, channel.parent.unwrap_or(0), list(overwrites))
     });
     let roles = state.roles.iter().map(|(id, permissions)| format!("{id}:{permissions}"));
-    let large = if reader.is_bot { large_threshold } else { 250 };
     format!(
         "id={} name={:?} owner={} count={} large={} roles={} channels={} members={} presences={} voice={}",
         state.guild_id,
         state.name,
         state.owner,
         state.members.len(),
-        state.members.len() as u64 > large,
+        state.members.len() as u64 > large_threshold,
         list(roles),
         list(channels),
         list(members),
