@@ -86,8 +86,10 @@ pub struct Pair {
     pub holds_tokens: bool,
     /// Tokens cannot be checked.
     pub is_auth_down: bool,
-    /// What guilds tell partitions waits until `false`.
+    /// What guilds tell partitions waits until `false`, or `deliver_mail`.
     pub holds_mail: bool,
+    /// What partitions tell guilds waits until `false`, or `deliver_to_guilds`.
+    pub holds_to_guilds: bool,
     /// Connections on their way to another partition stay there until `false`.
     pub holds_moves: bool,
     /// Bytes a partition is given at a time.
@@ -96,6 +98,7 @@ pub struct Pair {
     guilds: BTreeMap<GuildId, Guild>,
     accounts: BTreeMap<String, Arc<User>>,
     named_guilds: BTreeMap<UserId, Vec<GuildId>>,
+    held_to_guilds: VecDeque<(GuildId, ToGuild)>,
     questions: VecDeque<Question>,
     /// Questions whose account was read, and whose answer is held.
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
@@ -135,6 +138,8 @@ impl Pair {
             holds_tokens: false,
             is_auth_down: false,
             holds_mail: false,
+            holds_to_guilds: false,
+            held_to_guilds: VecDeque::new(),
             holds_moves: false,
             read_bytes_max: usize::MAX,
             guilds: BTreeMap::new(),
@@ -369,9 +374,23 @@ impl Pair {
         self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user.id, guild_id)));
     }
 
-    /// Drops what waits for a partition from its guilds.
-    pub fn lose_mail(&mut self, side: usize) {
-        self.sides[side].mail.clear();
+    /// Hands a partition the oldest `count` of what waits for it from its guilds.
+    pub fn deliver_mail(&mut self, side: usize, count: usize) {
+        let now = self.clock.now();
+        let Side { partition, link, mail, .. } = &mut self.sides[side];
+        for _ in 0..count {
+            let Some(message) = mail.pop_front() else { break };
+            partition.handle_guild(now, message, false, link);
+        }
+        self.settle();
+    }
+
+    /// Hands guilds the oldest `count` of what waits for them.
+    pub fn deliver_to_guilds(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some((guild_id, message)) = self.held_to_guilds.pop_front() else { break };
+            self.tell_guild(guild_id, message);
+        }
     }
 
     /// The link between a guild and a partition overflowed.
@@ -556,7 +575,10 @@ impl Pair {
             }
             Output::ToGuild(guild_id, message) => {
                 self.to_guilds.push((guild_id, message.clone()));
-                self.tell_guild(guild_id, message);
+                self.held_to_guilds.push_back((guild_id, message));
+                if !self.holds_to_guilds {
+                    self.deliver_to_guilds(usize::MAX);
+                }
             }
             Output::Transfer { to, socket, conn } => {
                 let socket = self.sides[side].link.take(socket).expect("a socket moves once");

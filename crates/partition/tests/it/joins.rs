@@ -158,3 +158,52 @@ fn an_owner_cannot_be_lost_by_accident() {
     say(&mut pair, &ana(), HIDDEN, "still here");
     assert_eq!(heard(&mut pair, client).len(), 1);
 }
+
+#[test]
+fn who_came_back_in_messages_that_were_lost_is_back() {
+    let mut pair = world();
+    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    // Keeps the relay.
+    let witness = live_bot(&mut pair);
+    pair.holds_mail = true;
+    kick(&mut pair, &gob());
+    join(&mut pair, &gob());
+    // The notice comes while they are in the guild still, as far as the partition knows.
+    pair.settle();
+    pair.deliver_mail(0, 3);
+    assert_eq!(names_only(&mut pair, client), ["GUILD_DELETE"]);
+    pair.overflow(0, id(GUILD));
+    pair.holds_mail = false;
+    pair.room(0, id(GUILD));
+    assert_eq!(names_only(&mut pair, client), ["GUILD_CREATE"]);
+    assert!(pair.take(witness).contains(&guildhall_test_kit::Received::InvalidSession(false)));
+    say(&mut pair, &ana(), GENERAL, "welcome back");
+    assert_eq!(heard(&mut pair, client).len(), 1);
+}
+
+#[test]
+fn a_request_to_enter_that_comes_late_leaves_nobody_behind() {
+    let mut pair = world();
+    let _keeps_the_relay = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    pair.holds_to_guilds = true;
+    let client = pair.login(&pro(), Some(FULL), ClientParams::JSON);
+    // Its relay starts anew, so it asks again, while the first request is still under way.
+    pair.overflow(0, id(GUILD));
+    pair.room(0, id(GUILD));
+    kick(&mut pair, &pro());
+    pair.settle();
+    pair.deliver_to_guilds(1);
+    assert_eq!(names_only(&mut pair, client), ["READY", "GUILD_DELETE"]);
+    pair.client(client).close(Some(1000));
+    pair.settle();
+    join(&mut pair, &pro());
+    // Now the second one arrives: they are a member again, but there is no session any more.
+    pair.holds_to_guilds = false;
+    pair.deliver_to_guilds(usize::MAX);
+    let watcher = live(&mut pair, &ana(), None, ClientParams::JSON);
+    let everybody = json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0, "presences": true});
+    pair.client(watcher).send(8, &everybody);
+    let chunks = pair.dispatches(watcher);
+    let d = chunks.last().expect("an answer").d();
+    assert_eq!(listed(&d["presences"], "/user/id"), ids(&[ana()]));
+}
