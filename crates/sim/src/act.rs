@@ -524,7 +524,7 @@ impl World {
         };
         let allowed_mentions =
             self.rng.chance(0.3).then(|| AllowedMentions { all_users: true, ..AllowedMentions::default() });
-        let nonce = self.rng.chance(0.3).then(|| guildhall_model::Nonce::Number(self.actions.said as i64));
+        let nonce = self.rng.chance(0.3).then_some(guildhall_model::Nonce::Number(self.actions.said as i64));
         let embeds = if self.rng.chance(0.2) { vec![json!({"title": "an embed"})] } else { Vec::new() };
         let new = NewMessage { content, reply_to, allowed_mentions, nonce, embeds, ..NewMessage::default() };
         let reply = self.command(Actor::User(author), &Command::CreateMessage(channel, Box::new(new)));

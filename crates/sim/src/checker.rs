@@ -122,7 +122,7 @@ impl Checker {
     // ── relays ───────────────────────────────────────────────────────────────────────────────────
 
     /// A partition says something to the guild.
-    pub fn to_guild(&mut self, side: usize, message: &ToGuild) -> Result<(), Fault> {
+    pub fn told_guild(&mut self, side: usize, message: &ToGuild) -> Result<(), Fault> {
         match message {
             ToGuild::Subscribe { epoch, .. } => {
                 self.relays[side] = Some(Relay { epoch: *epoch, seq: 0, state: None });

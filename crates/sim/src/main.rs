@@ -22,7 +22,7 @@ struct Args {
     /// How many things happen in a run.
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
-    /// Breaks something on purpose: permissions, redaction, loss, duplication or reordering.
+    /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication or reordering.
     #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
     broken: Sabotage,
     /// The same as `--break permissions`.
@@ -37,11 +37,12 @@ fn sabotage(text: &str) -> Result<Sabotage, String> {
     Ok(match text {
         "nothing" => Sabotage::None,
         "permissions" => Sabotage::Permissions,
+        "staleness" => Sabotage::Staleness,
         "redaction" => Sabotage::Redaction,
         "loss" => Sabotage::Loss,
         "duplication" => Sabotage::Duplication,
         "reordering" => Sabotage::Reordering,
-        _ => return Err("one of nothing, permissions, redaction, loss, duplication, reordering".to_owned()),
+        _ => return Err("one of nothing, permissions, staleness, redaction, loss, duplication, reordering".to_owned()),
     })
 }
 

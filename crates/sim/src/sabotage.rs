@@ -2,8 +2,7 @@
 //!
 //! Invariants  the product's code is what it always is; only what it is told is wrong.
 
-use guildhall_model::{Channel, Permissions, Role};
-use guildhall_relay::{Audience, Effect, Event, GuildMeta, Published, RelayMessage, ToRelay};
+use guildhall_relay::{Audience, Effect, Event, Gate, Published, RelayMessage, ToRelay};
 use std::sync::Arc;
 
 /// Which fault.
@@ -12,8 +11,10 @@ pub enum Sabotage {
     /// None.
     #[default]
     None,
-    /// One relay believes that everybody may view every channel.
+    /// One relay does not look whether members may view a channel.
     Permissions,
+    /// One relay does not hear of changes to roles, channels and overwrites.
+    Staleness,
     /// One relay believes that there is nothing to redact.
     Redaction,
     /// One relay never hears of some events, and does not notice.
@@ -75,34 +76,25 @@ impl Saboteur {
     }
 
     fn change(&self, mut message: ToRelay) -> ToRelay {
-        match (&mut message.message, self.kind) {
-            (RelayMessage::Snapshot { meta, .. }, Sabotage::Permissions) => *meta = open(meta),
-            (RelayMessage::Published(published), Sabotage::Permissions) => {
-                if let Effect::Meta(meta) = &published.effect {
-                    *published =
-                        Arc::new(Published { event: copy(&published.event), effect: Effect::Meta(open(meta)) });
+        let RelayMessage::Published(published) = &mut message.message else { return message };
+        let (mut event, mut effect) = (copy(&published.event), published.effect.clone());
+        match self.kind {
+            Sabotage::Permissions => {
+                if let Gate::Channel(_) | Gate::ChannelExcept(..) = event.audience.gate {
+                    event.audience.gate = Gate::Members;
                 }
             }
-            (RelayMessage::Published(published), Sabotage::Redaction) => {
-                let event = Event { content_readers: None, ..copy(&published.event) };
-                *published = Arc::new(Published { event, effect: published.effect.clone() });
+            Sabotage::Staleness => {
+                if let Effect::Meta(_) = effect {
+                    effect = Effect::None;
+                }
             }
-            _ => {}
+            Sabotage::Redaction => event.content_readers = None,
+            Sabotage::None | Sabotage::Loss | Sabotage::Duplication | Sabotage::Reordering => return message,
         }
+        *published = Arc::new(Published { event, effect });
         message
     }
-}
-
-/// A guild where everybody may view everything.
-fn open(meta: &GuildMeta) -> Arc<GuildMeta> {
-    let mut meta = meta.clone();
-    for channel in Arc::make_mut(&mut meta.channels).values_mut() {
-        *channel = Arc::new(Channel { overwrites: Vec::new(), ..Channel::clone(channel) });
-    }
-    for role in Arc::make_mut(&mut meta.roles).values_mut() {
-        *role = Arc::new(Role { permissions: role.permissions | Permissions::VIEW_CHANNEL, ..Role::clone(role) });
-    }
-    Arc::new(meta)
 }
 
 fn copy(event: &Event) -> Event {

@@ -572,7 +572,7 @@ impl World {
                 }
                 Output::ToGuild(_, message) => {
                     self.trace(|| format!("from {side}: {message:?}").chars().take(120).collect());
-                    self.checker.to_guild(side, &message)?;
+                    self.checker.told_guild(side, &message)?;
                     self.sides[side].to_guild.push_back(message);
                 }
                 Output::Transfer { to, socket, conn } => {

@@ -1,0 +1,53 @@
+//! A few seeds with every change; thousands run in release by `make sim`.
+
+use guildhall_sim::{Options, Sabotage, Summary, run};
+
+/// Enough for every kind of action and fault to come up, few enough for an unoptimised build.
+const SEEDS: u64 = 12;
+/// What is broken on purpose has to be noticed within so many seeds.
+const SABOTAGED_SEEDS: u64 = 12;
+
+#[test]
+fn seeds_run_clean_and_do_what_they_are_for() {
+    println!("seeds 0 to {}", SEEDS - 1);
+    let mut total = Summary::default();
+    for seed in 0..SEEDS {
+        total.add(run(seed, Options::default()).unwrap_or_else(|violation| panic!("{violation}")));
+    }
+    assert!(total.sessions > 20 * SEEDS, "{total:?}");
+    assert!(total.compared > 500 * SEEDS, "{total:?}");
+    assert!(
+        total.resumed > SEEDS && total.refused > 0 && total.moved > 0 && total.resets > 0 && total.withheld > 0,
+        "{total:?}"
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let summary = |seed| format!("{:?}", run(seed, Options::default()).map_err(|violation| violation.to_string()));
+    assert_eq!(summary(3), summary(3));
+    assert_ne!(summary(3), summary(4));
+}
+
+fn is_caught(sabotage: Sabotage) {
+    let options = Options { sabotage, ..Options::default() };
+    let caught = (0..SABOTAGED_SEEDS).any(|seed| run(seed, options).is_err());
+    assert!(caught, "{sabotage:?} went unnoticed in {SABOTAGED_SEEDS} seeds");
+}
+
+#[test]
+fn a_broken_permission_check_is_caught() {
+    is_caught(Sabotage::Permissions);
+}
+
+#[test]
+fn broken_redaction_is_caught() {
+    is_caught(Sabotage::Redaction);
+}
+
+#[test]
+fn loss_duplication_and_reordering_are_caught() {
+    is_caught(Sabotage::Loss);
+    is_caught(Sabotage::Duplication);
+    is_caught(Sabotage::Reordering);
+}
