@@ -184,9 +184,10 @@ fn client(rng: &mut Rng, accounts: &[Arc<User>]) -> Client {
         seq: 0,
         beats: VecDeque::new(),
         last_beat_ms: 0,
-        is_slow: rng.chance(0.12),
+        is_slow: rng.chance(0.2),
         nonces: 0,
         is_bad: false,
+        was_told: false,
     }
 }
 
@@ -321,14 +322,14 @@ impl World {
             38..52 => self.show(at),
             52..72 => self.move_in_voice(at),
             72..84 => self.ask_for_members(at),
-            84..86 => {
+            84..87 => {
                 let client = &mut self.clients[at];
                 client.is_bad = true;
                 if let Some(wire) = &mut client.wire {
                     wire.send(99, &json!(null));
                 }
             }
-            86..90 => self.clients[at].is_slow ^= true,
+            87..90 => self.clients[at].is_slow ^= true,
             _ => {
                 let client = &mut self.clients[at];
                 let Some(wire) = &mut client.wire else { return };

@@ -57,6 +57,8 @@ pub struct Client {
     pub nonces: u64,
     /// It misbehaved on this connection and may be closed for it.
     pub is_bad: bool,
+    /// A close frame came.
+    pub was_told: bool,
 }
 
 impl Client {

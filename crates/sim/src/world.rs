@@ -635,6 +635,7 @@ impl World {
         client.phase = Phase::Connected;
         client.beats.clear();
         client.is_bad = false;
+        client.was_told = false;
     }
 
     fn read_clients(&mut self) -> Result<(), Fault> {
@@ -706,6 +707,8 @@ impl World {
             Received::Reconnect => {}
             Received::Pong(_) => return fault("an answer to no ping"),
             Received::Close(code, reason) => {
+                client.was_told = true;
+                let client = &self.clients[at];
                 let is_expected = match client.phase {
                     Phase::Closing => true,
                     _ => {
@@ -719,10 +722,12 @@ impl World {
                 }
             }
             Received::End => {
-                if let Some(wire) = &client.wire {
+                if let Some(wire) = client.wire.take() {
+                    if wire.socket().server_end() == ServerEnd::Finished && !client.was_told {
+                        return fault("the connection was finished without a close frame");
+                    }
                     wire.socket().client_close();
                 }
-                client.wire = None;
                 client.phase = Phase::Offline;
             }
         }

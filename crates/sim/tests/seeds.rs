@@ -41,6 +41,11 @@ fn a_broken_permission_check_is_caught() {
 }
 
 #[test]
+fn a_missed_change_of_permissions_is_caught() {
+    is_caught(Sabotage::Staleness);
+}
+
+#[test]
 fn broken_redaction_is_caught() {
     is_caught(Sabotage::Redaction);
 }
