@@ -1,6 +1,6 @@
 //! The words of the wire: ids, bit sets, codes, and the objects that clients see.
 //!
-//! Owns        the vocabulary of docs/protocol.md, spelled once: typed ids, intents, permissions,
+//! Owns        the vocabulary of docs/protocol.md, spelled once: typed ids, intents, capabilities, permissions,
 //!             opcodes, close codes; the state objects (`User`, `Guild`, …) as we keep and store them;
 //!             `from_gateway`, the bodies we send; `to_gateway`, the bodies we are sent.
 //! Invariants  a state object is never sent as it is: a body in `from_gateway` borrows from it and
@@ -8,6 +8,7 @@
 //! Not here    behaviour, encoding, I/O.
 #![forbid(unsafe_code)]
 
+mod capabilities;
 mod channel;
 mod close_code;
 mod emoji;
@@ -27,6 +28,7 @@ pub mod to_gateway;
 mod user;
 mod voice;
 
+pub use capabilities::{Capabilities, PassiveUpdate};
 pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};
 pub use close_code::{CloseCode, SessionFate};
 pub use emoji::{Emoji, ReactionEmoji};

@@ -222,7 +222,20 @@ impl Core {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(now, session_key, request, link);
             }
-            Opcode::TimeSpentSession | Opcode::Ignored(_) | Opcode::Heartbeat | Opcode::QosHeartbeat => {}
+            Opcode::GuildSubscription
+            | Opcode::GuildSubscriptionsBulk
+            | Opcode::GetDeletedEntityIds
+            | Opcode::RequestSoundboardSounds
+            | Opcode::RequestLastMessages
+            | Opcode::SearchRecentMembers
+            | Opcode::RequestChannelStatuses
+            | Opcode::GuildChannelsResync
+            | Opcode::RequestChannelMemberCount
+            | Opcode::RequestChannelInfo
+            | Opcode::TimeSpentSession
+            | Opcode::Ignored(_)
+            | Opcode::Heartbeat
+            | Opcode::QosHeartbeat => {}
         }
         Ok(())
     }

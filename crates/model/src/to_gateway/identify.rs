@@ -2,6 +2,7 @@
 
 use super::{PayloadError, PresenceUpdate, bare_token};
 use crate::{
+    capabilities::Capabilities,
     close_code::CloseCode,
     intents::Intents,
     presence::Platform,
@@ -33,8 +34,8 @@ pub struct Identify {
     pub presence: Option<PresenceUpdate>,
     /// As sent; judged by `intents`.
     intents: Option<Value>,
-    /// Feature bits of user clients.
-    pub capabilities: u64,
+    /// As sent; who may have them is judged by `capabilities`.
+    capabilities: Capabilities,
     /// Where the client runs.
     pub platform: Platform,
     /// `properties.os`, at most 32 bytes.
@@ -71,7 +72,8 @@ impl IdentifyError {
 const SHARDS_MAX: u64 = 16_384;
 
 impl Identify {
-    /// Reads the payload.
+    /// Reads the payload. `client_state`, hints of what the client has cached, is accepted and not used: a complete READY is
+    /// always right.
     ///
     /// # Errors
     /// When it is no object, or has no token.
@@ -91,7 +93,7 @@ impl Identify {
             shard: d.get("shard").filter(|v| !v.is_null()).cloned(),
             presence: d.get("presence").and_then(PresenceUpdate::parse),
             intents: d.get("intents").filter(|v| !v.is_null()).cloned(),
-            capabilities: d.get("capabilities").and_then(Value::as_u64).unwrap_or(0),
+            capabilities: Capabilities(d.get("capabilities").and_then(Value::as_u64).unwrap_or(0)),
             platform: Platform::from_browser(property(["browser", "$browser"]).unwrap_or_default()),
             os: property(["os", "$os"]).unwrap_or_default().chars().take(32).collect(),
         })
@@ -120,6 +122,15 @@ impl Identify {
             && granted(Intents::MESSAGE_CONTENT, User::APPLICATION_MESSAGE_CONTENT)
             && !intents.intersects(Intents::USER_ONLY);
         if allowed { Ok(intents) } else { Err(IdentifyError::DisallowedIntents) }
+    }
+
+    /// What this account's client can take. Bots may send the bits too, and are served as if they had not.
+    #[must_use]
+    pub fn capabilities(&self, account: &User) -> Capabilities {
+        match account.kind() {
+            AccountKind::Bot => Capabilities::NONE,
+            AccountKind::User => self.capabilities,
+        }
     }
 
     /// The shard asked for, if any.
@@ -172,6 +183,23 @@ mod tests {
     }
 
     #[test]
+    fn capabilities_of_bots_and_users() {
+        let check = |capabilities: Value, account: &User, expected: u64| {
+            let identify = Identify::parse(&json!({"token": "t", "capabilities": capabilities})).unwrap();
+            assert_eq!(identify.capabilities(account), Capabilities(expected), "{capabilities}");
+        };
+        let user = User::new(UserId::new(2), "ana");
+        check(json!(1_734_653), &user, 1_734_653);
+        check(json!(1_734_653), &bot(0), 0);
+        check(json!(u64::MAX), &user, u64::MAX);
+        check(json!(null), &user, 0);
+        check(json!(-1), &user, 0);
+        check(json!(16.5), &user, 0);
+        check(json!("16"), &user, 0);
+        check(json!([16]), &user, 0);
+    }
+
+    #[test]
     fn shards() {
         let check = |shard: Value, expected| {
             let identify = Identify::parse(&json!({"token": "t", "shard": shard})).unwrap();
@@ -194,6 +222,8 @@ mod tests {
             json!({"token": "abc", "presence": null, "shard": [0, 1], "capabilities": 0}),
             json!({"token": "abc", "presence": {"since": {"secs_since_epoch": 1, "nanos_since_epoch": 2}}}),
             json!({"token": "abc", "properties": 5, "large_threshold": "x", "presence": []}),
+            json!({"token": "abc", "capabilities": 30_719, "compress": false, "client_state": {"guild_versions": {}}, "presence": {"status": "unknown", "since": 0, "activities": [], "afk": false}, "properties": {"os": "Windows", "browser": "Chrome", "client_build_number": 1}}),
+            json!({"token": "abc", "client_state": [[[{"guild_versions": null}]]], "capabilities": {"a": 1}}),
         ] {
             assert_eq!(Identify::parse(&d).unwrap().token, "abc");
         }

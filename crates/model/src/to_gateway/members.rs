@@ -1,6 +1,6 @@
 //! Request guild members (op 8). Spec  docs/protocol.md §8.7.
 
-use super::{PayloadError, id_of};
+use super::{PayloadError, id_of, nonce_of};
 use crate::id::{GuildId, UserId};
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ impl RequestGuildMembers {
             guild_ids,
             query,
             presences: d.get("presences").is_some_and(|v| v.as_bool().unwrap_or(v.as_u64() == Some(1))),
-            nonce: d.get("nonce").and_then(Value::as_str).filter(|n| n.len() <= 32).map(str::to_owned),
+            nonce: nonce_of(d),
         })
     }
 }

@@ -4,20 +4,30 @@
 //! Invariants  nothing here panics or allocates more than its input; what is malformed but harmless is
 //!             dropped, what the protocol names an error is an error with its close code in one place.
 
+mod channels;
 mod identify;
 mod members;
 mod presence;
+mod recent_members;
+mod remembered;
 mod resume;
+mod subscriptions;
 mod voice;
 
+pub use channels::{
+    GuildChannelsResync, RequestChannelInfo, RequestChannelMemberCount, RequestChannelStatuses, RequestLastMessages,
+};
 pub use identify::{Identify, IdentifyError, ShardId};
 pub use members::{MemberQuery, RequestGuildMembers};
 pub use presence::PresenceUpdate;
+pub use recent_members::SearchRecentMembers;
+pub use remembered::{GetDeletedEntityIds, RequestSoundboardSounds};
 pub use resume::Resume;
+pub use subscriptions::{ChannelRanges, GuildSubscriptions, RowRange, Subscription, SubscriptionPatch};
 pub use voice::VoiceStateUpdate;
 
-use crate::id::Id;
-use serde_json::Value;
+use crate::id::{GuildId, Id};
+use serde_json::{Map, Value};
 
 /// The payload does not have the shape its opcode asks for: close code 4001.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +47,35 @@ fn id_of<T>(value: &Value) -> Option<Id<T>> {
         Value::Array(items) if items.len() == 1 => id_of(&items[0]),
         _ => None,
     }
+}
+
+/// The first `max` ids of an array, sorted, each once; none when it is no array.
+fn ids_of<T>(value: &Value, max: usize) -> Option<Vec<Id<T>>> {
+    let mut ids: Vec<Id<T>> = value.as_array()?.iter().filter_map(id_of).take(max).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    Some(ids)
+}
+
+/// The id under `key`.
+fn required_id<T>(
+    opcode: &'static str,
+    d: &Map<String, Value>,
+    key: &str,
+    problem: &'static str,
+) -> Result<Id<T>, PayloadError> {
+    d.get(key).and_then(id_of).ok_or(PayloadError { opcode, problem })
+}
+
+/// The guild that a payload is about, and the payload as an object.
+fn guild_of<'d>(opcode: &'static str, d: &'d Value) -> Result<(GuildId, &'d Map<String, Value>), PayloadError> {
+    let d = d.as_object().ok_or(PayloadError { opcode, problem: "expected an object" })?;
+    Ok((required_id(opcode, d, "guild_id", "`guild_id` must be a snowflake")?, d))
+}
+
+/// What to echo in the answer; one that is too long or no text is as good as none.
+fn nonce_of(d: &Map<String, Value>) -> Option<String> {
+    d.get("nonce").and_then(Value::as_str).filter(|nonce| nonce.len() <= 32).map(str::to_owned)
 }
 
 /// A token without the `Bot ` or `Bearer ` that some libraries put in front.
