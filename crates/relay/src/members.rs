@@ -1,14 +1,14 @@
 //! Member table: all members and presences of a guild, copy-on-write.
 //!
-//! Owns        `MemberTable`, sorted by user id, cut into chunks behind `Arc`.
+//! Owns        `MemberTable`, a `CowMap` by user id: what a member joins, changes and shows.
 //! Doors       the guild changes it; snapshots (`clone`) go to whoever reads at leisure: GUILD_CREATE, op 8.
-//! Invariants  M1 user ids ascend within and across chunks. M2 no chunk is empty, none exceeds `CHUNK_MAX`.
-//!             M3 a snapshot never changes. (tests `m1_*`, `m3_*`)
-//! Limits      a clone copies one pointer per chunk at the next change of the directory, at most one chunk
-//!             (`CHUNK_MAX` entries) per change after a snapshot.
+//! Invariants  M1 it is sorted by user id. M2 a member keeps their presence when they change. M3 a snapshot never
+//!             changes. (tests `m*_*`)
+//! Limits      those of `CowMap`: a snapshot costs nothing, and a change copies no more the more members there are.
 //! Not here    who is online: the guild aggregates presences and stores the result here.
 
 use guildhall_model::{Member, Presence, UserId};
+use guildhall_stdx::CowMap;
 use std::sync::Arc;
 
 /// A member, and what they show; no presence means offline.
@@ -20,119 +20,67 @@ pub struct MemberEntry {
     pub presence: Option<Arc<Presence>>,
 }
 
-/// Entries per chunk: small enough to copy in a few microseconds, large enough that ten million members
-/// make a directory of some tens of thousands of pointers.
-const CHUNK_MAX: usize = 256;
-
-type Chunk = Arc<Vec<MemberEntry>>;
-
 /// Members by user id. `clone` is a snapshot.
 #[derive(Clone, Debug, Default)]
-pub struct MemberTable {
-    chunks: Arc<Vec<Chunk>>,
-    len: usize,
-}
-
-fn id_of(entry: &MemberEntry) -> UserId {
-    entry.member.user.id
-}
+pub struct MemberTable(CowMap<UserId, MemberEntry>);
 
 impl MemberTable {
     /// How many members.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.0.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.is_empty()
     }
 
-    /// The chunk that holds `user_id`, or would.
-    fn chunk_index(&self, user_id: UserId) -> usize {
-        self.chunks.partition_point(|chunk| id_of(&chunk[0]) <= user_id).saturating_sub(1)
+    /// How many entries and pointers all changes so far copied: for tests that show that something does not
+    /// take longer the more members there are.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.0.steps()
     }
 
     /// One member.
     #[must_use]
     pub fn entry(&self, user_id: UserId) -> Option<&MemberEntry> {
-        let chunk = self.chunks.get(self.chunk_index(user_id))?;
-        chunk.binary_search_by_key(&user_id, id_of).ok().map(|at| &chunk[at])
+        self.0.get(user_id)
     }
 
     /// Everybody with an id above `after`, in ascending order.
     pub fn iter_after(&self, after: UserId) -> impl Iterator<Item = &MemberEntry> {
-        let first = self.chunk_index(after);
-        self.chunks[first.min(self.chunks.len())..]
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .skip_while(move |e| id_of(e) <= after)
+        self.0.iter_after(after).map(|(_, entry)| entry)
     }
 
     /// Everybody, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = &MemberEntry> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter())
+        self.0.iter().map(|(_, entry)| entry)
     }
 
     /// Adds or replaces a member; a presence that was there stays. Returns the member that was there.
     pub fn insert(&mut self, member: Arc<Member>) -> Option<Arc<Member>> {
         let user_id = member.user.id;
-        let index = self.chunk_index(user_id);
-        let chunks = Arc::make_mut(&mut self.chunks);
-        let Some(chunk) = chunks.get_mut(index) else {
-            chunks.push(Arc::new(vec![MemberEntry { member, presence: None }]));
-            self.len = 1;
-            return None;
-        };
-        let chunk = Arc::make_mut(chunk);
-        match chunk.binary_search_by_key(&user_id, id_of) {
-            Ok(at) => return Some(std::mem::replace(&mut chunk[at].member, member)),
-            Err(at) => chunk.insert(at, MemberEntry { member, presence: None }),
-        }
-        if chunk.len() > CHUNK_MAX {
-            // Ids mostly ascend with time: splitting off only the end keeps chunks full when members are added in order.
-            let appended = id_of(chunk.last().expect("it is longer than CHUNK_MAX")) == user_id;
-            let upper = chunk.split_off(if appended { CHUNK_MAX } else { CHUNK_MAX / 2 });
-            chunks.insert(index + 1, Arc::new(upper));
-        }
-        self.len += 1;
-        None
+        let presence = self.entry(user_id).and_then(|entry| entry.presence.clone());
+        self.0.insert(user_id, MemberEntry { member, presence }).map(|before| before.member)
     }
 
     /// Takes a member out.
     pub fn remove(&mut self, user_id: UserId) -> Option<MemberEntry> {
-        let index = self.chunk_index(user_id);
-        let at = self.chunks.get(index)?.binary_search_by_key(&user_id, id_of).ok()?;
-        let chunks = Arc::make_mut(&mut self.chunks);
-        let chunk = Arc::make_mut(&mut chunks[index]);
-        let entry = chunk.remove(at);
-        if chunk.is_empty() {
-            chunks.remove(index);
-        }
-        self.len -= 1;
-        Some(entry)
+        self.0.remove(user_id)
     }
 
     /// Sets what a member shows; false when there is no such member.
     pub fn set_presence(&mut self, user_id: UserId, presence: Option<Arc<Presence>>) -> bool {
-        let index = self.chunk_index(user_id);
-        let Some(Ok(at)) = self.chunks.get(index).map(|chunk| chunk.binary_search_by_key(&user_id, id_of)) else {
-            return false;
-        };
-        Arc::make_mut(&mut Arc::make_mut(&mut self.chunks)[index])[at].presence = presence;
-        true
+        self.0.with_mut(user_id, |entry| entry.presence = presence).is_some()
     }
 }
 
 impl FromIterator<Arc<Member>> for MemberTable {
     fn from_iter<I: IntoIterator<Item = Arc<Member>>>(members: I) -> Self {
-        let mut table = Self::default();
-        for member in members {
-            table.insert(member);
-        }
-        table
+        Self(members.into_iter().map(|member| (member.user.id, MemberEntry { member, presence: None })).collect())
     }
 }
 
@@ -149,12 +97,6 @@ mod tests {
 
     fn content(table: &MemberTable) -> Vec<(u64, i64)> {
         table.iter().map(|e| (e.member.user.id.get(), e.member.joined_at.0)).collect()
-    }
-
-    fn invariants(table: &MemberTable) {
-        assert!(table.chunks.iter().all(|chunk| (1..=CHUNK_MAX).contains(&chunk.len())));
-        assert!(content(table).is_sorted_by(|a, b| a.0 < b.0));
-        assert_eq!(table.iter().count(), table.len());
     }
 
     #[test]
@@ -177,7 +119,7 @@ mod tests {
                 let probe = rng.below(800);
                 assert_eq!(table.entry(UserId::new(probe)).map(|e| e.member.joined_at.0), model.get(&probe).copied());
             }
-            invariants(&table);
+            assert_eq!(table.len(), model.len());
             assert_eq!(content(&table), model.clone().into_iter().collect::<Vec<_>>());
             let after = rng.below(800);
             let tail: Vec<u64> = table.iter_after(UserId::new(after)).map(|e| e.member.user.id.get()).collect();
@@ -186,10 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn m1_ascending_inserts_fill_chunks() {
-        let table: MemberTable = (1..=10_000).map(|id| member(id, 0)).collect();
-        invariants(&table);
-        assert_eq!(table.chunks.len(), 10_000usize.div_ceil(CHUNK_MAX));
+    fn m2_a_member_who_changes_keeps_their_presence() {
+        let mut table: MemberTable = [member(1, 0)].into_iter().collect();
+        assert!(table.set_presence(UserId::new(1), Some(Arc::default())));
+        assert_eq!(table.insert(member(1, 5)).unwrap().joined_at.0, 0);
+        assert!(table.entry(UserId::new(1)).unwrap().presence.is_some());
+        table.remove(UserId::new(1));
+        assert!(table.insert(member(1, 6)).is_none());
+        assert!(table.entry(UserId::new(1)).unwrap().presence.is_none());
     }
 
     #[test]

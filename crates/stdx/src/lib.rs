@@ -1,15 +1,18 @@
 //! Our little standard library: what every crate needs and none owns.
 //!
-//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), places (`Slots`).
+//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), places (`Slots`),
+//!             a sorted map with snapshots (`CowMap`).
 //! Invariants  nothing here reads a clock or an entropy source: both come in as arguments, so that
 //!             every machine above replays exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
 #![forbid(unsafe_code)]
 
+mod cow_map;
 mod rng;
 mod slots;
 mod time;
 
+pub use cow_map::CowMap;
 pub use rng::Rng;
 pub use slots::{SlotKey, Slots};
 pub use time::{Instant, Now, ParseTimestampError, Timestamp};
