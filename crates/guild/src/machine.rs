@@ -19,7 +19,7 @@ use crate::{
     limits::GuildLimits,
     recent::Recent,
     record::{GuildRecord, MessageRecord, Write},
-    relays::{RelayLink, Sessions},
+    relays::{RelayLink, Sessions, Watchers},
     voice::VoiceTable,
 };
 use guildhall_model::{
@@ -27,7 +27,7 @@ use guildhall_model::{
     SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, MemberTable, PartitionId, Payload, Published, RelayMessage, ToGuild, ToRelay,
+    Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay,
 };
 use guildhall_stdx::{Instant, Now, Rng};
 use std::{
@@ -51,7 +51,7 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub enum Output {
     /// To a relay, once every write before it is durable.
-    Relay(PartitionId, ToRelay),
+    Relay(RelayId, ToRelay),
     /// To the store.
     Write(Write),
 }
@@ -84,8 +84,9 @@ pub struct Guild {
     pub(crate) last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
     pub(crate) cache: MessageCache,
     pub(crate) recent: Recent,
-    pub(crate) relays: BTreeMap<PartitionId, RelayLink>,
+    pub(crate) relays: BTreeMap<RelayId, RelayLink>,
     pub(crate) sessions: Sessions,
+    pub(crate) watchers: Watchers,
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
@@ -153,6 +154,7 @@ impl Guild {
             recent: Recent::default(),
             relays: BTreeMap::new(),
             sessions: Sessions::default(),
+            watchers: Watchers::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
@@ -263,9 +265,9 @@ impl Guild {
     pub fn handle_relay(&mut self, now: Now, message: ToGuild) {
         self.is_touched = false;
         match message {
-            ToGuild::Subscribe { partition, epoch } => self.subscribe(partition, epoch),
-            ToGuild::Unsubscribe { partition, epoch } => self.unsubscribe(partition, epoch),
-            ToGuild::Resync { partition, epoch } => self.resync(partition, epoch),
+            ToGuild::Subscribe { relay, epoch } => self.subscribe(relay, epoch),
+            ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(relay, epoch),
+            ToGuild::Resync { relay, epoch } => self.resync(relay, epoch),
             ToGuild::Attach { session, session_id, user_id, kind, presence, members } => {
                 self.attach(session, session_id, user_id, kind, presence, members);
             }
@@ -273,24 +275,27 @@ impl Guild {
             ToGuild::Presence { session, presence } => self.set_session_presence(session, presence),
             ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
             ToGuild::RequestMembers { session, request } => self.request_members(now, session, request),
+            ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
+            ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),
+            ToGuild::TellPresences { session, user_ids } => self.tell_presences(session, &user_ids),
         }
     }
 
     /// The link to a relay overflowed: its stream is cut here, and nothing is sent to it until
     /// `handle_relay_room` or its `Resync`. What it was to be sent and was not polled yet is dropped.
-    pub fn handle_relay_lost(&mut self, partition: PartitionId) {
+    pub fn handle_relay_lost(&mut self, relay: RelayId) {
         self.is_touched = false;
-        if let Some(link) = self.relays.get_mut(&partition) {
+        if let Some(link) = self.relays.get_mut(&relay) {
             link.is_cut = true;
-            self.outputs.retain(|output| !matches!(output, Output::Relay(to, _) if *to == partition));
+            self.outputs.retain(|output| !matches!(output, Output::Relay(to, _) if *to == relay));
         }
     }
 
     /// The link to a lost relay has room again: its stream restarts with a snapshot.
-    pub fn handle_relay_room(&mut self, partition: PartitionId) {
+    pub fn handle_relay_room(&mut self, relay: RelayId) {
         self.is_touched = false;
-        if self.relays.get(&partition).is_some_and(|link| link.is_cut) {
-            self.restart_stream(partition);
+        if self.relays.get(&relay).is_some_and(|link| link.is_cut) {
+            self.restart_stream(relay);
         }
     }
 
@@ -372,19 +377,34 @@ impl Guild {
         self.touch();
         let published = Arc::new(Published { event, effect });
         let guild_id = self.meta.id();
-        for (partition, link) in &mut self.relays {
-            if let Some(message) = link.number(guild_id, RelayMessage::Published(published.clone())) {
-                self.outputs.push_back(Output::Relay(*partition, message));
+        for (relay, link) in &mut self.relays {
+            if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+                self.outputs.push_back(Output::Relay(*relay, message));
+            }
+        }
+    }
+
+    /// Tells what a member shows to the relays that have somebody who watches them, or everybody.
+    pub(crate) fn publish_presence(&mut self, user_id: UserId, event: Event) {
+        self.touch();
+        let published = Arc::new(Published { event, effect: Effect::None });
+        let guild_id = self.meta.id();
+        for (relay, link) in &mut self.relays {
+            if !link.wants_presences && !self.watchers.has(user_id, *relay) {
+                continue;
+            }
+            if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+                self.outputs.push_back(Output::Relay(*relay, message));
             }
         }
     }
 
     /// Tells one relay; nothing if it is not subscribed or its stream is cut.
-    pub(crate) fn send(&mut self, partition: PartitionId, message: RelayMessage) {
+    pub(crate) fn send(&mut self, relay: RelayId, message: RelayMessage) {
         self.touch();
         let guild_id = self.meta.id();
-        if let Some(message) = self.relays.get_mut(&partition).and_then(|link| link.number(guild_id, message)) {
-            self.outputs.push_back(Output::Relay(partition, message));
+        if let Some(message) = self.relays.get_mut(&relay).and_then(|link| link.number(guild_id, relay, message)) {
+            self.outputs.push_back(Output::Relay(relay, message));
         }
     }
 

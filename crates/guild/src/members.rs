@@ -42,7 +42,8 @@ impl Guild {
         let member = Arc::new(member);
         self.members.insert(member.clone());
         self.write(Write::PutMember(self.meta.id(), member.clone()));
-        let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id);
+        self.voice.set_member(&member);
+        let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id).about(user_id);
         self.publish(event, Effect::Member(user_id, Some(member.clone())));
         member
     }
@@ -213,7 +214,7 @@ impl Guild {
             self.online_count -= u64::from(entry.presence.is_some());
         }
         let payload = Payload::MemberRemove(member.user.clone());
-        let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload);
+        let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload).about(user_id);
         self.publish(event, Effect::Member(user_id, None));
         Ok(Reply::Done)
     }

@@ -170,6 +170,7 @@ impl Guild {
     }
 
     fn tell_message(&mut self, name: EventName, here: &Here, message: Arc<Message>, referenced: Option<Arc<Message>>) {
+        let (channel_id, message_id) = (here.channel.id, message.id);
         let payload = Payload::Message(Box::new(MessageEvent {
             channel_type: here.channel.kind,
             author: self.member(message.author.id),
@@ -177,8 +178,12 @@ impl Guild {
             referenced,
             message,
         }));
-        let event = self.event(name, Gate::Channel(here.channel.id), payload);
-        self.publish(event, Effect::None);
+        let event = self.event(name, Gate::Channel(channel_id), payload);
+        let effect = match name {
+            EventName::MessageCreate => Effect::Message(channel_id, message_id),
+            _ => Effect::None,
+        };
+        self.publish(event, effect);
     }
 
     pub(crate) fn edit_message(

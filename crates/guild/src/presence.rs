@@ -11,7 +11,7 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{EventName, Presence, Status, UserId};
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload};
 use std::sync::Arc;
 
 impl Guild {
@@ -27,8 +27,8 @@ impl Guild {
         let presence = presence.map(Arc::new);
         self.members.set_presence(user_id, presence.clone());
         let payload = Payload::Presence { user_id, presence: presence.unwrap_or_default() };
-        let event = self.event(EventName::PresenceUpdate, Gate::Members, payload).never_to_user_account(user_id);
-        self.publish(event, Effect::None);
+        let event = self.event(EventName::PresenceUpdate, Gate::Members, payload).about(user_id);
+        self.publish_presence(user_id, event.never_to_user_account(user_id));
     }
 
     /// None when offline.

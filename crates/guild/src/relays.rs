@@ -10,11 +10,11 @@
 
 use crate::machine::Guild;
 use guildhall_model::{
-    AccountKind, GuildId, Permissions, UserId,
+    AccountKind, EventName, GuildId, Permissions, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
 use guildhall_relay::{
-    GuildView, MemberTable, MembersWanted, PartitionId, RelayMessage, SessionKey, SessionPresence, ToRelay,
+    Gate, Payload, GuildPicture, GuildView, MemberTable, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::{
@@ -28,18 +28,20 @@ pub(crate) struct RelayLink {
     epoch: u32,
     /// Of the newest message.
     seq: u64,
+    /// It has sessions that are told every member's presence.
+    pub wants_presences: bool,
     /// Messages were lost, and nothing is sent until it restarts.
     pub is_cut: bool,
 }
 
 impl RelayLink {
     /// The next message of the stream; none while it is cut.
-    pub fn number(&mut self, guild_id: GuildId, message: RelayMessage) -> Option<ToRelay> {
+    pub fn number(&mut self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<ToRelay> {
         if self.is_cut {
             return None;
         }
         self.seq += 1;
-        Some(ToRelay { guild_id, epoch: self.epoch, seq: self.seq, message })
+        Some(ToRelay { guild_id, relay, epoch: self.epoch, seq: self.seq, message })
     }
 }
 
@@ -59,7 +61,8 @@ pub(crate) struct Sessions {
     by_user: BTreeSet<(UserId, SessionKey)>,
 }
 
-const FIRST_KEY: SessionKey = SessionKey { partition: PartitionId(0), slot: 0, generation: 0 };
+const FIRST_RELAY: RelayId = RelayId::first(PartitionId(0));
+const FIRST_KEY: SessionKey = SessionKey { relay: FIRST_RELAY, slot: 0, generation: 0 };
 
 impl Sessions {
     pub fn is_empty(&self) -> bool {
@@ -92,10 +95,10 @@ impl Sessions {
         keys.filter_map(|(_, key)| Some((*key, self.by_key.get(key)?)))
     }
 
-    /// The keys of a partition's sessions.
-    fn of_partition(&self, partition: PartitionId) -> Vec<SessionKey> {
-        let from = SessionKey { partition, ..FIRST_KEY };
-        self.by_key.range(from..).map(|(key, _)| *key).take_while(|key| key.partition == partition).collect()
+    /// The keys of a relay's sessions.
+    fn of_relay(&self, relay: RelayId) -> Vec<SessionKey> {
+        let from = SessionKey { relay, ..FIRST_KEY };
+        self.by_key.range(from..).map(|(key, _)| *key).take_while(|key| key.relay == relay).collect()
     }
 
     pub fn clear(&mut self) {
@@ -103,43 +106,83 @@ impl Sessions {
     }
 }
 
+/// Which relays have somebody who watches a member.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    by_user: BTreeSet<(UserId, RelayId)>,
+    by_relay: BTreeSet<(RelayId, UserId)>,
+}
+
+impl Watchers {
+    fn add(&mut self, user_id: UserId, relay: RelayId) {
+        self.by_user.insert((user_id, relay));
+        self.by_relay.insert((relay, user_id));
+    }
+
+    fn remove(&mut self, user_id: UserId, relay: RelayId) {
+        self.by_user.remove(&(user_id, relay));
+        self.by_relay.remove(&(relay, user_id));
+    }
+
+    fn remove_relay(&mut self, relay: RelayId) {
+        let of_relay = self.by_relay.range((relay, UserId::new(0))..).take_while(|(of, _)| *of == relay);
+        let user_ids: Vec<UserId> = of_relay.map(|(_, user_id)| *user_id).collect();
+        user_ids.into_iter().for_each(|user_id| self.remove(user_id, relay));
+    }
+
+    /// Whether a relay has one.
+    pub fn has(&self, user_id: UserId, relay: RelayId) -> bool {
+        self.by_user.contains(&(user_id, relay))
+    }
+}
+
 impl Guild {
-    pub(crate) fn subscribe(&mut self, partition: PartitionId, epoch: u32) {
-        match self.relays.get(&partition) {
+    pub(crate) fn subscribe(&mut self, relay: RelayId, epoch: u32) {
+        match self.relays.get(&relay) {
             Some(link) if link.epoch > epoch => return,
             // It asks again without knowing of an answer.
-            Some(link) if link.epoch == epoch => return self.restart_stream(partition),
-            Some(_) => self.drop_relay(partition),
+            Some(link) if link.epoch == epoch => return self.restart_stream(relay),
+            Some(_) => self.drop_relay(relay),
             None => {}
         }
-        self.relays.insert(partition, RelayLink { epoch, seq: 0, is_cut: false });
-        self.send(partition, RelayMessage::Snapshot { meta: self.meta.clone(), reset: false });
+        self.relays.insert(relay, RelayLink { epoch, seq: 0, wants_presences: false, is_cut: false });
+        self.send(relay, RelayMessage::Snapshot { picture: self.picture(), reset: false });
     }
 
-    pub(crate) fn unsubscribe(&mut self, partition: PartitionId, epoch: u32) {
-        if self.relays.get(&partition).is_some_and(|link| link.epoch == epoch) {
-            self.drop_relay(partition);
+    pub(crate) fn unsubscribe(&mut self, relay: RelayId, epoch: u32) {
+        if self.relays.get(&relay).is_some_and(|link| link.epoch == epoch) {
+            self.drop_relay(relay);
         }
     }
 
-    pub(crate) fn resync(&mut self, partition: PartitionId, epoch: u32) {
-        if self.relays.get(&partition).is_some_and(|link| link.epoch == epoch) {
-            self.restart_stream(partition);
+    pub(crate) fn resync(&mut self, relay: RelayId, epoch: u32) {
+        if self.relays.get(&relay).is_some_and(|link| link.epoch == epoch) {
+            self.restart_stream(relay);
         }
     }
 
-    pub(crate) fn restart_stream(&mut self, partition: PartitionId) {
-        if let Some(link) = self.relays.get_mut(&partition) {
+    pub(crate) fn restart_stream(&mut self, relay: RelayId) {
+        if let Some(link) = self.relays.get_mut(&relay) {
             link.is_cut = false;
-            self.send(partition, RelayMessage::Snapshot { meta: self.meta.clone(), reset: true });
+            self.send(relay, RelayMessage::Snapshot { picture: self.picture(), reset: true });
+        }
+    }
+
+    /// The guild as its relays know it. Costs the same whatever its size.
+    fn picture(&self) -> GuildPicture {
+        GuildPicture {
+            meta: self.meta.clone(),
+            last_message_ids: self.last_message_ids.clone(),
+            voice: self.voice.snapshot(),
         }
     }
 
     /// An incarnation of a relay is gone, and its sessions with it.
-    fn drop_relay(&mut self, partition: PartitionId) {
+    fn drop_relay(&mut self, relay: RelayId) {
         self.touch();
-        self.relays.remove(&partition);
-        for session in self.sessions.of_partition(partition) {
+        self.relays.remove(&relay);
+        self.watchers.remove_relay(relay);
+        for session in self.sessions.of_relay(relay) {
             self.detach(session);
         }
     }
@@ -155,11 +198,11 @@ impl Guild {
         presence: SessionPresence,
         members: MembersWanted,
     ) {
-        if !self.relays.contains_key(&key.partition) {
+        if !self.relays.contains_key(&key.relay) {
             return;
         }
         if self.member(user_id).is_none() {
-            return self.send(key.partition, RelayMessage::Attached { session: key, view: None });
+            return self.send(key.relay, RelayMessage::Attached { session: key, view: None });
         }
         // Keys are never reused, so this is a relay's mistake; the first user's presence must not stay behind.
         if self.sessions.find(key).is_some_and(|session| session.user_id != user_id) {
@@ -170,15 +213,13 @@ impl Guild {
         // First, so that the view holds it (L3).
         self.refresh_presence(user_id);
         let view = self.view(user_id, members).map(Box::new);
-        self.send(key.partition, RelayMessage::Attached { session: key, view });
+        self.send(key.relay, RelayMessage::Attached { session: key, view });
     }
 
     fn view(&self, user_id: UserId, wanted: MembersWanted) -> Option<GuildView> {
         Some(GuildView {
             member: self.member(user_id)?,
             member_count: self.members.len() as u64,
-            voice: self.voice.iter().filter_map(|state| Some((state.clone(), self.member(state.user_id)?))).collect(),
-            last_message_ids: self.last_message_ids.clone(),
             members: match wanted {
                 MembersWanted::OwnAndVoice => None,
                 MembersWanted::ByThreshold { large_threshold } => Some((self.members.clone(), large_threshold)),
@@ -202,6 +243,30 @@ impl Guild {
         self.refresh_presence(user_id);
     }
 
+    pub(crate) fn want_presences(&mut self, relay: RelayId, all: bool) {
+        if let Some(link) = self.relays.get_mut(&relay) {
+            link.wants_presences = all;
+        }
+    }
+
+    pub(crate) fn watch_members(&mut self, relay: RelayId, added: &[UserId], removed: &[UserId]) {
+        if self.relays.contains_key(&relay) {
+            removed.iter().for_each(|user_id| self.watchers.remove(*user_id, relay));
+            added.iter().for_each(|user_id| self.watchers.add(*user_id, relay));
+        }
+    }
+
+    /// What members show, to a session that began to watch them.
+    pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
+        for user_id in user_ids {
+            let Some(entry) = self.members.entry(*user_id) else { continue };
+            let presence = entry.presence.clone().unwrap_or_default();
+            let payload = Payload::Presence { user_id: *user_id, presence };
+            let event = Arc::new(self.event(EventName::PresenceUpdate, Gate::Members, payload));
+            self.send(session.relay, RelayMessage::Direct { session, event });
+        }
+    }
+
     /// Whoever sees the guild sees its members; only the whole list of a user account needs a permission.
     pub(crate) fn request_members(&mut self, now: Now, key: SessionKey, request: Box<RequestGuildMembers>) {
         let Some(session) = self.sessions.find(key) else { return };
@@ -211,6 +276,6 @@ impl Guild {
         let may_list = self.meta.guild_permissions(self.meta.standing(&member, now.unix)).intersects(lists);
         let is_refused = session.kind == AccountKind::User && wants_all && !may_list;
         let members = if is_refused { MemberTable::default() } else { self.members.clone() };
-        self.send(key.partition, RelayMessage::Members { session: key, request, members });
+        self.send(key.relay, RelayMessage::Members { session: key, request, members });
     }
 }

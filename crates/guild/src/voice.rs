@@ -15,49 +15,54 @@ use crate::{
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
 };
-use guildhall_relay::{Effect, Gate, Payload, RelayMessage, SessionKey};
-use guildhall_stdx::Now;
+use guildhall_relay::{Effect, Gate, Payload, RelayMessage, SessionKey, VoiceEntry};
+use guildhall_stdx::{CowMap, Now};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-#[derive(Clone, Debug)]
-struct Connected {
-    /// Its channel is never none.
-    state: Arc<VoiceState>,
-    /// None when it is only shown.
-    session: Option<SessionKey>,
-}
-
 /// Who is in voice.
 #[derive(Debug, Default)]
 pub(crate) struct VoiceTable {
-    connected: BTreeMap<UserId, Connected>,
+    entries: CowMap<UserId, VoiceEntry>,
+    /// How they are there; those who are only shown are not in here.
+    sessions: BTreeMap<UserId, SessionKey>,
     by_channel: BTreeMap<ChannelId, BTreeSet<UserId>>,
 }
 
 impl VoiceTable {
     pub fn is_empty(&self) -> bool {
-        self.connected.is_empty()
+        self.entries.is_empty()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<VoiceState>> {
-        self.connected.values().map(|connected| &connected.state)
+    /// Everybody, as it is now.
+    pub fn snapshot(&self) -> CowMap<UserId, VoiceEntry> {
+        self.entries.clone()
+    }
+
+    fn state_of(&self, user_id: UserId) -> Option<&Arc<VoiceState>> {
+        self.entries.get(user_id).map(|entry| &entry.state)
+    }
+
+    /// Somebody's member changed.
+    pub fn set_member(&mut self, member: &Arc<Member>) {
+        self.entries.with_mut(member.user.id, |entry| entry.member = member.clone());
     }
 
     /// Where a user is.
     pub fn channel_of(&self, user_id: UserId) -> Option<ChannelId> {
-        self.connected.get(&user_id)?.state.channel_id
+        self.state_of(user_id)?.channel_id
     }
 
     fn count_in(&self, channel_id: ChannelId) -> usize {
         self.by_channel.get(&channel_id).map_or(0, BTreeSet::len)
     }
 
-    fn remove(&mut self, user_id: UserId) -> Option<Connected> {
-        let connected = self.connected.remove(&user_id)?;
-        if let Some(channel_id) = connected.state.channel_id
+    fn remove(&mut self, user_id: UserId) -> Option<VoiceEntry> {
+        let entry = self.entries.remove(user_id)?;
+        self.sessions.remove(&user_id);
+        if let Some(channel_id) = entry.state.channel_id
             && let Some(users) = self.by_channel.get_mut(&channel_id)
         {
             users.remove(&user_id);
@@ -65,15 +70,19 @@ impl VoiceTable {
                 self.by_channel.remove(&channel_id);
             }
         }
-        Some(connected)
+        Some(entry)
     }
 
     /// Replaces what was there.
-    fn insert(&mut self, state: Arc<VoiceState>, session: Option<SessionKey>) {
-        self.remove(state.user_id);
-        if let Some(channel_id) = state.channel_id {
-            self.by_channel.entry(channel_id).or_default().insert(state.user_id);
-            self.connected.insert(state.user_id, Connected { state, session });
+    fn insert(&mut self, entry: VoiceEntry, session: Option<SessionKey>) {
+        let user_id = entry.state.user_id;
+        self.remove(user_id);
+        if let Some(channel_id) = entry.state.channel_id {
+            self.by_channel.entry(channel_id).or_default().insert(user_id);
+            self.entries.insert(user_id, entry);
+            if let Some(session) = session {
+                self.sessions.insert(user_id, session);
+            }
         }
     }
 }
@@ -89,11 +98,11 @@ impl Guild {
         else {
             return;
         };
-        let before = self.voice.connected.get(&user_id);
+        let before = self.voice.state_of(user_id);
         let is_here = self.voice.channel_of(user_id) == Some(channel_id);
-        let is_same_session = before.is_some_and(|before| before.session == Some(key));
+        let is_same_session = self.voice.sessions.get(&user_id) == Some(&key);
         let suppress = if is_here {
-            before.is_some_and(|before| before.state.suppress)
+            before.is_some_and(|before| before.suppress)
         } else {
             let permissions = self.permissions_in(now, &member, &channel);
             let is_full = channel.user_limit > 0 && self.voice.count_in(channel_id) >= usize::from(channel.user_limit);
@@ -126,7 +135,8 @@ impl Guild {
     fn set_voice(&mut self, state: VoiceState, session: Option<SessionKey>) {
         let before = self.voice.channel_of(state.user_id);
         let state = Arc::new(state);
-        self.voice.insert(state.clone(), session);
+        let Some(member) = self.member(state.user_id) else { return };
+        self.voice.insert(VoiceEntry { state: state.clone(), member }, session);
         self.tell_voice(before, &state);
     }
 
@@ -144,27 +154,28 @@ impl Guild {
             self.publish(event, Effect::None);
         }
         let event = update(self, Gate::Channel(channel_id), state.clone()).always_to(state.user_id);
-        self.publish(event, Effect::None);
+        let entry = self.voice.entries.get(state.user_id).cloned();
+        self.publish(event, Effect::Voice(state.user_id, entry));
     }
 
     fn send_voice_server(&mut self, user_id: UserId, session: SessionKey) {
         let token = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let payload = Payload::VoiceServer { token, endpoint: self.limits.voice_endpoint.clone() };
         let event = Arc::new(self.event(EventName::VoiceServerUpdate, Gate::User(user_id), payload));
-        self.send(session.partition, RelayMessage::Direct { session, event });
+        self.send(session.relay, RelayMessage::Direct { session, event });
     }
 
     /// Takes a user out of voice, if they are there.
     pub(crate) fn leave_voice(&mut self, user_id: UserId) {
-        let Some(connected) = self.voice.remove(user_id) else { return };
-        let before = connected.state.channel_id;
-        let state = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(&connected.state) });
+        let Some(entry) = self.voice.remove(user_id) else { return };
+        let before = entry.state.channel_id;
+        let state = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(&entry.state) });
         self.tell_voice(before, &state);
     }
 
     /// Takes a user out of voice if that session is how they are there.
     pub(crate) fn leave_voice_with(&mut self, user_id: UserId, session: SessionKey) {
-        if self.voice.connected.get(&user_id).is_some_and(|connected| connected.session == Some(session)) {
+        if self.voice.sessions.get(&user_id) == Some(&session) {
             self.leave_voice(user_id);
         }
     }
@@ -178,7 +189,8 @@ impl Guild {
     /// Moves somebody who is in voice to another channel, whatever its limit.
     pub(crate) fn move_in_voice(&mut self, now: Now, member: &Member, channel: &Channel) {
         let user_id = member.user.id;
-        let Some(Connected { state, session }) = self.voice.connected.get(&user_id).cloned() else { return };
+        let Some(state) = self.voice.state_of(user_id).cloned() else { return };
+        let session = self.voice.sessions.get(&user_id).copied();
         if state.channel_id == Some(channel.id) {
             return;
         }
@@ -191,7 +203,8 @@ impl Guild {
 
     /// Brings a voice state up to date with the member's server mute and deafen.
     pub(crate) fn refresh_voice(&mut self, member: &Member) {
-        let Some(Connected { state, session }) = self.voice.connected.get(&member.user.id).cloned() else { return };
+        let Some(state) = self.voice.state_of(member.user.id).cloned() else { return };
+        let session = self.voice.sessions.get(&member.user.id).copied();
         if (state.mute, state.deaf) != (member.mute, member.deaf) {
             let state = VoiceState { mute: member.mute, deaf: member.deaf, ..VoiceState::clone(&state) };
             self.set_voice(state, session);

@@ -53,9 +53,10 @@ capabilities! {
 }
 
 /// How a session hears of guilds in which it is passive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassiveUpdate {
     /// CHANNEL_UNREAD_UPDATE: channels only.
+    #[default]
     ChannelUnreads,
     /// PASSIVE_UPDATE_V1: all channels, all voice states.
     Snapshot,

@@ -66,4 +66,7 @@ events! {
     TypingStart "TYPING_START" GUILD_MESSAGE_TYPING;
     VoiceStateUpdate "VOICE_STATE_UPDATE" GUILD_VOICE_STATES;
     VoiceServerUpdate "VOICE_SERVER_UPDATE" ;
+    PassiveUpdateV1 "PASSIVE_UPDATE_V1" ;
+    PassiveUpdateV2 "PASSIVE_UPDATE_V2" ;
+    ChannelUnreadUpdate "CHANNEL_UNREAD_UPDATE" ;
 }

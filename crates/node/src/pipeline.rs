@@ -12,7 +12,7 @@
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Output, Refusal, Write};
 use guildhall_model::UserId;
-use guildhall_relay::{PartitionId, ToRelay};
+use guildhall_relay::{RelayId, ToRelay};
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
@@ -24,7 +24,7 @@ const GROUPS_MAX: usize = 1024;
 pub(crate) struct Group {
     /// Moved out when its commit begins.
     pub(crate) writes: Vec<Write>,
-    pub(crate) relay: Vec<(PartitionId, ToRelay)>,
+    pub(crate) relay: Vec<(RelayId, ToRelay)>,
     pub(crate) answer: Option<(oneshot::Sender<Answer>, Answer)>,
     /// Of the guild, after the input.
     pub(crate) version: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn add(&mut self, output: Output) {
         match output {
-            Output::Relay(partition, message) => self.relay.push((partition, message)),
+            Output::Relay(relay, message) => self.relay.push((relay, message)),
             Output::Write(write) => {
                 self.changes.extend(Change::of(&write));
                 self.writes.push(write);
@@ -121,9 +121,9 @@ impl Pipeline {
     }
 
     /// Nothing that waits goes to this relay any more: it lost something before it.
-    pub(crate) fn cut_off(&mut self, partition: PartitionId) {
+    pub(crate) fn cut_off(&mut self, relay: RelayId) {
         for group in &mut self.groups {
-            group.relay.retain(|(to, _)| *to != partition);
+            group.relay.retain(|(to, _)| *to != relay);
         }
     }
 }

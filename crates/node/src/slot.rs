@@ -28,7 +28,7 @@ use crate::{
 };
 use guildhall_guild::{Guild, Refusal};
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
-use guildhall_relay::{PartitionId, RelayMessage, ToRelay};
+use guildhall_relay::{RelayId, RelayMessage, ToRelay};
 use guildhall_stdx::{Instant, Now};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -93,7 +93,7 @@ pub(crate) struct Slot {
     parked: BTreeMap<u64, Parked>,
     message_loads_count: usize,
     /// Relays that were full, and whose streams are cut.
-    lagging: BTreeSet<PartitionId>,
+    lagging: BTreeSet<RelayId>,
     /// When to try them again, and (with no guild) the first of `waiting`.
     retry_at: Option<Instant>,
     /// Its deletion waits for its commit: nothing is handled meanwhile.
@@ -165,8 +165,8 @@ impl Slot {
         let now = cx.now.instant;
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
-            for partition in mem::take(&mut self.lagging) {
-                self.relay_retry(cx, partition);
+            for relay in mem::take(&mut self.lagging) {
+                self.relay_retry(cx, relay);
             }
         }
         match self.state {
@@ -254,11 +254,11 @@ impl Slot {
             let deletes_guild = group.deletes_guild();
             group.changes.iter().for_each(|change| cx.directory.apply(*change));
             let mut cut_off = BTreeSet::new();
-            for (partition, message) in group.relay {
+            for (relay, message) in group.relay {
                 // What follows a lost message must not arrive without it.
-                if !cut_off.contains(&partition) && self.deliver(cx, partition, message) == Delivery::Full {
-                    cut_off.insert(partition);
-                    self.relay_lost(cx, partition);
+                if !cut_off.contains(&relay) && self.deliver(cx, relay, message) == Delivery::Full {
+                    cut_off.insert(relay);
+                    self.relay_lost(cx, relay);
                 }
             }
             if let Some(user_id) = group.joined {
@@ -274,14 +274,14 @@ impl Slot {
         }
     }
 
-    fn deliver(&mut self, cx: &mut Context<'_>, partition: PartitionId, mut message: ToRelay) -> Delivery {
-        if !self.streams.stamp(partition, &mut message) {
+    fn deliver(&mut self, cx: &mut Context<'_>, relay: RelayId, mut message: ToRelay) -> Delivery {
+        if !self.streams.stamp(relay, &mut message) {
             return Delivery::Done;
         }
         let snapshot = matches!(message.message, RelayMessage::Snapshot { .. });
-        match cx.relays.try_deliver(partition, message) {
+        match cx.relays.try_deliver(relay.partition, message) {
             Ok(()) => {
-                self.streams.delivered(partition, snapshot);
+                self.streams.delivered(relay, snapshot);
                 Delivery::Done
             }
             Err(_) => Delivery::Full,
@@ -289,8 +289,8 @@ impl Slot {
     }
 
     /// This relay is tried again after a moment.
-    fn lags(&mut self, cx: &mut Context<'_>, partition: PartitionId) {
-        self.lagging.insert(partition);
+    fn lags(&mut self, cx: &mut Context<'_>, relay: RelayId) {
+        self.lagging.insert(relay);
         self.retry_soon(cx);
     }
 

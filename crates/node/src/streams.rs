@@ -8,7 +8,7 @@
 //! Limits      one entry per partition.
 
 use guildhall_model::GuildId;
-use guildhall_relay::{PartitionId, RelayMessage, ToGuild, ToRelay};
+use guildhall_relay::{RelayId, RelayMessage, ToGuild, ToRelay};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,39 +21,39 @@ struct Stream {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Streams(BTreeMap<PartitionId, Stream>);
+pub(crate) struct Streams(BTreeMap<RelayId, Stream>);
 
 impl Streams {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Partitions whose relays are subscribed, with their epochs.
-    pub(crate) fn subscribed(&self) -> Vec<(PartitionId, u32)> {
-        self.0.iter().map(|(partition, stream)| (*partition, stream.epoch)).collect()
+    /// Relays that are subscribed, with their epochs.
+    pub(crate) fn subscribed(&self) -> Vec<(RelayId, u32)> {
+        self.0.iter().map(|(relay, stream)| (*relay, stream.epoch)).collect()
     }
 
     /// Whether this relay has had no message yet.
-    pub(crate) fn is_new(&self, partition: PartitionId) -> bool {
-        self.0.get(&partition).is_some_and(|stream| stream.seq == 0)
+    pub(crate) fn is_new(&self, relay: RelayId) -> bool {
+        self.0.get(&relay).is_some_and(|stream| stream.seq == 0)
     }
 
-    /// Partitions whose relays are to be reset and do not know it yet.
-    pub(crate) fn broken(&self) -> Vec<PartitionId> {
-        self.0.iter().filter(|(_, stream)| stream.broken).map(|(partition, _)| *partition).collect()
+    /// Relays that are to be reset and do not know it yet.
+    pub(crate) fn broken(&self) -> Vec<RelayId> {
+        self.0.iter().filter(|(_, stream)| stream.broken).map(|(relay, _)| *relay).collect()
     }
 
     /// Keeps up with who is subscribed, by the same rules as the guild.
     pub(crate) fn handle(&mut self, message: &ToGuild) {
         match *message {
-            ToGuild::Subscribe { partition, epoch } => {
-                if self.0.get(&partition).is_none_or(|stream| stream.epoch < epoch) {
-                    self.0.insert(partition, Stream { epoch, seq: 0, broken: false });
+            ToGuild::Subscribe { relay, epoch } => {
+                if self.0.get(&relay).is_none_or(|stream| stream.epoch < epoch) {
+                    self.0.insert(relay, Stream { epoch, seq: 0, broken: false });
                 }
             }
-            ToGuild::Unsubscribe { partition, epoch } => {
-                if self.0.get(&partition).is_some_and(|stream| stream.epoch == epoch) {
-                    self.0.remove(&partition);
+            ToGuild::Unsubscribe { relay, epoch } => {
+                if self.0.get(&relay).is_some_and(|stream| stream.epoch == epoch) {
+                    self.0.remove(&relay);
                 }
             }
             // After a resync the numbers go on: a relay takes a snapshot's number as it is.
@@ -67,8 +67,8 @@ impl Streams {
     }
 
     /// Gives a message its number; false: nobody is there to get it. `delivered` or `lost` follows.
-    pub(crate) fn stamp(&self, partition: PartitionId, message: &mut ToRelay) -> bool {
-        let Some(stream) = self.0.get(&partition).filter(|stream| stream.epoch == message.epoch) else {
+    pub(crate) fn stamp(&self, relay: RelayId, message: &mut ToRelay) -> bool {
+        let Some(stream) = self.0.get(&relay).filter(|stream| stream.epoch == message.epoch) else {
             return false;
         };
         message.seq = stream.seq + 1;
@@ -79,16 +79,16 @@ impl Streams {
     }
 
     /// A message that was stamped was taken; `snapshot`: it was one.
-    pub(crate) fn delivered(&mut self, partition: PartitionId, snapshot: bool) {
-        if let Some(stream) = self.0.get_mut(&partition) {
+    pub(crate) fn delivered(&mut self, relay: RelayId, snapshot: bool) {
+        if let Some(stream) = self.0.get_mut(&relay) {
             stream.seq += 1;
             stream.broken &= !snapshot;
         }
     }
 
     /// Something this relay should have had is lost, or one of its sessions was told to wait.
-    pub(crate) fn lost(&mut self, partition: PartitionId) {
-        if let Some(stream) = self.0.get_mut(&partition) {
+    pub(crate) fn lost(&mut self, relay: RelayId) {
+        if let Some(stream) = self.0.get_mut(&relay) {
             stream.broken = true;
         }
     }
@@ -102,11 +102,11 @@ impl Streams {
     pub(crate) fn own_message(
         &self,
         guild_id: GuildId,
-        partition: PartitionId,
+        relay: RelayId,
         message: RelayMessage,
     ) -> Option<ToRelay> {
-        let stream = self.0.get(&partition)?;
-        Some(ToRelay { guild_id, epoch: stream.epoch, seq: stream.seq + 1, message })
+        let stream = self.0.get(&relay)?;
+        Some(ToRelay { guild_id, relay, epoch: stream.epoch, seq: stream.seq + 1, message })
     }
 }
 
@@ -114,28 +114,28 @@ impl Streams {
 mod tests {
     use super::*;
     use guildhall_model::{Guild, GuildId, UserId};
-    use guildhall_relay::{GuildMeta, SessionKey};
+    use guildhall_relay::{GuildMeta, PartitionId, SessionKey};
     use std::sync::Arc;
 
-    const PARTITION: PartitionId = PartitionId(3);
+    const RELAY: RelayId = RelayId::first(PartitionId(3));
 
     fn subscribe(streams: &mut Streams, epoch: u32) {
-        streams.handle(&ToGuild::Subscribe { partition: PARTITION, epoch });
+        streams.handle(&ToGuild::Subscribe { relay: RELAY, epoch });
     }
 
     /// Delivers a message that the guild numbered as it pleased: its number, and whether it is a snapshot that resets.
     fn deliver(streams: &mut Streams, epoch: u32, snapshot: bool) -> Option<(u64, bool)> {
         let guild = Arc::new(Guild::new(GuildId::new(1), "g", UserId::new(1)));
         let meta = Arc::new(GuildMeta { guild, roles: Arc::default(), channels: Arc::default() });
-        let session = SessionKey { partition: PARTITION, slot: 0, generation: 0 };
+        let session = SessionKey { relay: RELAY, slot: 0, generation: 0 };
         let message = match snapshot {
             true => RelayMessage::Snapshot { meta, reset: false },
             false => RelayMessage::Unavailable { session },
         };
-        let mut message = ToRelay { guild_id: GuildId::new(1), epoch, seq: 77, message };
-        let stamped = streams.stamp(PARTITION, &mut message);
+        let mut message = ToRelay { guild_id: GuildId::new(1), relay: RELAY, epoch, seq: 77, message };
+        let stamped = streams.stamp(RELAY, &mut message);
         stamped.then(|| {
-            streams.delivered(PARTITION, snapshot);
+            streams.delivered(RELAY, snapshot);
             (message.seq, matches!(message.message, RelayMessage::Snapshot { reset: true, .. }))
         })
     }
@@ -158,15 +158,15 @@ mod tests {
         let mut streams = Streams::default();
         subscribe(&mut streams, 1);
         deliver(&mut streams, 1, true);
-        streams.lost(PARTITION);
+        streams.lost(RELAY);
         subscribe(&mut streams, 2);
         assert_eq!(deliver(&mut streams, 1, false), None);
         assert_eq!(deliver(&mut streams, 2, true), Some((1, false)));
         subscribe(&mut streams, 1);
         subscribe(&mut streams, 2);
-        streams.handle(&ToGuild::Unsubscribe { partition: PARTITION, epoch: 1 });
+        streams.handle(&ToGuild::Unsubscribe { relay: RELAY, epoch: 1 });
         assert_eq!(deliver(&mut streams, 2, false), Some((2, false)), "stale messages change nothing");
-        streams.handle(&ToGuild::Unsubscribe { partition: PARTITION, epoch: 2 });
+        streams.handle(&ToGuild::Unsubscribe { relay: RELAY, epoch: 2 });
         assert_eq!(deliver(&mut streams, 2, false), None);
     }
 }

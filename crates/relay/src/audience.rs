@@ -1,21 +1,21 @@
 //! Audience index: which sessions of a relay may see what.
 //!
-//! Owns        permission classes: sessions whose members have the same standing share one, with one
-//!             bitset of the channels it can view.
-//! Doors       `seat`, `unseat`, `set_member`, `set_meta` keep it; `for_each` walks an event's recipients.
-//! Invariants  A1 a session is in exactly one class, that of its member's standing. A2 a class's bitset equals
-//!             what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
-//!             classes, never sessions one by one. (checked against the algorithm in `tests`)
-//! Limits      one class per distinct standing among the sessions here; a bit per channel and class.
+//! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
+//!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
+//! Doors       `seat`, `unseat`, `listen`, `set_member`, `set_meta` keep it; `fan_out` walks an event's recipients.
+//! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
+//!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change
+//!             recomputes classes, never sessions one by one. A4 groups with equal view and listening share a log, and
+//!             get exactly the same events but those about single users. (checked against the algorithm in `tests`)
+//! Limits      one class per distinct standing among the sessions here; a bit per channel and view.
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
 
 use crate::{
-    event::{Event, Gate, Redaction},
+    event::{Audience, Calls, Event, Gate, Redaction},
+    listening::Listening,
     meta::GuildMeta,
 };
-use guildhall_model::{
-    AccountKind, ChannelId, Intents, Member, MemberStanding, OverwriteKind, Permissions, RoleId, UserId,
-};
+use guildhall_model::{ChannelId, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;
 use smallvec::SmallVec;
 use std::{
@@ -24,54 +24,39 @@ use std::{
     sync::Arc,
 };
 
-type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// What the audience has to know of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
     /// The session's place in its partition.
     pub slot: u32,
-    /// What it asked for.
-    pub intents: Intents,
-    /// Its client family.
-    pub kind: AccountKind,
+    /// What it wants to be told of.
+    pub listening: Listening,
 }
 
-/// One session in the list of its class, laid out for the walk.
+/// A log of a relay: one for each combination of view and listening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LogId(pub u32);
+
+/// Whom an event goes to, one call per session.
+pub trait Deliver {
+    /// The sessions that follow stand together: all of them get the event in this form, and what they got lately is in
+    /// the same log.
+    fn group(&mut self, log: LogId, redaction: Redaction);
+    /// To a session of the group.
+    fn deliver(&mut self, slot: u32);
+    /// To a session that gets it though its group does not, or in another form.
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction);
+}
+
+/// One session in the list of its group, laid out for the walk.
 #[derive(Clone, Copy, Debug)]
-struct Listener {
-    user_id: UserId,
-    slot: u32,
-    /// Intents, with the two flags in bits that no intent uses.
-    bits: u32,
-}
-
-const WITHOUT_CONTENT: u32 = 1 << 31;
-const USER_ACCOUNT: u32 = 1 << 30;
-
-impl Listener {
-    fn new(user_id: UserId, seat: Seat) -> Self {
-        let flags = match seat.kind {
-            AccountKind::User => USER_ACCOUNT,
-            AccountKind::Bot if seat.intents.contains(Intents::MESSAGE_CONTENT) => 0,
-            AccountKind::Bot => WITHOUT_CONTENT,
-        };
-        Self { user_id, slot: seat.slot, bits: seat.intents.0 | flags }
-    }
-
-    fn redaction(self, event: &Event) -> Redaction {
-        match &event.content_readers {
-            Some(readers) if self.bits & WITHOUT_CONTENT != 0 => Redaction::for_user(readers, self.user_id),
-            _ => Redaction::NONE,
-        }
-    }
-
-    fn is_barred(self, event: &Event) -> bool {
-        let audience = &event.audience;
-        self.bits & USER_ACCOUNT != 0
-            && (audience.never_user_account == Some(self.user_id)
-                || audience.by_subscription && audience.always != Some(self.user_id))
-    }
+pub(crate) struct Listener {
+    pub user_id: UserId,
+    pub slot: u32,
+    /// Of the relay's change log: what a passive session was told of.
+    pub version: u32,
 }
 
 /// Everything the permission algorithm asks about a member, and so what sessions of one class have in common.
@@ -85,11 +70,20 @@ struct Standing {
     silenced_until: Option<Timestamp>,
 }
 
+/// Sessions of a class that listen to the same.
+#[derive(Debug)]
+struct Group {
+    listening: Listening,
+    log: LogId,
+    listeners: Vec<Listener>,
+}
+
 #[derive(Debug)]
 struct Class {
     standing: Standing,
-    visible: BitSet,
-    listeners: Vec<Listener>,
+    view: usize,
+    /// None of them is empty.
+    groups: SmallVec<[Group; 2]>,
 }
 
 impl Class {
@@ -102,9 +96,20 @@ impl Class {
             is_silenced: self.standing.is_quarantined || self.standing.silenced_until.is_some_and(|until| until > now),
         }
     }
+
+    fn group_mut(&mut self, listening: Listening) -> &mut Group {
+        let group = self.groups.iter_mut().find(|group| group.listening == listening);
+        group.expect("a seat's group exists")
+    }
+
+    fn is_called(&self, calls: Option<&Calls>) -> bool {
+        calls.is_some_and(|calls| {
+            calls.everyone || calls.roles.iter().any(|role| self.standing.roles.binary_search(role).is_ok())
+        })
+    }
 }
 
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 struct BitSet(SmallVec<[u64; 4]>);
 
 impl BitSet {
@@ -120,11 +125,19 @@ impl BitSet {
     }
 }
 
-/// A session, and where it stands in its class's list.
+/// The channels that some classes view, and the logs of their groups.
+#[derive(Debug)]
+struct View {
+    visible: BitSet,
+    classes_count: usize,
+    logs: SmallVec<[(Listening, LogId); 2]>,
+}
+
+/// A session, and where it stands in its group's list.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     seat: Seat,
-    at: usize,
+    at: u32,
 }
 
 #[derive(Debug)]
@@ -145,6 +158,12 @@ pub struct AudienceIndex {
     class_of: Map<Standing, usize>,
     /// Places in `classes` that nobody is in; they are used again.
     free: Vec<usize>,
+    views: Vec<View>,
+    view_of: Map<BitSet, usize>,
+    free_views: Vec<usize>,
+    /// Logs that were given out, and those of them that nobody uses.
+    logs_count: u32,
+    free_logs: Vec<LogId>,
     users: Map<UserId, Seated>,
     seats_count: usize,
 }
@@ -159,6 +178,11 @@ impl AudienceIndex {
             classes: Vec::new(),
             class_of: Map::default(),
             free: Vec::new(),
+            views: Vec::new(),
+            view_of: Map::default(),
+            free_views: Vec::new(),
+            logs_count: 0,
+            free_logs: Vec::new(),
             users: Map::default(),
             seats_count: 0,
             meta: meta.clone(),
@@ -185,18 +209,19 @@ impl AudienceIndex {
         &self.meta
     }
 
-    /// Adds a session of `member`.
-    pub fn seat(&mut self, seat: Seat, member: Arc<Member>) {
+    // ── who is here ──────────────────────────────────────────────────────────────────────────────
+
+    /// Adds a session of `member`. `version` is that of the relay's change log.
+    pub fn seat(&mut self, seat: Seat, member: Arc<Member>, version: u32) {
         let user_id = member.user.id;
         self.set_member(&member);
         if !self.users.contains_key(&user_id) {
             let class = self.class_for(self.standing_of(&member));
             self.users.insert(user_id, Seated { member, class, seats: SmallVec::new() });
         }
-        let seated = self.users.get_mut(&user_id).expect("inserted above");
-        let listeners = &mut self.classes[seated.class].listeners;
-        seated.seats.push(Placed { seat, at: listeners.len() });
-        listeners.push(Listener::new(user_id, seat));
+        let class = self.users[&user_id].class;
+        let at = self.put_listener(class, seat.listening, Listener { user_id, slot: seat.slot, version });
+        self.users.get_mut(&user_id).expect("inserted above").seats.push(Placed { seat, at });
         self.seats_count += 1;
     }
 
@@ -210,31 +235,40 @@ impl AudienceIndex {
             self.users.remove(&user_id);
         }
         self.seats_count -= 1;
-        self.take_listener(class, placed.at);
+        self.take_listener(class, placed);
         self.free_if_empty(class);
     }
 
-    /// Takes one listener out of a class; the last one takes its place in the list.
-    fn take_listener(&mut self, class: usize, at: usize) {
-        let listeners = &mut self.classes[class].listeners;
-        listeners.swap_remove(at);
-        let Some(moved) = listeners.get(at) else { return };
-        let seated = self.users.get_mut(&moved.user_id).expect("every listener's user is here");
-        let placed = seated.seats.iter_mut().find(|placed| placed.seat.slot == moved.slot);
-        placed.expect("every listener has a seat").at = at;
+    /// A session wants to be told of something else from now on. `version` is that of the relay's change log.
+    pub fn listen(&mut self, user_id: UserId, slot: u32, listening: Listening, version: u32) {
+        let Some(seated) = self.users.get(&user_id) else { return };
+        let Some(index) = seated.seats.iter().position(|placed| placed.seat.slot == slot) else { return };
+        let (class, placed) = (seated.class, seated.seats[index]);
+        if placed.seat.listening == listening {
+            return;
+        }
+        self.take_listener(class, placed);
+        let at = self.put_listener(class, listening, Listener { user_id, slot, version });
+        let seats = &mut self.users.get_mut(&user_id).expect("found above").seats;
+        seats[index] = Placed { seat: Seat { slot, listening }, at };
     }
 
     /// Removes all sessions of a user and returns their places.
     pub fn unseat_user(&mut self, user_id: UserId) -> SmallVec<[u32; 2]> {
-        let Some(seated) = self.users.get(&user_id) else { return SmallVec::new() };
-        let slots: SmallVec<[u32; 2]> = seated.seats.iter().map(|placed| placed.seat.slot).collect();
+        let slots: SmallVec<[u32; 2]> = self.slots_of(user_id).collect();
         slots.iter().for_each(|slot| self.unseat(user_id, *slot));
         slots
     }
 
     /// All sessions' places.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.classes.iter().flat_map(|class| class.listeners.iter().map(|listener| listener.slot))
+        let groups = self.classes.iter().flat_map(|class| &class.groups);
+        groups.flat_map(|group| group.listeners.iter().map(|listener| listener.slot))
+    }
+
+    /// The places of a user's sessions.
+    pub fn slots_of(&self, user_id: UserId) -> impl Iterator<Item = u32> + '_ {
+        self.users.get(&user_id).into_iter().flat_map(|seated| seated.seats.iter().map(|placed| placed.seat.slot))
     }
 
     /// The member behind a user's sessions here.
@@ -242,6 +276,42 @@ impl AudienceIndex {
     pub fn member(&self, user_id: UserId) -> Option<&Arc<Member>> {
         self.users.get(&user_id).map(|seated| &seated.member)
     }
+
+    /// What a session listens to, and the version it was last told of.
+    #[must_use]
+    pub fn listening(&self, user_id: UserId, slot: u32) -> Option<(Listening, u32)> {
+        let seated = self.users.get(&user_id)?;
+        let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot)?;
+        let group = self.classes[seated.class].groups.iter().find(|group| group.listening == placed.seat.listening)?;
+        Some((placed.seat.listening, group.listeners[placed.at as usize].version))
+    }
+
+    fn put_listener(&mut self, class: usize, listening: Listening, listener: Listener) -> u32 {
+        if !self.classes[class].groups.iter().any(|group| group.listening == listening) {
+            let log = self.log_for(self.classes[class].view, listening);
+            self.classes[class].groups.push(Group { listening, log, listeners: Vec::new() });
+        }
+        let listeners = &mut self.classes[class].group_mut(listening).listeners;
+        listeners.push(listener);
+        listeners.len() as u32 - 1
+    }
+
+    /// Takes one listener out of its group; the last one takes its place in the list.
+    fn take_listener(&mut self, class: usize, placed: Placed) {
+        let Placed { seat, at } = placed;
+        let group = self.classes[class].group_mut(seat.listening);
+        group.listeners.swap_remove(at as usize);
+        let moved = group.listeners.get(at as usize).copied();
+        if group.listeners.is_empty() {
+            self.classes[class].groups.retain(|group| !group.listeners.is_empty());
+        }
+        let Some(moved) = moved else { return };
+        let seated = self.users.get_mut(&moved.user_id).expect("every listener's user is here");
+        let placed = seated.seats.iter_mut().find(|placed| placed.seat.slot == moved.slot);
+        placed.expect("every listener has a seat").at = at;
+    }
+
+    // ── classes and views ────────────────────────────────────────────────────────────────────────
 
     /// A member changed. Nothing happens unless they have a session here.
     pub fn set_member(&mut self, member: &Arc<Member>) {
@@ -270,12 +340,64 @@ impl AudienceIndex {
             moved.extend([owner_before, self.meta.guild.owner_id]);
         }
         self.overwritten = overwritten;
+        self.renew_views();
         for user_id in moved {
             self.reclass(user_id);
         }
+    }
+
+    /// Computes anew what each class views. A view that some class keeps keeps its logs.
+    fn renew_views(&mut self) {
+        let mut before = std::mem::take(&mut self.views);
+        self.view_of.clear();
+        self.free_views.clear();
         for class in 0..self.classes.len() {
-            self.classes[class].visible = self.visible_to(&self.classes[class]);
+            if self.classes[class].groups.is_empty() {
+                continue;
+            }
+            let visible = self.visible_to(&self.classes[class]);
+            let old = &mut before[self.classes[class].view].logs;
+            let view = match self.view_of.get(&visible) {
+                Some(view) => *view,
+                None => self.add_view(visible, std::mem::take(old)),
+            };
+            self.views[view].classes_count += 1;
+            self.classes[class].view = view;
+            for group in 0..self.classes[class].groups.len() {
+                let log = self.log_for(view, self.classes[class].groups[group].listening);
+                self.classes[class].groups[group].log = log;
+            }
         }
+        self.free_logs.extend(before.into_iter().flat_map(|view| view.logs).map(|(_, log)| log));
+    }
+
+    fn add_view(&mut self, visible: BitSet, logs: SmallVec<[(Listening, LogId); 2]>) -> usize {
+        let view = View { visible: visible.clone(), classes_count: 0, logs };
+        let place = match self.free_views.pop() {
+            Some(place) => {
+                self.views[place] = view;
+                place
+            }
+            None => {
+                self.views.push(view);
+                self.views.len() - 1
+            }
+        };
+        self.view_of.insert(visible, place);
+        place
+    }
+
+    fn log_for(&mut self, view: usize, listening: Listening) -> LogId {
+        let logs = &mut self.views[view].logs;
+        if let Some((_, log)) = logs.iter().find(|(of, _)| *of == listening) {
+            return *log;
+        }
+        let log = self.free_logs.pop().unwrap_or_else(|| {
+            self.logs_count += 1;
+            LogId(self.logs_count - 1)
+        });
+        logs.push((listening, log));
+        log
     }
 
     fn standing_of(&self, member: &Member) -> Standing {
@@ -296,16 +418,13 @@ impl AudienceIndex {
             return;
         }
         let to = self.class_for(standing);
-        let seats = self.users[&user_id].seats.clone();
-        for (index, placed) in seats.iter().enumerate() {
+        for index in 0..self.users[&user_id].seats.len() {
             // Looked up each time: taking one listener may have moved the user's next.
-            let at = self.users[&user_id].seats[index].at;
-            self.take_listener(from, at);
-            let listeners = &mut self.classes[to].listeners;
-            listeners.push(Listener::new(user_id, placed.seat));
-            let at = listeners.len() - 1;
-            let seated = self.users.get_mut(&user_id).expect("found above");
-            seated.seats[index].at = at;
+            let placed = self.users[&user_id].seats[index];
+            let listener = self.classes[from].group_mut(placed.seat.listening).listeners[placed.at as usize];
+            self.take_listener(from, placed);
+            let at = self.put_listener(to, placed.seat.listening, listener);
+            self.users.get_mut(&user_id).expect("found above").seats[index].at = at;
         }
         self.users.get_mut(&user_id).expect("found above").class = to;
         self.free_if_empty(from);
@@ -315,8 +434,13 @@ impl AudienceIndex {
         if let Some(class) = self.class_of.get(&standing) {
             return *class;
         }
-        let mut class = Class { standing: standing.clone(), visible: BitSet::default(), listeners: Vec::new() };
-        class.visible = self.visible_to(&class);
+        let mut class = Class { standing: standing.clone(), view: 0, groups: SmallVec::new() };
+        let visible = self.visible_to(&class);
+        class.view = match self.view_of.get(&visible) {
+            Some(view) => *view,
+            None => self.add_view(visible, SmallVec::new()),
+        };
+        self.views[class.view].classes_count += 1;
         let place = match self.free.pop() {
             Some(place) => {
                 self.classes[place] = class;
@@ -333,10 +457,17 @@ impl AudienceIndex {
 
     fn free_if_empty(&mut self, place: usize) {
         let class = &mut self.classes[place];
-        if class.listeners.is_empty() && self.class_of.get(&class.standing) == Some(&place) {
-            self.class_of.remove(&class.standing);
-            class.listeners = Vec::new();
-            self.free.push(place);
+        if !class.groups.is_empty() || self.class_of.get(&class.standing) != Some(&place) {
+            return;
+        }
+        self.class_of.remove(&class.standing);
+        let view = class.view;
+        self.free.push(place);
+        self.views[view].classes_count -= 1;
+        if self.views[view].classes_count == 0 {
+            self.view_of.remove(&self.views[view].visible);
+            self.free_logs.extend(std::mem::take(&mut self.views[view].logs).into_iter().map(|(_, log)| log));
+            self.free_views.push(view);
         }
     }
 
@@ -352,49 +483,101 @@ impl AudienceIndex {
         visible
     }
 
+    // ── who gets what ────────────────────────────────────────────────────────────────────────────
+
     fn sees(&self, class: &Class, channel_id: ChannelId) -> bool {
-        self.channel_bits.get(&channel_id).is_some_and(|bit| class.visible.contains(*bit))
+        self.channel_bits.get(&channel_id).is_some_and(|bit| self.views[class.view].visible.contains(*bit))
     }
 
-    fn admits(&self, class: &Class, gate: Gate, now: Timestamp) -> bool {
+    fn admits(&self, class: &Class, gate: &Gate, now: Timestamp) -> bool {
         match gate {
             Gate::Members => true,
-            Gate::Channel(channel) => self.sees(class, channel),
-            Gate::ChannelExcept(channel, except) => self.sees(class, channel) && !self.sees(class, except),
-            Gate::GuildPermission(any) => self.meta.guild_permissions(class.member_standing(now)).intersects(any),
-            Gate::ChannelPermission(channel, all) => self.meta.channels.get(&channel).is_some_and(|channel| {
-                self.meta.channel_permissions(class.member_standing(now), channel).contains(all)
+            Gate::Channel(channel) => self.sees(class, *channel),
+            Gate::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
+            Gate::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
+            Gate::GuildPermission(any) => self.meta.guild_permissions(class.member_standing(now)).intersects(*any),
+            Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
+                self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)
             }),
-            // Decided per user, by `for_each` and `may_see`.
+            // Decided per user, by `fan_out` and `may_see`.
             Gate::User(_) => false,
         }
     }
 
-    /// Calls `deliver` once for every session that `event` is for. Costs the classes, and the sessions of those that are let in.
-    pub fn for_each(&self, event: &Event, now: Timestamp, mut deliver: impl FnMut(u32, Redaction)) {
+    /// Delivers `event` once to every session that it is for, `watchers` (user and place) among them if permissions
+    /// allow. Costs the classes, and the sessions of those that are let in.
+    pub fn fan_out(
+        &self,
+        event: &Event,
+        now: Timestamp,
+        watchers: impl Iterator<Item = (UserId, u32)>,
+        out: &mut impl Deliver,
+    ) {
         let audience = &event.audience;
-        let apart = match audience.gate {
-            Gate::User(user_id) => Some(user_id),
-            _ => audience.always,
-        };
-        for class in &self.classes {
-            if class.listeners.is_empty() || !self.admits(class, audience.gate, now) {
+        for class in self.classes.iter().filter(|class| !class.groups.is_empty()) {
+            if !self.admits(class, &audience.gate, now) {
                 continue;
             }
-            for listener in &class.listeners {
-                let wanted = audience.intents.0 == 0 || listener.bits & audience.intents.0 != 0;
-                if wanted && Some(listener.user_id) != apart && !listener.is_barred(event) {
-                    deliver(listener.slot, listener.redaction(event));
+            let is_called = class.is_called(audience.calls.as_deref());
+            for group in &class.groups {
+                if group.listening.admits(audience) || is_called && group.listening.is_user() {
+                    deliver_to_group(event, group, out);
                 }
             }
         }
-        let Some(seated) = apart.and_then(|user_id| self.users.get(&user_id)) else { return };
-        let user_id = seated.member.user.id;
-        for Placed { seat, .. } in &seated.seats {
-            let listener = Listener::new(user_id, *seat);
-            if (audience.always == Some(user_id) || seat.intents.admit(audience.intents)) && !listener.is_barred(event)
+        let by_gate = match audience.gate {
+            Gate::User(user_id) => Some(user_id),
+            _ => None,
+        };
+        for user_id in audience.always.into_iter().chain(by_gate.filter(|id| audience.always != Some(*id))) {
+            self.deliver_to_user(event, user_id, now, true, out);
+        }
+        for (index, user_id) in audience.calls.iter().flat_map(|calls| &calls.users).enumerate() {
+            let is_told = audience.always == Some(*user_id)
+                || audience.calls.as_ref().is_some_and(|calls| calls.users[..index].contains(user_id));
+            if !is_told {
+                self.deliver_to_user(event, *user_id, now, false, out);
+            }
+        }
+        for (user_id, slot) in watchers {
+            if audience.always == Some(user_id) {
+                continue;
+            }
+            let Some(seated) = self.users.get(&user_id) else { continue };
+            let class = &self.classes[seated.class];
+            let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
+            if let Some(Placed { seat, .. }) = placed
+                && self.admits(class, &audience.gate, now)
+                && !self.reaches(class, seat.listening, audience)
+                && !is_barred(audience, seat.listening, user_id)
             {
-                deliver(seat.slot, listener.redaction(event));
+                out.deliver_alone(slot, Redaction::NONE);
+            }
+        }
+    }
+
+    /// Whether a session of a class that the gate lets in got the event with its group.
+    fn reaches(&self, class: &Class, listening: Listening, audience: &Audience) -> bool {
+        listening.admits(audience) || listening.is_user() && class.is_called(audience.calls.as_deref())
+    }
+
+    /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
+    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
+        let audience = &event.audience;
+        let Some(seated) = self.users.get(&user_id) else { return };
+        let class = &self.classes[seated.class];
+        let is_gate = audience.gate == Gate::User(user_id) && audience.always != Some(user_id);
+        let is_admitted = self.admits(class, &audience.gate, now);
+        for Placed { seat, .. } in &seated.seats {
+            let has_it = is_admitted && self.reaches(class, seat.listening, audience);
+            // What is for one user only still asks for intents; being called is for passive user accounts.
+            let wants = match (is_gate, always) {
+                (true, _) => seat.listening.admits(audience),
+                (false, true) => true,
+                (false, false) => is_admitted && seat.listening.is_user(),
+            };
+            if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
+                out.deliver_alone(seat.slot, redaction_for(event, seat.listening, user_id));
             }
         }
     }
@@ -406,10 +589,80 @@ impl AudienceIndex {
         if event.audience.always == Some(user_id) || event.audience.gate == Gate::User(user_id) {
             return true;
         }
-        match event.audience.gate {
+        match &event.audience.gate {
             // Who may view a channel no more still learns that somebody left another one.
-            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], channel),
+            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], *channel),
             gate => self.admits(&self.classes[seated.class], gate, now),
         }
     }
+
+    /// Whether a user with sessions here may view a channel.
+    #[must_use]
+    pub fn may_view(&self, user_id: UserId, channel_id: ChannelId) -> bool {
+        self.users.get(&user_id).is_some_and(|seated| self.sees(&self.classes[seated.class], channel_id))
+    }
+
+    /// Calls `then` for every group of passive sessions, with a number for its view.
+    pub(crate) fn passive_groups(&mut self, mut then: impl FnMut(PassiveGroup<'_>)) {
+        for class in &mut self.classes {
+            for group in class.groups.iter_mut().filter(|group| group.listening.is_passive()) {
+                then(PassiveGroup {
+                    view: class.view,
+                    form: group.listening.passive_form(),
+                    log: group.log,
+                    listeners: &mut group.listeners,
+                });
+            }
+        }
+    }
+
+    /// The number of a user's view.
+    pub(crate) fn view_of(&self, user_id: UserId) -> Option<usize> {
+        self.users.get(&user_id).map(|seated| self.classes[seated.class].view)
+    }
+
+    /// Whether a view holds a channel.
+    pub(crate) fn view_holds(&self, view: usize, channel_id: ChannelId) -> bool {
+        self.channel_bits.get(&channel_id).is_some_and(|bit| self.views[view].visible.contains(*bit))
+    }
+}
+
+/// Passive sessions that view and listen to the same.
+pub(crate) struct PassiveGroup<'a> {
+    pub view: usize,
+    pub form: PassiveUpdate,
+    pub log: LogId,
+    pub listeners: &'a mut [Listener],
+}
+
+/// The group's sessions in the group's form, those of its readers in their own.
+fn deliver_to_group(event: &Event, group: &Group, out: &mut impl Deliver) {
+    let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
+    let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
+    out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
+    match (never, readers) {
+        (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
+        (Some(never), _) => {
+            let others = group.listeners.iter().filter(|listener| listener.user_id != never);
+            others.for_each(|listener| out.deliver(listener.slot));
+        }
+        (None, Some(readers)) => {
+            let reads = |listener: &&Listener| readers.iter().any(|user_id| user_id == listener.user_id);
+            group.listeners.iter().filter(|l| !reads(l)).for_each(|listener| out.deliver(listener.slot));
+            for listener in group.listeners.iter().filter(reads) {
+                out.deliver_alone(listener.slot, Redaction::for_user(readers, listener.user_id));
+            }
+        }
+    }
+}
+
+fn redaction_for(event: &Event, listening: Listening, user_id: UserId) -> Redaction {
+    match &event.content_readers {
+        Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
+        _ => Redaction::NONE,
+    }
+}
+
+fn is_barred(audience: &Audience, listening: Listening, user_id: UserId) -> bool {
+    listening.is_user() && audience.never_user_account == Some(user_id)
 }

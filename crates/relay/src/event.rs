@@ -5,10 +5,11 @@
 //! Invariants  immutable; who may see it is decided by `audience` alone, at the event and again at replay.
 //! Not here    who that is at this moment: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
-use crate::payload::Payload;
+use crate::{listening::ForUsers, payload::Payload};
 use guildhall_codec::Encoding;
-use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, UserId};
+use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, RoleId, UserId};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Which of a body's contents are withheld: the message's own, and that of the message it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,6 +20,12 @@ impl Redaction {
     pub const NONE: Self = Self(0);
     /// How many there are; `index` is below it.
     pub const COUNT: usize = 4;
+
+    /// For a session that lacks MESSAGE_CONTENT, of a user who neither wrote nor is named in anything.
+    #[must_use]
+    pub fn for_strangers(readers: &ContentReaders) -> Self {
+        Self(1 | u8::from(readers.referenced.is_some()) << 1)
+    }
 
     /// For a session that lacks MESSAGE_CONTENT: withhold what its user neither wrote nor is mentioned in.
     #[must_use]
@@ -56,8 +63,26 @@ pub struct ContentReaders {
     pub referenced: Option<SmallVec<[UserId; 4]>>,
 }
 
+impl ContentReaders {
+    /// Everybody who reads any of it.
+    pub fn iter(&self) -> impl Iterator<Item = UserId> + '_ {
+        self.message.iter().chain(self.referenced.iter().flatten()).copied()
+    }
+}
+
+/// Whom a message calls: passive sessions of these get it too.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    /// Its author, and users it mentions.
+    pub users: SmallVec<[UserId; 4]>,
+    /// Roles it mentions.
+    pub roles: SmallVec<[RoleId; 2]>,
+    /// `@everyone` or `@here`.
+    pub everyone: bool,
+}
+
 /// Which members an event is for, before intents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// Every member.
     Members,
@@ -69,6 +94,8 @@ pub enum Gate {
     GuildPermission(Permissions),
     /// Members who hold all of these permissions in the channel.
     ChannelPermission(ChannelId, Permissions),
+    /// Members who can view all of these channels.
+    Channels(Arc<[ChannelId]>),
     /// One user's sessions.
     User(UserId),
 }
@@ -84,8 +111,12 @@ pub struct Audience {
     pub always: Option<UserId>,
     /// This user's sessions never get it; only for user accounts, who know what they did themselves.
     pub never_user_account: Option<UserId>,
-    /// User accounts get it only by subscription (docs/protocol.md §7, "sub"), or through `always`.
-    pub by_subscription: bool,
+    /// Which user accounts, `always` aside.
+    pub users: ForUsers,
+    /// User accounts that watch this member get it too.
+    pub about: Option<UserId>,
+    /// Passive sessions of these get it too.
+    pub calls: Option<Box<Calls>>,
 }
 
 /// Something that happened.
@@ -107,6 +138,7 @@ impl Event {
     /// An event for whom its name's intents admit and `gate` lets through.
     #[must_use]
     pub fn new(guild_id: GuildId, name: EventName, gate: Gate, payload: Payload) -> Self {
+        let calls = if name == EventName::MessageCreate { payload.calls().map(Box::new) } else { None };
         Self {
             guild_id,
             name,
@@ -115,7 +147,9 @@ impl Event {
                 intents: name.guild_intents(),
                 always: None,
                 never_user_account: None,
-                by_subscription: name.is_by_subscription(),
+                users: ForUsers::of(name),
+                about: None,
+                calls,
             },
             content_readers: payload.content_readers(),
             payload,
@@ -126,6 +160,13 @@ impl Event {
     #[must_use]
     pub fn always_to(mut self, user_id: UserId) -> Self {
         self.audience.always = Some(user_id);
+        self
+    }
+
+    /// Also for user accounts that watch `user_id`.
+    #[must_use]
+    pub fn about(mut self, user_id: UserId) -> Self {
+        self.audience.about = Some(user_id);
         self
     }
 

@@ -8,21 +8,28 @@
 
 mod audience;
 mod event;
+mod listening;
 mod members;
 mod meta;
+mod passive;
 mod payload;
+mod picture;
 mod protocol;
 mod relay;
+mod subscriptions;
 mod view;
 
-pub use audience::{AudienceIndex, Seat};
-pub use event::{Audience, ContentReaders, Event, Gate, Redaction};
+pub use audience::{AudienceIndex, Deliver, LogId, Seat};
+pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction};
+pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;
+pub use passive::{PassiveDelta, PassiveSnapshot};
 pub use payload::{MessageEvent, Payload, ReactionEvent};
+pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
-    Effect, GuildView, MembersWanted, PartitionId, Published, RelayMessage, SessionKey, SessionPresence, ToGuild,
-    ToRelay,
+    Effect, GuildView, MembersWanted, PartitionId, Published, RelayId, RelayMessage, SessionKey, SessionPresence,
+    ToGuild, ToRelay,
 };
-pub use relay::{Progress, Recipients, Relay};
+pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use view::{channels_with_last_message, with_guild_create};

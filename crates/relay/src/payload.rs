@@ -5,8 +5,9 @@
 //! Not here    who gets it: `event.rs`. The envelope: `guildhall-codec`.
 
 use crate::{
-    event::{ContentReaders, Redaction},
+    event::{Calls, ContentReaders, Redaction},
     meta::GuildMeta,
+    passive::{PassiveDelta, PassiveSnapshot},
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{
@@ -119,6 +120,12 @@ pub enum Payload {
     RoleDelete(RoleId),
     /// CHANNEL_CREATE, CHANNEL_UPDATE, CHANNEL_DELETE.
     Channel(Arc<Channel>),
+    /// PASSIVE_UPDATE_V2.
+    PassiveDelta(PassiveDelta),
+    /// PASSIVE_UPDATE_V1.
+    PassiveSnapshot(PassiveSnapshot),
+    /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
+    Unread(Vec<(ChannelId, MessageId)>),
 }
 
 impl Payload {
@@ -132,6 +139,17 @@ impl Payload {
         Some(ContentReaders {
             message: readers(&event.message),
             referenced: event.referenced.as_ref().map(|message| readers(message)),
+        })
+    }
+
+    /// Whom it calls, if it is a message.
+    pub(crate) fn calls(&self) -> Option<Calls> {
+        let Self::Message(event) = self else { return None };
+        let message = &event.message;
+        Some(Calls {
+            users: std::iter::once(message.author.id).chain(message.mentions.iter().map(|user| user.id)).collect(),
+            roles: message.mention_roles.iter().copied().collect(),
+            everyone: message.mention_everyone,
         })
     }
 
@@ -182,6 +200,7 @@ impl Payload {
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
             Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
+            Self::PassiveDelta(_) | Self::PassiveSnapshot(_) | Self::Unread(_) => put.body(&()),
         }
     }
 }

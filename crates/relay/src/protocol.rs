@@ -9,23 +9,45 @@
 //! Limits      the guild keeps at most its link's capacity of unsent messages per relay; past it the relay
 //!             is cut off and starts again with `Snapshot { reset: true }`.
 
-use crate::{event::Event, members::MemberTable, meta::GuildMeta};
+use crate::{
+    event::Event,
+    members::MemberTable,
+    meta::GuildMeta,
+    picture::{GuildPicture, VoiceEntry},
+};
 use guildhall_model::{
-    AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId, VoiceState,
+    AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId,
     to_gateway::{RequestGuildMembers, VoiceStateUpdate},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-/// One partition of one node: the address of a relay, together with the guild's id.
+/// One partition of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionId(pub u16);
+
+/// The address of a relay, together with the guild's id: a partition has several for a guild with many sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelayId {
+    /// Where it is.
+    pub partition: PartitionId,
+    /// Which of those there.
+    pub index: u16,
+}
+
+impl RelayId {
+    /// The first relay of a partition.
+    #[must_use]
+    pub const fn first(partition: PartitionId) -> Self {
+        Self { partition, index: 0 }
+    }
+}
 
 /// A session, as guilds know it. Never reused: `generation` counts up with every session of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey {
-    /// Where it lives.
-    pub partition: PartitionId,
-    /// Its place there.
+    /// Whose session it is in this guild.
+    pub relay: RelayId,
+    /// Its place in the partition.
     pub slot: u32,
     /// Which of the sessions that were in this place.
     pub generation: u32,
@@ -59,22 +81,22 @@ pub enum MembersWanted {
 pub enum ToGuild {
     /// A relay begins, or begins again.
     Subscribe {
-        /// Where the relay is.
-        partition: PartitionId,
+        /// Which relay.
+        relay: RelayId,
         /// Its incarnation.
         epoch: u32,
     },
     /// The relay's last session left: no more messages, please.
     Unsubscribe {
-        /// Where the relay was.
-        partition: PartitionId,
+        /// Which relay.
+        relay: RelayId,
         /// Its incarnation.
         epoch: u32,
     },
     /// The relay saw a gap (P1) and starts again.
     Resync {
-        /// Where the relay is.
-        partition: PartitionId,
+        /// Which relay.
+        relay: RelayId,
         /// Its incarnation.
         epoch: u32,
     },
@@ -119,6 +141,30 @@ pub enum ToGuild {
         /// What it asks.
         request: Box<RequestGuildMembers>,
     },
+    /// Whether the relay has sessions that are told every member's presence: without, it is told of none but those
+    /// it watches. Until it says so it has none.
+    WantPresences {
+        /// Which relay.
+        relay: RelayId,
+        /// Whether it has.
+        all: bool,
+    },
+    /// Members whose presence and changes somebody watches there, from now on and no more.
+    WatchMembers {
+        /// Which relay.
+        relay: RelayId,
+        /// From now on.
+        added: Vec<UserId>,
+        /// No more.
+        removed: Vec<UserId>,
+    },
+    /// A session wants to know what these members show at this moment.
+    TellPresences {
+        /// Which.
+        session: SessionKey,
+        /// Whose presences.
+        user_ids: Vec<UserId>,
+    },
 }
 
 /// From the guild to one of its relays.
@@ -126,6 +172,8 @@ pub enum ToGuild {
 pub struct ToRelay {
     /// Which guild.
     pub guild_id: GuildId,
+    /// Which of its relays.
+    pub relay: RelayId,
     /// The relay's incarnation (P2).
     pub epoch: u32,
     /// Number in the relay's stream (P1).
@@ -139,8 +187,8 @@ pub struct ToRelay {
 pub enum RelayMessage {
     /// The state to start from. With `reset`, events were lost: the relay's sessions must start anew.
     Snapshot {
-        /// Base fields, roles, channels.
-        meta: Arc<GuildMeta>,
+        /// The guild at this moment.
+        picture: GuildPicture,
         /// Whether this follows lost messages.
         reset: bool,
     },
@@ -194,21 +242,21 @@ pub enum Effect {
     Meta(Arc<GuildMeta>),
     /// A member changed, joined, or (with none) left.
     Member(UserId, Option<Arc<Member>>),
+    /// A channel has a newer message.
+    Message(ChannelId, MessageId),
+    /// Somebody is in voice, or (with none) is no more.
+    Voice(UserId, Option<VoiceEntry>),
     /// The guild was deleted: every session loses it.
     Deleted,
 }
 
-/// What one session sees of a guild when its view begins.
+/// What one session sees of a guild when its view begins, besides the relay's picture of it.
 #[derive(Clone, Debug)]
 pub struct GuildView {
     /// The session's own member.
     pub member: Arc<Member>,
     /// Exact.
     pub member_count: u64,
-    /// Who is in voice, with their members.
-    pub voice: Vec<(Arc<VoiceState>, Arc<Member>)>,
-    /// Newest message per channel.
-    pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
     /// All members and presences, where the session wants more than its own.
     pub members: Option<(MemberTable, u16)>,
     /// Of the guild: grows with every change.

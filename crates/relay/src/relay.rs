@@ -1,46 +1,55 @@
-//! Relay: one guild's events, brought to the sessions of one partition.
+//! Relay: one guild's events, brought to a share of the sessions of one partition.
 //!
-//! Owns        the relay's picture of the guild, and its place in the guild's stream.
-//! Doors       `handle` for the guild's messages; `attach` and `detach` for sessions; `may_see` for replay.
+//! Owns        the relay's picture of the guild, its place in the guild's stream, and its change log.
+//! Doors       `handle` for the guild's messages; `detach`, `listen`, `watch_members` for sessions; `handle_timer` for
+//!             passive updates; `may_see` of the audience for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence.
 //!             R2 a session gets nothing before its `Attached` and everything it may see after it.
 //!             R3 effects are applied before their event is fanned out.
-//! Limits      sessions that wait for their view: those of this partition.
+//!             R4 when a session becomes active it is first told what it missed; when it becomes passive, what it knows
+//!             then is what the next update builds on.
+//! Limits      sessions: the partition splits off another relay past `sessions_per_relay_max`.
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Seat},
-    event::{Event, Redaction},
+    audience::{AudienceIndex, Deliver, Map, Seat},
+    event::{Event, Gate, Redaction},
+    listening::Listening,
     members::MemberTable,
-    meta::GuildMeta,
-    protocol::{Effect, GuildView, PartitionId, Published, RelayMessage, SessionKey, ToGuild, ToRelay},
+    passive::{ChangeLog, channels_of, snapshot},
+    payload::Payload,
+    picture::GuildPicture,
+    protocol::{Effect, GuildView, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
+    subscriptions::{Subscriptions, Watched},
 };
-use guildhall_model::{GuildId, UserId, to_gateway::RequestGuildMembers};
+use guildhall_model::{EventName, GuildId, PassiveUpdate, UserId, to_gateway::RequestGuildMembers};
 use guildhall_stdx::{Instant, Now};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A gap that no snapshot has ended is reported again after this: the request or its answer may be lost too.
 const RESYNC_AGAIN_MS: u64 = 1_000;
 
 /// The sessions of a partition, as a relay speaks to them.
-pub trait Recipients {
+pub trait Recipients: Deliver {
     /// An event is about to be delivered to any number of sessions: prepare what they share.
     fn begin(&mut self, published: &Arc<Published>);
-    /// Delivers the event of the last `begin` to a session.
-    fn deliver(&mut self, slot: u32, redaction: Redaction);
     /// A session's view of the guild begins. None: it may not be here.
-    fn attached(&mut self, session: SessionKey, meta: &Arc<GuildMeta>, view: Option<&GuildView>) -> Option<Seat>;
+    fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat>;
     /// The guild cannot be served now.
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId);
     /// The session lost the guild: its member left, or the guild was deleted.
     fn lost(&mut self, slot: u32, guild_id: GuildId);
-    /// Events were lost: the session cannot go on and has to start anew.
-    fn reset(&mut self, slot: u32);
+    /// Events were lost: the session has to be let in again.
+    fn reset(&mut self, slot: u32, guild_id: GuildId);
     /// A dispatch for one session.
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>);
     /// Members that a session asked for.
     fn members(&mut self, session: SessionKey, guild_id: GuildId, request: &RequestGuildMembers, members: &MemberTable);
 }
+
+/// What a relay has to say to its guild: a few messages at most.
+pub type ToGuilds = SmallVec<[ToGuild; 2]>;
 
 /// What a relay wants from its guild after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,71 +58,194 @@ pub enum Progress {
     Steady,
     /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Said again if that leads to nothing.
     Gap,
-    /// The stream began again after a loss: sessions that were waiting for their view have to ask again.
+    /// The stream began, or began again: sessions that were waiting for their view have to ask again, and the guild is
+    /// told what is watched here (`Relay::interests`).
     Restarted,
 }
 
-/// One guild's fan-out on one partition.
+/// What a relay knows once its first snapshot has come.
+#[derive(Debug)]
+struct State {
+    picture: GuildPicture,
+    audience: AudienceIndex,
+    changes: ChangeLog,
+}
+
+/// One guild's fan-out to some of a partition's sessions.
 #[derive(Debug)]
 pub struct Relay {
     guild_id: GuildId,
-    partition: PartitionId,
+    id: RelayId,
     epoch: u32,
     seq: u64,
     /// When a gap was last reported; none once a snapshot has come.
     gap_told_at: Option<Instant>,
     /// None until the first snapshot.
-    audience: Option<AudienceIndex>,
+    state: Option<State>,
+    subscriptions: Subscriptions,
+    /// Sessions that are told every member's presence; the guild knows whether there are any.
+    presence_readers_count: usize,
+    passive_interval_ms: u64,
+    passive_at: Option<Instant>,
+    rounds_count: u64,
 }
 
 impl Relay {
-    /// A relay that has yet to subscribe. Each incarnation of (guild, partition) needs an `epoch` of its own, counting up.
+    /// A relay that has yet to subscribe. Each incarnation of it needs an `epoch` of its own, counting up. Passive
+    /// sessions are told of changes about every `passive_interval_ms`.
     #[must_use]
-    pub fn new(guild_id: GuildId, partition: PartitionId, epoch: u32) -> Self {
-        Self { guild_id, partition, epoch, seq: 0, gap_told_at: None, audience: None }
+    pub fn new(guild_id: GuildId, id: RelayId, epoch: u32, passive_interval_ms: u64) -> Self {
+        Self {
+            guild_id,
+            id,
+            epoch,
+            seq: 0,
+            gap_told_at: None,
+            state: None,
+            subscriptions: Subscriptions::default(),
+            presence_readers_count: 0,
+            passive_interval_ms,
+            passive_at: None,
+            rounds_count: 0,
+        }
+    }
+
+    /// Which relay.
+    #[must_use]
+    pub fn id(&self) -> RelayId {
+        self.id
     }
 
     /// The message that opens the guild's stream.
     #[must_use]
     pub fn subscribe(&self) -> ToGuild {
-        ToGuild::Subscribe { partition: self.partition, epoch: self.epoch }
+        ToGuild::Subscribe { relay: self.id, epoch: self.epoch }
     }
 
     /// The message that ends it.
     #[must_use]
     pub fn unsubscribe(&self) -> ToGuild {
-        ToGuild::Unsubscribe { partition: self.partition, epoch: self.epoch }
+        ToGuild::Unsubscribe { relay: self.id, epoch: self.epoch }
     }
 
     /// The message that starts it again after a gap.
     #[must_use]
     pub fn resync(&self) -> ToGuild {
-        ToGuild::Resync { partition: self.partition, epoch: self.epoch }
+        ToGuild::Resync { relay: self.id, epoch: self.epoch }
+    }
+
+    /// What the guild has to be told again when it may have forgotten: what is watched here.
+    #[must_use]
+    pub fn interests(&self) -> ToGuilds {
+        let mut messages = ToGuilds::new();
+        if self.presence_readers_count > 0 {
+            messages.push(ToGuild::WantPresences { relay: self.id, all: true });
+        }
+        let added = self.subscriptions.watched();
+        if !added.is_empty() {
+            messages.push(ToGuild::WatchMembers { relay: self.id, added, removed: Vec::new() });
+        }
+        messages
     }
 
     /// Which sessions may see what; none before the first snapshot.
     #[must_use]
     pub fn audience(&self) -> Option<&AudienceIndex> {
-        self.audience.as_ref()
+        self.state.as_ref().map(|state| &state.audience)
+    }
+
+    /// The guild as it is known here; none before the first snapshot.
+    #[must_use]
+    pub fn picture(&self) -> Option<&GuildPicture> {
+        self.state.as_ref().map(|state| &state.picture)
     }
 
     /// Sessions whose view has begun.
     #[must_use]
     pub fn sessions_count(&self) -> usize {
-        self.audience.as_ref().map_or(0, AudienceIndex::len)
+        self.audience().map_or(0, AudienceIndex::len)
     }
 
-    /// A session of `user_id` left.
-    pub fn detach(&mut self, user_id: UserId, slot: u32) {
-        if let Some(audience) = &mut self.audience {
+    /// When `handle_timer` has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.passive_at
+    }
+
+    // ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    /// A session of `user_id` left. Returns what the guild has to be told.
+    pub fn detach(&mut self, user_id: UserId, slot: u32) -> ToGuilds {
+        let mut messages = ToGuilds::new();
+        let audience = self.state.as_mut().map(|state| &mut state.audience);
+        if let Some((audience, (listening, _))) =
+            audience.and_then(|audience| audience.listening(user_id, slot).map(|found| (audience, found)))
+        {
             audience.unseat(user_id, slot);
+            self.count_presence_reader(listening, false, &mut messages);
+        }
+        let watched = self.subscriptions.remove(slot);
+        messages.extend(self.tell_watched(watched));
+        messages
+    }
+
+    /// The guild hears of the first session that is told every member's presence, and of the last that goes.
+    fn count_presence_reader(&mut self, listening: Listening, is_here: bool, messages: &mut ToGuilds) {
+        if !listening.wants_presences() {
+            return;
+        }
+        let before = self.presence_readers_count;
+        self.presence_readers_count = if is_here { before + 1 } else { before - 1 };
+        if (before == 0) != (self.presence_readers_count == 0) {
+            messages.push(ToGuild::WantPresences { relay: self.id, all: is_here });
         }
     }
+
+    /// A session wants to be told of something else from now on. One that becomes active is brought up to date first.
+    pub fn listen(&mut self, user_id: UserId, slot: u32, listening: Listening, recipients: &mut impl Recipients) {
+        let Some(state) = &mut self.state else { return };
+        let Some((before, version)) = state.audience.listening(user_id, slot) else { return };
+        if before.is_passive() && !listening.is_passive() {
+            let view = state.audience.view_of(user_id).expect("a session that listens has a view");
+            if let Some(published) = state.passive_update(self.guild_id, view, before.passive_form(), version) {
+                recipients.begin(&published);
+                recipients.deliver_alone(slot, Redaction::NONE);
+            }
+        }
+        state.audience.listen(user_id, slot, listening, state.changes.version());
+    }
+
+    /// A session watches exactly these members from now on. Returns what the guild has to be told.
+    pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: &[UserId]) -> ToGuilds {
+        if self.audience().and_then(|audience| audience.listening(user_id, session.slot)).is_none() {
+            return ToGuilds::new();
+        }
+        let (watched, user_ids) = self.subscriptions.set(user_id, session.slot, members);
+        let mut messages = self.tell_watched(watched);
+        if !user_ids.is_empty() {
+            messages.push(ToGuild::TellPresences { session, user_ids });
+        }
+        messages
+    }
+
+    fn tell_watched(&self, watched: Watched) -> ToGuilds {
+        let Watched { added, removed } = watched;
+        let is_news = !added.is_empty() || !removed.is_empty();
+        is_news.then_some(ToGuild::WatchMembers { relay: self.id, added, removed }).into_iter().collect()
+    }
+
+    // ── the guild's stream ───────────────────────────────────────────────────────────────────────
 
     /// Takes the guild's next message. `recipients` get what follows from it.
     ///
     /// Comes from the partition; goes on to `Recipients::deliver`, once per session.
-    pub fn handle(&mut self, now: Now, message: ToRelay, recipients: &mut impl Recipients) -> Progress {
+    pub fn handle(
+        &mut self,
+        now: Now,
+        message: ToRelay,
+        recipients: &mut impl Recipients,
+        to_guild: &mut ToGuilds,
+    ) -> Progress {
         if message.epoch != self.epoch {
             return Progress::Steady;
         }
@@ -128,22 +260,14 @@ impl Relay {
         }
         self.seq = message.seq;
         match message.message {
-            RelayMessage::Snapshot { meta, reset } => {
-                if let Some(audience) = self.audience.take().filter(|_| reset) {
-                    audience.slots().for_each(|slot| recipients.reset(slot));
-                }
-                self.audience = Some(AudienceIndex::new(meta));
-                self.gap_told_at = None;
-                if reset {
-                    return Progress::Restarted;
-                }
-            }
-            RelayMessage::Published(published) => self.fan_out(now, &published, recipients),
+            RelayMessage::Snapshot { picture, reset } => return self.restart(now, picture, reset, recipients),
+            RelayMessage::Published(published) => self.fan_out(now, &published, recipients, to_guild),
             RelayMessage::Attached { session, view } => {
-                let Some(audience) = &mut self.audience else { return Progress::Gap };
-                let seat = recipients.attached(session, audience.meta(), view.as_deref());
+                let Some(state) = &mut self.state else { return Progress::Gap };
+                let seat = recipients.attached(session, &state.picture, view.as_deref());
                 if let (Some(seat), Some(view)) = (seat, view) {
-                    audience.seat(seat, view.member);
+                    state.audience.seat(seat, view.member, state.changes.version());
+                    self.count_presence_reader(seat.listening, true, to_guild);
                 }
             }
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
@@ -155,25 +279,153 @@ impl Relay {
         Progress::Steady
     }
 
+    /// The stream begins, or begins again after a loss: then every session has to be let in anew.
+    fn restart(&mut self, now: Now, picture: GuildPicture, reset: bool, recipients: &mut impl Recipients) -> Progress {
+        let before = self.state.take();
+        let audience = AudienceIndex::new(picture.meta.clone());
+        self.state = Some(State { picture, audience, changes: ChangeLog::default() });
+        self.gap_told_at = None;
+        self.presence_readers_count = 0;
+        self.passive_at.get_or_insert_with(|| now.instant.after_ms(self.passive_interval_ms));
+        let seated = before.iter().filter(|_| reset).flat_map(|state| state.audience.slots());
+        seated.for_each(|slot| recipients.reset(slot, self.guild_id));
+        if reset { Progress::Restarted } else { Progress::Steady }
+    }
+
     /// Applies an event's effect and delivers it to whom it is for.
-    fn fan_out(&mut self, now: Now, published: &Arc<Published>, recipients: &mut impl Recipients) {
-        let Some(audience) = &mut self.audience else { return };
+    fn fan_out(
+        &mut self,
+        now: Now,
+        published: &Arc<Published>,
+        recipients: &mut impl Recipients,
+        to_guild: &mut ToGuilds,
+    ) {
+        let Some(state) = &mut self.state else { return };
+        state.changes.note(&published.effect, &state.picture);
+        state.picture.apply(&published.effect);
         match &published.effect {
-            Effect::None => {}
-            Effect::Meta(meta) => audience.set_meta(meta.clone()),
-            Effect::Member(_, Some(member)) => audience.set_member(member),
+            Effect::Meta(meta) => state.audience.set_meta(meta.clone()),
+            Effect::Member(_, Some(member)) => state.audience.set_member(member),
             Effect::Member(user_id, None) => {
-                for slot in audience.unseat_user(*user_id) {
+                let slots: SmallVec<[u32; 2]> = state.audience.slots_of(*user_id).collect();
+                for slot in slots {
+                    to_guild.extend(self.detach(*user_id, slot));
                     recipients.lost(slot, self.guild_id);
                 }
             }
             Effect::Deleted => {
-                audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
-                *audience = AudienceIndex::new(audience.meta().clone());
+                state.audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
+                state.audience = AudienceIndex::new(state.picture.meta.clone());
                 return;
             }
+            Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
         }
+        let Some(state) = &self.state else { return };
         recipients.begin(published);
-        audience.for_each(&published.event, now.unix, |slot, redaction| recipients.deliver(slot, redaction));
+        let watchers = self.subscriptions.watchers_of(published.event.audience.about);
+        state.audience.fan_out(&published.event, now.unix, watchers, recipients);
+    }
+
+    // ── passive sessions ─────────────────────────────────────────────────────────────────────────
+
+    /// Tells passive sessions what changed, once the time has come.
+    pub fn handle_timer(&mut self, now: Now, recipients: &mut impl Recipients) {
+        if self.passive_at.is_none_or(|at| now.instant < at) {
+            return;
+        }
+        self.rounds_count += 1;
+        self.passive_at = Some(now.instant.after_ms(self.next_interval_ms()));
+        if let Some(state) = &mut self.state {
+            state.tell_passive(self.guild_id, recipients);
+        }
+    }
+
+    /// Three to five quarters of the interval, different for each relay and round, so that relays do not speak all at once.
+    fn next_interval_ms(&self) -> u64 {
+        let mixed = (self.guild_id.get() ^ u64::from(self.id.index) << 32 ^ u64::from(self.id.partition.0) << 48)
+            .wrapping_add(self.rounds_count)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let span = (self.passive_interval_ms / 2).max(1);
+        self.passive_interval_ms * 3 / 4 + (mixed >> 32) % span
+    }
+}
+
+/// Passive sessions that are told the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Reader {
+    view: usize,
+    form: PassiveUpdate,
+    version: u32,
+}
+
+impl State {
+    /// One round: every passive session is told what changed since it was told last.
+    fn tell_passive(&mut self, guild_id: GuildId, recipients: &mut impl Recipients) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let mut updates: Map<Reader, Option<Arc<Published>>> = Map::default();
+        self.audience.passive_groups(|group| {
+            for listener in group.listeners.iter() {
+                updates.entry(Reader { view: group.view, form: group.form, version: listener.version }).or_default();
+            }
+        });
+        for (reader, update) in &mut updates {
+            *update = self.passive_update(guild_id, reader.view, reader.form, reader.version);
+        }
+        let version = self.changes.version();
+        let mut apart: Vec<(u32, u32)> = Vec::new();
+        self.audience.passive_groups(|group| {
+            let update = |version| updates.get(&Reader { view: group.view, form: group.form, version })?.as_ref();
+            // Nearly all of a group were told in the last round; those few who became passive since come apart.
+            let common = group.listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
+            let Some(common) = common else { return };
+            apart.clear();
+            let mut is_begun = false;
+            for listener in group.listeners.iter_mut() {
+                let told = std::mem::replace(&mut listener.version, version);
+                if told != common {
+                    apart.push((told, listener.slot));
+                } else if let Some(update) = update(common) {
+                    if !std::mem::replace(&mut is_begun, true) {
+                        recipients.begin(update);
+                        recipients.group(group.log, Redaction::NONE);
+                    }
+                    recipients.deliver(listener.slot);
+                }
+            }
+            apart.sort_unstable();
+            for those in apart.chunk_by(|a, b| a.0 == b.0) {
+                let Some(update) = update(those[0].0) else { continue };
+                recipients.begin(update);
+                those.iter().for_each(|(_, slot)| recipients.deliver_alone(*slot, Redaction::NONE));
+            }
+        });
+        self.changes.forget();
+    }
+
+    /// What changed since `version`, in one form, for those who share a view. None: nothing.
+    fn passive_update(&self, guild_id: GuildId, view: usize, form: PassiveUpdate, version: u32) -> Option<Arc<Published>> {
+        let holds = |channel_id| self.audience.view_holds(view, channel_id);
+        let delta = self.changes.since(version, &self.picture, holds);
+        let (name, channels, payload) = match form {
+            _ if delta.is_empty() => return None,
+            PassiveUpdate::Delta => {
+                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice);
+                (EventName::PassiveUpdateV2, channels, Payload::PassiveDelta(delta))
+            }
+            PassiveUpdate::Snapshot => {
+                let snapshot = snapshot(&self.picture, holds);
+                let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice);
+                (EventName::PassiveUpdateV1, channels, Payload::PassiveSnapshot(snapshot))
+            }
+            PassiveUpdate::ChannelUnreads if delta.channels.is_empty() => return None,
+            PassiveUpdate::ChannelUnreads => {
+                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &[]);
+                (EventName::ChannelUnreadUpdate, channels, Payload::Unread(delta.channels))
+            }
+        };
+        let event = Event::new(guild_id, name, Gate::Channels(channels), payload);
+        Some(Arc::new(Published { event, effect: Effect::None }))
     }
 }

@@ -2,12 +2,17 @@
 //!
 //! Spec  docs/protocol.md §6.11, "Which members / presences a GUILD_CREATE holds".
 
-use crate::{members::MemberEntry, meta::GuildMeta, protocol::GuildView};
+use crate::{
+    members::MemberEntry,
+    meta::GuildMeta,
+    picture::{GuildPicture, VoiceEntry},
+    protocol::GuildView,
+};
 use guildhall_model::{
     Channel, Member, MessageId, UserId,
     from_gateway::{ChannelBody, GuildBody, GuildCreateBody, MemberBody, PresenceBody, RoleBody, VoiceStateBody},
 };
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
@@ -30,14 +35,16 @@ pub fn channels_with_last_message(
 /// Builds the body and hands it to `then`, because it borrows from what it is made of. With more members than
 /// `large_threshold` the guild is called large.
 pub fn with_guild_create<R>(
-    meta: &GuildMeta,
+    picture: &GuildPicture,
     view: &GuildView,
     large_threshold: u16,
     then: impl FnOnce(&GuildCreateBody<'_>) -> R,
 ) -> R {
-    let channels = channels_with_last_message(meta, &view.last_message_ids);
+    let meta = &picture.meta;
+    let channels = channels_with_last_message(meta, &picture.last_message_ids);
     let own = view.member.user.id;
-    let in_voice: HashSet<UserId> = view.voice.iter().map(|(state, _)| state.user_id).collect();
+    let is_in_voice = |user_id: UserId| picture.voice.get(user_id).is_some();
+    let voice = || picture.voice.iter().map(|(_, entry)| entry);
 
     let listed: Vec<&MemberEntry> = match &view.members {
         Some((table, threshold)) => {
@@ -47,7 +54,7 @@ pub fn with_guild_create<R>(
             let stands_out = |entry: &MemberEntry| {
                 let member = &entry.member;
                 member.user.id == own
-                    || in_voice.contains(&member.user.id)
+                    || is_in_voice(member.user.id)
                     || view.member_count <= MEMBERS_LISTED_MAX
                         && (everybody || entry.presence.is_some() || has_role(member) || member.nick.is_some())
             };
@@ -58,9 +65,8 @@ pub fn with_guild_create<R>(
     let mut members: Vec<MemberBody<'_>> = listed.iter().map(|entry| (&*entry.member).into()).collect();
     if view.members.is_none() {
         members.push((&*view.member).into());
-        members.extend(
-            view.voice.iter().filter(|(state, _)| state.user_id != own).map(|(_, member)| MemberBody::from(&**member)),
-        );
+        let others = voice().filter(|VoiceEntry { state, .. }| state.user_id != own);
+        members.extend(others.map(|VoiceEntry { member, .. }| MemberBody::from(&**member)));
     }
     let presences = listed
         .iter()
@@ -76,7 +82,7 @@ pub fn with_guild_create<R>(
         channels: channels.iter().map(|channel| ChannelBody::from(&**channel)).collect(),
         threads: [],
         presences,
-        voice_states: view.voice.iter().map(|(state, _)| VoiceStateBody::within_guild(state)).collect(),
+        voice_states: voice().map(|VoiceEntry { state, .. }| VoiceStateBody::within_guild(state)).collect(),
         stage_instances: [],
         guild_scheduled_events: [],
         soundboard_sounds: [],

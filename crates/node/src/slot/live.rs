@@ -7,7 +7,7 @@ use crate::{
 };
 use guildhall_guild::{Actor, Command, Guild, MessageRecord, Outcome, Refusal, Reply};
 use guildhall_model::{ChannelId, Id, MessageId};
-use guildhall_relay::{PartitionId, ToGuild};
+use guildhall_relay::{RelayId, ToGuild};
 use guildhall_store::StoreError;
 use std::{
     any::Any,
@@ -152,12 +152,12 @@ impl Slot {
     }
 
     /// A relay was full: its stream ends here, and starts again with a snapshot when there is room.
-    pub(super) fn relay_lost(&mut self, cx: &mut Context<'_>, partition: PartitionId) {
-        self.streams.lost(partition);
-        self.pipeline.cut_off(partition);
-        self.lags(cx, partition);
+    pub(super) fn relay_lost(&mut self, cx: &mut Context<'_>, relay: RelayId) {
+        self.streams.lost(relay);
+        self.pipeline.cut_off(relay);
+        self.lags(cx, relay);
         // Only pushed: `release` is under way.
-        if let Some(((), group)) = self.run(cx, |guild| guild.handle_relay_lost(partition))
+        if let Some(((), group)) = self.run(cx, |guild| guild.handle_relay_lost(relay))
             && !group.is_empty()
         {
             self.pipeline.push(group);
@@ -165,12 +165,12 @@ impl Slot {
     }
 
     /// A relay that was full may have room.
-    pub(super) fn relay_retry(&mut self, cx: &mut Context<'_>, partition: PartitionId) {
+    pub(super) fn relay_retry(&mut self, cx: &mut Context<'_>, relay: RelayId) {
         match self.state {
-            State::Live(_) => self.run_and_push(cx, |guild| guild.handle_relay_room(partition)),
+            State::Live(_) => self.run_and_push(cx, |guild| guild.handle_relay_room(relay)),
             State::Absent => {
-                if self.introduce(cx, partition) == Delivery::Full {
-                    self.lags(cx, partition);
+                if self.introduce(cx, relay) == Delivery::Full {
+                    self.lags(cx, relay);
                 }
             }
             // The guild introduces itself once it is loaded.
@@ -228,8 +228,8 @@ impl Slot {
         self.state = State::Live(guild);
         self.live_since = now.instant;
         self.used_at = now.instant;
-        for (partition, epoch) in self.streams.subscribed() {
-            self.run_and_push(cx, |guild| guild.handle_relay(now, ToGuild::Subscribe { partition, epoch }));
+        for (relay, epoch) in self.streams.subscribed() {
+            self.run_and_push(cx, |guild| guild.handle_relay(now, ToGuild::Subscribe { relay, epoch }));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use guildhall_guild::{Guild, NewGuild, Refusal, Reply};
 use guildhall_model::UserId;
-use guildhall_relay::{GuildMeta, PartitionId, RelayMessage, ToGuild};
+use guildhall_relay::{GuildMeta, RelayId, RelayMessage, ToGuild};
 use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -97,22 +97,22 @@ impl Slot {
         match *message {
             ToGuild::Attach { session, .. } if is_absent => {
                 // A relay takes no `Attached` before its first snapshot.
-                if self.streams.is_new(session.partition) && self.introduce(cx, session.partition) == Delivery::Full {
+                if self.streams.is_new(session.relay) && self.introduce(cx, session.relay) == Delivery::Full {
                     return Delivery::Full;
                 }
-                self.deliver_own(cx, session.partition, RelayMessage::Attached { session, view: None })
+                self.deliver_own(cx, session.relay, RelayMessage::Attached { session, view: None })
             }
             ToGuild::Attach { session, .. } => {
-                let delivery = self.deliver_own(cx, session.partition, RelayMessage::Unavailable { session });
+                let delivery = self.deliver_own(cx, session.relay, RelayMessage::Unavailable { session });
                 if delivery == Delivery::Done {
                     // It does not ask again by itself: the snapshot that follows has to have it do so.
-                    self.streams.lost(session.partition);
+                    self.streams.lost(session.relay);
                 }
                 delivery
             }
-            ToGuild::Resync { partition, .. } => {
-                self.streams.lost(partition);
-                if is_absent { self.introduce(cx, partition) } else { Delivery::Done }
+            ToGuild::Resync { relay, .. } => {
+                self.streams.lost(relay);
+                if is_absent { self.introduce(cx, relay) } else { Delivery::Done }
             }
             ToGuild::Subscribe { .. }
             | ToGuild::Unsubscribe { .. }
@@ -125,23 +125,23 @@ impl Slot {
 
     /// Sends a snapshot of a guild that does not exist: nobody may be in it. If something was lost on the
     /// stream it resets whoever still is.
-    pub(super) fn introduce(&mut self, cx: &mut Context<'_>, partition: PartitionId) -> Delivery {
+    pub(super) fn introduce(&mut self, cx: &mut Context<'_>, relay: RelayId) -> Delivery {
         let guild = guildhall_model::Guild::new(self.guild_id, "", UserId::new(0));
         let meta = GuildMeta { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
-        self.deliver_own(cx, partition, RelayMessage::Snapshot { meta: Arc::new(meta), reset: false })
+        self.deliver_own(cx, relay, RelayMessage::Snapshot { meta: Arc::new(meta), reset: false })
     }
 
     pub(super) fn introduce_to_broken(&mut self, cx: &mut Context<'_>) {
-        for partition in self.streams.broken() {
-            if self.introduce(cx, partition) == Delivery::Full {
-                self.lags(cx, partition);
+        for relay in self.streams.broken() {
+            if self.introduce(cx, relay) == Delivery::Full {
+                self.lags(cx, relay);
             }
         }
     }
 
-    fn deliver_own(&mut self, cx: &mut Context<'_>, partition: PartitionId, message: RelayMessage) -> Delivery {
-        match self.streams.own_message(self.guild_id, partition, message) {
-            Some(message) => self.deliver(cx, partition, message),
+    fn deliver_own(&mut self, cx: &mut Context<'_>, relay: RelayId, message: RelayMessage) -> Delivery {
+        match self.streams.own_message(self.guild_id, relay, message) {
+            Some(message) => self.deliver(cx, relay, message),
             None => Delivery::Done,
         }
     }

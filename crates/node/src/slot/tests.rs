@@ -153,7 +153,7 @@ impl Bench {
         };
         let made = bench.ask(Command::CreateChannel(Box::new(new)));
         let Ok(Reply::Channel(channel)) = bench.answer(made) else { panic!("a channel can be made") };
-        let subscribe = ToGuild::Subscribe { partition: PartitionId(0), epoch: 1 };
+        let subscribe = ToGuild::Subscribe { relay: RelayId::first(PartitionId(0)), epoch: 1 };
         bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(subscribe)));
         assert_eq!(bench.kinds(), ["snapshot"]);
         (bench, channel.id)
@@ -212,7 +212,7 @@ async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
 async fn what_follows_a_lost_message_in_its_group_is_not_sent() {
     let (mut bench, _) = Bench::ready();
     bench.relays.1.store(1, Ordering::SeqCst);
-    let session = SessionKey { partition: PartitionId(0), slot: 0, generation: 0 };
+    let session = SessionKey { relay: RelayId::first(PartitionId(0)), slot: 0, generation: 0 };
     // Two messages: somebody is online, and the session's view.
     let attach = ToGuild::Attach {
         session,

@@ -1,0 +1,112 @@
+//! Subscriptions: which members and member lists the user accounts of a relay watch.
+//!
+//! Owns        per session what it subscribed to, and per member who watches them.
+//! Doors       `set` and `remove`, which say what the guild has to be told; `watchers_of` for the fan-out.
+//! Invariants  W1 a member has watchers here exactly while some session's subscription names them. W2 the guild is told of
+//!             the first watcher of a member and of the last that goes.
+//! Limits      those of docs/protocol.md §8.4 per session, which whoever parses the opcode enforces.
+
+use crate::audience::Map;
+use guildhall_model::UserId;
+use smallvec::SmallVec;
+
+/// Members whose watchers came or went: the first, or the last.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub added: Vec<UserId>,
+    pub removed: Vec<UserId>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    user_id: UserId,
+    members: Vec<UserId>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    by_slot: Map<u32, Box<Watching>>,
+    watchers: Map<UserId, SmallVec<[u32; 2]>>,
+}
+
+impl Subscriptions {
+    /// A session watches exactly these members from now on. Returns what changed for the guild, and which members are
+    /// new to the session.
+    pub fn set(&mut self, user_id: UserId, slot: u32, members: &[UserId]) -> (Watched, Vec<UserId>) {
+        let before = self.by_slot.get(&slot).map(|watching| watching.members.clone()).unwrap_or_default();
+        let mut members = members.to_vec();
+        members.sort_unstable();
+        members.dedup();
+        let mut watched = Watched::default();
+        for gone in before.iter().filter(|id| members.binary_search(id).is_err()) {
+            self.unwatch(*gone, slot, &mut watched);
+        }
+        let new: Vec<UserId> = members.iter().filter(|id| before.binary_search(id).is_err()).copied().collect();
+        for id in &new {
+            let watchers = self.watchers.entry(*id).or_default();
+            if watchers.is_empty() {
+                watched.added.push(*id);
+            }
+            watchers.push(slot);
+        }
+        if members.is_empty() {
+            self.by_slot.remove(&slot);
+        } else {
+            self.by_slot.insert(slot, Box::new(Watching { user_id, members }));
+        }
+        (watched, new)
+    }
+
+    /// A session left.
+    pub fn remove(&mut self, slot: u32) -> Watched {
+        let mut watched = Watched::default();
+        if let Some(watching) = self.by_slot.remove(&slot) {
+            watching.members.iter().for_each(|id| self.unwatch(*id, slot, &mut watched));
+        }
+        watched
+    }
+
+    /// All members that are watched here.
+    pub fn watched(&self) -> Vec<UserId> {
+        self.watchers.keys().copied().collect()
+    }
+
+    /// Who watches a member: whose session, and its place.
+    pub fn watchers_of(&self, member: Option<UserId>) -> impl Iterator<Item = (UserId, u32)> + '_ {
+        let slots = member.and_then(|id| self.watchers.get(&id)).into_iter().flatten();
+        slots.filter_map(|slot| Some((self.by_slot.get(slot)?.user_id, *slot)))
+    }
+
+    fn unwatch(&mut self, member: UserId, slot: u32, watched: &mut Watched) {
+        let Some(watchers) = self.watchers.get_mut(&member) else { return };
+        watchers.retain(|other| *other != slot);
+        if watchers.is_empty() {
+            self.watchers.remove(&member);
+            watched.removed.push(member);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(ids: &[u64]) -> Vec<UserId> {
+        ids.iter().copied().map(UserId::new).collect()
+    }
+
+    #[test]
+    fn w1_w2_the_guild_hears_of_the_first_and_the_last() {
+        let mut subscriptions = Subscriptions::default();
+        let watched = |added: &[u64], removed: &[u64]| Watched { added: ids(added), removed: ids(removed) };
+        let me = UserId::new(1);
+        assert_eq!(subscriptions.set(me, 5, &ids(&[8, 7, 7])), (watched(&[7, 8], &[]), ids(&[7, 8])));
+        assert_eq!(subscriptions.set(me, 6, &ids(&[8, 9])), (watched(&[9], &[]), ids(&[8, 9])));
+        assert_eq!(subscriptions.set(me, 5, &ids(&[7])), (watched(&[], &[]), ids(&[])));
+        assert_eq!(subscriptions.watchers_of(Some(UserId::new(8))).collect::<Vec<_>>(), [(me, 6)]);
+        assert_eq!(subscriptions.remove(6), watched(&[], &[8, 9]));
+        assert_eq!(subscriptions.set(me, 5, &[]), (watched(&[], &[7]), ids(&[])));
+        assert_eq!(subscriptions.remove(5), watched(&[], &[]));
+        assert!(subscriptions.watched().is_empty() && subscriptions.by_slot.is_empty());
+    }
+}
