@@ -2,6 +2,7 @@
 
 use guildhall_codec::{ZlibParams, ZstdParams};
 use guildhall_relay::PartitionId;
+use guildhall_session::LogLimits;
 use std::sync::Arc;
 
 /// Every limit a partition holds its clients to. What happens past each is in its doc.
@@ -35,6 +36,17 @@ pub struct PartitionConfig {
     pub bot_message_bytes_max: u32,
     /// Bytes of one message from a user account, and from anybody before IDENTIFY; past it 4002.
     pub user_message_bytes_max: u32,
+    /// What is kept of what sessions that stand together were sent. It is what resuming clients and slow ones are sent
+    /// from: past it they cannot resume, or are closed with 4000.
+    pub log: LogLimits,
+    /// Bytes of READY and GUILD_CREATE made and not written yet, over all connections; further ones wait.
+    pub rendered_bytes_max: usize,
+    /// Sessions per relay; past it a guild gets another relay here.
+    pub sessions_per_relay_max: usize,
+    /// A user account is passive in guilds with more members, until it looks at them. None: its `large_threshold`.
+    pub passive_above_members: Option<u64>,
+    /// Passive sessions are told of changes about this often.
+    pub passive_interval_ms: u64,
     /// Guilds that one shard may hold; past it 4011.
     pub guilds_per_shard_max: usize,
     /// Told in READY: `scheme://host[:port]` and nothing behind it.
@@ -66,6 +78,11 @@ impl PartitionConfig {
             inbound_per_minute_max: 120,
             bot_message_bytes_max: 4_096,
             user_message_bytes_max: 15_360,
+            log: LogLimits { events_max: 8_192, bytes_max: 16 << 20, age_ms_max: 41_250 * 3 / 2 + 180_000 },
+            rendered_bytes_max: 64 << 20,
+            sessions_per_relay_max: 15_000,
+            passive_above_members: None,
+            passive_interval_ms: 30_000,
             guilds_per_shard_max: 2_500,
             resume_gateway_url,
             session_secret,

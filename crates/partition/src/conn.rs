@@ -91,6 +91,10 @@ pub struct Conn {
     pub partial: usize,
     /// The next dispatch to write.
     pub next_seq: u64,
+    /// Bytes of a dispatch that was made for it alone and is not out yet.
+    pub rendered_bytes: usize,
+    /// It waits until others' are out.
+    pub waits_to_render: bool,
     /// Since when the socket has been full.
     pub blocked_since: Option<Instant>,
     /// In the list of connections to flush.

@@ -2,7 +2,7 @@
 //!
 //! Owns        connections, sessions, who is where, timers, and what is to be told to the rest of the node.
 //! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 whoever leaves a guild is in
-//!             `departed` until the relays were told, which is before the next input.
+//!             `departed` until the relays were told, which is before the next input; likewise `subscribed`.
 
 use crate::{
     config::PartitionConfig,
@@ -12,8 +12,10 @@ use crate::{
     timers::{Subject, Timers},
 };
 use guildhall_codec::{Encoding, control_payload};
-use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
-use guildhall_relay::ToGuild;
+use guildhall_model::{
+    CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op, to_gateway::SubscriptionPatch,
+};
+use guildhall_relay::{Published, RelayId, SessionKey, ToGuild};
 use guildhall_session::{Dispatch, Session, SessionIds};
 use guildhall_stdx::{Now, SlotKey, Slots};
 use guildhall_ws_proto::close_frame;
@@ -24,6 +26,9 @@ use std::{
     sync::Arc,
 };
 
+/// Dispatches remembered for a guild's next relay.
+const MADE_MAX: usize = 32;
+
 /// How long a connection may take to answer our close frame before it is cut.
 const CLOSING_MS: u64 = 5_000;
 
@@ -31,8 +36,17 @@ const CLOSING_MS: u64 = 5_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     pub guild_id: GuildId,
+    pub relay: u16,
     pub user_id: UserId,
     pub slot: u32,
+}
+
+/// What a user account asked to be told of in a guild; its relay is yet to hear of it.
+#[derive(Debug)]
+pub struct Subscribed {
+    pub session: SlotKey,
+    pub guild_id: GuildId,
+    pub patch: SubscriptionPatch,
 }
 
 /// Payloads that never vary, per encoding.
@@ -81,11 +95,18 @@ pub struct Core {
     pub timers: Timers,
     pub outputs: VecDeque<Output>,
     pub departed: Vec<Departure>,
+    pub subscribed: Vec<Subscribed>,
     /// Connections with something to write, in the order they got it.
     pub dirty: Vec<SlotKey>,
     /// Several events are coming: write once per connection, afterwards.
     pub batching: bool,
     pub scratch: Vec<u8>,
+    /// The newest events' dispatches: a guild's next relay here is about to get the same.
+    pub made: VecDeque<Rc<Dispatch>>,
+    /// Bytes of READY and GUILD_CREATE that were made and are not written yet, over all connections.
+    pub rendered_bytes: usize,
+    /// Connections that wait for room among these, first come first served.
+    pub waiting_to_render: VecDeque<SlotKey>,
     pub fixed: [FixedPayloads; 2],
     pub withheld: Rc<Dispatch>,
     pub counters: Counters,
@@ -106,9 +127,13 @@ impl Core {
             timers: Timers::default(),
             outputs: VecDeque::new(),
             departed: Vec::new(),
+            subscribed: Vec::new(),
             dirty: Vec::new(),
             batching: false,
             scratch: Vec::new(),
+            made: VecDeque::new(),
+            rendered_bytes: 0,
+            waiting_to_render: VecDeque::new(),
             withheld: Dispatch::withheld(),
             counters: Counters::default(),
         }
@@ -168,7 +193,8 @@ impl Core {
     /// Drops a connection without a word: its socket is dead or takes nothing. The session lives on.
     pub fn cut(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         self.end_service(now, key, SessionFate::Keep);
-        if self.conns.remove(key).is_some() {
+        if let Some(conn) = self.conns.remove(key) {
+            self.give_back_rendered(conn.rendered_bytes);
             link.drop_conn(key);
         }
     }
@@ -205,33 +231,14 @@ impl Core {
                 self.by_user.remove(&session.user.id);
             }
         }
-        for guild_id in session.guilds.keys() {
-            self.outputs.push_back(Output::ToGuild(*guild_id, ToGuild::Detach { session: session.key }));
-            self.departed.push(Departure { guild_id: *guild_id, user_id: session.user.id, slot: key.slot });
+        for entry in session.guilds.iter() {
+            let relay = RelayId { partition: self.config.partition, index: entry.relay };
+            let of_guild = SessionKey { relay, slot: key.slot, generation: key.generation };
+            self.outputs.push_back(Output::ToGuild(entry.guild_id, ToGuild::Detach { session: of_guild }));
+            let (guild_id, relay) = (entry.guild_id, entry.relay);
+            self.departed.push(Departure { guild_id, relay, user_id: session.user.id, slot: key.slot });
         }
         self.gatekeeper.session_ended(&session.user);
-    }
-
-    /// A session cannot go on: its client is told to start anew, on the same socket if it likes.
-    pub fn invalidate(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        let Some(session) = self.sessions.get(key) else { return };
-        let conn_key = session.conn;
-        self.end_session(key);
-        if let Some(conn_key) = conn_key {
-            self.greet_again(now, conn_key);
-            self.refuse_session(now, conn_key, link);
-        }
-    }
-
-    /// The connection serves nothing any more and may identify again.
-    pub fn greet_again(&mut self, now: Now, key: SlotKey) {
-        let Some(conn) = self.conns.get_mut(key) else { return };
-        conn.phase = Phase::Greeted;
-        conn.phase_since = now.instant;
-        conn.next_seq = 1;
-        debug_assert_eq!(conn.partial, 0, "a frame begun for a session that ended was copied to `unsent`");
-        let at = now.instant.after_ms(self.config.identify_deadline_ms);
-        self.look_again(at, key);
     }
 
     /// Op 9 `false`; the connection stays open.
@@ -239,6 +246,19 @@ impl Core {
         let Some(conn) = self.conns.get(key) else { return };
         let payload = self.fixed(conn.encoding).invalid_session.clone();
         self.control(now, key, Control::Payload(payload), link);
+    }
+
+    /// The dispatch of an event, made once for all relays that get it in a row.
+    pub fn dispatch_of(&mut self, published: &Arc<Published>) -> Rc<Dispatch> {
+        if let Some(made) = self.made.iter().find(|made| made.is_of(published)) {
+            return made.clone();
+        }
+        let dispatch = Dispatch::published(published);
+        if self.made.len() >= MADE_MAX {
+            self.made.pop_front();
+        }
+        self.made.push_back(dispatch.clone());
+        dispatch
     }
 
     /// Makes sure a connection is looked at by `at`.

@@ -1,6 +1,6 @@
 //! Fan-out: the partition's sessions as a relay speaks to them.
 //!
-//! Comes from `Relay::handle`; goes on to `Core::push`.
+//! Comes from `Relay::handle`; goes on to `Core::push_shared` for sessions that stand together, else to `Core::push`.
 
 use crate::{
     core::{Core, Departure},
@@ -8,9 +8,10 @@ use crate::{
 };
 use guildhall_model::{AccountKind, GuildId, Intents, to_gateway::RequestGuildMembers};
 use guildhall_relay::{
-    Event, GuildMeta, GuildView, MemberTable, Published, Recipients, Redaction, Seat, SessionKey, ToGuild,
+    Deliver, Event, GuildPicture, GuildView, LogId, MemberTable, Published, Recipients, Redaction, Seat, SessionKey,
+    ToGuild,
 };
-use guildhall_session::{Dispatch, MEMBER_REQUESTS_MAX, MemberRequest, Membership, guild_create, guild_delete};
+use guildhall_session::{Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, guild_create, guild_delete};
 use guildhall_stdx::{Now, SlotKey};
 use std::{rc::Rc, sync::Arc};
 
@@ -19,31 +20,82 @@ pub struct Fanout<'a, L> {
     pub core: &'a mut Core,
     pub now: Now,
     pub link: &'a mut L,
+    /// The relay's logs, by their numbers.
+    pub logs: &'a mut Vec<Rc<Log>>,
     /// The event that is being delivered.
-    pub current: Option<Rc<Dispatch>>,
+    current: Option<Rc<Dispatch>>,
+    group: Option<Group>,
+}
+
+/// Sessions that stand together, and where in their log the event is.
+struct Group {
+    log: Rc<Log>,
+    redaction: Redaction,
+    /// None until the first of them gets it.
+    logged: Option<Logged>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Logged {
+    pub place: u64,
+    /// Of the body, in the encoding of the first session that got it.
+    pub bytes: usize,
 }
 
 fn slot_key(session: SessionKey) -> SlotKey {
     SlotKey { slot: session.slot, generation: session.generation }
 }
 
-impl<L: Link> Recipients for Fanout<'_, L> {
-    fn begin(&mut self, published: &Arc<Published>) {
-        self.current = Some(Dispatch::published(published));
+impl<'a, L: Link> Fanout<'a, L> {
+    pub fn new(core: &'a mut Core, now: Now, link: &'a mut L, logs: &'a mut Vec<Rc<Log>>) -> Self {
+        Self { core, now, link, logs, current: None, group: None }
+    }
+}
+
+impl<L: Link> Deliver for Fanout<'_, L> {
+    fn group(&mut self, LogId(number): LogId, redaction: Redaction) {
+        let number = number as usize;
+        if self.logs.len() <= number {
+            self.logs.resize_with(number + 1, Log::new);
+        }
+        self.group = Some(Group { log: self.logs[number].clone(), redaction, logged: None });
     }
 
-    fn deliver(&mut self, slot: u32, redaction: Redaction) {
+    fn deliver(&mut self, slot: u32) {
+        let (Some(dispatch), Some(Group { log, redaction, logged })) = (&self.current, &mut self.group) else { return };
+        let Some(session) = self.core.sessions.at_mut(slot) else { return };
+        let Logged { place, bytes } = *logged.get_or_insert_with(|| {
+            let bytes = dispatch.frame(session.encoding, *redaction).body().len();
+            // The relay's and ours: no session refers to it.
+            if Rc::strong_count(log) == 2 {
+                log.clear();
+            }
+            let place = log.push(self.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
+            Logged { place, bytes }
+        });
+        let seq = session.dispatch_shared(log, place, bytes);
+        self.core.pushed(self.now, slot, seq, dispatch, *redaction, self.link);
+    }
+
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
         if let Some(dispatch) = &self.current {
             self.core.push(self.now, slot, dispatch, redaction, self.link);
         }
     }
+}
 
-    fn attached(&mut self, session: SessionKey, meta: &Arc<GuildMeta>, view: Option<&GuildView>) -> Option<Seat> {
+impl<L: Link> Recipients for Fanout<'_, L> {
+    fn begin(&mut self, published: &Arc<Published>) {
+        self.current = Some(self.core.dispatch_of(published));
+        self.group = None;
+    }
+
+    fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
         let key = slot_key(session);
         let session = self.core.sessions.get_mut(key)?;
-        let guild_id = meta.id();
+        let guild_id = picture.id();
         // Who asked twice, because the first answer might have been lost, may get two: the first counts.
-        if session.guilds.get(&guild_id) != Some(&Membership::Entering) {
+        if session.guilds.membership(guild_id) != Some(Membership::Entering) {
             return None;
         }
         let Some(view) = view else {
@@ -57,12 +109,15 @@ impl<L: Link> Recipients for Fanout<'_, L> {
             }
             return None;
         };
-        session.guilds.insert(guild_id, Membership::Inside);
-        let seat = session.seat();
+        let passive_above = self.core.config.passive_above_members.unwrap_or(u64::from(session.large_threshold()));
+        let entry = session.guilds.get_mut(guild_id)?;
+        entry.membership = Membership::Inside;
+        entry.starts_active = view.member_count <= passive_above;
+        let seat = Seat { slot: key.slot, listening: session.listening(guild_id) };
         if session.gathering.is_some() {
-            self.gathered(key, Some((meta.clone(), view.clone())));
+            self.gathered(key, Some((picture.clone(), view.clone())));
         } else if session.kind() == AccountKind::User || session.intents.contains(Intents::GUILDS) {
-            let dispatch = guild_create(session, meta, view);
+            let dispatch = guild_create(session, picture, view);
             self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
         }
         Some(seat)
@@ -71,24 +126,34 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId) {
         let key = slot_key(session);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
-        let Some(membership) = session.guilds.get_mut(&guild_id) else { return };
+        let Some(entry) = session.guilds.get_mut(guild_id) else { return };
         // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
-        *membership = Membership::Entering;
+        entry.membership = Membership::Entering;
         let is_gathering = session.gathering.is_some();
         if is_gathering { self.gathered(key, None) } else { self.tell_gone(key, guild_id, true) }
     }
 
     fn lost(&mut self, slot: u32, guild_id: GuildId) {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
-        let key = SlotKey { slot, generation: session.key.generation };
+        let key = session.key;
         self.leave(key, guild_id);
         self.tell_gone(key, guild_id, false);
     }
 
-    fn reset(&mut self, slot: u32) {
+    fn reset(&mut self, slot: u32, guild_id: GuildId) {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
-        let key = SlotKey { slot, generation: session.key.generation };
-        self.core.invalidate(self.now, key, self.link);
+        let key = session.key;
+        let Some(entry) = session.guilds.get_mut(guild_id) else { return };
+        // To its client it is an outage: it is told so, and gets GUILD_CREATE once it is let in again.
+        entry.membership = Membership::Entering;
+        self.core.counters.resets_total += 1;
+        match self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) {
+            Some(gathering) => {
+                gathering.views.retain(|(picture, _)| picture.id() != guild_id);
+                gathering.waiting_count += 1;
+            }
+            None => self.tell_gone(key, guild_id, true),
+        }
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
@@ -105,10 +170,11 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         members: &MemberTable,
     ) {
         let Some(session) = self.core.sessions.get_mut(slot_key(session)) else { return };
-        if session.member_requests.len() >= MEMBER_REQUESTS_MAX {
+        let requests = &mut session.profile.member_requests;
+        if requests.len() >= MEMBER_REQUESTS_MAX {
             return;
         }
-        session.member_requests.push_back(Box::new(MemberRequest {
+        requests.push_back(Box::new(MemberRequest {
             guild_id,
             request: request.clone(),
             members: members.clone(),
@@ -124,16 +190,19 @@ impl<L: Link> Recipients for Fanout<'_, L> {
 impl<L: Link> Fanout<'_, L> {
     /// A session is not in a guild any more; the guild knows, unless a request to enter is still on its way to it.
     fn leave(&mut self, key: SlotKey, guild_id: GuildId) {
+        let partition = self.core.config.partition;
         let Some(session) = self.core.sessions.get_mut(key) else { return };
-        session.guilds.remove(&guild_id);
-        if session.asked_again {
-            self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: session.key }));
+        let Some(of_guild) = session.key_in(partition, guild_id) else { return };
+        session.guilds.remove(guild_id);
+        if session.profile.asked_again {
+            self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));
         }
-        self.core.departed.push(Departure { guild_id, user_id: session.user.id, slot: key.slot });
+        let user_id = session.user.id;
+        self.core.departed.push(Departure { guild_id, relay: of_guild.relay.index, user_id, slot: key.slot });
     }
 
     /// One guild that a user's READY waited for has answered.
-    fn gathered(&mut self, key: SlotKey, view: Option<(Arc<GuildMeta>, GuildView)>) {
+    fn gathered(&mut self, key: SlotKey, view: Option<(GuildPicture, GuildView)>) {
         let Some(gathering) = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) else {
             return;
         };

@@ -17,6 +17,8 @@ pub struct Counters {
     pub dispatches_total: u64,
     /// Connections cut because they did not read.
     pub slow_consumers_total: u64,
+    /// Sessions that a guild was lost to for a moment, because its relay had fallen behind.
+    pub resets_total: u64,
     /// Dispatches kept from a RESUME because the session may no longer see them.
     pub withheld_total: u64,
 }

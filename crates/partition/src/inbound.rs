@@ -6,13 +6,13 @@
 
 use crate::{
     conn::{Claim, Control, Phase, STASH_BYTES_MAX},
-    core::Core,
+    core::{Core, Subscribed},
     link::{Link, Output},
 };
 use guildhall_codec::{Inbound, decode_payload};
 use guildhall_model::{
     AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, shard_of,
-    to_gateway::{Identify, MemberQuery, PayloadError, PresenceUpdate, RequestGuildMembers, Resume, VoiceStateUpdate},
+    to_gateway::{GuildSubscriptions, Identify, MemberQuery, PayloadError, PresenceUpdate, RequestGuildMembers, Resume, VoiceStateUpdate},
 };
 use guildhall_relay::{Redaction, SessionPresence, ToGuild};
 use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
@@ -203,19 +203,25 @@ impl Core {
                     return Err(PayloadError { opcode: "PRESENCE_UPDATE", problem: "expected an object" });
                 };
                 if session.admit_presence(now.instant) {
-                    session.presence = SessionPresence {
+                    session.profile.presence = SessionPresence {
                         status: update.status,
                         activities: update.activities.into(),
-                        platform: session.presence.platform,
+                        platform: session.platform(),
                     };
-                    let message = ToGuild::Presence { session: session.key, presence: session.presence.clone() };
-                    self.outputs.extend(session.guilds.keys().map(|id| Output::ToGuild(*id, message.clone())));
+                    for guild_id in session.guilds.ids() {
+                        let Some(of_guild) = session.key_in(self.config.partition, guild_id) else { continue };
+                        let presence = session.profile.presence.clone();
+                        self.outputs
+                            .push_back(Output::ToGuild(guild_id, ToGuild::Presence { session: of_guild, presence }));
+                    }
                 }
             }
             Opcode::VoiceStateUpdate => {
                 let update = VoiceStateUpdate::parse(d)?;
-                if let Some(guild_id) = update.guild_id.filter(|id| session.guilds.contains_key(id)) {
-                    self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: session.key, update }));
+                if let Some(guild_id) = update.guild_id
+                    && let Some(of_guild) = session.key_in(self.config.partition, guild_id)
+                {
+                    self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: of_guild, update }));
                 }
             }
             Opcode::RequestGuildMembers => {
@@ -223,7 +229,6 @@ impl Core {
                 self.request_members(now, session_key, request, link);
             }
             Opcode::GuildSubscription
-            | Opcode::GuildSubscriptionsBulk
             | Opcode::GetDeletedEntityIds
             | Opcode::RequestSoundboardSounds
             | Opcode::RequestLastMessages
@@ -238,6 +243,15 @@ impl Core {
             | Opcode::QosHeartbeat => {}
         }
         Ok(())
+    }
+
+    /// Ops 14 and 37: what a user account wants to be told of; the relays hear of it before the next input.
+    fn subscribe(&mut self, session: SlotKey, subscriptions: GuildSubscriptions) {
+        if self.sessions.get(session).is_none_or(|session| session.kind() == AccountKind::Bot) {
+            return;
+        }
+        let patches = subscriptions.patches.into_iter();
+        self.subscribed.extend(patches.map(|(guild_id, patch)| Subscribed { session, guild_id, patch }));
     }
 
     /// Op 8: within limits it goes to the guild; a whole list needs GUILD_MEMBERS (bots) and patience.
@@ -256,8 +270,8 @@ impl Core {
         let guild_ids: Vec<GuildId> = std::mem::take(&mut request.guild_ids);
         for guild_id in guild_ids {
             let Some(session) = self.sessions.get_mut(session_key) else { return };
-            let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
-            if !in_shard || session.guilds.get(&guild_id) != Some(&Membership::Inside) {
+            let in_shard = session.profile.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
+            if !in_shard || session.guilds.membership(guild_id) != Some(Membership::Inside) {
                 continue;
             }
             let mut request = request.clone();
@@ -272,8 +286,10 @@ impl Core {
                     request.query = MemberQuery::Ids(Vec::new());
                 }
             }
-            if session.member_requests.len() < MEMBER_REQUESTS_MAX {
-                let message = ToGuild::RequestMembers { session: session.key, request: Box::new(request) };
+            if session.profile.member_requests.len() < MEMBER_REQUESTS_MAX
+                && let Some(of_guild) = session.key_in(self.config.partition, guild_id)
+            {
+                let message = ToGuild::RequestMembers { session: of_guild, request: Box::new(request) };
                 self.outputs.push_back(Output::ToGuild(guild_id, message));
             }
         }

@@ -10,7 +10,7 @@
 use crate::{
     config::PartitionConfig,
     conn::{Claim, Compression, Conn, ConnParams, Control, MovingConn, Phase},
-    core::Core,
+    core::{Core, Departure, Subscribed},
     fanout::Fanout,
     happening::Counters,
     link::{Account, AuthFailure, Denial, Gatekeeper, Link, Output},
@@ -19,14 +19,19 @@ use crate::{
 use guildhall_codec::StreamCompressor;
 use guildhall_model::{
     AccountKind, CloseCode, EventName, GuildId, UserId, shard_of,
-    to_gateway::{Identify, Resume, ShardId},
+    to_gateway::{Identify, Resume, ShardId, Subscription},
 };
-use guildhall_relay::{Effect, Progress, Redaction, Relay, RelayMessage, SessionKey, ToGuild, ToRelay};
-use guildhall_session::{Gathering, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready};
+use guildhall_relay::{
+    Effect, PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay,
+};
+use guildhall_session::{
+    Gathering, GuildEntry, Log, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready,
+};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -39,14 +44,21 @@ const JOINS_REMEMBERED_MAX: usize = 4_096;
 
 struct RelayEntry {
     relay: Relay,
+    /// By their numbers.
+    logs: Vec<Rc<Log>>,
     /// Sessions that are in the guild or about to be; the relay ends with the last.
     sessions_count: usize,
+    /// The entry in the timers that counts.
+    timer_at: Option<Instant>,
 }
+
+/// A guild's relays here, by their numbers.
+type GuildRelays = BTreeMap<u16, RelayEntry>;
 
 /// See the module.
 pub struct Partition {
     core: Core,
-    relays: HashMap<GuildId, RelayEntry>,
+    relays: HashMap<GuildId, GuildRelays>,
     last_epoch: u32,
     /// Who joined what lately: an account's guilds may have been read just before, and its session start just after.
     joins: VecDeque<(Instant, UserId, GuildId)>,
@@ -148,6 +160,8 @@ impl Partition {
             unsent_at: 0,
             partial: 0,
             next_seq: 1,
+            rendered_bytes: 0,
+            waits_to_render: false,
             blocked_since: None,
             is_dirty: false,
             last_inbound: now.instant,
@@ -163,6 +177,7 @@ impl Partition {
     /// Bytes came in.
     pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
         self.core.handle_bytes(now, key, input, link);
+        self.subscribe(now, link);
         self.settle();
     }
 
@@ -212,6 +227,7 @@ impl Partition {
             },
         }
         self.take_up_reading(now, key, link);
+        self.subscribe(now, link);
         self.settle();
     }
 
@@ -224,6 +240,7 @@ impl Partition {
         self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
         self.resume(now, key, user_id, &resume, link);
         self.take_up_reading(now, key, link);
+        self.subscribe(now, link);
         self.settle();
         key
     }
@@ -259,10 +276,8 @@ impl Partition {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         let id: Arc<str> = self.core.ids.next_id().into();
         let slot = self.core.sessions.next_key();
-        let session_key =
-            SessionKey { partition: self.core.config.partition, slot: slot.slot, generation: slot.generation };
         let session = Session::new(NewSession {
-            key: session_key,
+            key: slot,
             id: id.clone(),
             user: account.user.clone(),
             identify,
@@ -322,19 +337,23 @@ impl Partition {
 
     /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
     fn enter(&mut self, key: SlotKey, guild_id: GuildId) {
-        let Some(session) = self.core.sessions.get(key) else { return };
-        let attach = attach(session);
-        let partition = self.core.config.partition;
+        let Core { sessions, outputs, config, .. } = &mut self.core;
+        let Some(session) = sessions.get_mut(key) else { return };
         let last_epoch = &mut self.last_epoch;
-        let outputs = &mut self.core.outputs;
-        let entry = self.relays.entry(guild_id).or_insert_with(|| {
+        let relays = self.relays.entry(guild_id).or_default();
+        let index = relay_with_room(relays, config.sessions_per_relay_max);
+        let entry = relays.entry(index).or_insert_with(|| {
             *last_epoch += 1;
-            let relay = Relay::new(guild_id, partition, *last_epoch);
+            let id = RelayId { partition: config.partition, index };
+            let relay = Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms);
             outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
-            RelayEntry { relay, sessions_count: 0 }
+            RelayEntry { relay, logs: Vec::new(), sessions_count: 0, timer_at: None }
         });
         entry.sessions_count += 1;
-        outputs.push_back(Output::ToGuild(guild_id, attach));
+        if let Some(guild) = session.guilds.get_mut(guild_id) {
+            guild.relay = index;
+        }
+        outputs.extend(attach(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)));
     }
 
     /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
@@ -382,7 +401,9 @@ impl Partition {
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
             let Some(event) = entry.dispatch.event() else { continue };
-            let relay = self.relays.get(&event.guild_id).and_then(|entry| entry.relay.audience());
+            let index = session.guilds.get(event.guild_id).map(|guild| guild.relay);
+            let entry = self.relays.get(&event.guild_id).and_then(|relays| relays.get(&index?));
+            let relay = entry.and_then(|entry| entry.relay.audience());
             if !relay.is_some_and(|audience| audience.may_see(session.user.id, event, now.unix)) {
                 session.replay.replace(seq, self.core.withheld.clone(), 0);
                 self.core.counters.withheld_total += 1;
@@ -399,19 +420,24 @@ impl Partition {
 
     /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
     pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Link) {
-        let guild_id = message.guild_id;
-        let Some(entry) = self.relays.get_mut(&guild_id) else { return };
+        let (guild_id, index) = (message.guild_id, message.relay.index);
+        let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
         self.core.batching |= more;
         let joined = who_joined(&message.message);
-        let mut fanout = Fanout { core: &mut self.core, now, link, current: None };
-        match entry.relay.handle(now, message, &mut fanout) {
+        let mut to_guild = ToGuilds::new();
+        let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+        let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
+        match progress {
             Progress::Steady => {}
-            Progress::Gap => {
-                let resync = entry.relay.resync();
-                self.core.outputs.push_back(Output::ToGuild(guild_id, resync));
-            }
+            Progress::Gap => to_guild.push(entry.relay.resync()),
+            Progress::Restarted => to_guild.extend(entry.relay.interests()),
+        }
+        self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+        entry.look_again(guild_id, &mut self.core);
+        match progress {
+            Progress::Steady | Progress::Gap => {}
             Progress::Restarted => {
-                self.core.ask_again(guild_id);
+                self.core.ask_again(guild_id, index);
                 // What was lost may have told that somebody is back who had left.
                 let in_guild = self.joins.iter().filter(|(.., guild)| *guild == guild_id);
                 let joined: Vec<UserId> = in_guild.map(|(_, user, _)| *user).collect();
@@ -438,15 +464,49 @@ impl Partition {
     fn let_in(&mut self, user_id: UserId, guild_id: GuildId) {
         for key in self.core.by_user.get(&user_id).cloned().unwrap_or_default() {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
-            let in_shard = session.shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
-            if in_shard && !session.guilds.contains_key(&guild_id) {
-                session.guilds.insert(guild_id, Membership::Entering);
+            let shard = session.profile.shard;
+            let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
+            if in_shard && !session.guilds.contains(guild_id) {
+                session.guilds.insert(GuildEntry::entering(guild_id));
                 if let Some(gathering) = &mut session.gathering {
                     gathering.waiting_count += 1;
                 }
                 self.enter(key, guild_id);
             }
         }
+    }
+
+    /// Tells the relays what user accounts asked for.
+    fn subscribe(&mut self, now: Now, link: &mut impl Link) {
+        for Subscribed { session: key, guild_id, patch } in std::mem::take(&mut self.core.subscribed) {
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
+            let Some(guild) = session.guilds.get_mut(guild_id) else { continue };
+            let mut subscription = guild.subscription.take().unwrap_or_default();
+            subscription.merge(patch);
+            let members = subscription.members.clone();
+            let index = guild.relay;
+            guild.subscription = (*subscription != Subscription::default()).then_some(subscription);
+            let (user_id, listening) = (session.user.id, session.listening(guild_id));
+            let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { continue };
+            let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { continue };
+            let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+            entry.relay.listen(user_id, key.slot, listening, &mut fanout);
+            let to_guild = entry.relay.watch_members(of_guild, user_id, &members);
+            self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+        }
+    }
+
+    /// Passive sessions of a relay are told what changed.
+    fn look_at_relay(&mut self, now: Now, guild_id: GuildId, index: u16, at: Instant, link: &mut impl Link) {
+        let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
+        if entry.timer_at != Some(at) {
+            return;
+        }
+        entry.timer_at = None;
+        entry.logs.iter().for_each(|log| log.forget_old(now.instant, &self.core.config.log));
+        let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+        entry.relay.handle_timer(now, &mut fanout);
+        entry.look_again(guild_id, &mut self.core);
     }
 
     /// Writes what connections got in a batch.
@@ -458,13 +518,18 @@ impl Partition {
     /// Tells the relays who left, and ends those that nobody needs.
     fn settle(&mut self) {
         for departure in std::mem::take(&mut self.core.departed) {
-            let Some(entry) = self.relays.get_mut(&departure.guild_id) else { continue };
-            entry.relay.detach(departure.user_id, departure.slot);
+            let Departure { guild_id, relay, user_id, slot } = departure;
+            let Some(relays) = self.relays.get_mut(&guild_id) else { continue };
+            let Some(entry) = relays.get_mut(&relay) else { continue };
+            let mut to_guild = entry.relay.detach(user_id, slot);
             entry.sessions_count = entry.sessions_count.saturating_sub(1);
             if entry.sessions_count == 0 {
-                let unsubscribe = entry.relay.unsubscribe();
-                self.core.outputs.push_back(Output::ToGuild(departure.guild_id, unsubscribe));
-                self.relays.remove(&departure.guild_id);
+                to_guild.push(entry.relay.unsubscribe());
+                relays.remove(&relay);
+            }
+            self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+            if relays.is_empty() {
+                self.relays.remove(&guild_id);
             }
         }
     }
@@ -477,6 +542,7 @@ impl Partition {
             match subject {
                 Subject::Conn(key) => self.core.look_at_conn(now, key, at, link),
                 Subject::Session(key) => self.core.look_at_session(now, key, link),
+                Subject::Relay(guild_id, index, _) => self.look_at_relay(now, guild_id, index, at, link),
             }
         }
         self.settle();
@@ -501,16 +567,33 @@ impl Partition {
     }
 }
 
+impl RelayEntry {
+    /// Makes sure the relay is looked at when it wants to be.
+    fn look_again(&mut self, guild_id: GuildId, core: &mut Core) {
+        let Some(at) = self.relay.next_deadline() else { return };
+        if self.timer_at.is_none_or(|before| at < before) {
+            self.timer_at = Some(at);
+            core.timers.push(at, Subject::Relay(guild_id, self.relay.id().index, self.relay.epoch()));
+        }
+    }
+}
+
+/// The first relay that takes another session, or the number of the next.
+fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
+    let with_room = relays.iter().find(|(_, entry)| entry.sessions_count < sessions_max);
+    with_room.map_or_else(|| (0..).find(|index| !relays.contains_key(index)).unwrap_or(u16::MAX), |(index, _)| *index)
+}
+
 /// What a session says when it enters a guild.
-fn attach(session: &Session) -> ToGuild {
-    ToGuild::Attach {
-        session: session.key,
+fn attach(session: &Session, partition: PartitionId, guild_id: GuildId) -> Option<ToGuild> {
+    Some(ToGuild::Attach {
+        session: session.key_in(partition, guild_id)?,
         session_id: session.id.clone(),
         user_id: session.user.id,
         kind: session.kind(),
-        presence: session.presence.clone(),
+        presence: session.profile.presence.clone(),
         members: session.members_wanted(),
-    }
+    })
 }
 
 /// The account that a guild says has joined it.
@@ -533,12 +616,14 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 
 impl Core {
     /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost too.
-    fn ask_again(&mut self, guild_id: GuildId) {
+    fn ask_again(&mut self, guild_id: GuildId, relay: u16) {
         for key in self.sessions.keys() {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            if session.guilds.get(&guild_id) == Some(&Membership::Entering) {
-                session.asked_again = true;
-                self.outputs.push_back(Output::ToGuild(guild_id, attach(session)));
+            let Some(guild) = session.guilds.get(guild_id) else { continue };
+            if guild.membership == Membership::Entering && guild.relay == relay {
+                session.profile.asked_again = true;
+                let attach = attach(session, self.config.partition, guild_id);
+                self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
             }
         }
     }
@@ -603,9 +688,8 @@ impl Core {
     pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
-        let ready = user_ready(session, &gathering.views, &self.config.resume_gateway_url);
-        let bytes = ready.frame(session.encoding, Redaction::NONE).body().len();
-        session.replay.replace(1, ready, bytes);
+        let ready = user_ready(session, gathering.views, &self.config.resume_gateway_url);
+        session.replay.replace(1, ready, 0);
         if let Some(conn) = session.conn {
             self.pump(now, conn, link);
         }

@@ -15,9 +15,9 @@ use crate::{
     link::{Dead, Link},
 };
 use guildhall_codec::{Encoding, FrameParts, Framing, WsOpcode, deflate_once, websocket_header};
-use guildhall_model::CloseCode;
+use guildhall_model::{AccountKind, CloseCode};
 use guildhall_relay::Redaction;
-use guildhall_session::{Dispatch, MemberRequest, Session, next_chunk};
+use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
 use std::{cell::RefMut, io::IoSlice, rc::Rc};
 
@@ -25,6 +25,8 @@ use std::{cell::RefMut, io::IoSlice, rc::Rc};
 const GATHER_FRAMES: usize = 16;
 /// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
 const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
+/// What a dispatch counts for that is made when it is written.
+const LAZY_BYTES: usize = 256;
 /// Member chunks made per visit, so that one large guild does not hold up everybody else.
 const CHUNKS_PER_VISIT: usize = 4;
 
@@ -37,13 +39,31 @@ enum Pumped {
 }
 
 impl Core {
-    /// Gives a session its next dispatch. Comes from the relay's fan-out; goes on to the socket.
+    /// Gives a session its next dispatch, one that the sessions it stands with do not get, or not like this.
     pub fn push(&mut self, now: Now, slot: u32, dispatch: &Rc<Dispatch>, redaction: Redaction, link: &mut impl Link) {
         let Some(session) = self.sessions.at_mut(slot) else { return };
-        let mut frame = dispatch.frame(session.encoding, redaction);
-        let seq = session.dispatch(dispatch.clone(), redaction, frame.body().len());
+        let bytes = match dispatch.is_lazy() {
+            // It is made when it is written, and can be made again: it costs what it is made from.
+            true => LAZY_BYTES,
+            false => dispatch.frame(session.encoding, redaction).body().len(),
+        };
+        let seq = session.dispatch(dispatch.clone(), redaction, bytes);
+        self.pushed(now, slot, seq, dispatch, redaction, link);
+    }
+
+    /// A session was given a dispatch under `seq`. Comes from the relay's fan-out; goes on to the socket.
+    pub fn pushed(
+        &mut self,
+        now: Now,
+        slot: u32,
+        seq: u64,
+        dispatch: &Rc<Dispatch>,
+        redaction: Redaction,
+        link: &mut impl Link,
+    ) {
+        let Some(session) = self.sessions.at_mut(slot) else { return };
         self.counters.dispatches_total += 1;
-        let (key, config) = (SlotKey { slot, generation: session.key.generation }, &self.config);
+        let (key, config) = (session.key, &self.config);
         let Some(conn_key) = session.conn else {
             if session.replay.len() > config.replay_events_max || session.replay.bytes() > config.replay_bytes_max {
                 self.end_session(key);
@@ -54,8 +74,10 @@ impl Core {
         let straight = !self.batching
             && conn.next_seq == seq
             && conn.compressor.is_none()
-            && !(session.compress_payloads && dispatch.is_own());
+            && !(session.compress_payloads && dispatch.is_own())
+            && !dispatch.is_lazy();
         if straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none() {
+            let mut frame = dispatch.frame(session.encoding, redaction);
             let bytes = frame.write_for(seq, Framing::websocket(session.encoding));
             match link.send(conn_key, bytes) {
                 Ok(sent) if sent == bytes.len() => conn.next_seq += 1,
@@ -73,7 +95,6 @@ impl Core {
             conn.is_dirty = true;
             self.dirty.push(conn_key);
         }
-        drop(frame);
         self.enforce_limits(now, key, conn_key, link);
     }
 
@@ -132,6 +153,14 @@ impl Core {
             Err(PumpError::Full) => self.block(now, key),
             Err(PumpError::Dead) => self.cut(now, key, link),
             Err(PumpError::Codec) => self.close(now, key, CloseCode::UnknownError, link),
+            Err(PumpError::Forgotten) => {
+                // It is so far behind that what it was to be sent next is gone: there is nothing to resume.
+                self.counters.slow_consumers_total += 1;
+                if let Some(Phase::Serving(session)) = self.conns.get(key).map(|conn| &conn.phase) {
+                    self.end_session(*session);
+                }
+                self.cut(now, key, link);
+            }
         }
     }
 
@@ -140,6 +169,11 @@ impl Core {
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
             send_unsent(conn, key, link)?;
+            if conn.partial == 0 {
+                let rendered_bytes = std::mem::take(&mut conn.rendered_bytes);
+                self.give_back_rendered(rendered_bytes);
+            }
+            let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
             if conn.partial == 0
                 && let Some(control) = conn.control.pop_front()
             {
@@ -154,7 +188,7 @@ impl Core {
             }
             skip_withheld(conn, session);
             if conn.next_seq > session.replay.last_seq() {
-                if session.member_requests.is_empty() {
+                if session.profile.member_requests.is_empty() {
                     return Ok(Pumped::Drained);
                 }
                 if chunks == CHUNKS_PER_VISIT {
@@ -170,16 +204,54 @@ impl Core {
                 session.replay.enforce(self.config.replay_events_max, self.config.replay_bytes_max, conn.next_seq);
                 continue;
             }
-            if conn.compressor.is_some() {
-                write_compressed(conn, key, session, &mut self.scratch, link)?;
+            let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
+            if entry.dispatch.is_lazy() && conn.partial == 0 {
+                if self.rendered_bytes >= self.config.rendered_bytes_max {
+                    if !std::mem::replace(&mut conn.waits_to_render, true) {
+                        self.waiting_to_render.push_back(key);
+                    }
+                    return Ok(Pumped::Waiting);
+                }
+                conn.rendered_bytes = entry.dispatch.frame(session.encoding, entry.redaction).body().len();
+                self.rendered_bytes += conn.rendered_bytes;
+            }
+            let written = if conn.compressor.is_some() {
+                write_compressed(conn, key, session, &mut self.scratch, link)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
-                write_payload_compressed(conn, session)?;
+                write_payload_compressed(conn, session)
             } else {
-                write_plain(conn, key, session, link)?;
+                write_plain(conn, key, session, link)
+            };
+            if entry.dispatch.is_lazy() && conn.partial == 0 {
+                entry.dispatch.was_written(session.encoding);
+                // Who has no READY yet cannot resume, and who has it does not need it again.
+                if session.kind() == AccountKind::User && session.replay.first_seq() == 1 && conn.next_seq > 1 {
+                    session.replay.trim(1);
+                }
             }
+            written?;
+        }
+    }
+
+    /// Room for READY and GUILD_CREATE came free: those who wait for it are visited.
+    pub fn give_back_rendered(&mut self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        self.rendered_bytes -= bytes;
+        while self.rendered_bytes < self.config.rendered_bytes_max
+            && let Some(key) = self.waiting_to_render.pop_front()
+        {
+            let Some(conn) = self.conns.get_mut(key) else { continue };
+            conn.waits_to_render = false;
+            if !std::mem::replace(&mut conn.is_dirty, true) {
+                self.dirty.push(key);
+            }
+            // Each makes one: the next is visited when that is out, or at once if it is small.
+            break;
         }
     }
 
@@ -206,6 +278,8 @@ enum PumpError {
     Full,
     Dead,
     Codec,
+    /// The next dispatch is not kept any more.
+    Forgotten,
 }
 
 impl From<Dead> for PumpError {
@@ -260,11 +334,11 @@ fn skip_withheld(conn: &mut Conn, session: &Session) {
 
 fn push_next_chunk(session: &mut Session) {
     let (intents, kind, encoding) = (session.intents, session.kind(), session.encoding);
-    let Some(job) = session.member_requests.front_mut() else { return };
+    let Some(job) = session.profile.member_requests.front_mut() else { return };
     let job: &mut MemberRequest = job;
     let (dispatch, is_last) = next_chunk(intents, kind, encoding, job);
     if is_last {
-        session.member_requests.pop_front();
+        session.profile.member_requests.pop_front();
     }
     let bytes = dispatch.frame(encoding, Redaction::NONE).body().len();
     session.dispatch(dispatch, Redaction::NONE, bytes);
@@ -325,18 +399,24 @@ fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), Pu
 /// control message waits behind it.
 fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
     let framing = Framing::websocket(session.encoding);
-    let mut frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = Default::default();
+    let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
     let mut count = 0;
-    let count_max = if conn.control.is_empty() { GATHER_FRAMES } else { 1 };
+    let mut count_max = if conn.control.is_empty() { GATHER_FRAMES } else { 1 };
     while count < count_max {
         let Some(entry) = session.replay.entry(conn.next_seq + count as u64) else { break };
-        // The same dispatch cannot be here twice, so no frame is borrowed twice.
-        if entry.dispatch.is_withheld() || session.compress_payloads && count > 0 && entry.dispatch.is_own() {
+        // What is made for this session alone goes out alone.
+        if entry.dispatch.is_withheld() || count > 0 && entry.dispatch.is_own() {
             break;
         }
-        frames[count] = Some(entry.dispatch.frame(session.encoding, entry.redaction));
+        if entry.dispatch.is_lazy() {
+            count_max = 1;
+        }
+        entries[count] = Some(entry);
         count += 1;
     }
+    // The same dispatch cannot be here twice, so no frame is borrowed twice.
+    let frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] =
+        entries.each_ref().map(|entry| entry.as_ref().map(|entry| entry.dispatch.frame(session.encoding, entry.redaction)));
     let parts: [Option<FrameParts<'_>>; GATHER_FRAMES] =
         std::array::from_fn(|i| frames[i].as_ref().map(|frame| frame.parts(conn.next_seq + i as u64, framing)));
     let mut slices = [IoSlice::new(&[]); GATHER_FRAMES * 3];

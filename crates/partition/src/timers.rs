@@ -2,8 +2,9 @@
 //!
 //! Invariants  T1 an entry only says when to look; whether something is due is decided then. So activity that moves a
 //!             deadline away costs nothing here.
-//! Limits      at most a few entries per connection or session: a new one is made only for an earlier time, or when the last fired.
+//! Limits      at most a few entries per connection, session or relay: a new one is made only for an earlier time, or when the last fired.
 
+use guildhall_model::GuildId;
 use guildhall_stdx::{Instant, SlotKey};
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -14,6 +15,8 @@ pub enum Subject {
     Conn(SlotKey),
     /// A session.
     Session(SlotKey),
+    /// A relay: of which guild, which, and in which incarnation.
+    Relay(GuildId, u16, u32),
 }
 
 /// A heap of times to look.

@@ -116,6 +116,12 @@ impl Relay {
         self.id
     }
 
+    /// Which incarnation.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// The message that opens the guild's stream.
     #[must_use]
     pub fn subscribe(&self) -> ToGuild {

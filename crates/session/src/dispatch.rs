@@ -14,7 +14,6 @@ use std::{
     sync::Arc,
 };
 
-#[derive(Debug)]
 enum Source {
     /// Shared with the other partitions.
     Published(Arc<Published>),
@@ -22,12 +21,20 @@ enum Source {
     Direct(Arc<Event>),
     /// For one session, made here; its only frame is there from the start.
     Own,
+    /// For one session, large: its frame is made when it is written, and can be made again.
+    Lazy(Box<dyn Fn() -> DispatchFrame>),
     /// Was one of the above until the session lost the right to see it.
     Withheld,
 }
 
+/// A frame around a body.
+#[must_use]
+pub fn frame_of(encoding: Encoding, name: EventName, body: &impl Serialize) -> DispatchFrame {
+    DispatchFrame::new(encoding, name.as_str(), body)
+        .expect("event names are plain, and bodies are made of structs, strings and numbers")
+}
+
 /// What a session is sent under one sequence number.
-#[derive(Debug)]
 pub struct Dispatch {
     source: Source,
     frames: [[RefCell<Option<Box<DispatchFrame>>>; Redaction::COUNT]; 2],
@@ -53,11 +60,15 @@ impl Dispatch {
     /// A dispatch made here for one session, in its encoding.
     #[must_use]
     pub fn own(encoding: Encoding, name: EventName, body: &impl Serialize) -> Rc<Self> {
-        let frame = DispatchFrame::new(encoding, name.as_str(), body)
-            .expect("event names are plain, and bodies are made of structs, strings and numbers");
         let dispatch = Self::new(Source::Own);
-        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame));
+        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame_of(encoding, name, body)));
         dispatch
+    }
+
+    /// A large dispatch made here for one session: READY, GUILD_CREATE. What `make` makes it from should be cheap to keep.
+    #[must_use]
+    pub fn lazy(make: impl Fn() -> DispatchFrame + 'static) -> Rc<Self> {
+        Self::new(Source::Lazy(Box::new(make)))
     }
 
     /// Stands in for what a session may no longer see; never written.
@@ -72,14 +83,33 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => Some(&published.event),
             Source::Direct(event) => Some(event),
-            Source::Own | Source::Withheld => None,
+            Source::Own | Source::Lazy(_) | Source::Withheld => None,
         }
+    }
+
+    /// Whether it is this event's.
+    #[must_use]
+    pub fn is_of(&self, published: &Arc<Published>) -> bool {
+        matches!(&self.source, Source::Published(of) if Arc::ptr_eq(of, published))
     }
 
     /// Made here for one session, so nobody else's copy is spoilt by compressing it apart.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        matches!(self.source, Source::Own)
+        matches!(self.source, Source::Own | Source::Lazy(_))
+    }
+
+    /// Its frame is made when it is written.
+    #[must_use]
+    pub fn is_lazy(&self) -> bool {
+        matches!(self.source, Source::Lazy(_))
+    }
+
+    /// It was written: a frame that can be made again is dropped.
+    pub fn was_written(&self, encoding: Encoding) {
+        if self.is_lazy() {
+            *self.cell(encoding, Redaction::NONE).borrow_mut() = None;
+        }
     }
 
     /// Nothing to write.
@@ -99,6 +129,9 @@ impl Dispatch {
     pub fn frame(&self, encoding: Encoding, redaction: Redaction) -> RefMut<'_, DispatchFrame> {
         RefMut::map(self.cell(encoding, redaction).borrow_mut(), |frame| {
             &mut **frame.get_or_insert_with(|| {
+                if let Source::Lazy(make) = &self.source {
+                    return Box::new(make());
+                }
                 let event = self.event().expect("own dispatches have their frame, withheld ones are not written");
                 let mut body = Vec::with_capacity(1024);
                 event.render(encoding, redaction, &mut body);
@@ -106,5 +139,17 @@ impl Dispatch {
                 Box::new(frame.expect("event names are plain"))
             })
         })
+    }
+}
+
+impl std::fmt::Debug for Dispatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match &self.source {
+            Source::Published(_) | Source::Direct(_) => self.event().map_or("", |event| event.name.as_str()),
+            Source::Own => "own",
+            Source::Lazy(_) => "lazy",
+            Source::Withheld => "withheld",
+        };
+        formatter.debug_tuple("Dispatch").field(&name).finish()
     }
 }

@@ -5,15 +5,19 @@
 #![forbid(unsafe_code)]
 
 mod dispatch;
+mod guilds;
 mod ids;
+mod log;
 mod ready;
 mod replay;
 mod session;
 
 pub use dispatch::Dispatch;
+pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
+pub use log::{Log, LogLimits, Logged};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry};
 pub use session::{
-    Gathering, MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, Membership, NewSession, Session, Window,
+    Gathering, MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, Profile, Session, Window,
 };

@@ -3,21 +3,21 @@
 //! Spec  docs/protocol.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
-    dispatch::Dispatch,
+    dispatch::{Dispatch, frame_of},
     session::{MemberRequest, Session},
 };
-use guildhall_codec::Encoding;
+use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_model::{
-    AccountKind, EventName, GuildId, Intents, UserId,
+    AccountKind, EventName, GuildId, Intents, Platform, User, UserId,
     from_gateway::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, MemberBody, PresenceBody, SelfUserBody, SessionBody,
         UnavailableGuild, UserReadyBody, UserReadyConstants,
     },
-    to_gateway::MemberQuery,
+    to_gateway::{MemberQuery, ShardId},
 };
-use guildhall_relay::{GuildMeta, GuildView, MemberEntry, with_guild_create};
+use guildhall_relay::{GuildPicture, GuildView, MemberEntry, SessionPresence, with_guild_create};
 use serde::{Serialize, Serializer};
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 /// The version we speak; 9 differs in nothing that is served here.
 const API_VERSION: u8 = 10;
@@ -27,7 +27,7 @@ const CHUNK_MEMBERS: usize = 1000;
 /// A guild inside a user's READY.
 enum Guild<'a> {
     /// Built while it is written.
-    Complete { meta: &'a GuildMeta, view: &'a GuildView, large_threshold: u16 },
+    Complete { picture: &'a GuildPicture, view: &'a GuildView, large_threshold: u16 },
     /// Not there (yet); GUILD_CREATE follows once it is.
     Unavailable(UnavailableGuild),
 }
@@ -35,8 +35,8 @@ enum Guild<'a> {
 impl Serialize for Guild<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Complete { meta, view, large_threshold } => {
-                with_guild_create(meta, view, *large_threshold, |body| body.serialize(serializer))
+            Self::Complete { picture, view, large_threshold } => {
+                with_guild_create(picture, view, *large_threshold, |body| body.serialize(serializer))
             }
             Self::Unavailable(guild) => guild.serialize(serializer),
         }
@@ -49,10 +49,10 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
     let body = BotReadyBody {
         v: API_VERSION,
         user: SelfUserBody::from(&*session.user),
-        guilds: session.guilds.keys().map(|id| UnavailableGuild { id: *id, unavailable: Some(true) }).collect(),
+        guilds: session.guilds.ids().map(|id| UnavailableGuild { id, unavailable: Some(true) }).collect(),
         session_id: &session.id,
         resume_gateway_url,
-        shard: session.shard.map(|shard| (shard.id, shard.count)),
+        shard: session.profile.shard.map(|shard| (shard.id, shard.count)),
         application: ApplicationRef { id: session.user.id.cast(), flags: session.user.application_flags },
         session_type: "normal",
         private_channels: [],
@@ -70,39 +70,68 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
 #[must_use]
 pub fn user_ready(
     session: &Session,
-    views: &[(std::sync::Arc<GuildMeta>, GuildView)],
-    resume_gateway_url: &str,
+    views: Vec<(GuildPicture, GuildView)>,
+    resume_gateway_url: &Arc<str>,
 ) -> Rc<Dispatch> {
-    let client = match session.platform() {
-        guildhall_model::Platform::Desktop => "desktop",
-        guildhall_model::Platform::Mobile => "mobile",
-        guildhall_model::Platform::Vr => "vr",
-        guildhall_model::Platform::Web => "web",
-        guildhall_model::Platform::Embedded => "unknown",
+    let ready = UserReady {
+        user: session.user.clone(),
+        id: session.id.clone(),
+        encoding: session.encoding,
+        shard: session.profile.shard,
+        presence: session.profile.presence.clone(),
+        os: session.profile.os.clone(),
+        large_threshold: session.large_threshold(),
+        missing: session.guilds.ids().filter(|id| !views.iter().any(|(picture, _)| picture.id() == *id)).collect(),
+        views,
+        resume_gateway_url: resume_gateway_url.clone(),
     };
-    let missing = session.guilds.keys().filter(|id| !views.iter().any(|(meta, _)| meta.id() == **id));
-    let body = UserReadyBody {
-        v: API_VERSION,
-        user: SelfUserBody::from(&*session.user),
-        guilds: views
-            .iter()
-            .map(|(meta, view)| Guild::Complete { meta, view, large_threshold: session.large_threshold() })
-            .chain(missing.map(|id| Guild::Unavailable(UnavailableGuild { id: *id, unavailable: Some(true) })))
-            .collect(),
-        session_id: &session.id,
-        resume_gateway_url,
-        shard: session.shard.map(|shard| (shard.id, shard.count)),
-        session_type: "normal",
-        sessions: vec![SessionBody {
-            session_id: &session.id,
-            status: session.presence.status,
-            activities: &session.presence.activities,
-            hidden_activities: [],
-            client_info: ClientInfo { client, os: &session.os, version: 0 },
-        }],
-        constants: UserReadyConstants::default(),
-    };
-    Dispatch::own(session.encoding, EventName::Ready, &body)
+    Dispatch::lazy(move || ready.frame())
+}
+
+/// What a user's READY is made from, when its turn has come.
+struct UserReady {
+    user: Arc<User>,
+    id: Arc<str>,
+    encoding: Encoding,
+    shard: Option<ShardId>,
+    presence: SessionPresence,
+    os: Box<str>,
+    large_threshold: u16,
+    missing: Vec<GuildId>,
+    views: Vec<(GuildPicture, GuildView)>,
+    resume_gateway_url: Arc<str>,
+}
+
+impl UserReady {
+    fn frame(&self) -> DispatchFrame {
+        let client = match self.presence.platform {
+            Platform::Desktop => "desktop",
+            Platform::Mobile => "mobile",
+            Platform::Vr => "vr",
+            Platform::Web => "web",
+            Platform::Embedded => "unknown",
+        };
+        let complete = |(picture, view)| Guild::Complete { picture, view, large_threshold: self.large_threshold };
+        let missing = self.missing.iter().map(|id| UnavailableGuild { id: *id, unavailable: Some(true) });
+        let body = UserReadyBody {
+            v: API_VERSION,
+            user: SelfUserBody::from(&*self.user),
+            guilds: self.views.iter().map(|(p, v)| complete((p, v))).chain(missing.map(Guild::Unavailable)).collect(),
+            session_id: &self.id,
+            resume_gateway_url: &self.resume_gateway_url,
+            shard: self.shard.map(|shard| (shard.id, shard.count)),
+            session_type: "normal",
+            sessions: vec![SessionBody {
+                session_id: &self.id,
+                status: self.presence.status,
+                activities: &self.presence.activities,
+                hidden_activities: [],
+                client_info: ClientInfo { client, os: &self.os, version: 0 },
+            }],
+            constants: UserReadyConstants::default(),
+        };
+        frame_of(self.encoding, EventName::Ready, &body)
+    }
 }
 
 /// RESUMED. Its `d` is never null: several libraries fail on that.
@@ -113,9 +142,11 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 
 /// GUILD_CREATE.
 #[must_use]
-pub fn guild_create(session: &Session, meta: &GuildMeta, view: &GuildView) -> Rc<Dispatch> {
-    with_guild_create(meta, view, session.large_threshold(), |body| {
-        Dispatch::own(session.encoding, EventName::GuildCreate, body)
+pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView) -> Rc<Dispatch> {
+    let (encoding, large_threshold) = (session.encoding, session.large_threshold());
+    let (picture, view) = (picture.clone(), view.clone());
+    Dispatch::lazy(move || {
+        with_guild_create(&picture, &view, large_threshold, |body| frame_of(encoding, EventName::GuildCreate, body))
     })
 }
 

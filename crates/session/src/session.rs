@@ -6,13 +6,16 @@
 //! Limits      the replay buffer's; one op 8 for a whole guild per `MEMBERS_INTERVAL_MS`; 5 op 3 per 20 s.
 //! Not here    the connection.     Spec  docs/protocol.md §1.5, §1.8–§1.10.
 
-use crate::{dispatch::Dispatch, replay::ReplayBuffer};
+use crate::{dispatch::Dispatch, guilds::Guilds, log::Log, replay::ReplayBuffer};
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    AccountKind, GuildId, Intents, Platform, User,
+    AccountKind, Capabilities, GuildId, Intents, Platform, User,
     to_gateway::{Identify, RequestGuildMembers, ShardId},
 };
-use guildhall_relay::{GuildMeta, GuildView, MemberTable, MembersWanted, Redaction, Seat, SessionKey, SessionPresence};
+use guildhall_relay::{
+    GuildPicture, GuildView, Listening, MemberTable, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
+    SessionPresence, UserListening,
+};
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -27,22 +30,13 @@ pub const MEMBER_REQUESTS_MAX: usize = 16;
 const PRESENCES_MAX: u32 = 5;
 const PRESENCES_WINDOW_MS: u64 = 20_000;
 
-/// Where a session stands with one guild.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Membership {
-    /// It asked to enter and has no answer yet.
-    Entering,
-    /// Its view has begun.
-    Inside,
-}
-
 /// Guilds that a user's READY waits for.
 #[derive(Debug)]
 pub struct Gathering {
     /// Guilds without an answer yet.
     pub waiting_count: usize,
     /// Guilds that answered.
-    pub views: Vec<(Arc<GuildMeta>, GuildView)>,
+    pub views: Vec<(GuildPicture, GuildView)>,
     /// When READY is sent whatever is missing.
     pub deadline: Instant,
 }
@@ -62,39 +56,48 @@ pub struct MemberRequest {
     pub after: guildhall_model::UserId,
 }
 
-/// One account's use of the gateway.
+/// One account's use of the gateway. What every delivery touches comes first; the rest is in `profile`.
 #[derive(Debug)]
 pub struct Session {
-    /// How guilds know it.
-    pub key: SessionKey,
+    /// Its place in the partition.
+    pub key: SlotKey,
+    /// The connection that serves it now.
+    pub conn: Option<SlotKey>,
+    /// How it is written to.
+    pub encoding: Encoding,
+    /// Payload compression was asked for.
+    pub compress_payloads: bool,
+    /// What it was sent.
+    pub replay: ReplayBuffer,
+    /// READY is waiting for guilds.
+    pub gathering: Option<Box<Gathering>>,
+    /// What it asked for.
+    pub intents: Intents,
+    /// Since when it has no connection.
+    pub detached_at: Instant,
+    /// Guilds it is in or about to be in.
+    pub guilds: Guilds,
     /// How clients know it.
     pub id: Arc<str>,
     /// Whose.
     pub user: Arc<User>,
-    /// What it asked for.
-    pub intents: Intents,
-    /// How it is written to.
-    pub encoding: Encoding,
+    /// What is seldom needed.
+    pub profile: Box<Profile>,
+}
+
+/// What a session said of itself, and what it is limited in.
+#[derive(Debug)]
+pub struct Profile {
     /// Its slice of the account's guilds.
     pub shard: Option<ShardId>,
     /// As it was asked for.
     large_threshold: Option<u16>,
-    /// Payload compression was asked for.
-    pub compress_payloads: bool,
+    /// What a user account's client can do.
+    pub capabilities: Capabilities,
     /// What it shows.
     pub presence: SessionPresence,
     /// `properties.os`.
-    pub os: String,
-    /// What it was sent.
-    pub replay: ReplayBuffer,
-    /// Guilds it is in or about to be in.
-    pub guilds: BTreeMap<GuildId, Membership>,
-    /// The connection that serves it now.
-    pub conn: Option<SlotKey>,
-    /// Since when it has none.
-    pub detached_at: Instant,
-    /// READY is waiting for guilds.
-    pub gathering: Option<Box<Gathering>>,
+    pub os: Box<str>,
     /// It asked a guild to let it in more than once, since an answer may have been lost: when it leaves it has to say so,
     /// or the guild may count it by a request that came late.
     pub asked_again: bool,
@@ -107,8 +110,8 @@ pub struct Session {
 /// What a new session is made of.
 #[derive(Debug)]
 pub struct NewSession<'a> {
-    /// How guilds will know it.
-    pub key: SessionKey,
+    /// Its place in the partition.
+    pub key: SlotKey,
     /// How clients will know it.
     pub id: Arc<str>,
     /// Whose.
@@ -123,7 +126,7 @@ pub struct NewSession<'a> {
     pub encoding: Encoding,
     /// The connection.
     pub conn: SlotKey,
-    /// Its guilds, those of its shard only.
+    /// Its guilds, those of its shard only, ascending.
     pub guilds: &'a [GuildId],
 }
 
@@ -136,31 +139,42 @@ impl Session {
             status: guildhall_model::Status::Online,
             activities: Vec::new(),
         });
-        Self {
-            key,
-            id,
-            user,
-            intents,
-            encoding,
+        let profile = Profile {
             shard,
             large_threshold: identify.large_threshold,
-            compress_payloads: identify.compress,
+            capabilities: identify.capabilities(&user),
             presence: SessionPresence {
                 status: shown.status,
                 activities: shown.activities.into(),
                 platform: identify.platform,
             },
-            os: identify.os.clone(),
-            replay: ReplayBuffer::default(),
-            guilds: guilds.iter().map(|id| (*id, Membership::Entering)).collect(),
-            conn: Some(conn),
-            detached_at: Instant::default(),
-            gathering: None,
+            os: identify.os.as_str().into(),
             asked_again: false,
             member_requests: VecDeque::new(),
             whole_lists: BTreeMap::new(),
             presences: Window::default(),
+        };
+        Self {
+            key,
+            conn: Some(conn),
+            encoding,
+            compress_payloads: identify.compress,
+            replay: ReplayBuffer::default(),
+            gathering: None,
+            intents,
+            detached_at: Instant::default(),
+            guilds: Guilds::entering(guilds),
+            id,
+            user,
+            profile: Box::new(profile),
         }
+    }
+
+    /// How a guild knows it: by the relay that serves it there. None: it is not in the guild, nor about to be.
+    #[must_use]
+    pub fn key_in(&self, partition: PartitionId, guild_id: GuildId) -> Option<SessionKey> {
+        let relay = RelayId { partition, index: self.guilds.get(guild_id)?.relay };
+        Some(SessionKey { relay, slot: self.key.slot, generation: self.key.generation })
     }
 
     /// Which client family.
@@ -172,21 +186,31 @@ impl Session {
     /// Where it runs.
     #[must_use]
     pub fn platform(&self) -> Platform {
-        self.presence.platform
+        self.profile.presence.platform
     }
 
-    /// What a relay has to know of it.
+    /// What it wants to be told of in a guild it is in.
     #[must_use]
-    pub fn seat(&self) -> Seat {
-        Seat { slot: self.key.slot, intents: self.intents, kind: self.kind() }
+    pub fn listening(&self, guild_id: GuildId) -> Listening {
+        if self.kind() == AccountKind::Bot {
+            return Listening::bot(self.intents);
+        }
+        let guild = self.guilds.get(guild_id);
+        let subscription = guild.and_then(|guild| guild.subscription.as_deref());
+        Listening::user(UserListening {
+            active: guild.is_some_and(|guild| guild.starts_active) || subscription.is_some_and(|s| s.typing),
+            typing: subscription.is_some_and(|s| s.typing),
+            member_updates: subscription.is_some_and(|s| s.member_updates),
+            passive: self.profile.capabilities.passive_update(),
+        })
     }
 
     /// Above how many members a guild is large to it.
     #[must_use]
     pub fn large_threshold(&self) -> u16 {
         match self.kind() {
-            AccountKind::Bot => self.large_threshold.unwrap_or(50).max(50),
-            AccountKind::User => self.large_threshold.unwrap_or(250),
+            AccountKind::Bot => self.profile.large_threshold.unwrap_or(50).max(50),
+            AccountKind::User => self.profile.large_threshold.unwrap_or(250),
         }
     }
 
@@ -205,9 +229,14 @@ impl Session {
         self.replay.push(dispatch, redaction, bytes)
     }
 
+    /// Gives what was just put into a log the next seq.
+    pub fn dispatch_shared(&mut self, log: &Rc<Log>, place: u64, bytes: usize) -> u64 {
+        self.replay.push_shared(log, place, bytes)
+    }
+
     /// Whether op 3 may be acted on now; it is dropped otherwise.
     pub fn admit_presence(&mut self, now: Instant) -> bool {
-        self.presences.admit(now, PRESENCES_MAX, PRESENCES_WINDOW_MS)
+        self.profile.presences.admit(now, PRESENCES_MAX, PRESENCES_WINDOW_MS)
     }
 
     /// Whether a guild's whole member list may be asked for now.
@@ -215,11 +244,12 @@ impl Session {
     /// # Errors
     /// Milliseconds until it may.
     pub fn admit_whole_list(&mut self, now: Instant, guild_id: GuildId) -> Result<(), u64> {
-        self.whole_lists.retain(|_, at| now.ms_since(*at) < MEMBERS_INTERVAL_MS);
-        match self.whole_lists.get(&guild_id) {
+        let whole_lists = &mut self.profile.whole_lists;
+        whole_lists.retain(|_, at| now.ms_since(*at) < MEMBERS_INTERVAL_MS);
+        match whole_lists.get(&guild_id) {
             Some(at) => Err(MEMBERS_INTERVAL_MS - now.ms_since(*at)),
             None => {
-                self.whole_lists.insert(guild_id, now);
+                whole_lists.insert(guild_id, now);
                 Ok(())
             }
         }
