@@ -14,7 +14,8 @@ use guildhall_model::{
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
 use guildhall_relay::{
-    Gate, Payload, GuildPicture, GuildView, MemberTable, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToRelay,
+    Gate, GuildPicture, GuildView, MemberTable, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
+    SessionPresence, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::{

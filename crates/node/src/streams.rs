@@ -62,7 +62,10 @@ impl Streams {
             | ToGuild::Detach { .. }
             | ToGuild::Presence { .. }
             | ToGuild::Voice { .. }
-            | ToGuild::RequestMembers { .. } => {}
+            | ToGuild::RequestMembers { .. }
+            | ToGuild::WantPresences { .. }
+            | ToGuild::WatchMembers { .. }
+            | ToGuild::TellPresences { .. } => {}
         }
     }
 
@@ -99,12 +102,7 @@ impl Streams {
     }
 
     /// A message of the node's own to a relay; none if it is not subscribed.
-    pub(crate) fn own_message(
-        &self,
-        guild_id: GuildId,
-        relay: RelayId,
-        message: RelayMessage,
-    ) -> Option<ToRelay> {
+    pub(crate) fn own_message(&self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<ToRelay> {
         let stream = self.0.get(&relay)?;
         Some(ToRelay { guild_id, relay, epoch: stream.epoch, seq: stream.seq + 1, message })
     }

@@ -12,7 +12,10 @@ use crate::{
 use guildhall_codec::{Inbound, decode_payload};
 use guildhall_model::{
     AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, shard_of,
-    to_gateway::{GuildSubscriptions, Identify, MemberQuery, PayloadError, PresenceUpdate, RequestGuildMembers, Resume, VoiceStateUpdate},
+    to_gateway::{
+        GuildSubscriptions, Identify, MemberQuery, PayloadError, PresenceUpdate, RequestGuildMembers, Resume,
+        VoiceStateUpdate,
+    },
 };
 use guildhall_relay::{Redaction, SessionPresence, ToGuild};
 use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
@@ -228,8 +231,9 @@ impl Core {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(now, session_key, request, link);
             }
-            Opcode::GuildSubscription
-            | Opcode::GetDeletedEntityIds
+            Opcode::GuildSubscription => self.subscribe(session_key, GuildSubscriptions::parse_single(d)?),
+            Opcode::GuildSubscriptionsBulk => self.subscribe(session_key, GuildSubscriptions::parse_bulk(d)?),
+            Opcode::GetDeletedEntityIds
             | Opcode::RequestSoundboardSounds
             | Opcode::RequestLastMessages
             | Opcode::SearchRecentMembers

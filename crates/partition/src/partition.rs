@@ -488,7 +488,9 @@ impl Partition {
             guild.subscription = (*subscription != Subscription::default()).then_some(subscription);
             let (user_id, listening) = (session.user.id, session.listening(guild_id));
             let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { continue };
-            let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { continue };
+            let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else {
+                continue;
+            };
             let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
             entry.relay.listen(user_id, key.slot, listening, &mut fanout);
             let to_guild = entry.relay.watch_members(of_guild, user_id, &members);

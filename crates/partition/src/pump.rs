@@ -415,8 +415,9 @@ fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl
         count += 1;
     }
     // The same dispatch cannot be here twice, so no frame is borrowed twice.
-    let frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] =
-        entries.each_ref().map(|entry| entry.as_ref().map(|entry| entry.dispatch.frame(session.encoding, entry.redaction)));
+    let frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = entries
+        .each_ref()
+        .map(|entry| entry.as_ref().map(|entry| entry.dispatch.frame(session.encoding, entry.redaction)));
     let parts: [Option<FrameParts<'_>>; GATHER_FRAMES] =
         std::array::from_fn(|i| frames[i].as_ref().map(|frame| frame.parts(conn.next_seq + i as u64, framing)));
     let mut slices = [IoSlice::new(&[]); GATHER_FRAMES * 3];

@@ -159,13 +159,9 @@ mod tests {
     #[test]
     fn a_stand_says_what_was_put_in() {
         for n in 0..24u32 {
-            let passive = [PassiveUpdate::ChannelUnreads, PassiveUpdate::Snapshot, PassiveUpdate::Delta][n as usize % 3];
-            let user = UserListening {
-                active: n & 8 != 0,
-                typing: n & 4 != 0,
-                member_updates: n & 16 != 0,
-                passive,
-            };
+            let passive =
+                [PassiveUpdate::ChannelUnreads, PassiveUpdate::Snapshot, PassiveUpdate::Delta][n as usize % 3];
+            let user = UserListening { active: n & 8 != 0, typing: n & 4 != 0, member_updates: n & 16 != 0, passive };
             let listening = Listening::user(user);
             assert!(listening.is_user() && !listening.lacks_content() && !listening.wants_presences());
             assert_eq!(listening.is_passive(), !user.active);

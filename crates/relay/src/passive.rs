@@ -120,7 +120,8 @@ impl ChangeLog {
             match picture.voice.get(*user_id) {
                 Some(entry) if entry.state.channel_id.is_some_and(&holds) => delta.voice.push(entry.clone()),
                 _ => {
-                    let was_seen = change.was_in.iter().any(|(version, channel)| is_after(*version, from) && holds(*channel));
+                    let was_seen =
+                        change.was_in.iter().any(|(version, channel)| is_after(*version, from) && holds(*channel));
                     if was_seen {
                         delta.left.push(*user_id);
                     }

@@ -384,7 +384,8 @@ impl State {
         self.audience.passive_groups(|group| {
             let update = |version| updates.get(&Reader { view: group.view, form: group.form, version })?.as_ref();
             // Nearly all of a group were told in the last round; those few who became passive since come apart.
-            let common = group.listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
+            let common =
+                group.listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
             let Some(common) = common else { return };
             apart.clear();
             let mut is_begun = false;
@@ -411,7 +412,13 @@ impl State {
     }
 
     /// What changed since `version`, in one form, for those who share a view. None: nothing.
-    fn passive_update(&self, guild_id: GuildId, view: usize, form: PassiveUpdate, version: u32) -> Option<Arc<Published>> {
+    fn passive_update(
+        &self,
+        guild_id: GuildId,
+        view: usize,
+        form: PassiveUpdate,
+        version: u32,
+    ) -> Option<Arc<Published>> {
         let holds = |channel_id| self.audience.view_holds(view, channel_id);
         let delta = self.changes.since(version, &self.picture, holds);
         let (name, channels, payload) = match form {

@@ -376,7 +376,8 @@ mod tests {
         assert_eq!((buffer.first_seq(), buffer.last_seq(), buffer.len()), (first_seq, last_seq, model.len()));
         let is_kept = |(_, _, place): &Naive| place.is_none_or(|(which, place)| logs[which].first() <= place);
         for seq in first_seq.saturating_sub(1)..=last_seq + 1 {
-            let expected = seq.checked_sub(first_seq).and_then(|n| model.get(n as usize)).filter(|naive| is_kept(naive));
+            let expected =
+                seq.checked_sub(first_seq).and_then(|n| model.get(n as usize)).filter(|naive| is_kept(naive));
             let found = buffer.entry(seq);
             assert_eq!(found.is_some(), expected.is_some(), "seq {seq}");
             if let (Some(found), Some((dispatch, ..))) = (found, expected) {

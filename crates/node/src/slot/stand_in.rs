@@ -7,7 +7,7 @@ use crate::{
 };
 use guildhall_guild::{Guild, NewGuild, Refusal, Reply};
 use guildhall_model::UserId;
-use guildhall_relay::{GuildMeta, RelayId, RelayMessage, ToGuild};
+use guildhall_relay::{GuildMeta, GuildPicture, RelayId, RelayMessage, ToGuild};
 use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -119,7 +119,10 @@ impl Slot {
             | ToGuild::Detach { .. }
             | ToGuild::Presence { .. }
             | ToGuild::Voice { .. }
-            | ToGuild::RequestMembers { .. } => Delivery::Done,
+            | ToGuild::RequestMembers { .. }
+            | ToGuild::WantPresences { .. }
+            | ToGuild::WatchMembers { .. }
+            | ToGuild::TellPresences { .. } => Delivery::Done,
         }
     }
 
@@ -128,7 +131,7 @@ impl Slot {
     pub(super) fn introduce(&mut self, cx: &mut Context<'_>, relay: RelayId) -> Delivery {
         let guild = guildhall_model::Guild::new(self.guild_id, "", UserId::new(0));
         let meta = GuildMeta { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
-        self.deliver_own(cx, relay, RelayMessage::Snapshot { meta: Arc::new(meta), reset: false })
+        self.deliver_own(cx, relay, RelayMessage::Snapshot { picture: GuildPicture::new(Arc::new(meta)), reset: false })
     }
 
     pub(super) fn introduce_to_broken(&mut self, cx: &mut Context<'_>) {
