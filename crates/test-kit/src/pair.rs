@@ -15,7 +15,7 @@ use crate::{
 use guildhall_guild::{Actor, Command, Guild, Outcome, Output as GuildOutput, Refusal, Reply};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Output, Partition, PartitionConfig};
-use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use guildhall_relay::{PartitionId, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -397,14 +397,14 @@ impl Pair {
     pub fn overflow(&mut self, side: usize, guild_id: GuildId) {
         self.sides[side].mail.clear();
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
-        guild.handle_relay_lost(PartitionId(side as u16));
+        guild.handle_relay_lost(RelayId::first(PartitionId(side as u16)));
         self.drain_guild(guild_id);
     }
 
     /// The link has room again.
     pub fn room(&mut self, side: usize, guild_id: GuildId) {
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
-        guild.handle_relay_room(PartitionId(side as u16));
+        guild.handle_relay_room(RelayId::first(PartitionId(side as u16)));
         self.drain_guild(guild_id);
     }
 
@@ -413,7 +413,7 @@ impl Pair {
         let version = guild.version();
         while let Some(output) = guild.poll_output() {
             if let GuildOutput::Relay(partition, message) = output {
-                self.sides[usize::from(partition.0)].mail.push_back(message);
+                self.sides[usize::from(partition.partition.0)].mail.push_back(message);
             }
         }
         guild.handle_committed(version);

@@ -14,7 +14,7 @@ use clap::Args;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, Outcome, Output, Reply};
 use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_relay::{
-    Effect, GuildMeta, MembersWanted, PartitionId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
+    Effect, GuildMeta, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_stdx::{Now, Rng};
 use serde::Serialize;
@@ -228,14 +228,14 @@ impl Lab {
 
     /// One relay subscribes, in the present incarnation of all.
     pub fn subscribe_one(&mut self, partition: usize) -> Result<Duration> {
-        let partition = PartitionId(partition as u16);
-        self.relay_heard(ToGuild::Subscribe { partition, epoch: self.epoch })
+        let relay = RelayId::first(PartitionId(partition as u16));
+        self.relay_heard(ToGuild::Subscribe { relay, epoch: self.epoch })
     }
 
     /// One relay's last session has left.
     pub fn unsubscribe_one(&mut self, partition: usize) -> Result<Duration> {
-        let partition = PartitionId(partition as u16);
-        self.relay(ToGuild::Unsubscribe { partition, epoch: self.epoch })
+        let relay = RelayId::first(PartitionId(partition as u16));
+        self.relay(ToGuild::Unsubscribe { relay, epoch: self.epoch })
     }
 
     /// Member `n` opens a session.
@@ -254,7 +254,7 @@ impl Lab {
 fn meta_in(output: &Output) -> Option<Arc<GuildMeta>> {
     let Output::Relay(_, ToRelay { message, .. }) = output else { return None };
     match message {
-        RelayMessage::Snapshot { meta, .. } => Some(meta.clone()),
+        RelayMessage::Snapshot { picture, .. } => Some(picture.meta.clone()),
         RelayMessage::Published(published) => match &published.effect {
             Effect::Meta(meta) => Some(meta.clone()),
             _ => None,
@@ -265,7 +265,11 @@ fn meta_in(output: &Output) -> Option<Arc<GuildMeta>> {
 
 /// The session of member `n`.
 pub fn session(n: usize) -> SessionKey {
-    SessionKey { partition: PartitionId((n % PARTITIONS) as u16), slot: (n / PARTITIONS) as u32, generation: 0 }
+    SessionKey {
+        relay: RelayId::first(PartitionId((n % PARTITIONS) as u16)),
+        slot: (n / PARTITIONS) as u32,
+        generation: 0,
+    }
 }
 
 /// What a session shows.

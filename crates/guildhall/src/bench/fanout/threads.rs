@@ -13,7 +13,7 @@ use guildhall_codec::{Encoding, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, Outcome, Output as GuildOutput, Reply};
 use guildhall_net::SystemClock;
 use guildhall_partition::{Account, ConnParams, Dead, Link, Output, Partition};
-use guildhall_relay::{PartitionId, RelayMessage, ToGuild, ToRelay};
+use guildhall_relay::{RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_stdx::{Now, SlotKey};
 use guildhall_ws_proto::append_masked_frame;
 use serde_json::json;
@@ -154,10 +154,10 @@ impl GuildThread {
     }
 
     /// To the partitions, once the writes are durable: at once.
-    fn hand_out(&mut self, outputs: Vec<(PartitionId, ToRelay)>, event: Option<usize>) -> Result<()> {
+    fn hand_out(&mut self, outputs: Vec<(RelayId, ToRelay)>, event: Option<usize>) -> Result<()> {
         self.guild.handle_committed(self.guild.version());
         for (partition, message) in outputs {
-            self.send(partition.0, ToPartitionThread::Guild(message))?;
+            self.send(partition.partition.0, ToPartitionThread::Guild(message))?;
         }
         if let Some(event) = event {
             for partition in 0..self.partitions.len() {
@@ -172,7 +172,7 @@ impl GuildThread {
     }
 }
 
-fn drain(guild: &mut Guild) -> Vec<(PartitionId, ToRelay)> {
+fn drain(guild: &mut Guild) -> Vec<(RelayId, ToRelay)> {
     let relay = |output| match output {
         GuildOutput::Relay(partition, message) => Some((partition, message)),
         GuildOutput::Write(_) => None,

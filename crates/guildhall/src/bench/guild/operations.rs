@@ -14,7 +14,7 @@ use guildhall_model::{
     Status,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
-use guildhall_relay::{MemberTable, MembersWanted, PartitionId, ToGuild};
+use guildhall_relay::{MemberTable, MembersWanted, PartitionId, RelayId, ToGuild};
 use std::time::{Duration, Instant};
 
 /// Who reacted to the message with many reactions, with each of its emoji.
@@ -495,8 +495,8 @@ fn snapshots(lab: &mut Lab) -> Result<()> {
 
 fn relays(lab: &mut Lab) -> Result<()> {
     lab.measure("resync of a relay", Often::Always, |lab, _| {
-        let (partition, epoch) = (PartitionId(0), lab.epoch);
-        lab.relay_heard(ToGuild::Resync { partition, epoch })
+        let (relay, epoch) = (RelayId::first(PartitionId(0)), lab.epoch);
+        lab.relay_heard(ToGuild::Resync { relay, epoch })
     })?;
     lab.measure("loss of a relay with half of the sessions", Often::Seldom, |lab, _| {
         let took = lab.unsubscribe_one(0)?;
