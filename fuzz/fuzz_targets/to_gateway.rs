@@ -7,7 +7,11 @@
 
 use guildhall_model::{
     Nonce, ReactionEmoji, User, UserId,
-    to_gateway::{Identify, MemberQuery, PresenceUpdate, RequestGuildMembers, Resume, VoiceStateUpdate},
+    to_gateway::{
+        GetDeletedEntityIds, GuildChannelsResync, GuildSubscriptions, Identify, MemberQuery, PresenceUpdate,
+        RequestChannelInfo, RequestChannelMemberCount, RequestChannelStatuses, RequestGuildMembers, RequestLastMessages,
+        RequestSoundboardSounds, Resume, SearchRecentMembers, Subscription, VoiceStateUpdate,
+    },
 };
 use guildhall_stdx::Timestamp;
 use libfuzzer_sys::fuzz_target;
@@ -43,10 +47,47 @@ fuzz_target!(|data: &[u8]| {
             MemberQuery::Ids(ids) => assert!(ids.len() <= RequestGuildMembers::IDS_MAX),
         }
     }
+    for parsed in [GuildSubscriptions::parse_single(&d), GuildSubscriptions::parse_bulk(&d)].into_iter().flatten() {
+        subscriptions(parsed);
+    }
+    if let Ok(request) = RequestLastMessages::parse(&d) {
+        assert!(request.channel_ids.len() <= RequestLastMessages::CHANNELS_MAX);
+    }
+    if let Ok(request) = GuildChannelsResync::parse(&d) {
+        assert!(request.obfuscated_channel_ids.len() <= GuildChannelsResync::CHANNELS_MAX);
+    }
+    if let Ok(request) = RequestSoundboardSounds::parse(&d) {
+        assert!(request.guild_ids.len() <= RequestSoundboardSounds::GUILDS_MAX);
+    }
+    if let Ok(request) = SearchRecentMembers::parse(&d) {
+        assert!(request.query.chars().count() <= SearchRecentMembers::QUERY_CHARS_MAX);
+        assert!(request.nonce.is_none_or(|nonce| nonce.len() <= 32));
+    }
+    let _ = GetDeletedEntityIds::parse(&d);
+    let _ = RequestChannelInfo::parse(&d);
+    let _ = RequestChannelMemberCount::parse(&d);
+    let _ = RequestChannelStatuses::parse(&d);
     let _ = Resume::parse(&d);
     let _ = VoiceStateUpdate::parse(&d);
     let _ = serde_json::from_value::<Nonce>(d);
 });
+
+fn subscriptions(parsed: GuildSubscriptions) {
+    assert!(parsed.patches.len() <= GuildSubscriptions::GUILDS_MAX);
+    let mut merged = Subscription::default();
+    for (_, patch) in parsed.patches {
+        merged.merge(patch);
+        assert!(merged.members.len() <= Subscription::MEMBERS_MAX);
+        assert!(merged.thread_member_lists.len() <= Subscription::THREAD_LISTS_MAX);
+        assert!(merged.channels.len() <= Subscription::CHANNELS_MAX);
+        for channel in &merged.channels {
+            assert!((1..=Subscription::RANGES_MAX).contains(&channel.ranges.len()));
+            for range in &channel.ranges {
+                assert!(range.first <= range.last && range.len() <= Subscription::RANGE_ROWS_MAX);
+            }
+        }
+    }
+}
 
 fn texts(text: &str) {
     if let Some(emoji) = ReactionEmoji::parse(text) {

@@ -40,6 +40,7 @@ macro_rules! events {
 
 events! {
     Ready "READY" ;
+    ReadySupplemental "READY_SUPPLEMENTAL" ;
     Resumed "RESUMED" ;
     RateLimited "RATE_LIMITED" ;
     GuildCreate "GUILD_CREATE" GUILDS;
@@ -51,14 +52,24 @@ events! {
     ChannelCreate "CHANNEL_CREATE" GUILDS;
     ChannelUpdate "CHANNEL_UPDATE" GUILDS;
     ChannelDelete "CHANNEL_DELETE" GUILDS;
+    ChannelMemberCountUpdate "CHANNEL_MEMBER_COUNT_UPDATE" ;
+    ChannelInfo "CHANNEL_INFO" ;
+    ChannelStatuses "CHANNEL_STATUSES" ;
+    ChannelSync "CHANNEL_SYNC" ;
+    ThreadListSync "THREAD_LIST_SYNC" GUILDS;
+    DeletedEntityIds "DELETED_ENTITY_IDS" ;
+    SoundboardSounds "SOUNDBOARD_SOUNDS" ;
+    SessionsReplace "SESSIONS_REPLACE" ;
     GuildMemberAdd "GUILD_MEMBER_ADD" GUILD_MEMBERS;
     GuildMemberUpdate "GUILD_MEMBER_UPDATE" GUILD_MEMBERS;
     GuildMemberRemove "GUILD_MEMBER_REMOVE" GUILD_MEMBERS;
     GuildMembersChunk "GUILD_MEMBERS_CHUNK" ;
+    GuildMemberListUpdate "GUILD_MEMBER_LIST_UPDATE" ;
     PresenceUpdate "PRESENCE_UPDATE" GUILD_PRESENCES;
     MessageCreate "MESSAGE_CREATE" GUILD_MESSAGES;
     MessageUpdate "MESSAGE_UPDATE" GUILD_MESSAGES;
     MessageDelete "MESSAGE_DELETE" GUILD_MESSAGES;
+    LastMessages "LAST_MESSAGES" ;
     MessageReactionAdd "MESSAGE_REACTION_ADD" GUILD_MESSAGE_REACTIONS;
     MessageReactionRemove "MESSAGE_REACTION_REMOVE" GUILD_MESSAGE_REACTIONS;
     MessageReactionRemoveAll "MESSAGE_REACTION_REMOVE_ALL" GUILD_MESSAGE_REACTIONS;

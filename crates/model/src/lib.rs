@@ -19,6 +19,7 @@ mod id;
 mod intents;
 mod member;
 mod message;
+mod murmur3;
 pub mod opcode;
 mod permissions;
 mod presence;
@@ -38,6 +39,7 @@ pub use id::{ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdE
 pub use intents::Intents;
 pub use member::Member;
 pub use message::{Message, MessageReference, Nonce};
+pub use murmur3::murmur3_32;
 pub use opcode::Opcode;
 pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions};
 pub use presence::{Activity, ClientStatus, Platform, Presence, Status};

@@ -3,6 +3,7 @@
 use crate::{
     channel::{Channel, ChannelType, Overwrite, OverwriteKind},
     id::{ChannelId, GuildId, MessageId},
+    permissions::Permissions,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
@@ -30,6 +31,29 @@ impl Serialize for OverwriteBody<'_> {
     }
 }
 
+/// The overwrites of a channel.
+#[derive(Clone, Copy, Debug)]
+enum Overwrites<'a> {
+    /// As they are.
+    Stored(&'a [Overwrite]),
+    /// One that says only: you may not view this.
+    Hidden(GuildId),
+}
+
+impl Serialize for Overwrites<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Stored(overwrites) => serializer.collect_seq(overwrites.iter().map(OverwriteBody)),
+            Self::Hidden(guild_id) => {
+                let everyone = OverwriteKind::Role(guild_id.cast());
+                let deny = Permissions::VIEW_CHANNEL;
+                let overwrite = Overwrite { target: everyone, allow: Permissions(0), deny };
+                [OverwriteBody(&overwrite)].serialize(serializer)
+            }
+        }
+    }
+}
+
 /// A guild channel.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelBody<'a> {
@@ -39,7 +63,7 @@ pub struct ChannelBody<'a> {
     kind: ChannelType,
     name: &'a str,
     position: i32,
-    permission_overwrites: Vec<OverwriteBody<'a>>,
+    permission_overwrites: Overwrites<'a>,
     parent_id: Option<ChannelId>,
     topic: Option<&'a str>,
     nsfw: bool,
@@ -72,7 +96,7 @@ impl<'a> From<&'a Channel> for ChannelBody<'a> {
             kind: channel.kind,
             name: &channel.name,
             position: channel.position,
-            permission_overwrites: channel.overwrites.iter().map(OverwriteBody).collect(),
+            permission_overwrites: Overwrites::Stored(&channel.overwrites),
             parent_id: channel.parent_id,
             topic: channel.topic.as_deref(),
             nsfw: channel.nsfw,
@@ -88,5 +112,49 @@ impl<'a> From<&'a Channel> for ChannelBody<'a> {
                 rtc_region: (),
             }),
         }
+    }
+}
+
+/// Name and topic of a channel that may not be viewed.
+const HIDDEN: &str = "___hidden___";
+/// The flag of a channel that may not be viewed: what clients go by, for a real channel can have that name.
+const OBFUSCATED: u32 = 1 << 17;
+
+impl<'a> ChannelBody<'a> {
+    /// The channel for those who may not view it and can take CHANNEL_OBFUSCATION (docs/protocol.md §8.1).
+    ///
+    /// Its id, type, position and category are true, as upstream has it: they keep the client's order and references
+    /// whole. Everything else would tell something. Overwrites name roles and people who are let in; the newest
+    /// message and pin tell when something was said (and a message's id, when); slow mode, age limit, bit rate and user limit
+    /// tell what the channel is for. In place of the overwrites stands one that denies everybody the view, so that a client
+    /// that computes permissions comes to the right answer. Nothing depends on the receiver: one body serves all of them.
+    #[must_use]
+    pub fn obfuscated(channel: &'a Channel) -> Self {
+        let blank = Self::from(channel);
+        Self {
+            name: HIDDEN,
+            topic: Some(HIDDEN),
+            permission_overwrites: Overwrites::Hidden(channel.guild_id),
+            nsfw: false,
+            flags: OBFUSCATED,
+            text: blank.text.map(|_| TextFields {
+                last_message_id: None,
+                last_pin_timestamp: None,
+                rate_limit_per_user: 0,
+            }),
+            voice: blank.voice.map(|_| VoiceFields { bitrate: 64_000, user_limit: 0, rtc_region: () }),
+            ..blank
+        }
+    }
+
+    /// With a newer newest message than the channel knows of. Obfuscated and message-less channels stay as they are.
+    #[must_use]
+    pub fn with_last_message(mut self, last_message_id: MessageId) -> Self {
+        if let Some(text) = &mut self.text
+            && self.flags & OBFUSCATED == 0
+        {
+            text.last_message_id = Some(last_message_id);
+        }
+        self
     }
 }

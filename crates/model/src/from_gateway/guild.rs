@@ -27,7 +27,7 @@ pub struct GuildReference {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct EmojiBody<'a> {
+pub(super) struct EmojiBody<'a> {
     id: EmojiId,
     name: &'a str,
     roles: Nothing,
@@ -51,9 +51,9 @@ impl<'a> From<&'a Emoji> for EmojiBody<'a> {
     }
 }
 
-/// The base fields: GUILD_UPDATE, REST, and the start of GUILD_CREATE.
-#[derive(Clone, Debug, Serialize)]
-pub struct GuildBody<'a> {
+/// The base fields without what CLIENT_STATE_V2 keeps outside of `properties`.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct GuildProperties<'a> {
     id: GuildId,
     name: &'a str,
     icon: Option<&'a str>,
@@ -80,7 +80,6 @@ pub struct GuildBody<'a> {
     max_stage_video_channel_users: u32,
     vanity_url_code: (),
     premium_tier: u8,
-    premium_subscription_count: u32,
     preferred_locale: &'a str,
     premium_progress_bar_enabled: bool,
     nsfw_level: u8,
@@ -91,14 +90,10 @@ pub struct GuildBody<'a> {
     incidents_data: (),
     region: &'static str,
     features: &'a [String],
-    roles: Vec<RoleBody<'a>>,
-    emojis: Vec<EmojiBody<'a>>,
-    stickers: Nothing,
 }
 
-impl<'a> GuildBody<'a> {
-    /// The base form of `guild` with its roles in order.
-    pub fn new(guild: &'a Guild, roles: impl Iterator<Item = RoleBody<'a>>) -> Self {
+impl<'a> From<&'a Guild> for GuildProperties<'a> {
+    fn from(guild: &'a Guild) -> Self {
         Self {
             id: guild.id,
             name: &guild.name,
@@ -126,7 +121,6 @@ impl<'a> GuildBody<'a> {
             max_stage_video_channel_users: 50,
             vanity_url_code: (),
             premium_tier: 0,
-            premium_subscription_count: 0,
             preferred_locale: &guild.preferred_locale,
             premium_progress_bar_enabled: false,
             nsfw_level: 0,
@@ -137,6 +131,27 @@ impl<'a> GuildBody<'a> {
             incidents_data: (),
             region: "deprecated",
             features: &guild.features,
+        }
+    }
+}
+
+/// The base fields: GUILD_UPDATE, REST, and the start of GUILD_CREATE.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuildBody<'a> {
+    #[serde(flatten)]
+    properties: GuildProperties<'a>,
+    premium_subscription_count: u32,
+    roles: Vec<RoleBody<'a>>,
+    emojis: Vec<EmojiBody<'a>>,
+    stickers: Nothing,
+}
+
+impl<'a> GuildBody<'a> {
+    /// The base form of `guild` with its roles in order.
+    pub fn new(guild: &'a Guild, roles: impl Iterator<Item = RoleBody<'a>>) -> Self {
+        Self {
+            properties: guild.into(),
+            premium_subscription_count: 0,
             roles: roles.collect(),
             emojis: guild.emojis.iter().map(Into::into).collect(),
             stickers: [],

@@ -2,7 +2,7 @@
 
 use super::user::UserBody;
 use crate::{
-    id::{GuildId, RoleId},
+    id::{GuildId, RoleId, UserId},
     member::Member,
 };
 use guildhall_stdx::Timestamp;
@@ -69,5 +69,19 @@ impl<'a> MemberUpdateBody<'a> {
     #[must_use]
     pub fn new(guild_id: GuildId, member: &'a Member) -> Self {
         Self { guild_id, member: member.into() }
+    }
+}
+
+/// A member beside deduplicated users: READY and READY_SUPPLEMENTAL (docs/protocol.md §8.2).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct MergedMemberBody<'a> {
+    user_id: UserId,
+    #[serde(flatten)]
+    member: PartialMemberBody<'a>,
+}
+
+impl<'a> From<&'a Member> for MergedMemberBody<'a> {
+    fn from(member: &'a Member) -> Self {
+        Self { user_id: member.user.id, member: member.into() }
     }
 }

@@ -5,23 +5,40 @@
 //! Invariants  ids serialise through `Id`, so JSON gets strings and ETF gets integers.
 
 mod channel;
+mod deleted_entities;
+mod gateway_guild;
 mod guild;
 mod member;
+mod member_list;
 mod message;
+mod passive;
 mod presence;
 mod ready;
+mod replies;
 mod role;
+mod session;
 mod user;
+mod user_ready;
 mod voice;
 
 pub use channel::{ChannelBody, OverwriteBody};
+pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
+pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot};
 pub use guild::{GuildBody, GuildCreateBody, GuildReference, RestGuildBody, UnavailableGuild};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};
+pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberListOp, MemberListUpdateBody};
 pub use message::{MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage};
+pub use passive::{ChannelUnread, ChannelUnreadUpdateBody, PassiveUpdateV1Body, PassiveUpdateV2Body};
 pub use presence::PresenceBody;
-pub use ready::{ApplicationRef, BotReadyBody, ClientInfo, SessionBody, UserReadyBody, UserReadyConstants};
+pub use ready::{ApplicationRef, BotReadyBody, UserReadyBody, UserReadyConstants};
+pub use replies::{
+    ChannelInfoBody, ChannelMemberCountUpdateBody, ChannelStatusesBody, ChannelSyncBody, LastMessagesBody,
+    SoundboardSoundsBody, ThreadListSyncBody,
+};
 pub use role::RoleBody;
+pub use session::{ClientInfo, SessionBody, SessionsBody};
 pub use user::{SelfUserBody, UserBody};
+pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
 pub use voice::VoiceStateBody;
 
 /// Serialises as an empty array, whatever is meant to be in it one day.

@@ -34,4 +34,39 @@ impl<'a> PresenceBody<'a> {
             client_status: presence.client_status,
         }
     }
+
+    /// As [`Self::new`], for somebody who may be offline.
+    #[must_use]
+    pub fn of(guild_id: Option<GuildId>, user_id: UserId, presence: Option<&'a Presence>) -> Self {
+        match presence {
+            Some(presence) => Self::new(guild_id, user_id, presence),
+            None => Self {
+                user: UserRef { id: user_id },
+                guild_id,
+                status: Status::Offline,
+                activities: &[],
+                client_status: ClientStatus::default(),
+            },
+        }
+    }
+}
+
+/// A presence beside deduplicated users: READY and READY_SUPPLEMENTAL (docs/protocol.md §8.2).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct MergedPresenceBody<'a> {
+    user_id: UserId,
+    status: Status,
+    activities: &'a [Activity],
+    client_status: ClientStatus,
+}
+
+impl<'a> MergedPresenceBody<'a> {
+    pub(super) fn new(user_id: UserId, presence: &'a Presence) -> Self {
+        Self {
+            user_id,
+            status: presence.status,
+            activities: &presence.activities,
+            client_status: presence.client_status,
+        }
+    }
 }

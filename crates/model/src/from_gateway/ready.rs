@@ -1,10 +1,7 @@
-//! READY, for bots and for user accounts. Spec  docs/protocol.md §1.8.
+//! READY, for bots and for user clients without capabilities. Spec  docs/protocol.md §1.8.
 
-use super::{Empty, Nothing, SelfUserBody};
-use crate::{
-    id::ApplicationId,
-    presence::{Activity, Status},
-};
+use super::{Empty, Nothing, SelfUserBody, SessionBody};
+use crate::id::ApplicationId;
 use serde::Serialize;
 
 /// The application behind a bot.
@@ -52,32 +49,6 @@ pub struct BotReadyBody<'a> {
     pub auth: Empty,
 }
 
-/// One of an account's own live sessions.
-#[derive(Clone, Debug, Serialize)]
-pub struct SessionBody<'a> {
-    /// Its id.
-    pub session_id: &'a str,
-    /// What it shows.
-    pub status: Status,
-    /// What it does.
-    pub activities: &'a [Activity],
-    /// Always empty.
-    pub hidden_activities: Nothing,
-    /// What runs it.
-    pub client_info: ClientInfo<'a>,
-}
-
-/// What runs a session.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ClientInfo<'a> {
-    /// `web`, `desktop`, `mobile`, `vr` or `unknown`.
-    pub client: &'a str,
-    /// As told.
-    pub os: &'a str,
-    /// 0.
-    pub version: u32,
-}
-
 /// READY of a user account: complete state. `G` is one guild, encoded beforehand.
 #[derive(Clone, Debug, Serialize)]
 pub struct UserReadyBody<'a, G> {
@@ -103,17 +74,24 @@ pub struct UserReadyBody<'a, G> {
     pub constants: UserReadyConstants,
 }
 
-/// Fields of a user's READY that never vary here.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// Fields of a user's READY that never vary for a client without capabilities.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct UserReadyConstants {
-    private_channels: Nothing,
-    relationships: Nothing,
     presences: Nothing,
     read_state: Nothing,
     user_guild_settings: Nothing,
     user_settings: Empty,
-    user_settings_proto: &'static str,
     notes: Empty,
+    #[serde(flatten)]
+    whatever_the_client: ReadyConstants,
+}
+
+/// Fields of a user's READY that never vary here.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct ReadyConstants {
+    private_channels: Nothing,
+    relationships: Nothing,
+    user_settings_proto: &'static str,
     connected_accounts: Nothing,
     guild_join_requests: Nothing,
     experiments: Nothing,
@@ -133,17 +111,12 @@ pub struct UserReadyConstants {
     geo_ordered_rtc_regions: Nothing,
 }
 
-impl Default for UserReadyConstants {
+impl Default for ReadyConstants {
     fn default() -> Self {
         Self {
             private_channels: [],
             relationships: [],
-            presences: [],
-            read_state: [],
-            user_guild_settings: [],
-            user_settings: Empty {},
             user_settings_proto: "",
-            notes: Empty {},
             connected_accounts: [],
             guild_join_requests: [],
             experiments: [],

@@ -1,0 +1,292 @@
+//! READY and READY_SUPPLEMENTAL of a user account, by capability. Spec  docs/protocol.md §1.8, §8.1, §8.2.
+//!
+//! Owns        which part of an account's state is in which of the two, and in which form.
+//! Doors       `UserReady` is filled in and written as READY; `UserReady::supplemental` is what follows.
+//! Invariants  U1 every array beside `guilds` has one slot for each of them, in the same order. U2 every user id in either part
+//!             is in `users`. (tests in `tests/it/ready.rs`)
+//! Limits      one guild's snapshot is held at a time; people are held as references.
+
+use super::{
+    Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, SelfUserBody, SessionsBody, UserBody, VoiceStateBody,
+    gateway_guild::voice_states, member::MergedMemberBody, presence::MergedPresenceBody, ready::ReadyConstants,
+};
+use crate::{
+    capabilities::Capabilities,
+    id::{GuildId, UserId},
+    member::Member,
+    user::User,
+};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// The version we speak; 9 differs in nothing that is served here.
+const API_VERSION: u8 = 10;
+
+/// A guild of the account.
+#[derive(Clone, Debug)]
+pub enum ReadyGuild<'a, G> {
+    /// It is there.
+    Complete {
+        /// Its id.
+        id: GuildId,
+        /// Who is told to be in it.
+        people: GuildPeople<'a>,
+        /// Makes the rest of it. Called when READY gets to this guild, and dropped right after.
+        snapshot: G,
+    },
+    /// It is not there (yet); GUILD_CREATE follows once it is.
+    Unavailable(GuildId),
+}
+
+impl<'a, G> ReadyGuild<'a, G> {
+    fn people(&self) -> Option<&GuildPeople<'a>> {
+        match self {
+            Self::Complete { people, .. } => Some(people),
+            Self::Unavailable(_) => None,
+        }
+    }
+}
+
+/// READY of a user account.
+#[derive(Clone, Debug)]
+pub struct UserReady<'a, G> {
+    /// What the client can take.
+    pub capabilities: Capabilities,
+    /// The account itself.
+    pub user: &'a User,
+    /// For RESUME.
+    pub session_id: &'a str,
+    /// Where to resume.
+    pub resume_gateway_url: &'a str,
+    /// Echoed when IDENTIFY had it.
+    pub shard: Option<(u32, u32)>,
+    /// The account's own sessions, this one first.
+    pub sessions: SessionsBody<'a>,
+    /// All guilds of the account.
+    pub guilds: Vec<ReadyGuild<'a, G>>,
+}
+
+impl<'a, G> UserReady<'a, G> {
+    /// READY_SUPPLEMENTAL, for a client that wants READY in two parts.
+    #[must_use]
+    pub fn supplemental(&self) -> Option<ReadySupplementalBody<'_, 'a, G>> {
+        self.capabilities.is_prioritized().then_some(ReadySupplementalBody { guilds: &self.guilds })
+    }
+
+    /// Every user who is named in either part, once.
+    fn users(&self) -> BTreeMap<UserId, &'a User> {
+        let people = self.guilds.iter().filter_map(ReadyGuild::people);
+        let members = people.flat_map(GuildPeople::members).map(|member| &*member.user);
+        std::iter::once(self.user).chain(members).map(|user| (user.id, user)).collect()
+    }
+}
+
+impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let has = |capability| self.capabilities.contains(capability);
+        let deduplicated = has(Capabilities::DEDUPE_USER_OBJECTS);
+        let prioritized = self.capabilities.is_prioritized();
+        let listed = if prioritized { Listed::Own } else { Listed::Everybody };
+        let body = Ready {
+            v: API_VERSION,
+            user: self.user.into(),
+            guilds: Guilds { capabilities: self.capabilities, guilds: &self.guilds },
+            merged_members: deduplicated.then_some(MergedMembers { guilds: &self.guilds, listed }),
+            merged_presences: (deduplicated && !prioritized).then(|| MergedPresences::new(&self.guilds)),
+            users: deduplicated.then(|| self.users().into_values().map(Into::into).collect()),
+            presences: (!deduplicated).then_some([]),
+            session_id: self.session_id,
+            resume_gateway_url: self.resume_gateway_url,
+            shard: self.shard,
+            session_type: "normal",
+            sessions: &self.sessions,
+            read_state: EmptyArray::versioned_if(has(Capabilities::VERSIONED_READ_STATES)),
+            user_guild_settings: EmptyArray::versioned_if(has(Capabilities::VERSIONED_USER_GUILD_SETTINGS)),
+            user_settings: (!has(Capabilities::USER_SETTINGS_PROTO)).then_some(Empty {}),
+            notes: (!has(Capabilities::LAZY_USER_NOTES)).then_some(Empty {}),
+            constants: ReadyConstants::default(),
+        };
+        body.serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(bound(serialize = "G: Fn() -> GuildSnapshot<'a>"))]
+struct Ready<'r, 'a, G> {
+    v: u8,
+    user: SelfUserBody<'a>,
+    guilds: Guilds<'r, 'a, G>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merged_members: Option<MergedMembers<'r, 'a, G>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merged_presences: Option<MergedPresences<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    users: Option<Vec<UserBody<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presences: Option<Nothing>,
+    session_id: &'a str,
+    resume_gateway_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<(u32, u32)>,
+    session_type: &'static str,
+    sessions: &'r SessionsBody<'a>,
+    read_state: EmptyArray,
+    user_guild_settings: EmptyArray,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_settings: Option<Empty>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Empty>,
+    #[serde(flatten)]
+    constants: ReadyConstants,
+}
+
+/// READY_SUPPLEMENTAL: who else is in the guilds of READY.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadySupplementalBody<'r, 'a, G> {
+    guilds: &'r [ReadyGuild<'a, G>],
+}
+
+impl<G> Serialize for ReadySupplementalBody<'_, '_, G> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let body = Supplemental {
+            guilds: self.guilds.iter().map(SupplementalGuild::from).collect(),
+            merged_members: MergedMembers { guilds: self.guilds, listed: Listed::Others },
+            merged_presences: MergedPresences::new(self.guilds),
+            lazy_private_channels: [],
+            disclose: [],
+            game_invites: [],
+        };
+        body.serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(bound(serialize = ""))]
+struct Supplemental<'r, 'a, G> {
+    guilds: Vec<SupplementalGuild<'a>>,
+    merged_members: MergedMembers<'r, 'a, G>,
+    merged_presences: MergedPresences<'a>,
+    lazy_private_channels: Nothing,
+    disclose: Nothing,
+    game_invites: Nothing,
+}
+
+/// What READY left out of a guild; of one that is unavailable, only the id.
+#[derive(Serialize)]
+struct SupplementalGuild<'a> {
+    id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voice_states: Option<Vec<VoiceStateBody<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activity_instances: Option<Nothing>,
+}
+
+impl<'a, G> From<&ReadyGuild<'a, G>> for SupplementalGuild<'a> {
+    fn from(guild: &ReadyGuild<'a, G>) -> Self {
+        match guild {
+            ReadyGuild::Complete { id, people, .. } => {
+                Self { id: *id, voice_states: Some(voice_states(people)), activity_instances: Some([]) }
+            }
+            ReadyGuild::Unavailable(id) => Self { id: *id, voice_states: None, activity_instances: None },
+        }
+    }
+}
+
+/// `guilds` of READY, one built at a time.
+struct Guilds<'r, 'a, G> {
+    capabilities: Capabilities,
+    guilds: &'r [ReadyGuild<'a, G>],
+}
+
+impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for Guilds<'_, 'a, G> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.guilds.iter().map(|guild| Guild { capabilities: self.capabilities, guild }))
+    }
+}
+
+struct Guild<'r, 'a, G> {
+    capabilities: Capabilities,
+    guild: &'r ReadyGuild<'a, G>,
+}
+
+impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for Guild<'_, 'a, G> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.guild {
+            ReadyGuild::Complete { people, snapshot, .. } => {
+                GatewayGuildBody::within_ready(self.capabilities, &snapshot(), people).serialize(serializer)
+            }
+            ReadyGuild::Unavailable(id) => {
+                let has_data_mode = self.capabilities.contains(Capabilities::CLIENT_STATE_V2);
+                let data_mode = has_data_mode.then_some("unavailable");
+                AbsentGuild { id: *id, data_mode, unavailable: true }.serialize(serializer)
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct AbsentGuild {
+    id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_mode: Option<&'static str>,
+    unavailable: bool,
+}
+
+/// Whom `merged_members` lists.
+#[derive(Clone, Copy)]
+enum Listed {
+    Own,
+    Others,
+    Everybody,
+}
+
+/// Members by guild, in the order of `guilds`; none for one that is unavailable.
+struct MergedMembers<'r, 'a, G> {
+    guilds: &'r [ReadyGuild<'a, G>],
+    listed: Listed,
+}
+
+impl<'a, G> Serialize for MergedMembers<'_, 'a, G> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = |people: &GuildPeople<'a>| -> Vec<MergedMemberBody<'a>> {
+            let (own, others) = match self.listed {
+                Listed::Own => (Some(people.own), &[] as &[&Member]),
+                Listed::Others => (None, &*people.others),
+                Listed::Everybody => (Some(people.own), &*people.others),
+            };
+            own.into_iter().chain(others.iter().copied()).map(Into::into).collect()
+        };
+        serializer.collect_seq(self.guilds.iter().map(|guild| guild.people().map(members).unwrap_or_default()))
+    }
+}
+
+/// Presences by guild, in the order of `guilds`. Friends are none yet.
+#[derive(Serialize)]
+struct MergedPresences<'a> {
+    friends: Nothing,
+    guilds: Vec<Vec<MergedPresenceBody<'a>>>,
+}
+
+impl<'a> MergedPresences<'a> {
+    fn new<G>(guilds: &[ReadyGuild<'a, G>]) -> Self {
+        let presences = |people: &GuildPeople<'a>| {
+            people.presences.iter().map(|(id, presence)| MergedPresenceBody::new(*id, presence)).collect()
+        };
+        let guilds = guilds.iter().map(|guild| guild.people().map(presences).unwrap_or_default());
+        Self { friends: [], guilds: guilds.collect() }
+    }
+}
+
+/// A list that nothing is kept of yet, in the form that the client reads.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EmptyArray {
+    Plain(Nothing),
+    Versioned { entries: Nothing, partial: bool, version: u32 },
+}
+
+impl EmptyArray {
+    fn versioned_if(versioned: bool) -> Self {
+        if versioned { Self::Versioned { entries: [], partial: false, version: 0 } } else { Self::Plain([]) }
+    }
+}

@@ -1,0 +1,206 @@
+//! READY and READY_SUPPLEMENTAL of user accounts, by capability.
+
+use crate::support::{
+    ANA, BO, GUILD, World, belongings_json, check, in_lounge_json, json_of, member_json, online_json, properties_json,
+    standing_json, user_json, with, without,
+};
+use guildhall_model::{
+    Capabilities, GuildId, Platform, Status,
+    from_gateway::{ClientInfo, GuildSnapshot, ReadyGuild, SessionBody, SessionsBody, UserReady},
+};
+use serde_json::{Value, json};
+use std::{cell::Cell, collections::BTreeSet};
+
+const DARK: GuildId = GuildId::new(1_100_000_000_000_000_002);
+const DEDUPE: u64 = Capabilities::DEDUPE_USER_OBJECTS.0;
+const PRIORITIZED: u64 = DEDUPE | Capabilities::PRIORITIZED_READY_PAYLOAD.0;
+
+/// READY of Ana: one guild, and one that is unavailable.
+fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot: G) -> UserReady<'a, G> {
+    let session = SessionBody {
+        session_id: "5f0c0d4ae1b84a6c",
+        status: Status::Idle,
+        activities: &[],
+        hidden_activities: [],
+        client_info: ClientInfo::new(Platform::Desktop, "Linux"),
+    };
+    UserReady {
+        capabilities: Capabilities(bits),
+        user: &world.ana.user,
+        session_id: "5f0c0d4ae1b84a6c",
+        resume_gateway_url: "wss://gw-1.example.net",
+        shard: None,
+        sessions: SessionsBody { sessions: vec![session] },
+        guilds: vec![
+            ReadyGuild::Unavailable(DARK),
+            ReadyGuild::Complete { id: GUILD, people: world.people(), snapshot },
+        ],
+    }
+}
+
+/// What READY has for every client.
+fn common_json(world: &World) -> Value {
+    let user = with(
+        user_json(&world.ana),
+        json!({"banner": null, "accent_color": null, "mfa_enabled": false, "locale": "en-US", "verified": true,
+            "email": null, "flags": 0, "premium_type": 0}),
+    );
+    json!({"v": 10, "user": user, "session_id": "5f0c0d4ae1b84a6c", "resume_gateway_url": "wss://gw-1.example.net",
+        "session_type": "normal",
+        "sessions": [{"session_id": "5f0c0d4ae1b84a6c", "status": "idle", "activities": [], "hidden_activities": [],
+            "client_info": {"client": "desktop", "os": "Linux", "version": 0}}],
+        "private_channels": [], "relationships": [], "user_settings_proto": "", "connected_accounts": [],
+        "guild_join_requests": [], "experiments": [], "guild_experiments": [], "game_relationships": [],
+        "linked_users": [], "friend_suggestion_count": 0, "api_code_version": 1, "explicit_content_scan_version": 0,
+        "country_code": "US", "analytics_token": "none", "auth_session_id_hash": "none",
+        "static_client_session_id": "none", "consents": {}, "tutorial": null, "auth": {}, "geo_ordered_rtc_regions": []})
+}
+
+/// A deduplicated member.
+fn merged_json(id: guildhall_model::UserId) -> Value {
+    with(standing_json(), json!({"user_id": id}))
+}
+
+fn flat_guild_json() -> Value {
+    with(with(properties_json(), belongings_json()), json!({"soundboard_sounds": []}))
+}
+
+#[test]
+fn without_capabilities_everything_is_in_its_guild() {
+    let world = World::new();
+    let people = json!({"members": [member_json(&world.ana), member_json(&world.bo)],
+        "presences": [with(online_json(), json!({"user": {"id": BO}}))], "voice_states": [in_lounge_json(BO)],
+        "activity_instances": []});
+    let expected = with(
+        common_json(&world),
+        json!({"guilds": [{"id": DARK, "unavailable": true}, with(flat_guild_json(), people)], "presences": [],
+            "read_state": [], "user_guild_settings": [], "user_settings": {}, "notes": {}}),
+    );
+    // Bit 5 means nothing without bit 4.
+    for bits in [0, Capabilities::PRIORITIZED_READY_PAYLOAD.0] {
+        let ready = ready(&world, bits, || world.snapshot());
+        check(&ready, &expected);
+        assert!(ready.supplemental().is_none());
+    }
+}
+
+#[test]
+fn deduplicated() {
+    let world = World::new();
+    let voice = json!({"voice_states": [in_lounge_json(BO)], "activity_instances": []});
+    let expected = with(
+        common_json(&world),
+        json!({"guilds": [{"id": DARK, "unavailable": true}, with(flat_guild_json(), voice)],
+            "users": [user_json(&world.bo), user_json(&world.ana)],
+            "merged_members": [[], [merged_json(ANA), merged_json(BO)]],
+            "merged_presences": {"friends": [], "guilds": [[], [with(online_json(), json!({"user_id": BO}))]]},
+            "read_state": [], "user_guild_settings": [], "user_settings": {}, "notes": {}}),
+    );
+    let ready = ready(&world, DEDUPE, || world.snapshot());
+    check(&ready, &expected);
+    assert!(ready.supplemental().is_none());
+}
+
+/// All that clients of today ask for.
+#[test]
+fn in_two_parts() {
+    let world = World::new();
+    let guild = json!({"id": GUILD, "data_mode": "full", "properties": properties_json()});
+    let versioned = json!({"entries": [], "partial": false, "version": 0});
+    let expected = with(
+        common_json(&world),
+        json!({"guilds": [{"id": DARK, "data_mode": "unavailable", "unavailable": true}, with(guild, belongings_json())],
+            "users": [user_json(&world.bo), user_json(&world.ana)], "merged_members": [[], [merged_json(ANA)]],
+            "read_state": versioned, "user_guild_settings": versioned}),
+    );
+    let ready = ready(&world, 1_734_653, || world.snapshot());
+    check(&ready, &expected);
+    check(
+        &ready.supplemental().unwrap(),
+        &json!({"guilds": [{"id": DARK}, {"id": GUILD, "voice_states": [in_lounge_json(BO)], "activity_instances": []}],
+            "merged_members": [[], [merged_json(BO)]],
+            "merged_presences": {"friends": [], "guilds": [[], [with(online_json(), json!({"user_id": BO}))]]},
+            "lazy_private_channels": [], "disclose": [], "game_invites": []}),
+    );
+}
+
+#[test]
+fn shard_is_echoed() {
+    let world = World::new();
+    let sharded = UserReady { shard: Some((0, 2)), ..ready(&world, 0, || world.snapshot()) };
+    let plain = ready(&world, 0, || world.snapshot());
+    check(&sharded, &with(json_of(&plain), json!({"shard": [0, 2]})));
+}
+
+/// Each capability changes what it says and nothing else.
+#[test]
+fn capabilities_one_by_one() {
+    let world = World::new();
+    let plain = json_of(&ready(&world, 0, || world.snapshot()));
+    let versioned = json!({"entries": [], "partial": false, "version": 0});
+    let check_one = |capability: Capabilities, expected: Value| {
+        check(&ready(&world, capability.0, || world.snapshot()), &expected);
+    };
+    check_one(Capabilities::LAZY_USER_NOTES, without(plain.clone(), &["notes"]));
+    check_one(Capabilities::USER_SETTINGS_PROTO, without(plain.clone(), &["user_settings"]));
+    check_one(Capabilities::VERSIONED_READ_STATES, with(plain.clone(), json!({"read_state": versioned})));
+    check_one(
+        Capabilities::VERSIONED_USER_GUILD_SETTINGS,
+        with(plain.clone(), json!({"user_guild_settings": versioned})),
+    );
+    check_one(Capabilities::CHANNEL_OBFUSCATION, plain.clone());
+    check_one(Capabilities(!((1 << 17) - 1)), plain);
+}
+
+/// Every string or number under a key that names a user.
+fn user_ids(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| user_ids(item, into)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(id) if key == "user_id" => _ = into.insert(id.clone()),
+                    _ => user_ids(value, into),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn u1_u2_slots_line_up_and_ids_resolve() {
+    let world = World::new();
+    for bits in (0..1 << 11).filter(|bits| bits & DEDUPE != 0) {
+        let ready = ready(&world, bits, || world.snapshot());
+        let (first, second) = (json_of(&ready), ready.supplemental().map(|body| json_of(&body)));
+        let users: BTreeSet<String> =
+            first["users"].as_array().unwrap().iter().map(|user| user["id"].as_str().unwrap().to_owned()).collect();
+        let mut named = BTreeSet::new();
+        for part in std::iter::once(&first).chain(&second) {
+            user_ids(part, &mut named);
+            assert_eq!(part["merged_members"].as_array().unwrap().len(), ready.guilds.len());
+        }
+        assert!(!named.is_empty() && named.is_subset(&users), "{bits:b}: {named:?} {users:?}");
+        let presences = second.as_ref().unwrap_or(&first);
+        assert_eq!(presences["merged_presences"]["guilds"].as_array().unwrap().len(), ready.guilds.len());
+        assert_eq!(second.is_some(), bits & PRIORITIZED == PRIORITIZED);
+        let ids = |part: &Value| part["guilds"].as_array().unwrap().iter().map(|g| g["id"].clone()).collect::<Vec<_>>();
+        assert!(second.is_none_or(|second| ids(&second) == ids(&first)));
+    }
+}
+
+#[test]
+fn a_guild_is_built_once_and_only_for_ready() {
+    let world = World::new();
+    let built = Cell::new(0);
+    let ready = ready(&world, PRIORITIZED, || {
+        built.set(built.get() + 1);
+        world.snapshot()
+    });
+    assert_eq!(built.get(), 0);
+    json_of(&ready);
+    assert_eq!(built.get(), 1);
+    json_of(&ready.supplemental().unwrap());
+    assert_eq!(built.get(), 1);
+}
