@@ -690,8 +690,11 @@ impl Core {
     pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
-        let ready = user_ready(session, gathering.views, &self.config.resume_gateway_url);
+        let (ready, supplemental) = user_ready(session, gathering.views, &self.config.resume_gateway_url);
         session.replay.replace(1, ready, 0);
+        if let Some(supplemental) = supplemental {
+            session.dispatch(supplemental, Redaction::NONE, 0);
+        }
         if let Some(conn) = session.conn {
             self.pump(now, conn, link);
         }

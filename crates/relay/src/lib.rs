@@ -32,4 +32,4 @@ pub use protocol::{
     ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
-pub use view::{channels_with_last_message, with_guild_create};
+pub use view::{people_of, snapshot_of};

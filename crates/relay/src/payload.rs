@@ -14,8 +14,9 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, GuildId, Member, Message, MessageId, Presence, ReactionEmoji, Role, RoleId, User,
     UserId, VoiceState,
     from_gateway::{
-        ChannelBody, GuildBody, MemberBody, MemberUpdateBody, MessageBody, MessageExtras, PresenceBody,
-        ReactionEmojiBody, ReferencedMessage, RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
+        ChannelBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody, MemberUpdateBody, MessageBody,
+        MessageExtras, PassiveUpdateV1Body, PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage,
+        RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
     },
 };
 use serde::Serialize;
@@ -200,9 +201,43 @@ impl Payload {
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
             Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
-            Self::PassiveDelta(_) | Self::PassiveSnapshot(_) | Self::Unread(_) => put.body(&()),
+            Self::PassiveDelta(delta) => put.body(&PassiveUpdateV2Body {
+                guild_id,
+                updated_channels: unreads(&delta.channels),
+                updated_voice_states: delta
+                    .voice
+                    .iter()
+                    .map(|entry| VoiceStateBody::within_guild(&entry.state))
+                    .collect(),
+                removed_voice_states: delta.left.clone(),
+                updated_members: delta.voice.iter().map(|entry| MemberBody::from(&*entry.member)).collect(),
+            }),
+            Self::PassiveSnapshot(snapshot) => put.body(&PassiveUpdateV1Body {
+                guild_id,
+                channels: (snapshot.channels.iter())
+                    .map(|(id, last_message_id)| ChannelUnread {
+                        id: *id,
+                        last_message_id: *last_message_id,
+                        last_pin_timestamp: None,
+                    })
+                    .collect(),
+                voice_states: snapshot.voice.iter().map(|entry| VoiceStateBody::within_guild(&entry.state)).collect(),
+                members: snapshot.voice.iter().map(|entry| MemberBody::from(&*entry.member)).collect(),
+            }),
+            Self::Unread(channels) => {
+                put.body(&ChannelUnreadUpdateBody { guild_id, channel_unread_updates: unreads(channels) });
+            }
         }
     }
+}
+
+fn unreads(channels: &[(ChannelId, MessageId)]) -> Vec<ChannelUnread> {
+    let unread = |(id, message_id): &(ChannelId, MessageId)| ChannelUnread {
+        id: *id,
+        last_message_id: Some(*message_id),
+        last_pin_timestamp: None,
+    };
+    channels.iter().map(unread).collect()
 }
 
 struct Put<'a> {

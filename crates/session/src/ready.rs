@@ -8,40 +8,21 @@ use crate::{
 };
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_model::{
-    AccountKind, EventName, GuildId, Intents, Platform, User, UserId,
+    AccountKind, Capabilities, EventName, GuildId, Intents, User, UserId,
     from_gateway::{
-        ApplicationRef, BotReadyBody, ClientInfo, Empty, MemberBody, PresenceBody, SelfUserBody, SessionBody,
-        UnavailableGuild, UserReadyBody, UserReadyConstants,
+        ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, MemberBody, PresenceBody,
+        ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
     },
     to_gateway::{MemberQuery, ShardId},
 };
-use guildhall_relay::{GuildPicture, GuildView, MemberEntry, SessionPresence, with_guild_create};
-use serde::{Serialize, Serializer};
+use guildhall_relay::{GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of};
+use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
 
 /// The version we speak; 9 differs in nothing that is served here.
 const API_VERSION: u8 = 10;
 /// Members per GUILD_MEMBERS_CHUNK.
 const CHUNK_MEMBERS: usize = 1000;
-
-/// A guild inside a user's READY.
-enum Guild<'a> {
-    /// Built while it is written.
-    Complete { picture: &'a GuildPicture, view: &'a GuildView, large_threshold: u16 },
-    /// Not there (yet); GUILD_CREATE follows once it is.
-    Unavailable(UnavailableGuild),
-}
-
-impl Serialize for Guild<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Complete { picture, view, large_threshold } => {
-                with_guild_create(picture, view, *large_threshold, |body| body.serialize(serializer))
-            }
-            Self::Unavailable(guild) => guild.serialize(serializer),
-        }
-    }
-}
 
 /// READY for a bot: its guilds are named and follow as GUILD_CREATE.
 #[must_use]
@@ -66,17 +47,18 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
     Dispatch::own(session.encoding, EventName::Ready, &body)
 }
 
-/// READY for a user account, with the guilds that were gathered.
+/// READY for a user account, with the guilds that were gathered, and READY_SUPPLEMENTAL where it wants READY in two parts.
 #[must_use]
 pub fn user_ready(
     session: &Session,
     views: Vec<(GuildPicture, GuildView)>,
     resume_gateway_url: &Arc<str>,
-) -> Rc<Dispatch> {
-    let ready = UserReady {
+) -> (Rc<Dispatch>, Option<Rc<Dispatch>>) {
+    let ready = Rc::new(ReadyState {
         user: session.user.clone(),
         id: session.id.clone(),
         encoding: session.encoding,
+        capabilities: session.profile.capabilities,
         shard: session.profile.shard,
         presence: session.profile.presence.clone(),
         os: session.profile.os.clone(),
@@ -84,15 +66,23 @@ pub fn user_ready(
         missing: session.guilds.ids().filter(|id| !views.iter().any(|(picture, _)| picture.id() == *id)).collect(),
         views,
         resume_gateway_url: resume_gateway_url.clone(),
-    };
-    Dispatch::lazy(move || ready.frame())
+    });
+    let supplemental = session.profile.capabilities.is_prioritized().then(|| {
+        let ready = ready.clone();
+        Dispatch::lazy(move || {
+            ready.with_body(|body| frame_of(ready.encoding, EventName::ReadySupplemental, &body.supplemental()))
+        })
+    });
+    let first = Dispatch::lazy(move || ready.with_body(|body| frame_of(ready.encoding, EventName::Ready, &body)));
+    (first, supplemental)
 }
 
 /// What a user's READY is made from, when its turn has come.
-struct UserReady {
+struct ReadyState {
     user: Arc<User>,
     id: Arc<str>,
     encoding: Encoding,
+    capabilities: Capabilities,
     shard: Option<ShardId>,
     presence: SessionPresence,
     os: Box<str>,
@@ -102,37 +92,39 @@ struct UserReady {
     resume_gateway_url: Arc<str>,
 }
 
-impl UserReady {
-    fn frame(&self) -> DispatchFrame {
-        let client = match self.presence.platform {
-            Platform::Desktop => "desktop",
-            Platform::Mobile => "mobile",
-            Platform::Vr => "vr",
-            Platform::Web => "web",
-            Platform::Embedded => "unknown",
+impl ReadyState {
+    /// The body borrows from what it is made of, so it is handed on.
+    fn with_body<'a>(&'a self, then: impl FnOnce(UserReady<'a, SnapshotOf<'a>>) -> DispatchFrame) -> DispatchFrame {
+        let complete = |(picture, view): (&'a GuildPicture, &'a GuildView)| ReadyGuild::Complete {
+            id: GuildPicture::id(picture),
+            people: people_of(picture, view),
+            snapshot: Box::new(move || snapshot_of(picture, view, self.large_threshold, self.capabilities))
+                as SnapshotOf<'a>,
         };
-        let complete = |(picture, view)| Guild::Complete { picture, view, large_threshold: self.large_threshold };
-        let missing = self.missing.iter().map(|id| UnavailableGuild { id: *id, unavailable: Some(true) });
-        let body = UserReadyBody {
-            v: API_VERSION,
-            user: SelfUserBody::from(&*self.user),
-            guilds: self.views.iter().map(|(p, v)| complete((p, v))).chain(missing.map(Guild::Unavailable)).collect(),
+        let views = self.views.iter().map(|(picture, view)| complete((picture, view)));
+        let missing = self.missing.iter().map(|id| ReadyGuild::Unavailable(*id));
+        then(UserReady {
+            capabilities: self.capabilities,
+            user: &self.user,
             session_id: &self.id,
             resume_gateway_url: &self.resume_gateway_url,
             shard: self.shard.map(|shard| (shard.id, shard.count)),
-            session_type: "normal",
-            sessions: vec![SessionBody {
-                session_id: &self.id,
-                status: self.presence.status,
-                activities: &self.presence.activities,
-                hidden_activities: [],
-                client_info: ClientInfo { client, os: &self.os, version: 0 },
-            }],
-            constants: UserReadyConstants::default(),
-        };
-        frame_of(self.encoding, EventName::Ready, &body)
+            sessions: SessionsBody {
+                sessions: vec![SessionBody {
+                    session_id: &self.id,
+                    status: self.presence.status,
+                    activities: &self.presence.activities,
+                    hidden_activities: [],
+                    client_info: ClientInfo::new(self.presence.platform, &self.os),
+                }],
+            },
+            guilds: views.chain(missing).collect(),
+        })
     }
 }
+
+/// Makes the large part of a guild when READY gets to it.
+type SnapshotOf<'a> = Box<dyn Fn() -> GuildSnapshot<'a> + 'a>;
 
 /// RESUMED. Its `d` is never null: several libraries fail on that.
 #[must_use]
@@ -144,9 +136,11 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 #[must_use]
 pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView) -> Rc<Dispatch> {
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
-    let (picture, view) = (picture.clone(), view.clone());
+    let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
     Dispatch::lazy(move || {
-        with_guild_create(&picture, &view, large_threshold, |body| frame_of(encoding, EventName::GuildCreate, body))
+        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities);
+        let people = people_of(&picture, &view);
+        frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     })
 }
 
