@@ -1,0 +1,199 @@
+//! What changed between the rows told and the rows there now: as few row operations as can be, if they are worth it.
+//!
+//! Invariants  D1 applied in order they turn the one into the other. D2 first DELETEs from the back, then INSERTs from
+//!             the front, then UPDATEs: a member that moves is deleted before it is inserted, and every index is a row
+//!             number of the told rows or of the new ones. D3 an interval that was full and stays full gets as many
+//!             INSERTs as DELETEs, so the rows behind it stay where clients have them. (tests here and `watch`)
+//! Limits      O(w log w) for w rows.
+
+use crate::{
+    row::{Item, RowId},
+    watch::ListOp,
+};
+
+/// At most this many bytes of an operation are not its item: `{"op":"INSERT","index":1000000,"item":},`.
+const OP_BYTES: usize = 40;
+/// At least so many bytes has a member's item, with short names and nothing shown. In a SYNC it stands for each row
+/// that row operations would not have to repeat.
+const MEMBER_BYTES: usize = 250;
+/// And a group's item.
+const GROUP_BYTES: usize = 40;
+
+/// Row operations from `told` to `now`, whose first row has number `first`; nothing if a SYNC would be shorter, or if
+/// clients cannot be sure to have rows up to there.
+pub(crate) fn row_ops(told: &[Item], now: &[Item], first: usize) -> Option<Vec<ListOp>> {
+    if told.is_empty() || now.is_empty() {
+        // Nothing stands for sure where the first row would be inserted; and an empty SYNC says "none" at once.
+        return (told.len() == now.len()).then(Vec::new);
+    }
+    let kept = kept_rows(told, now);
+    let (mut told_kept, mut now_kept) = (vec![false; told.len()], vec![false; now.len()]);
+    for (from, to) in &kept {
+        (told_kept[*from], now_kept[*to]) = (true, true);
+    }
+    let gone = (0..told.len()).rev().filter(|from| !told_kept[*from]);
+    let come = (0..now.len()).filter(|to| !now_kept[*to]);
+    let changed = kept.iter().filter(|(from, to)| told[*from] != now[*to]).map(|(_, to)| *to);
+
+    let mut ops: Vec<_> = gone.map(|from| ListOp::Delete { index: first + from }).collect();
+    ops.extend(come.map(|to| ListOp::Insert { index: first + to, item: now[to].clone() }));
+    ops.extend(changed.map(|to| ListOp::Update { index: first + to, item: now[to].clone() }));
+    (ops.len() * OP_BYTES <= bytes_not_repeated(&ops, now)).then_some(ops)
+}
+
+/// What a SYNC would have to say that these operations need not.
+fn bytes_not_repeated(ops: &[ListOp], now: &[Item]) -> usize {
+    let bytes = |item: &Item| match item {
+        Item::Group(_) => GROUP_BYTES,
+        Item::Member(..) => MEMBER_BYTES,
+    };
+    let repeated = ops.iter().map(|op| match op {
+        ListOp::Insert { item, .. } | ListOp::Update { item, .. } => bytes(item),
+        _ => 0,
+    });
+    now.iter().map(bytes).sum::<usize>() - repeated.sum::<usize>()
+}
+
+/// Pairs of indices of the rows that stay: as many as can keep their order, ascending.
+fn kept_rows(told: &[Item], now: &[Item]) -> Vec<(usize, usize)> {
+    let same = |(a, b): &(&Item, &Item)| a.id() == b.id();
+    let head = told.iter().zip(now).take_while(same).count();
+    let (told_rest, now_rest) = (&told[head..], &now[head..]);
+    let tail = told_rest.iter().rev().zip(now_rest.iter().rev()).take_while(same).count();
+    let (told_end, now_end) = (told.len() - tail, now.len() - tail);
+
+    let mut places: Vec<(RowId, usize)> = told[head..told_end].iter().map(Item::id).zip(head..).collect();
+    places.sort_unstable();
+    let place_of = |item: &Item| places.binary_search_by_key(&item.id(), |(id, _)| *id).ok().map(|at| places[at].1);
+    let pairs: Vec<_> = (head..now_end).filter_map(|to| Some((place_of(&now[to])?, to))).collect();
+
+    let mut kept: Vec<_> = (0..head).map(|at| (at, at)).collect();
+    kept.extend(longest_ascending(&pairs));
+    kept.extend((told_end..told.len()).zip(now_end..));
+    kept
+}
+
+/// A longest subsequence whose first numbers ascend. (Schensted; patience sorting with links back.)
+fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    // For each length, where the subsequence with the smallest end stands; for each pair, the one before it.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (at, (from, _)) in pairs.iter().enumerate() {
+        let len = ends.partition_point(|end| pairs[*end].0 < *from);
+        before.push(len.checked_sub(1).map(|shorter| ends[shorter]));
+        match ends.get_mut(len) {
+            Some(end) => *end = at,
+            None => ends.push(at),
+        }
+    }
+    let mut chosen: Vec<_> =
+        std::iter::successors(ends.last().copied(), |at| before[*at]).map(|at| pairs[at]).collect();
+    chosen.reverse();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{Member, User, UserId};
+    use guildhall_stdx::{Rng, Timestamp};
+    use std::sync::Arc;
+
+    fn member(id: u64, flags: u32) -> Item {
+        let mut member = Member::new(Arc::new(User::new(UserId::new(id), "name")), Timestamp(0));
+        member.flags = flags;
+        Item::Member(Arc::new(member), None)
+    }
+
+    fn members(ids: &[u64]) -> Vec<Item> {
+        ids.iter().map(|id| member(*id, 0)).collect()
+    }
+
+    fn in_short(ops: &[ListOp]) -> String {
+        let in_short = |op: &ListOp| match op {
+            ListOp::Delete { index } => format!("-{index}"),
+            ListOp::Insert { index, .. } => format!("+{index}"),
+            ListOp::Update { index, .. } => format!("={index}"),
+            ListOp::Sync { .. } | ListOp::Invalidate { .. } => panic!("no row operation"),
+        };
+        ops.iter().map(in_short).collect::<Vec<_>>().join(" ")
+    }
+
+    fn check(told: &[u64], now: &[u64], expected: Option<&str>) {
+        let ops = row_ops(&members(told), &members(now), 100);
+        assert_eq!(ops.map(|ops| in_short(&ops)).as_deref(), expected, "{told:?} {now:?}");
+    }
+
+    #[test]
+    fn fewest_operations() {
+        check(&[1, 2, 3], &[1, 2, 3], Some(""));
+        // In the middle, and what goes in or out at the end.
+        check(&[1, 2, 3, 4], &[1, 9, 2, 3], Some("-103 +101"));
+        check(&[1, 2, 3, 4], &[1, 3, 4, 5], Some("-101 +103"));
+        // Moves: the one that moves is the one that is told.
+        check(&[1, 2, 3, 4], &[2, 3, 4, 1], Some("-100 +103"));
+        check(&[1, 2, 3, 4], &[4, 1, 2, 3], Some("-103 +100"));
+        // The list's end.
+        check(&[1, 2, 3], &[1, 2, 3, 4], Some("+103"));
+        check(&[1, 2, 3], &[1, 2], Some("-102"));
+    }
+
+    #[test]
+    fn a_sync_when_that_is_shorter() {
+        check(&[1, 2, 3, 4], &[5, 6, 7, 8], None);
+        check(&[], &[1], None);
+        check(&[1], &[], None);
+        check(&[], &[], Some(""));
+        // One row in three stays, and pays for six operations.
+        check(&[1, 2, 3, 9], &[4, 5, 6, 9], Some("-102 -101 -100 +100 +101 +102"));
+        check(&[1, 2, 3, 4, 9], &[5, 6, 7, 8, 9], None);
+    }
+
+    #[test]
+    fn changed_rows_are_updated() {
+        let told: Vec<_> = (0..6).map(|id| member(id, 0)).collect();
+        let mut now = told.clone();
+        now[0] = member(0, 1);
+        now[4] = member(4, 1);
+        // Equal, though not the same object.
+        now[5] = member(5, 0);
+        now.remove(2);
+        let ops = row_ops(&told, &now, 0).expect("shorter than a SYNC");
+        assert_eq!(in_short(&ops), "-2 =0 =3");
+    }
+
+    #[test]
+    fn d1_applied_in_order_they_give_the_new_rows() {
+        let mut told_by_ops = 0;
+        for seed in 0..2000 {
+            let mut rng = Rng::new(seed);
+            let mut ids: Vec<u64> = (0..1 + rng.below(40)).collect();
+            let told: Vec<_> = ids.iter().map(|id| member(*id, 0)).collect();
+            for new_id in 100..100 + rng.below(8) {
+                let (from, to) = (rng.below(ids.len() as u64) as usize, rng.below(ids.len() as u64) as usize);
+                match rng.below(3) {
+                    0 => ids.insert(to, new_id),
+                    1 if ids.len() > 1 => drop(ids.remove(from)),
+                    _ => {
+                        let id = ids.remove(from);
+                        ids.insert(to, id);
+                    }
+                }
+            }
+            let now: Vec<_> = ids.iter().map(|id| member(*id, u32::from(rng.chance(0.1)))).collect();
+            let Some(ops) = row_ops(&told, &now, 7) else { continue };
+            told_by_ops += 1;
+            let mut rows = told;
+            for op in ops {
+                match op {
+                    ListOp::Delete { index } => drop(rows.remove(index - 7)),
+                    ListOp::Insert { index, item } => rows.insert(index - 7, item),
+                    ListOp::Update { index, item } => rows[index - 7] = item,
+                    ListOp::Sync { .. } | ListOp::Invalidate { .. } => panic!("no row operation"),
+                }
+            }
+            assert_eq!(rows, now, "seed {seed}");
+        }
+        assert!(told_by_ops > 1000, "only {told_by_ops} of the cases were worth row operations");
+    }
+}

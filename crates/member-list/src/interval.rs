@@ -1,0 +1,110 @@
+//! Intervals of rows that clients watch.
+//!
+//! Invariants  V1 the first row is not behind the last. V2 the intervals of one client do not overlap: a row that
+//!             goes in is told once, not once per interval that holds it. (test `v2_*`)
+//! Limits      `PER_LIST_MAX` intervals of `ROWS_MAX` rows each; what is more is left out.
+//! Spec        docs/protocol.md §8.4.
+
+use serde::{Serialize, Serializer};
+
+/// Rows from `first` to `last`, both included. On the wire `[first, last]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Interval {
+    first: usize,
+    last: usize,
+}
+
+impl Interval {
+    /// Most intervals a client may watch of one list.
+    pub const PER_LIST_MAX: usize = 5;
+    /// Most rows of one interval.
+    pub const ROWS_MAX: usize = 400;
+
+    /// What becomes of the ranges a client asks for: in order, apart, not too many, none too wide. Malformed ones
+    /// are left out.
+    #[must_use]
+    pub fn from_ranges(ranges: impl IntoIterator<Item = [u64; 2]>) -> Vec<Self> {
+        let mut ranges: Vec<_> = ranges.into_iter().filter_map(|[first, last]| Self::new(first, last)).collect();
+        ranges.truncate(Self::PER_LIST_MAX);
+        ranges.sort_unstable();
+        let mut free_from = 0;
+        ranges.retain_mut(|range| {
+            range.first = range.first.max(free_from);
+            let is_left = range.first <= range.last;
+            free_from = free_from.max(range.last + 1);
+            is_left
+        });
+        ranges
+    }
+
+    fn new(first: u64, last: u64) -> Option<Self> {
+        // No list has so many rows, and sums stay far from overflow.
+        let first = usize::try_from(first).ok().filter(|first| *first <= u32::MAX as usize)?;
+        let last = usize::try_from(last).unwrap_or(usize::MAX);
+        (first <= last).then(|| Self { first, last: last.min(first + Self::ROWS_MAX - 1) })
+    }
+
+    /// The first row.
+    #[must_use]
+    pub fn first(self) -> usize {
+        self.first
+    }
+
+    /// The last row.
+    #[must_use]
+    pub fn last(self) -> usize {
+        self.last
+    }
+
+    /// The rows it spans.
+    #[must_use]
+    pub fn rows(self) -> std::ops::Range<usize> {
+        self.first..self.last + 1
+    }
+}
+
+impl Serialize for Interval {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        [self.first, self.last].serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(ranges: &[[u64; 2]], expected: &[[usize; 2]]) {
+        let intervals = Interval::from_ranges(ranges.iter().copied());
+        let found: Vec<_> = intervals.iter().map(|interval| [interval.first, interval.last]).collect();
+        assert_eq!(found, expected, "{ranges:?}");
+    }
+
+    #[test]
+    fn what_clients_send() {
+        check(&[], &[]);
+        check(&[[0, 99]], &[[0, 99]]);
+        check(&[[0, 99], [300, 399], [100, 199]], &[[0, 99], [100, 199], [300, 399]]);
+    }
+
+    #[test]
+    fn limits() {
+        check(&[[5, 4], [0, 0], [u64::MAX, u64::MAX]], &[[0, 0]]);
+        check(&[[100, u64::MAX]], &[[100, 499]]);
+        check(
+            &[[0, 9], [10, 19], [20, 29], [30, 39], [40, 49], [50, 59]],
+            &[[0, 9], [10, 19], [20, 29], [30, 39], [40, 49]],
+        );
+    }
+
+    #[test]
+    fn v2_overlaps_are_cut_off() {
+        check(&[[0, 99], [0, 99]], &[[0, 99]]);
+        check(&[[50, 149], [0, 99]], &[[0, 99], [100, 149]]);
+        check(&[[0, 300], [10, 20], [250, 310]], &[[0, 300], [301, 310]]);
+    }
+
+    #[test]
+    fn on_the_wire() {
+        assert_eq!(serde_json::to_string(&Interval { first: 0, last: 99 }).ok().as_deref(), Some("[0,99]"));
+    }
+}

@@ -1,0 +1,216 @@
+//! A member list: headers and members in order, kept so through every change.
+//!
+//! Owns        the rows in a `Ranked`, headers among them, so that a row's number is its rank; the count of each
+//!             group; which rows were touched.
+//! Doors       `build` from all members at once, off whichever loop there is; `set` for each change; `rows`, `groups`
+//!             and `row_of` to look; `take_touched` when watchers are brought up to date.
+//! Invariants  L1 the rows are those of §8.6 for the members given. L2 a group has a header exactly when it has
+//!             members. L3 rows outside `Touched` are as they were when it was last taken. (tests `naive`, `watch`)
+//! Limits      none on members. `set` costs at most six searches of O(log n) steps. Memory: 24 bytes per row, with
+//!             the slack of `Ranked` 29 when built, some 35 after many changes; members and presences are shared
+//!             with whoever else holds them.
+//! Not here    who may be in it: the caller passes only members who can view the list's channels.
+//! Spec        docs/protocol.md §8.6.
+
+use crate::{
+    order::{Place, RowKey},
+    ranked::Ranked,
+    row::{Group, Row},
+    rules::ListRules,
+    touched::Touched,
+};
+use guildhall_model::{Member, Presence};
+use std::{ops::Range, sync::Arc};
+
+/// The rows of a member list. To drop one of a million members takes as long as to forget as many pointers: leave
+/// it to a worker.
+pub struct MemberList {
+    rules: ListRules,
+    rows: Ranked<RowKey>,
+    /// Members per group, by the group's number.
+    counts: Vec<usize>,
+    touched: Touched,
+}
+
+/// Rows that a change takes out, puts in or shifts.
+struct Span {
+    first: usize,
+    last: usize,
+}
+
+impl Span {
+    fn include(&mut self, row: usize) {
+        self.first = self.first.min(row);
+        self.last = self.last.max(row);
+    }
+}
+
+impl MemberList {
+    /// A list of these members; no presence means offline. All its rows count as touched.
+    ///
+    /// # Panics
+    /// If a member comes twice.
+    #[must_use]
+    pub fn build(rules: ListRules, members: impl IntoIterator<Item = (Arc<Member>, Option<Arc<Presence>>)>) -> Self {
+        let mut counts = vec![0; usize::from(rules.online()) + 2];
+        let members = members.into_iter().filter_map(|(member, presence)| {
+            let group = rules.group_of(&member, presence.as_deref())?;
+            counts[usize::from(group)] += 1;
+            Some(RowKey::member(group, member, presence))
+        });
+        // With fourteen bytes of the name at hand, hardly a comparison has to go and read it.
+        let mut keys: Vec<_> = members.map(|key| (key.second_head(), key)).collect();
+        let headers = (0..).zip(&counts).filter(|(_, count)| **count > 0).map(|(group, _)| (0, RowKey::header(group)));
+        keys.extend(headers);
+        keys.sort_unstable_by(|(a_second, a), (b_second, b)| {
+            a.head().cmp(&b.head()).then(a_second.cmp(b_second)).then_with(|| a.cmp(b))
+        });
+        let keys = keys.into_iter().map(|(_, key)| key).collect();
+        Self { rows: Ranked::from_sorted(keys), rules, counts, touched: Touched::everything() }
+    }
+
+    /// What the list sorts by. When the guild's rules come to differ, it is time to build another.
+    #[must_use]
+    pub fn rules(&self) -> &ListRules {
+        &self.rules
+    }
+
+    /// A member came, changed or went, gained the view or lost it, or shows something else. `before` is exactly what
+    /// the list was told of this member last, nothing if they were not to be in it; `after` likewise from now on.
+    ///
+    /// # Panics
+    /// If `before` is not in the list, or `after` is there already: then rows and counts could not be trusted.
+    pub fn set(
+        &mut self,
+        before: Option<(&Member, Option<&Presence>)>,
+        after: Option<(Arc<Member>, Option<Arc<Presence>>)>,
+    ) {
+        let before = before.and_then(|(member, presence)| Some((self.rules.group_of(member, presence)?, member)));
+        let after = after.and_then(|(member, presence)| {
+            Some((self.rules.group_of(&member, presence.as_deref())?, member, presence))
+        });
+        match (before, after) {
+            (Some((group, old)), Some((new_group, new, presence)))
+                if Place::of(group, old) == Place::of(new_group, &new) =>
+            {
+                let (row, replaced) = self.rows.insert(RowKey::member(group, new, presence));
+                assert!(replaced.is_some(), "member {} was never in this list", old.user.id);
+                self.touched.add(row, row);
+            }
+            (before, after) => self.move_row(before, after),
+        }
+    }
+
+    fn move_row(&mut self, before: Option<(u16, &Member)>, after: Option<(u16, Arc<Member>, Option<Arc<Presence>>)>) {
+        let rows_before = self.rows.len();
+        let mut span = Span { first: usize::MAX, last: 0 };
+        let (old_group, new_group) = (before.map(|(group, _)| group), after.as_ref().map(|(group, ..)| *group));
+        if let Some((group, member)) = before {
+            let place = Place::of(group, member);
+            let removed = self.rows.remove(|key| key.place().cmp(&place));
+            let Some((row, _)) = removed else { panic!("member {} was never in this list", member.user.id) };
+            span.include(row);
+            if old_group != new_group {
+                self.shrink(group, &mut span);
+            }
+        }
+        if let Some((group, member, presence)) = after {
+            if old_group != new_group {
+                self.grow(group, &mut span);
+            }
+            let user_id = member.user.id;
+            let (row, replaced) = self.rows.insert(RowKey::member(group, member, presence));
+            assert!(replaced.is_none(), "member {user_id} is in this list already");
+            span.include(row);
+        }
+        if span.first <= span.last {
+            // With as many rows as before, those behind the change are where they were.
+            let last = if self.rows.len() == rows_before { span.last } else { usize::MAX };
+            self.touched.add(span.first, last);
+        }
+    }
+
+    /// A member of the group is gone, and with the last one its header.
+    fn shrink(&mut self, group: u16, span: &mut Span) {
+        let count = &mut self.counts[usize::from(group)];
+        *count -= 1;
+        let place = Place::header(group);
+        if *count > 0 {
+            self.touch_header(group);
+        } else if let Some((row, _)) = self.rows.remove(|key| key.place().cmp(&place)) {
+            span.include(row);
+        }
+    }
+
+    /// A member of the group is to come, and before the first one its header.
+    fn grow(&mut self, group: u16, span: &mut Span) {
+        let count = &mut self.counts[usize::from(group)];
+        *count += 1;
+        if *count > 1 {
+            self.touch_header(group);
+        } else {
+            let (row, _) = self.rows.insert(RowKey::header(group));
+            span.include(row);
+        }
+    }
+
+    fn touch_header(&mut self, group: u16) {
+        let place = Place::header(group);
+        if let Ok(row) = self.rows.find(|key| key.place().cmp(&place)) {
+            self.touched.add(row, row);
+        }
+    }
+
+    /// How many rows, headers included.
+    #[must_use]
+    pub fn len_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many of the members are not offline.
+    #[must_use]
+    pub fn online_count(&self) -> usize {
+        self.counts[..=usize::from(self.rules.online())].iter().sum()
+    }
+
+    /// All groups with members, in order.
+    pub fn groups(&self) -> impl Iterator<Item = Group> {
+        (0..).zip(&self.counts).filter(|(_, count)| **count > 0).map(|(group, _)| self.group(group))
+    }
+
+    fn group(&self, group: u16) -> Group {
+        Group { id: self.rules.group_id(group), count: self.counts[usize::from(group)] }
+    }
+
+    /// The rows with these numbers, as far as there are any.
+    pub fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter_from(range.start).take(range.len()).map(|key| match key.entry() {
+            Some((member, presence)) => Row::Member(member, presence),
+            None => Row::Group(self.group(key.group())),
+        })
+    }
+
+    /// The row of a member the list was told of with just this name, these roles and this presence.
+    #[must_use]
+    pub fn row_of(&self, member: &Member, presence: Option<&Presence>) -> Option<usize> {
+        let place = Place::of(self.rules.group_of(member, presence)?, member);
+        self.rows.find(|key| key.place().cmp(&place)).ok()
+    }
+
+    /// Rows touched since this was last called; from now on they count as looked at.
+    pub fn take_touched(&mut self) -> Touched {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Rows touched since `take_touched`.
+    #[must_use]
+    pub fn touched(&self) -> &Touched {
+        &self.touched
+    }
+
+    /// Work done on the rows so far, for tests and metrics; see `Ranked::steps`.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.rows.steps()
+    }
+}

@@ -1,0 +1,195 @@
+//! Ranked keys: a sorted set that knows the rank of each key, and the key of each rank.
+//!
+//! Owns        a B-tree with counts: each node knows how many keys lie below it.
+//! Doors       `from_sorted`, `insert`, `remove` change it; `find` gives a rank, `select` and `iter_from` take one.
+//! Invariants  R1 keys ascend. R2 each node's count is right, all leaves lie equally deep, and every node but the
+//!             root has `KEYS_MIN..=KEYS_MAX` keys. R3 each operation costs at most some hundred steps per level,
+//!             and there are log₃₂ n levels. (tests `r1_*`, `r2_*` here, `scale`)
+//! Limits      none on how many keys. Memory per key: its own size, times 64/55 after `from_sorted`, times 64/45 or
+//!             so after many changes, 64/21 at the very worst; a node adds 56 bytes.
+//! Not here    what a key is.
+//!
+//! Why this and not another. Keys are compared through pointers, so each should be compared against few: a B-tree
+//! holds every key once, in branches too, where a B⁺-tree would want copies of keys as fences, or a walk to a leaf
+//! per comparison. A chunked list with a counted directory needs no rebalancing, but its directory grows as a root
+//! of n. A balanced binary tree or a skip list costs two pointers and a count per key.
+
+mod iter;
+mod node;
+
+pub use iter::Iter;
+
+use node::Node;
+use std::{
+    cmp::Ordering,
+    fmt,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Counts work: comparisons, children looked at, keys and children moved.
+#[derive(Default)]
+struct Steps(AtomicU64);
+
+impl Steps {
+    /// Not one atomic addition: when two threads read at once, some of their steps may be lost.
+    fn add(&self, count: usize) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count as u64), Relaxed);
+    }
+}
+
+/// A sorted set of keys that knows their ranks, counted from 0.
+pub struct Ranked<K> {
+    root: Node<K>,
+    steps: Steps,
+}
+
+impl<K> Default for Ranked<K> {
+    fn default() -> Self {
+        Self { root: Node::leaf(), steps: Steps::default() }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Ranked<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter_from(0)).finish()
+    }
+}
+
+impl<K> Ranked<K> {
+    /// How many keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.root.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rank of a key, or else the rank it would have. `compare` says how a key stands to the wanted one.
+    pub fn find(&self, compare: impl Fn(&K) -> Ordering) -> Result<usize, usize> {
+        self.root.find(&compare, &self.steps)
+    }
+
+    /// The key with this rank.
+    #[must_use]
+    pub fn select(&self, rank: usize) -> Option<&K> {
+        self.iter_from(rank).next()
+    }
+
+    /// The keys from this rank on, ascending.
+    #[must_use]
+    pub fn iter_from(&self, rank: usize) -> Iter<'_, K> {
+        Iter::new(&self.root, rank, &self.steps)
+    }
+
+    /// Takes the key out that `compare` calls equal, and tells the rank it had.
+    pub fn remove(&mut self, compare: impl Fn(&K) -> Ordering) -> Option<(usize, K)> {
+        let removed = self.root.remove(&compare, &self.steps);
+        self.root.lower_if_hollow();
+        removed
+    }
+
+    /// Work done so far: comparisons, children looked at, keys and children moved. For tests and metrics.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps.0.load(Relaxed)
+    }
+}
+
+impl<K: Ord> Ranked<K> {
+    /// All keys at once, in a few steps each.
+    ///
+    /// # Panics
+    /// If a key is not greater than the one before.
+    #[must_use]
+    pub fn from_sorted(keys: Vec<K>) -> Self {
+        assert!(keys.is_sorted_by(|a, b| a < b), "keys have to ascend: sort them first");
+        Self { root: Node::from_sorted(keys), steps: Steps::default() }
+    }
+
+    /// Puts a key in and tells its rank, and the equal key it replaced.
+    pub fn insert(&mut self, key: K) -> (usize, Option<K>) {
+        let inserted = self.root.insert(key, &self.steps);
+        self.root.raise_if_overfull(&self.steps);
+        inserted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    /// Changes and questions, the same to a `Ranked` and to a sorted `Vec`.
+    fn check(seed: u64, keys_start: usize, keys_range: u64, changes: usize) {
+        let mut rng = Rng::new(seed);
+        let mut model: Vec<u64> = (0..keys_start).map(|_| rng.below(keys_range)).collect();
+        model.sort_unstable();
+        model.dedup();
+        let mut ranked = Ranked::from_sorted(model.clone());
+        ranked.root.check_shape();
+        // Some runs grow, some shrink to nothing.
+        let grows = rng.fraction();
+        for change in 0..changes {
+            let key = rng.below(keys_range);
+            let place = model.binary_search(&key);
+            assert_eq!(ranked.find(|other| other.cmp(&key)), place, "seed {seed}, change {change}");
+            if rng.chance(grows) {
+                let expected = match place {
+                    Ok(rank) => (rank, Some(key)),
+                    Err(rank) => {
+                        model.insert(rank, key);
+                        (rank, None)
+                    }
+                };
+                assert_eq!(ranked.insert(key), expected, "seed {seed}, change {change}");
+            } else {
+                // Mostly one that is there.
+                let key = if rng.chance(0.9) { rng.pick(&model).copied().unwrap_or(key) } else { key };
+                let expected = model.binary_search(&key).ok().map(|rank| (rank, model.remove(rank)));
+                assert_eq!(ranked.remove(|other| other.cmp(&key)), expected, "seed {seed}, change {change}");
+            }
+            assert_eq!(ranked.len(), model.len());
+            let rank = rng.below(model.len() as u64 + 2) as usize;
+            assert_eq!(ranked.select(rank), model.get(rank), "seed {seed}, change {change}");
+            if change % 64 == 0 {
+                ranked.root.check_shape();
+                assert!(ranked.iter_from(rank).eq(model.iter().skip(rank)), "seed {seed}, change {change}");
+            }
+        }
+        ranked.root.check_shape();
+        assert!(ranked.iter_from(0).eq(&model), "seed {seed}");
+    }
+
+    #[test]
+    fn r1_r2_as_a_sorted_vec() {
+        for seed in 0..40 {
+            check(seed, 0, 400, 1500);
+            check(seed, 300, 3_000, 1500);
+            check(seed, 30_000, 40_000, 300);
+        }
+    }
+
+    #[test]
+    fn r2_every_size_can_be_built_and_emptied() {
+        for len in (0..=300).chain([3_135, 3_136, 3_137, 6_500, 175_700]) {
+            let mut ranked = Ranked::from_sorted((0..len).collect());
+            ranked.root.check_shape();
+            assert_eq!(ranked.len(), len);
+            for key in (0..len).take(300) {
+                assert_eq!(ranked.remove(|other| other.cmp(&key)), Some((0, key)));
+                ranked.root.check_shape_shallow();
+            }
+            assert_eq!(ranked.len(), len.saturating_sub(300));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "have to ascend")]
+    fn r1_equal_keys_are_refused() {
+        let _ = Ranked::from_sorted(vec![1, 1]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Rows: a group's header, or a member with what they show.
+//!
+//! Owns        `Row`, which borrows from a list; `Item`, the same to keep and to send.
+//! Not here    how they are written: whoever renders bodies.     Spec  docs/protocol.md §8.6 "Rows".
+
+use guildhall_model::{Member, Presence, RoleId, UserId};
+use serde::{Serialize, Serializer};
+use std::{fmt, sync::Arc};
+
+/// A group of the list: on the wire the role's id, `"online"` or `"offline"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GroupId {
+    /// Members whose highest hoisted role this is.
+    Role(RoleId),
+    /// The others who are there.
+    Online,
+    /// Who is not, or wishes to seem so.
+    Offline,
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Role(id) => id.fmt(f),
+            Self::Online => f.write_str("online"),
+            Self::Offline => f.write_str("offline"),
+        }
+    }
+}
+
+impl Serialize for GroupId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A header row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// Which group.
+    pub id: GroupId,
+    /// Its members.
+    pub count: usize,
+}
+
+/// A row, as a list holds it.
+#[derive(Clone, Copy, Debug)]
+pub enum Row<'a> {
+    /// The header of the group whose members follow.
+    Group(Group),
+    /// A member; no presence means offline.
+    Member(&'a Arc<Member>, Option<&'a Arc<Presence>>),
+}
+
+impl Row<'_> {
+    /// The same, to keep.
+    #[must_use]
+    pub fn to_item(self) -> Item {
+        match self {
+            Self::Group(group) => Item::Group(group),
+            Self::Member(member, presence) => Item::Member(member.clone(), presence.cloned()),
+        }
+    }
+
+    /// The very same objects, not only equal ones.
+    pub(crate) fn is(self, item: &Item) -> bool {
+        match (self, item) {
+            (Self::Group(group), Item::Group(other)) => group == *other,
+            (Self::Member(member, presence), Item::Member(other, others)) => {
+                Arc::ptr_eq(member, other) && presence.map(Arc::as_ptr) == others.as_ref().map(Arc::as_ptr)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A row to keep or to send. Equality is by value, pointers first.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A header.
+    Group(Group),
+    /// A member; no presence means offline.
+    Member(Arc<Member>, Option<Arc<Presence>>),
+}
+
+/// What makes a row the same row after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RowId {
+    Group(GroupId),
+    Member(UserId),
+}
+
+impl Item {
+    pub(crate) fn id(&self) -> RowId {
+        match self {
+            Self::Group(group) => RowId::Group(group.id),
+            Self::Member(member, _) => RowId::Member(member.user.id),
+        }
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        fn same<T: PartialEq>(a: &Arc<T>, b: &Arc<T>) -> bool {
+            Arc::ptr_eq(a, b) || **a == **b
+        }
+        match (self, other) {
+            (Self::Group(a), Self::Group(b)) => a == b,
+            (Self::Member(a, a_shows), Self::Member(b, b_shows)) => {
+                same(a, b)
+                    && match (a_shows, b_shows) {
+                        (None, None) => true,
+                        (Some(a), Some(b)) => same(a, b),
+                        _ => false,
+                    }
+            }
+            _ => false,
+        }
+    }
+}

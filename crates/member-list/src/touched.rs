@@ -1,0 +1,104 @@
+//! Touched rows: where a list may differ from what it was.
+//!
+//! Owns        a few spans of row numbers, gathered from one look at the list's watchers to the next.
+//! Doors       `MemberList` adds; `MemberList::take_touched` hands over; `meets` tells which intervals to look at.
+//! Invariants  T1 a row outside all spans is the row it was. (tests `watch`)  T2 spans ascend and are apart.
+//! Limits      `SPANS_MAX` spans; then those nearest to each other become one, which costs needless looks only.
+
+use crate::interval::Interval;
+
+/// A change makes at most three. Enough for the changes of a quiet moment; in a storm most of the list is touched.
+const SPANS_MAX: usize = 16;
+
+/// Rows that may have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// First and last row of each span.
+    spans: Vec<(usize, usize)>,
+}
+
+impl Touched {
+    pub(crate) fn everything() -> Self {
+        Self { spans: vec![(0, usize::MAX)] }
+    }
+
+    pub(crate) fn add(&mut self, first: usize, last: usize) {
+        // Spans that overlap the new one, or lie right beside it.
+        let from = self.spans.partition_point(|span| span.1.saturating_add(1) < first);
+        let to = self.spans.partition_point(|span| span.0 <= last.saturating_add(1));
+        let merged = match self.spans.get(from..to) {
+            Some([head, .., tail]) => (head.0.min(first), tail.1.max(last)),
+            Some([span]) => (span.0.min(first), span.1.max(last)),
+            _ => (first, last),
+        };
+        self.spans.splice(from..to, [merged]);
+        if self.spans.len() > SPANS_MAX {
+            self.close_smallest_gap();
+        }
+    }
+
+    fn close_smallest_gap(&mut self) {
+        let gap = |at: &usize| self.spans[*at].0 - self.spans[*at - 1].1;
+        if let Some(at) = (1..self.spans.len()).min_by_key(gap) {
+            self.spans[at - 1].1 = self.spans[at].1;
+            self.spans.remove(at);
+        }
+    }
+
+    /// Nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Whether a row of the interval may have changed.
+    #[must_use]
+    pub fn meets(&self, interval: Interval) -> bool {
+        let next = self.spans.partition_point(|span| span.1 < interval.first());
+        self.spans.get(next).is_some_and(|span| span.0 <= interval.last())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    #[test]
+    fn t2_covers_what_was_added_and_stays_small() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let mut touched = Touched::default();
+            let mut rows = [false; 300];
+            for _ in 0..rng.below(60) {
+                let first = rng.below(290) as usize;
+                let last = first + rng.below(6) as usize;
+                touched.add(first, last);
+                rows[first..=last].fill(true);
+                assert!(touched.spans.len() <= SPANS_MAX);
+                assert!(touched.spans.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "seed {seed}: {touched:?}");
+            }
+            for (row, was_added) in rows.iter().enumerate() {
+                let row = row as u64;
+                let meets = Interval::from_ranges([[row, row]]).iter().all(|interval| touched.meets(*interval));
+                assert!(meets || !was_added, "seed {seed}, row {row}: {touched:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_spans_are_exact() {
+        let mut touched = Touched::default();
+        assert!(touched.is_empty());
+        touched.add(5, 7);
+        touched.add(20, usize::MAX);
+        touched.add(10, 10);
+        assert_eq!(touched.spans, [(5, 7), (10, 10), (20, usize::MAX)]);
+        touched.add(8, 9);
+        assert_eq!(touched.spans, [(5, 10), (20, usize::MAX)]);
+        touched.add(0, usize::MAX);
+        assert_eq!(touched, Touched::everything());
+        touched.add(3, 3);
+        assert_eq!(touched, Touched::everything());
+    }
+}
