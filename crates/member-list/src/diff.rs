@@ -19,13 +19,8 @@ const MEMBER_BYTES: usize = 250;
 /// And a group's item.
 const GROUP_BYTES: usize = 40;
 
-/// Row operations from `told` to `now`, whose first row has number `first`; nothing if a SYNC would be shorter, or if
-/// clients cannot be sure to have rows up to there.
+/// Row operations from `told` to `now`, whose first row has number `first`; nothing if a SYNC would be shorter.
 pub(crate) fn row_ops(told: &[Item], now: &[Item], first: usize) -> Option<Vec<ListOp>> {
-    if told.is_empty() || now.is_empty() {
-        // Nothing stands for sure where the first row would be inserted; and an empty SYNC says "none" at once.
-        return (told.len() == now.len()).then(Vec::new);
-    }
     let kept = kept_rows(told, now);
     let (mut told_kept, mut now_kept) = (vec![false; told.len()], vec![false; now.len()]);
     for (from, to) in &kept {
@@ -38,6 +33,7 @@ pub(crate) fn row_ops(told: &[Item], now: &[Item], first: usize) -> Option<Vec<L
     let mut ops: Vec<_> = gone.map(|from| ListOp::Delete { index: first + from }).collect();
     ops.extend(come.map(|to| ListOp::Insert { index: first + to, item: now[to].clone() }));
     ops.extend(changed.map(|to| ListOp::Update { index: first + to, item: now[to].clone() }));
+    // With no row told before, where clients may not have rows up to, every row is repeated: that is always a SYNC.
     (ops.len() * OP_BYTES <= bytes_not_repeated(&ops, now)).then_some(ops)
 }
 

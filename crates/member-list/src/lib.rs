@@ -6,8 +6,27 @@
 //! Not here    who may view a channel: only members who may are given to a list. When to tell watchers, who they
 //!             are, and bodies: whoever holds the list. Clocks, I/O.
 //! Spec        docs/protocol.md §8.6.
+//!
+//! ```
+//! use guildhall_member_list::{Interval, ListOp, ListRules, MemberList, Watch};
+//! use guildhall_model::{Member, User, UserId};
+//! use guildhall_stdx::Timestamp;
+//! use std::sync::Arc;
+//!
+//! let member = |id, name| Arc::new(Member::new(Arc::new(User::new(UserId::new(id), name)), Timestamp(0)));
+//! let mut list = MemberList::build(ListRules::new(&[], 2), [(member(1, "ana"), None), (member(2, "Bo"), None)]);
+//! let mut watch = Watch::new(&list, Interval::from_ranges([[0, 99]])[0]);
+//!
+//! list.set(None, Some((member(3, "Andi"), None)));
+//! if list.take_touched().meets(watch.interval()) {
+//!     let ops = watch.update(&list).unwrap_or_default();
+//!     // A header and ana stand before; the header counts one more.
+//!     assert!(matches!(ops[..], [ListOp::Insert { index: 2, .. }, ListOp::Update { index: 0, .. }]), "{ops:?}");
+//! }
+//! ```
 #![forbid(unsafe_code)]
 
+mod build;
 mod diff;
 mod interval;
 mod list;

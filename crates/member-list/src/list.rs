@@ -7,12 +7,13 @@
 //! Invariants  L1 the rows are those of §8.6 for the members given. L2 a group has a header exactly when it has
 //!             members. L3 rows outside `Touched` are as they were when it was last taken. (tests `naive`, `watch`)
 //! Limits      none on members. `set` costs at most six searches of O(log n) steps. Memory: 24 bytes per row, with
-//!             the slack of `Ranked` 29 when built, some 35 after many changes; members and presences are shared
-//!             with whoever else holds them.
+//!             the slack of `Ranked` 30 when built and 41 after many changes (test `memory`); members and presences
+//!             are shared with whoever else holds them.
 //! Not here    who may be in it: the caller passes only members who can view the list's channels.
 //! Spec        docs/protocol.md §8.6.
 
 use crate::{
+    build::sorted_rows,
     order::{Place, RowKey},
     ranked::Ranked,
     row::{Group, Row},
@@ -52,21 +53,8 @@ impl MemberList {
     /// If a member comes twice.
     #[must_use]
     pub fn build(rules: ListRules, members: impl IntoIterator<Item = (Arc<Member>, Option<Arc<Presence>>)>) -> Self {
-        let mut counts = vec![0; usize::from(rules.online()) + 2];
-        let members = members.into_iter().filter_map(|(member, presence)| {
-            let group = rules.group_of(&member, presence.as_deref())?;
-            counts[usize::from(group)] += 1;
-            Some(RowKey::member(group, member, presence))
-        });
-        // With fourteen bytes of the name at hand, hardly a comparison has to go and read it.
-        let mut keys: Vec<_> = members.map(|key| (key.second_head(), key)).collect();
-        let headers = (0..).zip(&counts).filter(|(_, count)| **count > 0).map(|(group, _)| (0, RowKey::header(group)));
-        keys.extend(headers);
-        keys.sort_unstable_by(|(a_second, a), (b_second, b)| {
-            a.head().cmp(&b.head()).then(a_second.cmp(b_second)).then_with(|| a.cmp(b))
-        });
-        let keys = keys.into_iter().map(|(_, key)| key).collect();
-        Self { rows: Ranked::from_sorted(keys), rules, counts, touched: Touched::everything() }
+        let (rows, counts) = sorted_rows(&rules, members);
+        Self { rows: Ranked::from_sorted(rows), rules, counts, touched: Touched::everything() }
     }
 
     /// What the list sorts by. When the guild's rules come to differ, it is time to build another.

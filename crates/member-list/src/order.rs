@@ -33,6 +33,15 @@ impl RowKey {
         Self { head: Place::of(group, &member).head, entry: Some((member, presence)) }
     }
 
+    /// The row of a member whose folded display name is at hand.
+    pub(crate) fn folded(group: u16, name: &str, member: Arc<Member>, presence: Option<Arc<Presence>>) -> Self {
+        Self { head: head(group, name.bytes()), entry: Some((member, presence)) }
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.entry.is_some()
+    }
+
     /// Group and start of the name.
     pub(crate) fn head(&self) -> u64 {
         self.head
@@ -49,23 +58,19 @@ impl RowKey {
     pub(crate) fn place(&self) -> Place<'_> {
         Place { head: self.head, member: self.entry.as_ref().map(|(member, _)| &**member) }
     }
-
-    /// The eight bytes of the folded name behind the head: for sorting many at once.
-    pub(crate) fn second_head(&self) -> u64 {
-        let name = self.entry.as_ref().map_or("", |(member, _)| member.display_name());
-        let bytes: [u8; HEAD_NAME_BYTES + 8] = folded_start(name);
-        u64::from_be_bytes(std::array::from_fn(|i| bytes[HEAD_NAME_BYTES + i]))
-    }
 }
 
 impl<'a> Place<'a> {
     pub(crate) fn header(group: u16) -> Self {
-        Self { head: u64::from(group) << (8 * HEAD_NAME_BYTES), member: None }
+        Self { head: head(group, [].into_iter()), member: None }
     }
 
     pub(crate) fn of(group: u16, member: &'a Member) -> Self {
-        let [a, b, c, d, e, f] = folded_start::<HEAD_NAME_BYTES>(member.display_name());
-        let head = Self::header(group).head | u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        let name = member.display_name();
+        let head = match name.is_ascii() {
+            true => head(group, name.bytes().map(|byte| byte.to_ascii_lowercase())),
+            false => head(group, folded_bytes(name)),
+        };
         Self { head, member: Some(member) }
     }
 }
@@ -128,21 +133,40 @@ fn compare_folded(a: &str, b: &str) -> Ordering {
     folded(a).cmp(folded(b))
 }
 
-/// The first bytes of the folded name, zeros behind it. UTF-8 orders as characters do, also when it is cut.
-fn folded_start<const BYTES: usize>(name: &str) -> [u8; BYTES] {
-    let mut start = [0; BYTES];
-    let mut len = 0;
-    for c in folded(name) {
+/// UTF-8 orders as characters do, also when it is cut.
+fn folded_bytes(name: &str) -> impl Iterator<Item = u8> + '_ {
+    folded(name).flat_map(|c| {
         let mut utf8 = [0; 4];
-        let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-        let fitting = utf8.len().min(BYTES - len);
-        start[len..len + fitting].copy_from_slice(&utf8[..fitting]);
-        len += fitting;
-        if len == BYTES {
-            break;
-        }
+        let len = c.encode_utf8(&mut utf8).len();
+        utf8.into_iter().take(len)
+    })
+}
+
+/// Group and the first bytes of the folded name, zeros behind it.
+fn head(group: u16, folded_name: impl Iterator<Item = u8>) -> u64 {
+    let mut head = u64::from(group);
+    let mut bytes = folded_name.chain(std::iter::repeat(0));
+    for _ in 0..HEAD_NAME_BYTES {
+        head = head << 8 | bytes.next().map_or(0, u64::from);
     }
-    start
+    head
+}
+
+/// The eight bytes of a folded name behind those that go into a head.
+pub(crate) fn second_head(folded_name: &str) -> u64 {
+    let bytes = folded_name.as_bytes().iter().skip(HEAD_NAME_BYTES).chain(std::iter::repeat(&0));
+    bytes.take(8).fold(0, |head, byte| head << 8 | u64::from(*byte))
+}
+
+/// Writes the folded name behind what is there.
+pub(crate) fn fold_onto(names: &mut String, name: &str) {
+    if name.is_ascii() {
+        let from = names.len();
+        names.push_str(name);
+        names[from..].make_ascii_lowercase();
+    } else {
+        names.extend(folded(name));
+    }
 }
 
 #[cfg(test)]
@@ -195,11 +219,17 @@ mod tests {
         let mut name = || -> String { (0..rng.below(9)).filter_map(|_| rng.pick(&letters)).collect() };
         for _ in 0..20_000 {
             let (a, b) = (name(), name());
-            let expected = folded(&a).collect::<String>().cmp(&folded(&b).collect());
+            let [a_folded, b_folded] = [&a, &b].map(|name| {
+                let mut folded = String::new();
+                fold_onto(&mut folded, name);
+                folded
+            });
+            let expected = a_folded.cmp(&b_folded);
             let (a, b) = (member(1, &a), member(1, &b));
             assert_eq!(Place::of(3, &a).cmp(&Place::of(3, &b)), expected, "{a:?} {b:?}");
             let [a, b] = [a, b].map(|member| RowKey::member(3, member, None));
-            let sorted = (a.head, a.second_head()).cmp(&(b.head, b.second_head()));
+            let sorted = (a.head, second_head(&a_folded)).cmp(&(b.head, second_head(&b_folded)));
+            assert_eq!(a.head, RowKey::folded(3, &a_folded, member(1, ""), None).head);
             assert!(sorted == expected || sorted.is_eq(), "{:?} {:?}", a.entry(), b.entry());
             assert!(RowKey::header(3) < a && a < RowKey::header(4));
             assert_eq!((a.group(), RowKey::header(u16::MAX).group()), (3, u16::MAX));

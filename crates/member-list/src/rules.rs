@@ -9,8 +9,8 @@ use crate::row::GroupId;
 use guildhall_model::{Member, Presence, Role, RoleId, Status};
 use std::cmp::Reverse;
 
-/// Hoisted roles that can be told apart: groups are numbered with 16 bits, and two are not roles.
-const ROLES_MAX: usize = u16::MAX as usize - 1;
+/// Hoisted roles that can be told apart: far more than a guild may have, and groups are numbered with 16 bits.
+const ROLES_MAX: usize = 10_000;
 
 /// Which groups a list has. Made anew when roles change or the guild grows past the limit for offline members.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,11 @@ impl ListRules {
     /// The number of the group of those without a hoisted role; the next is that of those who are offline.
     pub(crate) fn online(&self) -> u16 {
         self.hoisted.len() as u16
+    }
+
+    /// Groups there may be, offline included.
+    pub(crate) fn groups_count(&self) -> usize {
+        self.hoisted.len() + 2
     }
 
     pub(crate) fn group_id(&self, group: u16) -> GroupId {

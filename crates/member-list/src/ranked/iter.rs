@@ -3,8 +3,7 @@
 use super::{Steps, node::Node};
 
 /// Keys in order.
-#[derive(Clone)]
-pub struct Iter<'a, K> {
+pub(super) struct Iter<'a, K> {
     /// From the root down: each node with the index of its next key; what lies left of that key is done.
     path: Vec<(&'a Node<K>, usize)>,
 }

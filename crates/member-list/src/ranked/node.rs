@@ -5,10 +5,12 @@ use std::{cmp::Ordering, mem};
 
 /// One more fits in for the moment before a split: 64 places, which is what allocators like.
 const KEYS_MAX: usize = 63;
-/// A third, so that neither a split nor a merge leaves a node about to do the opposite.
-const KEYS_MIN: usize = 21;
-/// Keys per node when all come at once: some room for changes.
+/// Below half, so that neither a split nor a merge leaves a node about to do the opposite.
+const KEYS_MIN: usize = 27;
+/// Keys per node when all come at once: some room for changes. Those of an uneven tree get half of it, and a node
+/// has to have that many.
 const KEYS_BUILT: usize = 55;
+const _: () = assert!(KEYS_MIN < KEYS_BUILT.div_ceil(2) && 2 * KEYS_MIN <= KEYS_MAX);
 
 /// A leaf when it has no children; otherwise it has one child more than keys.
 pub(super) struct Node<K> {
