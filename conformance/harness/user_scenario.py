@@ -51,8 +51,8 @@ class UserScenario(Scenario):
         super().__init__(mode, node, tokens, tap, client, patience)
         self._port = node.port
         self._bot_token = node.demo["bot_token"]
+        self._user_token = node.demo["user_token"]
         self._second_channel_id = node.demo["channel_ids"][1]
-        self._api_base = node.demo["api_base"]
         self._tokens = tokens
         self._peers = contextlib.ExitStack()
         self._witness = None
@@ -222,6 +222,7 @@ class UserScenario(Scenario):
         self._agree("with two blocks in view")
         self._follow_members()
         self._follow_presence()
+        self._follow_own_presence()
         self._follow_roles()
         self._follow_lists()
         self._follow_voice()
@@ -253,11 +254,14 @@ class UserScenario(Scenario):
         peer = self._connect(self._tokens[user_id])
         self._witness.wait("a peer online", lambda: user_id in self._witness.presences)
         self._agree("after a member came online")
-        for status, games in (("idle", ()), ("dnd", ("chess",)), ("online", ("chess", "go")), ("online", ())):
+        # No more than five in twenty seconds are taken.
+        for status, games in (("idle", ()), ("dnd", ("chess",)), ("online", ("chess", "go"))):
             peer.show(status, *games)
-            wanted = (status, sorted(games))
-            self._witness.wait(f"a peer {wanted}", lambda: self._witness.presences.get(user_id) == wanted)
-            self._agree(f"after a member showed {wanted}")
+            self._wait_presence(user_id, (status, sorted(games)))
+        peer.show("invisible")
+        self._wait_presence(user_id, None)
+        peer.show("online")
+        self._wait_presence(user_id, ("online", []))
         companions = [self._connect(self._tokens[each]) for each in others]
         self._witness.wait("all peers", lambda: self._witness.presences.keys() >= self._tokens.keys())
         self._agree("after more members came online")
@@ -265,6 +269,18 @@ class UserScenario(Scenario):
             each.close()
         self._witness.wait("no peers", lambda: not self._witness.presences.keys() & self._tokens.keys())
         self._agree("after they went offline")
+
+    def _wait_presence(self, user_id, wanted):
+        self._witness.wait(f"a member to show {wanted}", lambda: self._witness.presences.get(user_id) == wanted)
+        self._agree(f"after a member showed {wanted}")
+
+    def _follow_own_presence(self):
+        """Another device of the same account: others see both as one, and rows show what others see."""
+        device = self._connect(self._user_token)
+        device.show("dnd")
+        self._wait_presence(self._own_id, ("dnd", []))
+        device.close()
+        self._wait_presence(self._own_id, ("online", []))
 
     def _follow_roles(self):
         hoisted = [role for role in self._server().roles.values() if role["hoist"]]
