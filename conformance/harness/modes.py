@@ -1,12 +1,38 @@
 """Modes: which libraries are tried, and in which encodings and compressions each.
 
-Owns        the table of runs, and what each must show on the wire.
+Owns        the table of runs, what each must show on the wire, and the community it meets.
 Not here    how a library is brought into a mode: that is in its client program.
 """
 import dataclasses
 
 # Seen by the tap; a mode that silently fell back to another would otherwise pass.
 STREAMS = ("zlib-stream", "zstd-stream")
+
+
+@dataclasses.dataclass(frozen=True)
+class Community:
+    """What the demo is started with."""
+
+    # Simulated members; the bot and the user come on top.
+    members: int
+    # What they say between the suite's own messages, per second.
+    rate: float
+    settings: tuple = ()
+
+
+# More than one GUILD_MEMBERS_CHUNK, and above every library's `large_threshold`.
+TALKATIVE = Community(1100, 5)
+
+# For user accounts nobody but the suite does anything, so that caches can be compared with the server's state.
+# Their guilds are passive until they are subscribed to, and what passive sessions are told comes soon.
+QUIET = (
+    ("limits.passive_above_members", 250),
+    ("limits.passive_update_interval_ms", 500),
+    ("limits.rest_rate_percent", 0),
+)
+# Above 1000 members, those who are offline are not listed.
+LARGE = Community(1100, 0, QUIET)
+SMALL = Community(500, 0, QUIET)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,20 +49,28 @@ class Mode:
     decoder: str = ""
     # Whether the library hands on events in the order in which they came.
     keeps_order: bool = True
+    # Whether the library logs in as the demo's user instead of its bot.
+    is_user: bool = False
+    # Whether it subscribes to its guilds by itself.
+    subscribes: bool = True
+    community: Community = TALKATIVE
+    # What else tells it from the library's other modes.
+    variant: str = ""
 
     @property
     def name(self):
         parts = [self.encoding]
         if self.compression != "none":
             parts.append(self.compression)
-        return "+".join(parts) + (f" ({self.decoder})" if self.decoder else "")
+        notes = ", ".join(note for note in (self.decoder, self.variant) if note)
+        return "+".join(parts) + (f" ({notes})" if notes else "")
 
     @property
     def is_stream(self):
         return self.compression in STREAMS
 
 
-CLIENTS = ("discord.js", "eris", "discord.py", "twilight")
+CLIENTS = ("discord.js", "eris", "discord.py", "discord.py-self", "twilight")
 
 MODES = (
     # JSON only; `zlib-stream` is the only member of its CompressionMethod.
@@ -53,6 +87,16 @@ MODES = (
     Mode("discord.py", compression="zlib-stream"),
     Mode("discord.py", compression="zstd-stream"),
     Mode("discord.py", compression="payload"),
+    # For user accounts. It always asks for a stream compression.
+    Mode("discord.py-self", compression="zlib-stream", is_user=True, community=SMALL, variant="small guild"),
+    Mode(
+        "discord.py-self",
+        compression="zstd-stream",
+        is_user=True,
+        subscribes=False,
+        community=LARGE,
+        variant="large guild",
+    ),
     Mode("twilight"),
     Mode("twilight", compression="zlib-stream"),
     Mode("twilight", compression="zstd-stream"),

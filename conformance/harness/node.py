@@ -1,6 +1,7 @@
 """Node: one fresh server process with its own data folder.
 
 Owns        the process, its port, its log, and `demo.json` once the node is ready.
+Doors       `wait_ready` and `stop`; `mint_user_tokens` starts the process anew.
 Limits      start and stop are bounded by the run's patience.
 """
 import http.client
@@ -14,10 +15,6 @@ from .failure import Failure
 
 POLL_SECONDS = 0.05
 
-# More than one GUILD_MEMBERS_CHUNK, and above every library's `large_threshold`.
-MEMBERS = 1100
-# Talk of simulated members between the suite's own messages, per second.
-RATE = 5
 SEED = 1
 
 
@@ -30,26 +27,35 @@ def free_port():
 class Node:
     """A server under test."""
 
-    def __init__(self, server, folder, gateway_port, patience):
+    def __init__(self, server, folder, gateway_port, community, patience):
+        self._server = server
         self._patience = patience
         self.port = free_port()
         self.log = folder / "server.log"
         self._data = folder / "data"
+        self._command = [server, "demo", "--listen", f"127.0.0.1:{self.port}", "--data", self._data]
+        self._command += ["--members", community.members, "--rate", community.rate, "--seed", SEED]
+        self._command += ["--public-url", f"ws://127.0.0.1:{gateway_port}"]
+        for setting, value in community.settings:
+            self._command += ["--set", f"{setting}={value}"]
         self._log_file = open(self.log, "wb")
-        command = [server, "demo", "--listen", f"127.0.0.1:{self.port}", "--data", self._data]
-        command += ["--members", MEMBERS, "--rate", RATE, "--seed", SEED]
-        command += ["--public-url", f"ws://127.0.0.1:{gateway_port}"]
         try:
-            self._process = subprocess.Popen(
-                [str(part) for part in command],
+            self._process = self._start()
+        except Failure:
+            self._log_file.close()
+            raise
+        self.demo = None
+
+    def _start(self):
+        try:
+            return subprocess.Popen(
+                [str(part) for part in self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log_file,
                 stderr=subprocess.STDOUT,
             )
         except OSError as error:
-            self._log_file.close()
             raise Failure(f"the server does not start: {error}") from error
-        self.demo = None
 
     def __enter__(self):
         return self
@@ -95,3 +101,17 @@ class Node:
             self._process.wait(self._patience.next_wait())
         except subprocess.TimeoutExpired as error:
             raise Failure("the server does not end after SIGTERM") from error
+
+    def mint_user_tokens(self, user_ids):
+        """Tokens by user id. The store belongs to one process, so the node is stopped meanwhile."""
+        self.stop()
+        tokens = {}
+        for user_id in user_ids:
+            command = [str(self._server), "token", "user", "--id", user_id, "--data", str(self._data)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise Failure(f"no token for user {user_id}: {done.stderr.strip()}")
+            tokens[user_id] = done.stdout.strip()
+        self._process = self._start()
+        self.wait_ready()
+        return tokens

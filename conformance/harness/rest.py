@@ -12,6 +12,8 @@ import urllib.parse
 from .failure import Failure
 
 TRIES = 20
+# The server closes connections that nobody uses for some time; a call must not meet that.
+IDLE_SECONDS = 3
 
 
 class Rest:
@@ -22,6 +24,7 @@ class Rest:
         self._connection = http.client.HTTPConnection(base.hostname, base.port, timeout=patience.wait_seconds)
         self._path = base.path.rstrip("/") + "/v10"
         self._headers = {"Authorization": authorization, "User-Agent": "DiscordBot (conformance, 1)"}
+        self._used_at = time.monotonic()
         # When each route may be called again, by the headers of its last answer.
         self._not_before = {}
 
@@ -37,8 +40,8 @@ class Rest:
     def patch(self, path, body):
         return self._call("PATCH", path, body)
 
-    def put(self, path):
-        return self._call("PUT", path)
+    def put(self, path, body=None):
+        return self._call("PUT", path, body)
 
     def delete(self, path):
         return self._call("DELETE", path)
@@ -66,10 +69,13 @@ class Rest:
             headers["Content-Type"] = "application/json"
         elif method != "GET":
             headers["Content-Length"] = "0"
+        if time.monotonic() - self._used_at > IDLE_SECONDS:
+            self._connection.close()  # the next request opens another one
         try:
             self._connection.request(method, self._path + path, data, headers)
             response = self._connection.getresponse()
             text = response.read()
+            self._used_at = time.monotonic()
         except (OSError, http.client.HTTPException) as error:
             raise Failure(f"{method} {path}: {error!r}") from error
         fields = {name.lower(): value for name, value in response.getheaders()}

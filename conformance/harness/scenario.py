@@ -39,18 +39,25 @@ HISTORY_PAGE = 100
 class Scenario:
     """One run of one mode."""
 
-    def __init__(self, mode, demo, tap, client, patience):
+    def __init__(self, mode, node, _prepared, tap, client, patience):
+        demo = node.demo
         self._mode = mode
         self._tap = tap
         self._client = client
         self._patience = patience
         self._guild_id = demo["guild_id"]
         self._channel_id = demo["channel_ids"][0]
-        self._bot = Rest(demo["api_base"], f"Bot {demo['bot_token']}", patience)
-        self._user = Rest(demo["api_base"], demo["user_token"], patience)
+        bot = Rest(demo["api_base"], f"Bot {demo['bot_token']}", patience)
+        user = Rest(demo["api_base"], demo["user_token"], patience)
+        # The library's account, and the one that acts beside it.
+        self._own, self._other = (user, bot) if mode.is_user else (bot, user)
         self._own_id = None
         self._posted = []
         self._cuts = 0
+
+    @staticmethod
+    def prepare(_node, _patience):
+        """What has to be done before the client starts; the result goes to the scenario."""
 
     @property
     def messages(self):
@@ -76,21 +83,21 @@ class Scenario:
             self._judge_messages()
             self._judge_wire()
         finally:
-            self._bot.close()
-            self._user.close()
+            self._own.close()
+            self._other.close()
 
     def _log_in(self):
         client = self._client
         client.wait_for("the client to start", "start")
         ready = client.wait_for("READY", "ready")
-        self._own_id = self._bot.get("/users/@me")["id"]
+        self._own_id = self._own.get("/users/@me")["id"]
         if ready["user_id"] != self._own_id:
             raise Failure(f"READY is for user {ready['user_id']}, the token belongs to {self._own_id}")
         if ready["guilds"] < 1:
             raise Failure("READY names no guild")
         guild = client.wait_for("GUILD_CREATE", "guild", lambda event: event["id"] == self._guild_id)
         client.wait_for("the library to be ready", "settled")
-        wanted = self._user.get(f"/guilds/{self._guild_id}")
+        wanted = self._other.get(f"/guilds/{self._guild_id}")
         for key, sane in (
             ("name", guild["name"] == wanted["name"] and guild["name"]),
             ("channels", guild["channels"] > 0),
@@ -113,11 +120,11 @@ class Scenario:
         return "/".join([f"/channels/{self._channel_id}", *rest])
 
     def _post(self, count):
-        """Posts numbered messages, by turns as the bot and as somebody else."""
+        """Posts numbered messages, by turns as the library's account and as somebody else."""
         for _ in range(count):
             number = len(self._posted)
             content = f"conformance {number}: {TEXTS[number % len(TEXTS)]}"
-            account = self._bot if number % 2 else self._user
+            account = self._own if number % 2 else self._other
             message = account.post(self._path("messages"), {"content": content})
             if message["content"] != content:
                 raise Failure(f"the REST answer to message {number} has another content")
@@ -140,27 +147,27 @@ class Scenario:
 
     def _other_events(self):
         """Typing, a reaction, an edit and a deletion by somebody else."""
-        client, user_id = self._client, self._user.get("/users/@me")["id"]
-        self._user.post(self._path("typing"))
+        client, user_id = self._client, self._other.get("/users/@me")["id"]
+        self._other.post(self._path("typing"))
         client.wait_for(
             "TYPING_START",
             "typing",
             lambda event: event["user_id"] == user_id and event["channel_id"] == self._channel_id,
         )
-        message = self._user.post(self._path("messages"), {"content": "to be edited"})
+        message = self._other.post(self._path("messages"), {"content": "to be edited"})
         message_id = message["id"]
         client.wait_for("the message to edit", "message", lambda event: event["id"] == message_id)
         emoji = urllib.parse.quote(THUMBS_UP)
-        self._user.put(self._path("messages", message_id, "reactions", emoji, "@me"))
+        self._other.put(self._path("messages", message_id, "reactions", emoji, "@me"))
         wanted = {"ev": "reaction", "message_id": message_id, "user_id": user_id, "emoji": THUMBS_UP}
         client.wait_for("MESSAGE_REACTION_ADD", "reaction", lambda event: event == wanted)
         self._edit(message_id, "edited")
         self._wait_edit(message_id, "edited")
-        self._user.delete(self._path("messages", message_id))
+        self._other.delete(self._path("messages", message_id))
         client.wait_for("MESSAGE_DELETE", "delete", lambda event: event["id"] == message_id)
 
     def _edit(self, message_id, content):
-        self._user.patch(self._path("messages", message_id), {"content": content})
+        self._other.patch(self._path("messages", message_id), {"content": content})
 
     def _wait_edit(self, message_id, content):
         wanted = {"ev": "edit", "id": message_id, "content": content}
@@ -176,13 +183,17 @@ class Scenario:
         if not self._tap.wait_cut(self._patience.next_wait()):
             raise Failure("nothing came from the server that could be cut")
         # Not a numbered one: a library may show a message as it is by now, not as it was when it came.
-        edited_id = self._user.post(self._path("messages"), {"content": "to be edited while out"})["id"]
+        edited_id = self._other.post(self._path("messages"), {"content": "to be edited while out"})["id"]
         self._edit(edited_id, f"edited while out, {kind}")
+        self._change_while_out()
         self._tap.release()
         self._post(AFTER)
         self._client.wait_for(f"RESUMED after cut {self._cuts} ({kind})", "resumed", count=self._cuts)
         self._wait_posted()
         self._wait_edit(edited_id, f"edited while out, {kind}")
+
+    def _change_while_out(self):
+        """What else happens while the client is out."""
 
     def _leave(self):
         self._client.send("quit")
@@ -230,7 +241,7 @@ class Scenario:
         }
         kept, after = set(), first - 1
         while after < last:
-            page = self._user.get(self._path(f"messages?limit={HISTORY_PAGE}&after={after}"))
+            page = self._other.get(self._path(f"messages?limit={HISTORY_PAGE}&after={after}"))
             kept |= {message["id"] for message in page if int(message["id"]) <= last}
             after = max((int(message["id"]) for message in page), default=last)
         if kept != seen:

@@ -185,6 +185,7 @@ TOOLCHAINS = {
     "discord.js": Node("discord.js"),
     "eris": Node("eris"),
     "discord.py": Python("discord.py"),
+    "discord.py-self": Python("discord.py-self"),
     "twilight": Rust("twilight"),
 }
 

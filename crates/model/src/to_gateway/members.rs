@@ -41,7 +41,7 @@ impl RequestGuildMembers {
     /// Reads the payload.
     ///
     /// # Errors
-    /// When there is no guild, or neither `query` nor `user_ids`.
+    /// When no guild is named, except by an empty list; when there is neither `query` nor `user_ids`.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let error = |problem| PayloadError { opcode: "REQUEST_GUILD_MEMBERS", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;
@@ -50,7 +50,9 @@ impl RequestGuildMembers {
             Some(one) => id_of(one).into_iter().collect(),
             None => Vec::new(),
         };
-        if guild_ids.is_empty() {
+        // An empty list asks for nothing, and a library for user accounts sends it at each start.
+        let asks_for_nothing = matches!(d.get("guild_id"), Some(Value::Array(items)) if items.is_empty());
+        if guild_ids.is_empty() && !asks_for_nothing {
             return Err(error("`guild_id` must be a snowflake"));
         }
         let limit = d.get("limit").and_then(Value::as_u64).unwrap_or(0) as usize;
@@ -108,6 +110,11 @@ mod tests {
             json!({"guild_id": "12", "user_ids": ["5", 6, "x"], "query": null}),
             Some(MemberQuery::Ids(vec![UserId::new(5), UserId::new(6)])),
         );
+        check(
+            json!({"guild_id": [], "query": "", "limit": 0, "presences": true, "user_ids": null, "nonce": "2"}),
+            Some(MemberQuery::All),
+        );
+        check(json!({"guild_id": ["x"], "query": ""}), None);
         check(json!({"guild_id": "12"}), None);
         check(json!({"guild_id": null, "query": ""}), None);
         check(json!(null), None);
