@@ -11,6 +11,7 @@ mod check;
 mod command;
 mod fields;
 mod limits;
+mod lists;
 mod machine;
 mod members;
 mod mentions;

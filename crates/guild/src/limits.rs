@@ -27,6 +27,11 @@ pub struct GuildLimits {
     pub activities_max: usize,
     /// Sessions of one user that count for what they show.
     pub presence_sessions_max: usize,
+    /// Member lists in memory; past it whoever asks for another waits. 16: each costs about 40 bytes per member in it.
+    pub lists_max: usize,
+    /// Intervals of one member list that are kept up to date; further ones are told once. 256: each costs a look at its
+    /// rows whenever something in it moved.
+    pub list_intervals_max: usize,
     /// `host[:port]` of the media server; none: clients are told to wait for another.
     pub voice_endpoint: Option<String>,
     /// Where the randomness of voice tokens starts. Not for secrets: the media server must check more than the token.
@@ -46,6 +51,8 @@ impl Default for GuildLimits {
             slow_mode_entries_max: 65_536,
             activities_max: 16,
             presence_sessions_max: 64,
+            lists_max: 16,
+            list_intervals_max: 256,
             voice_endpoint: None,
             seed: 0,
         }

@@ -17,6 +17,7 @@ use crate::{
     cache::MessageCache,
     command::{Actor, Command, NewGuild, Refusal, Reply},
     limits::GuildLimits,
+    lists::Lists,
     recent::Recent,
     record::{GuildRecord, MessageRecord, Write},
     relays::{RelayLink, Sessions, Watchers},
@@ -87,6 +88,7 @@ pub struct Guild {
     pub(crate) relays: BTreeMap<RelayId, RelayLink>,
     pub(crate) sessions: Sessions,
     pub(crate) watchers: Watchers,
+    pub(crate) lists: Lists,
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
@@ -155,6 +157,7 @@ impl Guild {
             relays: BTreeMap::new(),
             sessions: Sessions::default(),
             watchers: Watchers::default(),
+            lists: Lists::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
@@ -277,6 +280,9 @@ impl Guild {
             ToGuild::RequestMembers { session, request } => self.request_members(now, session, request),
             ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
             ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),
+            ToGuild::WatchList { relay, list, channel_id, added, removed } => {
+                self.watch_list(now, relay, list, channel_id, &added, &removed);
+            }
             ToGuild::TellPresences { session, user_ids } => self.tell_presences(session, &user_ids),
         }
     }
@@ -310,12 +316,13 @@ impl Guild {
     pub fn handle_timer(&mut self, now: Now) {
         self.is_touched = false;
         self.recent.forget(now.instant);
+        self.flush_lists(now);
     }
 
     /// When `handle_timer` should be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.recent.sweep_at()
+        [self.recent.sweep_at(), self.lists.deadline()].into_iter().flatten().min()
     }
 
     /// The next thing to do; none when all is done.
@@ -416,6 +423,7 @@ impl Guild {
     pub(crate) fn change_meta(&mut self, change: impl FnOnce(&mut GuildMeta)) -> Effect {
         self.touch();
         change(Arc::make_mut(&mut self.meta));
+        self.lists_follow_meta();
         Effect::Meta(self.meta.clone())
     }
 }

@@ -40,7 +40,9 @@ impl Guild {
     fn put_member(&mut self, name: EventName, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
         let member = Arc::new(member);
+        let before = self.members.entry(user_id).cloned();
         self.members.insert(member.clone());
+        self.lists_follow(user_id, before.as_ref());
         self.write(Write::PutMember(self.meta.id(), member.clone()));
         self.voice.set_member(&member);
         let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id).about(user_id);
@@ -212,6 +214,7 @@ impl Guild {
         self.shown.remove(&user_id);
         if let Some(entry) = self.members.remove(user_id) {
             self.online_count -= u64::from(entry.presence.is_some());
+            self.lists_follow(user_id, Some(&entry));
         }
         let payload = Payload::MemberRemove(member.user.clone());
         let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload).about(user_id);

@@ -25,7 +25,9 @@ impl Guild {
         self.online_count += u64::from(presence.is_some());
         self.online_count -= u64::from(entry.presence.is_some());
         let presence = presence.map(Arc::new);
+        let before = entry.clone();
         self.members.set_presence(user_id, presence.clone());
+        self.lists_follow(user_id, Some(&before));
         let payload = Payload::Presence { user_id, presence: presence.unwrap_or_default() };
         let event = self.event(EventName::PresenceUpdate, Gate::Members, payload).about(user_id);
         self.publish_presence(user_id, event.never_to_user_account(user_id));

@@ -183,6 +183,7 @@ impl Guild {
         self.touch();
         self.relays.remove(&relay);
         self.watchers.remove_relay(relay);
+        self.lists.remove_relay(relay);
         for session in self.sessions.of_relay(relay) {
             self.detach(session);
         }
@@ -259,7 +260,9 @@ impl Guild {
 
     /// What members show, to a session that began to watch them.
     pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
-        for user_id in user_ids {
+        let own = self.sessions.find(session).map(|session| session.user_id);
+        // Nobody is told what they show themselves.
+        for user_id in user_ids.iter().filter(|user_id| Some(**user_id) != own) {
             let Some(entry) = self.members.entry(*user_id) else { continue };
             let presence = entry.presence.clone().unwrap_or_default();
             let payload = Payload::Presence { user_id: *user_id, presence };

@@ -21,7 +21,7 @@ use crate::{
     touched::Touched,
 };
 use guildhall_model::{Member, Presence};
-use std::{ops::Range, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
 /// The rows of a member list. To drop one of a million members takes as long as to forget as many pointers: leave
 /// it to a worker.
@@ -200,5 +200,12 @@ impl MemberList {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.rows.steps()
+    }
+}
+
+impl fmt::Debug for MemberList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the rows: there may be a million.
+        f.debug_struct("MemberList").field("rows", &self.len_rows()).field("groups", &self.groups().count()).finish()
     }
 }

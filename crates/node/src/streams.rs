@@ -65,6 +65,7 @@ impl Streams {
             | ToGuild::RequestMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
+            | ToGuild::WatchList { .. }
             | ToGuild::TellPresences { .. } => {}
         }
     }

@@ -483,7 +483,7 @@ impl Partition {
             let Some(guild) = session.guilds.get_mut(guild_id) else { continue };
             let mut subscription = guild.subscription.take().unwrap_or_default();
             subscription.merge(patch);
-            let members = subscription.members.clone();
+            let (members, channels) = (subscription.members.clone(), subscription.channels.clone());
             let index = guild.relay;
             guild.subscription = (*subscription != Subscription::default()).then_some(subscription);
             let (user_id, listening) = (session.user.id, session.listening(guild_id));
@@ -493,7 +493,8 @@ impl Partition {
             };
             let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
             entry.relay.listen(user_id, key.slot, listening, &mut fanout);
-            let to_guild = entry.relay.watch_members(of_guild, user_id, &members);
+            let mut to_guild = entry.relay.watch_lists(user_id, key.slot, channels, &mut fanout);
+            to_guild.extend(entry.relay.watch_members(of_guild, user_id, &members));
             self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
         }
     }

@@ -9,6 +9,7 @@
 mod audience;
 mod event;
 mod listening;
+mod lists;
 mod members;
 mod meta;
 mod passive;
@@ -25,11 +26,11 @@ pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;
 pub use passive::{PassiveDelta, PassiveSnapshot};
-pub use payload::{MessageEvent, Payload, ReactionEvent};
+pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
-    Effect, GuildView, MembersWanted, PartitionId, Published, RelayId, RelayMessage, SessionKey, SessionPresence,
-    ToGuild, ToRelay,
+    Effect, GuildView, IntervalUpdate, ListUpdate, MembersWanted, PartitionId, Published, RelayId, RelayMessage,
+    SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use view::{people_of, snapshot_of};

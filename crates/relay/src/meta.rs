@@ -4,6 +4,7 @@
 //! Invariants  immutable once published: a change makes a new one that shares what did not change.
 //! Not here    members, voice, presence, and each channel's newest message: they change far more often.
 
+use guildhall_member_list::ListId;
 use guildhall_model::{
     Channel, ChannelId, Guild, GuildId, Member, MemberStanding, Permissions, Role, RoleId, channel_permissions,
     guild_permissions,
@@ -51,6 +52,14 @@ impl GuildMeta {
     #[must_use]
     pub fn channel_permissions(&self, standing: MemberStanding<'_>, channel: &Channel) -> Permissions {
         channel_permissions(self.id(), standing, channel, |role| self.role_permissions(role))
+    }
+
+    /// The member list of one of its channels.
+    #[must_use]
+    pub fn list_of(&self, channel_id: ChannelId) -> Option<ListId> {
+        let channel = self.channels.get(&channel_id)?;
+        let everyone = self.role_permissions(self.id().cast()).unwrap_or(Permissions::NONE);
+        Some(ListId::of_channel(everyone.contains(Permissions::VIEW_CHANNEL), &channel.overwrites))
     }
 
     fn role_permissions(&self, role: RoleId) -> Option<Permissions> {

@@ -10,13 +10,15 @@ use crate::{
     passive::{PassiveDelta, PassiveSnapshot},
 };
 use guildhall_codec::Encoding;
+use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, GuildId, Member, Message, MessageId, Presence, ReactionEmoji, Role, RoleId, User,
     UserId, VoiceState,
     from_gateway::{
-        ChannelBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody, MemberUpdateBody, MessageBody,
-        MessageExtras, PassiveUpdateV1Body, PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage,
-        RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
+        ChannelBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody, MemberListGroup, MemberListItem,
+        MemberListOp, MemberListUpdateBody, MemberUpdateBody, MessageBody, MessageExtras, PassiveUpdateV1Body,
+        PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage, RoleBody, UnavailableGuild, UserBody,
+        VoiceStateBody,
     },
 };
 use serde::Serialize;
@@ -52,6 +54,21 @@ pub struct ReactionEvent {
     pub emoji: ReactionEmoji,
     /// The reacting member, on add.
     pub member: Option<Arc<Member>>,
+}
+
+/// What those who watch the same rows of a member list are told.
+#[derive(Clone, Debug)]
+pub struct ListChange {
+    /// Which list.
+    pub list: ListId,
+    /// Members of the guild.
+    pub member_count: u64,
+    /// Members who are not offline.
+    pub online_count: u64,
+    /// All groups, as they are after `ops`.
+    pub groups: Arc<[Group]>,
+    /// What to do, in order.
+    pub ops: Vec<ListOp>,
 }
 
 /// What an event says.
@@ -125,6 +142,8 @@ pub enum Payload {
     PassiveDelta(PassiveDelta),
     /// PASSIVE_UPDATE_V1.
     PassiveSnapshot(PassiveSnapshot),
+    /// GUILD_MEMBER_LIST_UPDATE.
+    MemberList(Box<ListChange>),
     /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
     Unread(Vec<(ChannelId, MessageId)>),
 }
@@ -224,10 +243,43 @@ impl Payload {
                 voice_states: snapshot.voice.iter().map(|entry| VoiceStateBody::within_guild(&entry.state)).collect(),
                 members: snapshot.voice.iter().map(|entry| MemberBody::from(&*entry.member)).collect(),
             }),
+            Self::MemberList(change) => put.body(&MemberListUpdateBody {
+                guild_id,
+                id: &change.list.to_string(),
+                member_count: change.member_count,
+                online_count: change.online_count,
+                groups: change.groups.iter().map(list_group).collect(),
+                ops: change.ops.iter().map(list_op).collect(),
+            }),
             Self::Unread(channels) => {
                 put.body(&ChannelUnreadUpdateBody { guild_id, channel_unread_updates: unreads(channels) });
             }
         }
+    }
+}
+
+fn list_group(group: &Group) -> MemberListGroup<'static> {
+    MemberListGroup { id: group.id.to_string().into(), count: group.count as u64 }
+}
+
+fn list_item(item: &Item) -> MemberListItem<'_> {
+    match item {
+        Item::Group(group) => MemberListItem::Group(list_group(group)),
+        Item::Member(member, presence) => MemberListItem::member(member, presence.as_deref()),
+    }
+}
+
+fn list_op(op: &ListOp) -> MemberListOp<'_> {
+    // Rows are counted with 32 bits: no interval goes further.
+    let range = |interval: &Interval| (interval.first() as u32, interval.last() as u32);
+    match op {
+        ListOp::Sync { interval, items } => {
+            MemberListOp::Sync { range: range(interval), items: items.iter().map(list_item).collect() }
+        }
+        ListOp::Insert { index, item } => MemberListOp::Insert { index: *index as u32, item: list_item(item) },
+        ListOp::Update { index, item } => MemberListOp::Update { index: *index as u32, item: list_item(item) },
+        ListOp::Delete { index } => MemberListOp::Delete { index: *index as u32 },
+        ListOp::Invalidate { interval } => MemberListOp::Invalidate { range: range(interval) },
     }
 }
 

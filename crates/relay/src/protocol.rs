@@ -15,6 +15,7 @@ use crate::{
     meta::GuildMeta,
     picture::{GuildPicture, VoiceEntry},
 };
+use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
 use guildhall_model::{
     AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId,
     to_gateway::{RequestGuildMembers, VoiceStateUpdate},
@@ -158,6 +159,20 @@ pub enum ToGuild {
         /// No more.
         removed: Vec<UserId>,
     },
+    /// Rows of a member list that somebody watches there, from now on and no more. The guild answers with the rows that
+    /// were added, then with every change, until they are removed.
+    WatchList {
+        /// Which relay.
+        relay: RelayId,
+        /// Which list. Ignored if it is no more that of the channel: the relay is about to hear of that.
+        list: ListId,
+        /// A channel whose list it is.
+        channel_id: ChannelId,
+        /// From now on.
+        added: Vec<Interval>,
+        /// No more.
+        removed: Vec<Interval>,
+    },
     /// A session wants to know what these members show at this moment.
     TellPresences {
         /// Which.
@@ -213,6 +228,8 @@ pub enum RelayMessage {
         /// What.
         event: Arc<Event>,
     },
+    /// Rows of a member list that are watched there: those that were asked for, and those that changed.
+    List(Arc<ListUpdate>),
     /// The answer to `RequestMembers`: the relay picks from the table and writes the chunks.
     Members {
         /// Which session.
@@ -231,6 +248,33 @@ pub struct Published {
     pub event: Event,
     /// Applied before the event is fanned out.
     pub effect: Effect,
+}
+
+/// A member list at one moment: what changed in the intervals that are watched. A relay that does not watch some of them
+/// passes over those.
+#[derive(Debug)]
+pub struct ListUpdate {
+    /// Which list.
+    pub list: ListId,
+    /// Members of the guild.
+    pub member_count: u64,
+    /// Members who are not offline.
+    pub online_count: u64,
+    /// All its groups.
+    pub groups: Arc<[Group]>,
+    /// Intervals, ascending.
+    pub intervals: Vec<IntervalUpdate>,
+}
+
+/// One interval of a member list.
+#[derive(Debug)]
+pub struct IntervalUpdate {
+    /// Which rows.
+    pub interval: Interval,
+    /// What leads to `rows` from those that were told before; none for an answer to who begins to watch.
+    pub ops: Vec<ListOp>,
+    /// The rows as they are now.
+    pub rows: Arc<[Item]>,
 }
 
 /// A change to a relay's picture of the guild.

@@ -15,6 +15,7 @@ use crate::{
     audience::{AudienceIndex, Deliver, Map, Seat},
     event::{Event, Gate, Redaction},
     listening::Listening,
+    lists::{Lists, Told},
     members::MemberTable,
     passive::{ChangeLog, channels_of, snapshot},
     payload::Payload,
@@ -22,7 +23,11 @@ use crate::{
     protocol::{Effect, GuildView, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
     subscriptions::{Subscriptions, Watched},
 };
-use guildhall_model::{EventName, GuildId, PassiveUpdate, UserId, to_gateway::RequestGuildMembers};
+use guildhall_member_list::ListId;
+use guildhall_model::{
+    ChannelId, EventName, GuildId, PassiveUpdate, UserId,
+    to_gateway::{ChannelRanges, RequestGuildMembers},
+};
 use guildhall_stdx::{Instant, Now};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -83,6 +88,7 @@ pub struct Relay {
     /// None until the first snapshot.
     state: Option<State>,
     subscriptions: Subscriptions,
+    lists: Lists,
     /// Sessions that are told every member's presence; the guild knows whether there are any.
     presence_readers_count: usize,
     passive_interval_ms: u64,
@@ -103,6 +109,7 @@ impl Relay {
             gap_told_at: None,
             state: None,
             subscriptions: Subscriptions::default(),
+            lists: Lists::default(),
             presence_readers_count: 0,
             passive_interval_ms,
             passive_at: None,
@@ -192,6 +199,7 @@ impl Relay {
         }
         let watched = self.subscriptions.remove(slot);
         messages.extend(self.tell_watched(watched));
+        self.lists.remove(self.id, slot, &mut messages);
         messages
     }
 
@@ -234,6 +242,33 @@ impl Relay {
         messages
     }
 
+    /// A session watches exactly these rows of member lists from now on. Returns what the guild has to be told.
+    pub fn watch_lists(
+        &mut self,
+        user_id: UserId,
+        slot: u32,
+        channels: Vec<ChannelRanges>,
+        recipients: &mut impl Recipients,
+    ) -> ToGuilds {
+        let mut messages = ToGuilds::new();
+        let Some(state) = &self.state else { return messages };
+        if state.audience.listening(user_id, slot).is_none() {
+            return messages;
+        }
+        let list_of = |channel_id| state.list_of(user_id, channel_id);
+        let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, list_of, &mut messages);
+        tell_lists(told, recipients);
+        messages
+    }
+
+    /// Permissions or lists may have changed: sessions that watch lists do so anew, as far as they may.
+    fn renew_lists(&mut self, slots: Vec<u32>, recipients: &mut impl Recipients, to_guild: &mut ToGuilds) {
+        for slot in slots {
+            let Some((user_id, channels)) = self.lists.channels_of(slot) else { continue };
+            to_guild.extend(self.watch_lists(user_id, slot, channels, recipients));
+        }
+    }
+
     fn tell_watched(&self, watched: Watched) -> ToGuilds {
         let Watched { added, removed } = watched;
         let is_news = !added.is_empty() || !removed.is_empty();
@@ -274,8 +309,10 @@ impl Relay {
                 if let (Some(seat), Some(view)) = (seat, view) {
                     state.audience.seat(seat, view.member, state.changes.version());
                     self.count_presence_reader(seat.listening, true, to_guild);
+                    self.renew_lists(vec![seat.slot], recipients, to_guild);
                 }
             }
+            RelayMessage::List(update) => tell_lists(self.lists.handle(self.guild_id, &update), recipients),
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
             RelayMessage::Direct { session, event } => recipients.direct(session, &event),
             RelayMessage::Members { session, request, members } => {
@@ -292,6 +329,7 @@ impl Relay {
         self.state = Some(State { picture, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;
         self.presence_readers_count = 0;
+        self.lists.restart();
         self.passive_at.get_or_insert_with(|| now.instant.after_ms(self.passive_interval_ms));
         let seated = before.iter().filter(|_| reset).flat_map(|state| state.audience.slots());
         seated.for_each(|slot| recipients.reset(slot, self.guild_id));
@@ -310,8 +348,15 @@ impl Relay {
         state.changes.note(&published.effect, &state.picture);
         state.picture.apply(&published.effect);
         match &published.effect {
-            Effect::Meta(meta) => state.audience.set_meta(meta.clone()),
-            Effect::Member(_, Some(member)) => state.audience.set_member(member),
+            Effect::Meta(meta) => {
+                state.audience.set_meta(meta.clone());
+                self.renew_lists(self.lists.slots(), recipients, to_guild);
+            }
+            Effect::Member(user_id, Some(member)) => {
+                state.audience.set_member(member);
+                let slots = state.audience.slots_of(*user_id).collect();
+                self.renew_lists(slots, recipients, to_guild);
+            }
             Effect::Member(user_id, None) => {
                 let slots: SmallVec<[u32; 2]> = state.audience.slots_of(*user_id).collect();
                 for slot in slots {
@@ -356,6 +401,13 @@ impl Relay {
     }
 }
 
+fn tell_lists(told: Vec<Told>, recipients: &mut impl Recipients) {
+    for (published, slots) in told {
+        recipients.begin(&published);
+        slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
+    }
+}
+
 /// Passive sessions that are told the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Reader {
@@ -365,6 +417,12 @@ struct Reader {
 }
 
 impl State {
+    /// The list of a channel, if a user may view it.
+    fn list_of(&self, user_id: UserId, channel_id: ChannelId) -> Option<ListId> {
+        let may_view = self.audience.may_view(user_id, channel_id);
+        may_view.then(|| self.picture.meta.list_of(channel_id)).flatten()
+    }
+
     /// One round: every passive session is told what changed since it was told last.
     fn tell_passive(&mut self, guild_id: GuildId, recipients: &mut impl Recipients) {
         if self.changes.is_empty() {

@@ -122,6 +122,7 @@ impl Slot {
             | ToGuild::RequestMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
+            | ToGuild::WatchList { .. }
             | ToGuild::TellPresences { .. } => Delivery::Done,
         }
     }

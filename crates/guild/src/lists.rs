@@ -1,0 +1,449 @@
+//! Member lists: those that somebody watches, kept in order with every change.
+//!
+//! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and what was told of them.
+//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or of what they show, `lists_follow_meta`
+//!             with every change of roles and channels; `handle_list_built`; `flush_lists` from the timer.
+//! Invariants  Z1 a list that is live holds exactly the members who can view its channel, as the member table has them.
+//!             Z2 relays are told of rows and groups of one moment. Z3 nothing here takes longer the more members there
+//!             are, but logarithmically: lists are built beside the guild, and catch up there. (tests)
+//! Limits      `lists_max` lists, `list_intervals_max` intervals kept up to date per list, one flush per list and
+//!             `LIST_FLUSH_MS`. A list past the first is not built, and who watches it waits; an interval past the second
+//!             is told once and goes stale.
+//! Not here    which sessions watch what (`guildhall_relay`).     Spec  docs/protocol.md §8.6.
+
+use crate::machine::Guild;
+use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
+use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
+use guildhall_relay::{GuildMeta, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage};
+use guildhall_stdx::{Instant, Now, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+/// A list's watchers are told of changes at most this often.
+const LIST_FLUSH_MS: u64 = 200;
+/// A list with fewer members is built, and catches up, at once.
+const AT_ONCE_MAX: usize = 256;
+/// A list that nobody watches is kept so long: clients look away and back.
+const LINGER_MS: u64 = 30_000;
+
+/// Who may be in a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Viewers {
+    meta: Arc<GuildMeta>,
+    channel: Arc<Channel>,
+    /// Nobody is kept out.
+    everyone: bool,
+}
+
+impl Viewers {
+    fn new(meta: Arc<GuildMeta>, channel: Arc<Channel>, list: ListId) -> Self {
+        Self { meta, channel, everyone: list == ListId::Everyone }
+    }
+
+    /// Time-outs never take VIEW_CHANNEL away, so the time does not matter here.
+    fn include(&self, member: &Member) -> bool {
+        self.everyone || {
+            let standing = self.meta.standing(member, Timestamp(0));
+            self.meta.channel_permissions(standing, &self.channel).contains(Permissions::VIEW_CHANNEL)
+        }
+    }
+
+    /// Whether the same members may be in it after a change of roles or channels.
+    fn are_those_of(&self, meta: &GuildMeta, channel: &Channel) -> bool {
+        const THAT_MATTER: u64 = Permissions::VIEW_CHANNEL.0 | Permissions::ADMINISTRATOR.0;
+        let letting_in = |role: &Arc<Role>| (role.id, role.permissions.0 & THAT_MATTER);
+        let views = |channel: &Channel| -> Vec<_> {
+            let view = Permissions::VIEW_CHANNEL.0;
+            channel.overwrites.iter().map(|o| (o.target, o.allow.0 & view, o.deny.0 & view)).collect()
+        };
+        self.everyone
+            || self.meta.guild.owner_id == meta.guild.owner_id
+                && self.meta.roles.values().map(letting_in).eq(meta.roles.values().map(letting_in))
+                && views(&self.channel) == views(channel)
+    }
+
+    fn entry<'a>(&self, entry: Option<&'a MemberEntry>) -> Option<(&'a Member, Option<&'a Presence>)> {
+        let entry = entry.filter(|entry| self.include(&entry.member))?;
+        Some((&entry.member, entry.presence.as_deref()))
+    }
+
+    fn owned(&self, entry: Option<&MemberEntry>) -> Option<(Arc<Member>, Option<Arc<Presence>>)> {
+        let entry = entry.filter(|entry| self.include(&entry.member))?;
+        Some((entry.member.clone(), entry.presence.clone()))
+    }
+}
+
+/// A list to be built, or to catch up with what changed meanwhile. Runs beside the guild.
+#[derive(Debug)]
+pub(crate) struct ListBuild {
+    pub list: ListId,
+    /// Tells the builds of one list apart.
+    number: u64,
+    viewers: Viewers,
+    rules: ListRules,
+    /// Members as the rows have them, and as they are to be.
+    rows: Option<(MemberTable, MemberList)>,
+    members: MemberTable,
+    /// Who may differ between the two.
+    touched: BTreeSet<UserId>,
+}
+
+/// A list that was built.
+#[derive(Debug)]
+pub(crate) struct ListBuilt {
+    list: ListId,
+    number: u64,
+    rows: MemberList,
+    members: MemberTable,
+}
+
+impl ListBuild {
+    pub fn run(self) -> ListBuilt {
+        let Self { list, number, viewers, rules, rows, members, touched } = self;
+        let rows = match rows {
+            None => MemberList::build(rules, members.iter().filter_map(|entry| viewers.owned(Some(entry)))),
+            Some((before, mut rows)) => {
+                for user_id in touched {
+                    rows.set(viewers.entry(before.entry(user_id)), viewers.owned(members.entry(user_id)));
+                }
+                rows
+            }
+        };
+        ListBuilt { list, number, rows, members }
+    }
+}
+
+#[derive(Debug)]
+enum Rows {
+    /// It is being built. Who changed since the build began.
+    Building(BTreeSet<UserId>),
+    Live(MemberList),
+}
+
+/// One list.
+#[derive(Debug)]
+struct List {
+    viewers: Viewers,
+    rules: ListRules,
+    rows: Rows,
+    /// Of the newest build.
+    number: u64,
+    watches: BTreeMap<Interval, Watch>,
+    /// What each relay watches.
+    wanted: BTreeMap<RelayId, BTreeSet<Interval>>,
+    /// What of that it was not told yet.
+    unanswered: BTreeMap<RelayId, BTreeSet<Interval>>,
+    groups: Arc<[Group]>,
+    flushed_at: Instant,
+    /// Since when nobody has watched it.
+    idle_since: Option<Instant>,
+}
+
+/// The lists of one guild.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    lists: BTreeMap<ListId, List>,
+    last_number: u64,
+}
+
+impl Lists {
+    /// Whether there is anything to free.
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// A relay is gone.
+    pub fn remove_relay(&mut self, relay: RelayId) {
+        for list in self.lists.values_mut() {
+            list.unanswered.remove(&relay);
+            if let Some(intervals) = list.wanted.remove(&relay) {
+                list.forget_unwatched(intervals);
+            }
+        }
+    }
+
+    /// When there is something to tell or to free.
+    pub fn deadline(&self) -> Option<Instant> {
+        let of_list = |list: &List| match (&list.rows, list.idle_since) {
+            (_, Some(since)) => Some(since.after_ms(LINGER_MS)),
+            (Rows::Live(rows), None) if !rows.touched().is_empty() => Some(list.flushed_at.after_ms(LIST_FLUSH_MS)),
+            _ => None,
+        };
+        self.lists.values().filter_map(of_list).min()
+    }
+}
+
+impl List {
+    fn forget_unwatched(&mut self, intervals: BTreeSet<Interval>) {
+        for interval in intervals {
+            if !self.wanted.values().any(|wanted| wanted.contains(&interval)) {
+                self.watches.remove(&interval);
+            }
+        }
+    }
+}
+
+impl Guild {
+    /// Rows that a relay watches from now on and no more.
+    pub(crate) fn watch_list(
+        &mut self,
+        now: Now,
+        relay: RelayId,
+        id: ListId,
+        channel_id: ChannelId,
+        added: &[Interval],
+        removed: &[Interval],
+    ) {
+        if !self.relays.contains_key(&relay) {
+            return;
+        }
+        if let Some(list) = self.lists.lists.get_mut(&id) {
+            if let Some(wanted) = list.wanted.get_mut(&relay) {
+                wanted.retain(|interval| !removed.contains(interval));
+                if wanted.is_empty() {
+                    list.wanted.remove(&relay);
+                }
+            }
+            if let Some(unanswered) = list.unanswered.get_mut(&relay) {
+                unanswered.retain(|interval| !removed.contains(interval));
+            }
+            list.forget_unwatched(removed.iter().copied().collect());
+            if list.wanted.is_empty() {
+                list.idle_since.get_or_insert(now.instant);
+            }
+        }
+        if added.is_empty() || self.meta.list_of(channel_id) != Some(id) || !self.has_list(id, channel_id) {
+            return;
+        }
+        // What was told and what is told now have to be of one moment.
+        self.flush_list(now, id);
+        let Some(list) = self.lists.lists.get_mut(&id) else { return };
+        list.idle_since = None;
+        list.wanted.entry(relay).or_default().extend(added);
+        list.unanswered.entry(relay).or_default().extend(added);
+        self.answer_watchers(id);
+    }
+
+    /// Whether the list is there or being built; begins to build it if there is room.
+    fn has_list(&mut self, id: ListId, channel_id: ChannelId) -> bool {
+        if self.lists.lists.contains_key(&id) {
+            return true;
+        }
+        let Some(channel) = self.meta.channels.get(&channel_id).cloned() else { return false };
+        if self.lists.lists.len() >= self.limits.lists_max {
+            // Those that nobody watches make room.
+            let idle = self.lists.lists.iter().find(|(_, list)| list.idle_since.is_some()).map(|(id, _)| *id);
+            let Some(idle) = idle else { return false };
+            self.drop_list(idle);
+        }
+        let list = List {
+            viewers: Viewers::new(self.meta.clone(), channel, id),
+            rules: self.list_rules(),
+            rows: Rows::Building(BTreeSet::new()),
+            number: 0,
+            watches: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
+            groups: Arc::default(),
+            flushed_at: Instant::default(),
+            idle_since: None,
+        };
+        self.lists.lists.insert(id, list);
+        self.build_list(id, None);
+        true
+    }
+
+    fn list_rules(&self) -> ListRules {
+        ListRules::new(self.meta.roles.values().map(|role| &**role), self.members.len())
+    }
+
+    /// Builds a list, or has rows that were built catch up with the members as they are now.
+    fn build_list(&mut self, id: ListId, rows: Option<(MemberTable, MemberList)>) {
+        self.lists.last_number += 1;
+        let (number, members) = (self.lists.last_number, self.members.clone());
+        let Some(list) = self.lists.lists.get_mut(&id) else { return };
+        list.number = number;
+        let touched = match &mut list.rows {
+            Rows::Building(touched) => mem::take(touched),
+            Rows::Live(_) => BTreeSet::new(),
+        };
+        let work = if rows.is_some() { touched.len() } else { members.len() };
+        let is_at_once = work <= AT_ONCE_MAX;
+        list.rows = Rows::Building(BTreeSet::new());
+        let (viewers, rules) = (list.viewers.clone(), list.rules.clone());
+        let build = ListBuild { list: id, number, viewers, rules, rows, members, touched };
+        if is_at_once {
+            self.handle_list_built(build.run());
+        } else {
+            self.begin_list_build(build);
+        }
+    }
+
+    /// A build ended. Who changed meanwhile is made up for, beside the guild again if they are many.
+    pub(crate) fn handle_list_built(&mut self, built: ListBuilt) {
+        let ListBuilt { list: id, number, rows, members } = built;
+        let Some(list) = self.lists.lists.get_mut(&id).filter(|list| list.number == number) else {
+            // Nobody watches it any more, or it was begun anew.
+            return self.dispose_list(rows, members);
+        };
+        if matches!(&list.rows, Rows::Building(touched) if !touched.is_empty()) {
+            return self.build_list(id, Some((members, rows)));
+        }
+        list.rows = Rows::Live(rows);
+        self.answer_watchers(id);
+    }
+
+    /// Tells relays the rows that they asked for, if the list is there.
+    fn answer_watchers(&mut self, id: ListId) {
+        let max = self.limits.list_intervals_max;
+        let Some(list) = self.lists.lists.get_mut(&id) else { return };
+        let Rows::Live(rows) = &mut list.rows else { return };
+        if list.watches.is_empty() {
+            rows.take_touched();
+        }
+        list.groups = rows.groups().collect();
+        let mut answers = Vec::new();
+        for (relay, intervals) in mem::take(&mut list.unanswered) {
+            let mut told = Vec::new();
+            for interval in intervals {
+                let is_kept = list.watches.contains_key(&interval) || list.watches.len() < max;
+                let now_told: Arc<[Item]> = match is_kept {
+                    true => list.watches.entry(interval).or_insert_with(|| Watch::new(rows, interval)).told().clone(),
+                    false => rows.rows(interval.rows()).map(|row| row.to_item()).collect(),
+                };
+                told.push(IntervalUpdate { interval, ops: Vec::new(), rows: now_told });
+            }
+            answers.push((relay, told));
+        }
+        for (relay, intervals) in answers.into_iter().filter(|(_, intervals)| !intervals.is_empty()) {
+            let update = self.list_update(id, intervals);
+            self.send(relay, RelayMessage::List(update));
+        }
+    }
+
+    fn list_update(&self, id: ListId, intervals: Vec<IntervalUpdate>) -> Arc<ListUpdate> {
+        Arc::new(ListUpdate {
+            list: id,
+            member_count: self.members.len() as u64,
+            online_count: self.online_count,
+            groups: self.lists.lists.get(&id).map(|list| list.groups.clone()).unwrap_or_default(),
+            intervals,
+        })
+    }
+
+    /// A member came, changed or went, or shows something else: `before` is what the table had, and it has the new already.
+    pub(crate) fn lists_follow(&mut self, user_id: UserId, before: Option<&MemberEntry>) {
+        if self.lists.is_empty() {
+            return;
+        }
+        let after = self.members.entry(user_id);
+        let mut renewed = false;
+        for list in self.lists.lists.values_mut() {
+            match &mut list.rows {
+                Rows::Building(touched) => {
+                    touched.insert(user_id);
+                }
+                Rows::Live(rows) => rows.set(list.viewers.entry(before), list.viewers.owned(after)),
+            }
+            renewed |= before.is_some() != after.is_some();
+        }
+        // Past a number of members those who are offline are not listed any more.
+        let count = self.members.len();
+        let limit = ListRules::OFFLINE_LISTED_MEMBERS_MAX;
+        if renewed && (count == limit || count == limit + 1) {
+            self.lists_follow_meta();
+        }
+    }
+
+    /// Roles, channels or the owner changed: lists that this may concern are built anew.
+    pub(crate) fn lists_follow_meta(&mut self) {
+        if self.lists.is_empty() {
+            return;
+        }
+        let rules = self.list_rules();
+        let ids: Vec<ListId> = self.lists.lists.keys().copied().collect();
+        for id in ids {
+            let Some(list) = self.lists.lists.get_mut(&id) else { continue };
+            let meta = &self.meta;
+            let is_its = |channel: &ChannelId| meta.list_of(*channel) == Some(id);
+            let channel_id = Some(list.viewers.channel.id).filter(is_its);
+            let channel_id = channel_id.or_else(|| meta.channels.keys().copied().find(|channel| is_its(channel)));
+            let Some(channel) = channel_id.and_then(|channel| meta.channels.get(&channel)) else {
+                // No channel has it any more; relays find that out by themselves.
+                self.drop_list(id);
+                continue;
+            };
+            if list.rules == rules && list.viewers.are_those_of(meta, channel) {
+                continue;
+            }
+            list.viewers = Viewers::new(meta.clone(), channel.clone(), id);
+            list.rules.clone_from(&rules);
+            let before = mem::replace(&mut list.rows, Rows::Building(BTreeSet::new()));
+            if let Rows::Live(rows) = before {
+                self.dispose_list(rows, MemberTable::default());
+            }
+            self.build_list(id, None);
+        }
+    }
+
+    /// Tells what changed, one list at a time.
+    pub(crate) fn flush_lists(&mut self, now: Now) {
+        let is_due = |list: &&List| match (&list.rows, list.idle_since) {
+            (_, Some(since)) => since.after_ms(LINGER_MS) <= now.instant,
+            (Rows::Live(rows), None) => {
+                !rows.touched().is_empty() && list.flushed_at.after_ms(LIST_FLUSH_MS) <= now.instant
+            }
+            _ => false,
+        };
+        let due = self.lists.lists.iter().filter(|(_, list)| is_due(list)).min_by_key(|(_, list)| list.flushed_at);
+        let Some((id, is_idle)) = due.map(|(id, list)| (*id, list.idle_since.is_some())) else { return };
+        if is_idle { self.drop_list(id) } else { self.flush_list(now, id) }
+    }
+
+    fn flush_list(&mut self, now: Now, id: ListId) {
+        let Some(list) = self.lists.lists.get_mut(&id) else { return };
+        let Rows::Live(rows) = &mut list.rows else { return };
+        let touched = rows.take_touched();
+        if touched.is_empty() {
+            return;
+        }
+        list.flushed_at = now.instant;
+        let mut intervals = Vec::new();
+        for (interval, watch) in &mut list.watches {
+            if touched.meets(*interval)
+                && let Some(ops) = watch.update(rows)
+            {
+                intervals.push(IntervalUpdate { interval: *interval, ops, rows: watch.told().clone() });
+            }
+        }
+        let groups: Arc<[Group]> = rows.groups().collect();
+        if intervals.is_empty() && groups == list.groups {
+            return;
+        }
+        list.groups = groups;
+        let relays: Vec<RelayId> = list.wanted.keys().copied().collect();
+        let update = self.list_update(id, intervals);
+        for relay in relays {
+            self.send(relay, RelayMessage::List(update.clone()));
+        }
+    }
+
+    /// Until builds run beside the guild.
+    fn begin_list_build(&mut self, build: ListBuild) {
+        self.handle_list_built(build.run());
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "it is freed here")]
+    fn dispose_list(&mut self, rows: MemberList, members: MemberTable) {
+        drop((rows, members));
+    }
+
+    fn drop_list(&mut self, id: ListId) {
+        if let Some(List { rows: Rows::Live(rows), .. }) = self.lists.lists.remove(&id) {
+            self.dispose_list(rows, MemberTable::default());
+        }
+    }
+}

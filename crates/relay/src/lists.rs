@@ -1,0 +1,333 @@
+//! Member lists: what the sessions of a relay watch of them, and what each is told.
+//!
+//! Owns        per list the rows of each watched interval as they were told last, and which sessions watch which
+//!             intervals; sessions that watch the same intervals are told with one event.
+//! Doors       `set` when a session subscribes, `handle` for the guild's updates, `remove` and `restart`.
+//! Invariants  M1 who watches an interval was sent a SYNC of it and every change since, once. M2 the guild is asked for
+//!             exactly the intervals that somebody here watches. M3 a session is told of no list whose channel it may
+//!             not view: it is subscribed anew whenever that may have changed. (tests)
+//! Limits      5 channels × 5 intervals per session; rows kept: those of the intervals watched.
+//! Not here    the lists themselves: the guild has them.     Spec  docs/protocol.md §8.4, §8.6.
+
+use crate::{
+    audience::Map,
+    event::{Event, Gate},
+    payload::{ListChange, Payload},
+    protocol::{Effect, ListUpdate, Published, RelayId, ToGuild},
+    relay::ToGuilds,
+};
+use guildhall_member_list::{Interval, Item, ListId, ListOp};
+use guildhall_model::{
+    ChannelId, EventName, GuildId, UserId,
+    to_gateway::{ChannelRanges, RowRange},
+};
+use smallvec::SmallVec;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+const BLOCK_ROWS: u64 = 100;
+
+/// The intervals that a session watches of one list, ascending.
+type Intervals = SmallVec<[Interval; 3]>;
+
+/// An event for some sessions.
+pub(crate) type Told = (Arc<Published>, Vec<u32>);
+
+/// The intervals of one session in one list.
+#[derive(Debug)]
+struct OfList {
+    list: ListId,
+    /// What it was told.
+    has: Intervals,
+    /// What it asked for; more than `has` while the guild is asked.
+    wants: Intervals,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    user_id: UserId,
+    /// As it subscribed, whether it may view them or not.
+    channels: Vec<ChannelRanges>,
+    lists: SmallVec<[OfList; 1]>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// As they were told last; none until the guild has answered.
+    rows: Option<Arc<[Item]>>,
+    watchers_count: u32,
+}
+
+/// One list that is watched here.
+#[derive(Debug)]
+struct Watched {
+    /// One of those whose list it is.
+    channel_id: ChannelId,
+    /// None until the guild has answered.
+    counts: Option<Counts>,
+    intervals: BTreeMap<Interval, Kept>,
+    /// Sessions by what they were told.
+    sets: BTreeMap<Intervals, BTreeSet<u32>>,
+    /// Sessions that asked for more than they were told.
+    waiting: BTreeSet<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Counts {
+    member_count: u64,
+    online_count: u64,
+    groups: Arc<[guildhall_member_list::Group]>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    lists: BTreeMap<ListId, Watched>,
+    by_slot: Map<u32, Box<Watcher>>,
+}
+
+/// Clients think in blocks of 100 rows: one that asks for 0 to 300 waits for row 399 too.
+fn whole_blocks(range: &RowRange) -> [u64; 2] {
+    let (first, last) = (u64::from(range.first), u64::from(range.last));
+    [first / BLOCK_ROWS * BLOCK_ROWS, last / BLOCK_ROWS * BLOCK_ROWS + BLOCK_ROWS - 1]
+}
+
+/// What is asked of the guild for one list.
+#[derive(Default)]
+struct Asked {
+    added: Vec<Interval>,
+    removed: Vec<Interval>,
+}
+
+impl Lists {
+    /// What a session asked for before its view of the guild began again.
+    pub fn channels_of(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
+        self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))
+    }
+
+    /// Sessions that watch anything.
+    pub fn slots(&self) -> Vec<u32> {
+        self.by_slot.keys().copied().collect()
+    }
+
+    /// A session watches exactly these rows from now on. `list_of` knows the lists of channels that it may view.
+    pub fn set(
+        &mut self,
+        guild_id: GuildId,
+        relay: RelayId,
+        (user_id, slot): (UserId, u32),
+        channels: Vec<ChannelRanges>,
+        list_of: impl Fn(ChannelId) -> Option<ListId>,
+        to_guild: &mut ToGuilds,
+    ) -> Vec<Told> {
+        let mut wanted: BTreeMap<ListId, (ChannelId, Vec<[u64; 2]>)> = BTreeMap::new();
+        for ChannelRanges { channel_id, ranges } in &channels {
+            let Some(list) = list_of(*channel_id) else { continue };
+            let (_, of_list) = wanted.entry(list).or_insert_with(|| (*channel_id, Vec::new()));
+            of_list.extend(ranges.iter().map(whole_blocks));
+        }
+        let is_empty = channels.is_empty();
+        let watcher = self
+            .by_slot
+            .entry(slot)
+            .or_insert_with(|| Box::new(Watcher { user_id, channels: Vec::new(), lists: SmallVec::new() }));
+        watcher.channels = channels;
+        let before: Vec<ListId> = watcher.lists.iter().map(|of| of.list).collect();
+        let mut told = Vec::new();
+        for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
+            told.extend(self.want(guild_id, relay, slot, list, None, Intervals::new(), to_guild));
+        }
+        for (list, (channel_id, ranges)) in wanted {
+            let wants = Interval::from_ranges(ranges).into();
+            told.extend(self.want(guild_id, relay, slot, list, Some(channel_id), wants, to_guild));
+        }
+        if is_empty {
+            self.by_slot.remove(&slot);
+        }
+        told
+    }
+
+    /// A session watches these intervals of a list from now on. Returns what it is told at once.
+    fn want(
+        &mut self,
+        guild_id: GuildId,
+        relay: RelayId,
+        slot: u32,
+        list: ListId,
+        channel_id: Option<ChannelId>,
+        wants: Intervals,
+        to_guild: &mut ToGuilds,
+    ) -> Option<Told> {
+        let of_lists = &mut self.by_slot.get_mut(&slot)?.lists;
+        let index = of_lists.iter().position(|of| of.list == list);
+        if index.is_none() && wants.is_empty() {
+            return None;
+        }
+        let index = index.unwrap_or_else(|| {
+            of_lists.push(OfList { list, has: Intervals::new(), wants: Intervals::new() });
+            of_lists.len() - 1
+        });
+        let of = &mut of_lists[index];
+        let watched = match channel_id {
+            Some(channel_id) => self.lists.entry(list).or_insert_with(|| Watched::new(channel_id)),
+            None => self.lists.get_mut(&list)?,
+        };
+        if let Some(channel_id) = channel_id {
+            watched.channel_id = channel_id;
+        }
+        let asked = watched.count(&of.wants, &wants);
+        of.wants.clone_from(&wants);
+        let dropped: Vec<Interval> = of.has.iter().filter(|interval| !wants.contains(interval)).copied().collect();
+        watched.leave(slot, &of.has);
+        of.has.retain(|interval| wants.contains(interval));
+        let mut ops: Vec<ListOp> = dropped.into_iter().map(|interval| ListOp::Invalidate { interval }).collect();
+        ops.extend(watched.catch_up(slot, of));
+        let is_gone = wants.is_empty();
+        let told = watched.event(guild_id, list, ops, is_gone).map(|event| (event, vec![slot]));
+        if !asked.added.is_empty() || !asked.removed.is_empty() {
+            let (channel_id, Asked { added, removed }) = (watched.channel_id, asked);
+            to_guild.push(ToGuild::WatchList { relay, list, channel_id, added, removed });
+        }
+        if is_gone {
+            of_lists.remove(index);
+        }
+        if self.lists.get(&list).is_some_and(|watched| watched.intervals.is_empty()) {
+            self.lists.remove(&list);
+        }
+        told
+    }
+
+    /// A session left: nothing is told any more.
+    pub fn remove(&mut self, relay: RelayId, slot: u32, to_guild: &mut ToGuilds) {
+        let Some(watcher) = self.by_slot.remove(&slot) else { return };
+        for of in watcher.lists {
+            let Some(watched) = self.lists.get_mut(&of.list) else { continue };
+            let asked = watched.count(&of.wants, &Intervals::new());
+            watched.leave(slot, &of.has);
+            if !asked.removed.is_empty() {
+                let (channel_id, removed) = (watched.channel_id, asked.removed);
+                to_guild.push(ToGuild::WatchList { relay, list: of.list, channel_id, added: Vec::new(), removed });
+            }
+            if watched.intervals.is_empty() {
+                self.lists.remove(&of.list);
+            }
+        }
+    }
+
+    /// The stream began again: what was told is worth nothing, and sessions subscribe anew when they are let in.
+    pub fn restart(&mut self) {
+        self.lists.clear();
+        self.by_slot.values_mut().for_each(|watcher| watcher.lists.clear());
+    }
+
+    /// The guild tells what changed, or the rows that were asked for.
+    pub fn handle(&mut self, guild_id: GuildId, update: &ListUpdate) -> Vec<Told> {
+        let list = update.list;
+        let Some(watched) = self.lists.get_mut(&list) else { return Vec::new() };
+        watched.counts = Some(Counts {
+            member_count: update.member_count,
+            online_count: update.online_count,
+            groups: update.groups.clone(),
+        });
+        let mut changed: BTreeMap<Interval, &[ListOp]> = BTreeMap::new();
+        for told in &update.intervals {
+            let Some(kept) = watched.intervals.get_mut(&told.interval) else { continue };
+            if kept.rows.replace(told.rows.clone()).is_some() && !told.ops.is_empty() {
+                changed.insert(told.interval, &told.ops);
+            }
+        }
+        let mut events = Vec::new();
+        for (intervals, slots) in &watched.sets {
+            let of_set = intervals.iter().filter_map(|interval| changed.get(interval));
+            let ops: Vec<ListOp> = of_set.flat_map(|ops| ops.iter().cloned()).collect();
+            if let Some(event) = watched.event(guild_id, list, ops, false) {
+                events.push((event, slots.iter().copied().collect()));
+            }
+        }
+        for slot in mem::take(&mut watched.waiting) {
+            let of_lists = self.by_slot.get_mut(&slot).map(|watcher| &mut watcher.lists);
+            let Some(of) = of_lists.and_then(|lists| lists.iter_mut().find(|of| of.list == list)) else { continue };
+            watched.leave(slot, &of.has);
+            let ops = watched.catch_up(slot, of);
+            events.extend(watched.event(guild_id, list, ops, false).map(|event| (event, vec![slot])));
+        }
+        events
+    }
+}
+
+impl Watched {
+    fn new(channel_id: ChannelId) -> Self {
+        Self { channel_id, counts: None, intervals: BTreeMap::new(), sets: BTreeMap::new(), waiting: BTreeSet::new() }
+    }
+
+    /// One session watches other intervals than before: those that were not watched here yet, and those that are no more.
+    fn count(&mut self, before: &Intervals, after: &Intervals) -> Asked {
+        let mut asked = Asked::default();
+        for interval in after.iter().filter(|interval| !before.contains(interval)) {
+            let kept = self.intervals.entry(*interval).or_default();
+            kept.watchers_count += 1;
+            if kept.watchers_count == 1 {
+                asked.added.push(*interval);
+            }
+        }
+        for interval in before.iter().filter(|interval| !after.contains(interval)) {
+            let Some(kept) = self.intervals.get_mut(interval) else { continue };
+            kept.watchers_count -= 1;
+            if kept.watchers_count == 0 {
+                self.intervals.remove(interval);
+                asked.removed.push(*interval);
+            }
+        }
+        asked
+    }
+
+    /// A session is not among those who were told these any more.
+    fn leave(&mut self, slot: u32, has: &Intervals) {
+        self.waiting.remove(&slot);
+        if let Some(slots) = self.sets.get_mut(has) {
+            slots.remove(&slot);
+            if slots.is_empty() {
+                self.sets.remove(has);
+            }
+        }
+    }
+
+    /// Counts a session among those who were told what it has. If all it wants is here, that includes the rest, and what
+    /// is returned has to be sent; otherwise it waits.
+    fn catch_up(&mut self, slot: u32, of: &mut OfList) -> Vec<ListOp> {
+        let missing: Vec<Interval> = of.wants.iter().filter(|interval| !of.has.contains(interval)).copied().collect();
+        let rows = |interval: &Interval| {
+            let items = self.intervals.get(interval)?.rows.clone()?;
+            Some(ListOp::Sync { interval: *interval, items })
+        };
+        let ops: Option<Vec<ListOp>> = missing.iter().map(rows).collect();
+        match &ops {
+            Some(_) => of.has.clone_from(&of.wants),
+            None => {
+                self.waiting.insert(slot);
+            }
+        }
+        if !of.has.is_empty() {
+            self.sets.entry(of.has.clone()).or_default().insert(slot);
+        }
+        ops.unwrap_or_default()
+    }
+
+    fn event(&self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_gone: bool) -> Option<Arc<Published>> {
+        let counts = self.counts.as_ref().filter(|_| !ops.is_empty())?;
+        let payload = Payload::MemberList(Box::new(ListChange {
+            list,
+            member_count: counts.member_count,
+            online_count: counts.online_count,
+            // Who watches nothing of it any more forgets all its rows.
+            groups: if is_gone { Arc::default() } else { counts.groups.clone() },
+            ops,
+        }));
+        let gate = if is_gone { Gate::Members } else { Gate::Channel(self.channel_id) };
+        let event = Event::new(guild_id, EventName::GuildMemberListUpdate, gate, payload);
+        Some(Arc::new(Published { event, effect: Effect::None }))
+    }
+}
