@@ -17,6 +17,7 @@ use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemC
 use guildhall_node::{Node, NodeConfig, NodeLimits};
 use guildhall_partition::PartitionConfig;
 use guildhall_relay::PartitionId;
+use guildhall_session::LogLimits;
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use std::{
     future::Future,
@@ -221,6 +222,16 @@ fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, Sta
         replay_bytes_max: limits.replay_bytes_max as usize,
         backlog_events_max: limits.backlog_events_max as usize,
         backlog_bytes_max: limits.backlog_bytes_max as usize,
+        log: LogLimits {
+            events_max: limits.shared_log_events_max as usize,
+            bytes_max: limits.shared_log_bytes_max as usize,
+            // Nobody can ask for what is older: by then the client was closed, and its session is forgotten.
+            age_ms_max: u64::from(config.server.heartbeat_interval_ms) * 3 / 2 + u64::from(limits.session_resume_ms),
+        },
+        rendered_bytes_max: limits.ready_bytes_in_flight_max as usize,
+        sessions_per_relay_max: limits.sessions_per_relay_max as usize,
+        passive_above_members: limits.passive_above_members.map(u64::from),
+        passive_interval_ms: limits.passive_update_interval_ms.into(),
         write_stall_ms: limits.write_stall_ms.into(),
         inbound_per_minute_max: limits.inbound_per_minute_max,
         bot_message_bytes_max: limits.bot_message_bytes_max,

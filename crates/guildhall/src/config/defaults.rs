@@ -46,6 +46,16 @@ pub const REPLAY_BYTES_MAX: u32 = 4 << 20;
 pub const BACKLOG_EVENTS_MAX: u32 = 8192;
 /// Above the largest READY with all its guilds; a reader that is further behind is better off resuming.
 pub const BACKLOG_BYTES_MAX: u32 = 64 << 20;
+/// What a busy guild says in three minutes: the time a session has to resume.
+pub const SHARED_LOG_EVENTS_MAX: u32 = 8192;
+/// Bodies of those; logs of one guild share them.
+pub const SHARED_LOG_BYTES_MAX: u32 = 16 << 20;
+/// A few thousand READYs of a few guilds.
+pub const READY_BYTES_IN_FLIGHT_MAX: u32 = 64 << 20;
+/// As published for relays.
+pub const SESSIONS_PER_RELAY_MAX: u32 = 15_000;
+/// A guild's unread marks may be as old as that.
+pub const PASSIVE_UPDATE_INTERVAL_MS: u32 = 30_000;
 /// Less than the heartbeat timeout, so that a dead peer costs memory no longer than it has to.
 pub const WRITE_STALL_MS: u32 = 30_000;
 /// As documented, which clients are written for.

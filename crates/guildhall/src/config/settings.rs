@@ -137,6 +137,19 @@ settings! {
         backlog_events_max: u32, 16..=1_000_000 => defaults::BACKLOG_EVENTS_MAX;
         /// Bytes a connected client may be behind, likewise.
         backlog_bytes_max: u32, 65_536..=2_147_483_648 => defaults::BACKLOG_BYTES_MAX;
+        /// Dispatches kept once for all sessions that see the same of a guild: resumes and slow clients are served from it.
+        shared_log_events_max: u32, 64..=1_000_000 => defaults::SHARED_LOG_EVENTS_MAX;
+        /// Bytes of them, per such group of sessions.
+        shared_log_bytes_max: u32, 65_536..=2_147_483_648 => defaults::SHARED_LOG_BYTES_MAX;
+        /// Bytes of READY and GUILD_CREATE, per partition, that are made and not yet taken by their clients; others wait.
+        ready_bytes_in_flight_max: u32, 65_536..=2_147_483_648 => defaults::READY_BYTES_IN_FLIGHT_MAX;
+        /// Sessions of a guild that one relay serves; past it the guild gets another.
+        sessions_per_relay_max: u32, 1..=1_000_000 => defaults::SESSIONS_PER_RELAY_MAX;
+        /// In guilds with more members a user account is passive until its client opens them. Not set: each client's
+        /// `large_threshold`. 0: always.
+        passive_above_members: Option<u32>, 0..=1_000_000_000 => None;
+        /// How often passive sessions are told what changed, milliseconds, give or take a quarter.
+        passive_update_interval_ms: u32, 50..=3_600_000 => defaults::PASSIVE_UPDATE_INTERVAL_MS;
         /// A connection that takes nothing for so long is cut, milliseconds.
         write_stall_ms: u32, 1000..=600_000 => defaults::WRITE_STALL_MS;
         /// Proxies in front of this node, as addresses with commas between them: what they write into X-Forwarded-For tells
