@@ -5,8 +5,8 @@
 
 use axum::{Router, extract::ConnectInfo, extract::Request, middleware};
 use guildhall_api::{Peer, SessionStartLimit, SessionStarts, peer_from};
-use guildhall_model::{GuildId, UserId};
-use guildhall_net::{AuthAnswer, IdentifyGate, Partitions, SystemClock, Upstream};
+use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
+use guildhall_net::{AuthAnswer, IdentifyGate, MessagesAnswer, Partitions, SystemClock, Upstream};
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
@@ -87,6 +87,24 @@ impl Upstream for NodeUpstream {
         self.runtime.spawn(async move {
             let Ok(_permit) = checks.acquire().await else { return };
             answer.send(check(&node, &token, with_guilds).await);
+        });
+    }
+
+    fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer) {
+        let (node, checks) = (self.node.clone(), self.checks.clone());
+        self.runtime.spawn(async move {
+            let Ok(_permit) = checks.acquire().await else { return };
+            let mut found = Vec::with_capacity(messages.len());
+            for (channel_id, message_id) in messages {
+                match node.store().message(channel_id, message_id).await {
+                    Ok(record) => found.extend(record.map(|record| record.message)),
+                    Err(error) => {
+                        tracing::warn!(%error, "newest messages could not be read");
+                        return;
+                    }
+                }
+            }
+            answer.send(found);
         });
     }
 

@@ -17,5 +17,5 @@ mod url;
 
 pub use clock::SystemClock;
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
-pub use partition_loop::AuthAnswer;
+pub use partition_loop::{AuthAnswer, MessagesAnswer};
 pub use server::{PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};

@@ -5,7 +5,7 @@
 //!             relay's stream (it starts again by snapshot). All others are bounded by what they are about: one per
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join.
 
-use guildhall_model::{CloseCode, GuildId, UserId};
+use guildhall_model::{CloseCode, GuildId, Message, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
 use guildhall_relay::ToRelay;
 use guildhall_stdx::SlotKey;
@@ -31,6 +31,8 @@ pub enum Note {
     },
     /// The answer to `Output::Authenticate`.
     Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
+    /// The answer to `Output::FetchMessages`.
+    Messages { session: SlotKey, guild_id: GuildId, messages: Vec<Arc<Message>> },
     /// A connection whose session lives on this partition.
     Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
     /// An account joined a guild.

@@ -9,7 +9,7 @@ use crate::{
     server::Upstream,
     sockets::{Sockets, WAKE},
 };
-use guildhall_model::GuildId;
+use guildhall_model::{GuildId, Message};
 use guildhall_partition::{Account, AuthFailure, Output, Partition};
 use guildhall_relay::ToGuild;
 use guildhall_stdx::{Instant, Now, SlotKey};
@@ -60,6 +60,21 @@ impl Drop for AuthAnswer {
             let result = Err(AuthFailure::Unavailable);
             self.mailbox.send(Note::Authenticated { conn: self.conn, result });
         }
+    }
+}
+
+/// Answers one `Output::FetchMessages`. A client whose messages could not be read hears nothing, and asks again.
+pub struct MessagesAnswer {
+    mailbox: Mailbox,
+    session: SlotKey,
+    guild_id: GuildId,
+}
+
+impl MessagesAnswer {
+    /// Tells the partition.
+    pub fn send(self, messages: Vec<Arc<Message>>) {
+        let Self { mailbox, session, guild_id } = self;
+        mailbox.send(Note::Messages { session, guild_id, messages });
     }
 }
 
@@ -194,6 +209,9 @@ impl PartitionLoop {
                 Note::Authenticated { conn, result } => {
                     self.partition.handle_authenticated(now, conn, result, &mut self.sockets);
                 }
+                Note::Messages { session, guild_id, messages } => {
+                    self.partition.handle_messages(now, session, guild_id, &messages, &mut self.sockets);
+                }
                 Note::Moved { stream, permit, conn } => {
                     let key = self.partition.next_conn_key();
                     if let Err(error) = self.sockets.insert(key, stream, permit) {
@@ -239,6 +257,10 @@ impl PartitionLoop {
                 Output::Authenticate { conn, token, with_guilds } => {
                     let answer = AuthAnswer { mailbox: self.own_mailbox.clone(), conn, is_sent: false };
                     self.upstream.authenticate(token, with_guilds, answer);
+                }
+                Output::FetchMessages { session, guild_id, messages } => {
+                    let answer = MessagesAnswer { mailbox: self.own_mailbox.clone(), session, guild_id };
+                    self.upstream.fetch_messages(messages, answer);
                 }
                 // Order matters: nothing overtakes what waits.
                 Output::ToGuild(guild_id, message) if !self.stalled.is_empty() => {

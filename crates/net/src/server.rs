@@ -7,11 +7,11 @@ use crate::{
     front::{Front, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
-    partition_loop::{AuthAnswer, Ending, PartitionLoop},
+    partition_loop::{AuthAnswer, Ending, MessagesAnswer, PartitionLoop},
     sockets::{Sockets, WAKE},
 };
 use axum::Router;
-use guildhall_model::{GuildId, UserId};
+use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use std::{
@@ -31,6 +31,9 @@ use tokio::{net::TcpListener, sync::Notify};
 pub trait Upstream: Send + Sync + 'static {
     /// Check a token and answer. Must not block.
     fn authenticate(&self, token: String, with_guilds: bool, answer: AuthAnswer);
+
+    /// Read messages and answer with those that are there. Must not block.
+    fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer);
 
     /// From a relay to its guild, without waiting.
     ///

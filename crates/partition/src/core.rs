@@ -2,19 +2,18 @@
 //!
 //! Owns        connections, sessions, who is where, timers, and what is to be told to the rest of the node.
 //! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 whoever leaves a guild is in
-//!             `departed` until the relays were told, which is before the next input; likewise `subscribed`.
+//!             `departed` until the relays were told, which is before the next input; likewise `questions`.
 
 use crate::{
     config::PartitionConfig,
     conn::{CONTROL_MAX, Conn, Control, Phase},
     happening::Counters,
     link::{Gatekeeper, Link, Output},
+    questions::Question,
     timers::{Subject, Timers},
 };
 use guildhall_codec::{Encoding, control_payload};
-use guildhall_model::{
-    CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op, to_gateway::SubscriptionPatch,
-};
+use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
 use guildhall_relay::{Published, RelayId, SessionKey, ToGuild};
 use guildhall_session::{Dispatch, Session, SessionIds};
 use guildhall_stdx::{Now, SlotKey, Slots};
@@ -39,14 +38,6 @@ pub struct Departure {
     pub relay: u16,
     pub user_id: UserId,
     pub slot: u32,
-}
-
-/// What a user account asked to be told of in a guild; its relay is yet to hear of it.
-#[derive(Debug)]
-pub struct Subscribed {
-    pub session: SlotKey,
-    pub guild_id: GuildId,
-    pub patch: SubscriptionPatch,
 }
 
 /// Payloads that never vary, per encoding.
@@ -95,7 +86,7 @@ pub struct Core {
     pub timers: Timers,
     pub outputs: VecDeque<Output>,
     pub departed: Vec<Departure>,
-    pub subscribed: Vec<Subscribed>,
+    pub questions: Vec<(SlotKey, GuildId, Question)>,
     /// Connections with something to write, in the order they got it.
     pub dirty: Vec<SlotKey>,
     /// Several events are coming: write once per connection, afterwards.
@@ -127,7 +118,7 @@ impl Core {
             timers: Timers::default(),
             outputs: VecDeque::new(),
             departed: Vec::new(),
-            subscribed: Vec::new(),
+            questions: Vec::new(),
             dirty: Vec::new(),
             batching: false,
             scratch: Vec::new(),

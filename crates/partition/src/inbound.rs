@@ -6,15 +6,17 @@
 
 use crate::{
     conn::{Claim, Control, Phase, STASH_BYTES_MAX},
-    core::{Core, Subscribed},
+    core::Core,
     link::{Link, Output},
+    questions::Question,
 };
 use guildhall_codec::{Inbound, decode_payload};
 use guildhall_model::{
     AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, shard_of,
     to_gateway::{
-        GuildSubscriptions, Identify, MemberQuery, PayloadError, PresenceUpdate, RequestGuildMembers, Resume,
-        VoiceStateUpdate,
+        GetDeletedEntityIds, GuildChannelsResync, GuildSubscriptions, Identify, MemberQuery, PayloadError,
+        PresenceUpdate, RequestChannelInfo, RequestChannelStatuses, RequestGuildMembers, RequestLastMessages,
+        RequestSoundboardSounds, Resume, VoiceStateUpdate,
     },
 };
 use guildhall_relay::{Redaction, SessionPresence, ToGuild};
@@ -233,14 +235,31 @@ impl Core {
             }
             Opcode::GuildSubscription => self.subscribe(session_key, GuildSubscriptions::parse_single(d)?),
             Opcode::GuildSubscriptionsBulk => self.subscribe(session_key, GuildSubscriptions::parse_bulk(d)?),
-            Opcode::GetDeletedEntityIds
-            | Opcode::RequestSoundboardSounds
-            | Opcode::RequestLastMessages
-            | Opcode::SearchRecentMembers
-            | Opcode::RequestChannelStatuses
-            | Opcode::GuildChannelsResync
+            Opcode::GetDeletedEntityIds => {
+                let request = GetDeletedEntityIds::parse(d)?;
+                self.ask(session_key, request.guild_id, Question::DeletedEntities(request));
+            }
+            Opcode::RequestSoundboardSounds => {
+                for guild_id in RequestSoundboardSounds::parse(d)?.guild_ids {
+                    self.ask(session_key, guild_id, Question::Soundboard);
+                }
+            }
+            Opcode::RequestLastMessages => {
+                let request = RequestLastMessages::parse(d)?;
+                self.ask(session_key, request.guild_id, Question::LastMessages(request));
+            }
+            Opcode::RequestChannelStatuses => {
+                self.ask(session_key, RequestChannelStatuses::parse(d)?.guild_id, Question::ChannelStatuses);
+            }
+            Opcode::GuildChannelsResync => {
+                let request = GuildChannelsResync::parse(d)?;
+                self.ask(session_key, request.guild_id, Question::ChannelSync(request));
+            }
+            Opcode::RequestChannelInfo => {
+                self.ask(session_key, RequestChannelInfo::parse(d)?.guild_id, Question::ChannelInfo);
+            }
+            Opcode::SearchRecentMembers
             | Opcode::RequestChannelMemberCount
-            | Opcode::RequestChannelInfo
             | Opcode::TimeSpentSession
             | Opcode::Ignored(_)
             | Opcode::Heartbeat
@@ -249,13 +268,11 @@ impl Core {
         Ok(())
     }
 
-    /// Ops 14 and 37: what a user account wants to be told of; the relays hear of it before the next input.
+    /// Ops 14 and 37: what a user account wants to be told of.
     fn subscribe(&mut self, session: SlotKey, subscriptions: GuildSubscriptions) {
-        if self.sessions.get(session).is_none_or(|session| session.kind() == AccountKind::Bot) {
-            return;
+        for (guild_id, patch) in subscriptions.patches {
+            self.ask(session, guild_id, Question::Subscribe(patch));
         }
-        let patches = subscriptions.patches.into_iter();
-        self.subscribed.extend(patches.map(|(guild_id, patch)| Subscribed { session, guild_id, patch }));
     }
 
     /// Op 8: within limits it goes to the guild; a whole list needs GUILD_MEMBERS (bots) and patience.

@@ -12,6 +12,7 @@ mod inbound;
 mod link;
 mod partition;
 mod pump;
+mod questions;
 mod timers;
 
 pub use config::PartitionConfig;

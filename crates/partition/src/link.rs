@@ -4,7 +4,7 @@
 //! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
 
 use crate::conn::MovingConn;
-use guildhall_model::{CloseCode, GuildId, User};
+use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User};
 use guildhall_relay::{PartitionId, ToGuild};
 use guildhall_stdx::{Now, SlotKey};
 use std::{io::IoSlice, sync::Arc};
@@ -49,6 +49,15 @@ pub enum Output {
         token: String,
         /// The account's guilds are needed as well.
         with_guilds: bool,
+    },
+    /// Read messages; those that are there go to `Partition::handle_messages`.
+    FetchMessages {
+        /// Who asked.
+        session: SlotKey,
+        /// Where they are.
+        guild_id: GuildId,
+        /// Which.
+        messages: Vec<(ChannelId, MessageId)>,
     },
     /// A relay's message to its guild.
     ToGuild(GuildId, ToGuild),

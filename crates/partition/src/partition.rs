@@ -10,7 +10,7 @@
 use crate::{
     config::PartitionConfig,
     conn::{Claim, Compression, Conn, ConnParams, Control, MovingConn, Phase},
-    core::{Core, Departure, Subscribed},
+    core::{Core, Departure},
     fanout::Fanout,
     happening::Counters,
     link::{Account, AuthFailure, Denial, Gatekeeper, Link, Output},
@@ -19,7 +19,7 @@ use crate::{
 use guildhall_codec::StreamCompressor;
 use guildhall_model::{
     AccountKind, CloseCode, EventName, GuildId, UserId, shard_of,
-    to_gateway::{Identify, Resume, ShardId, Subscription},
+    to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{
     Effect, PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay,
@@ -42,10 +42,10 @@ const JOIN_NEWS_MS: u64 = 30_000;
 /// More joins than these are not remembered; the oldest go first.
 const JOINS_REMEMBERED_MAX: usize = 4_096;
 
-struct RelayEntry {
-    relay: Relay,
+pub(crate) struct RelayEntry {
+    pub relay: Relay,
     /// By their numbers.
-    logs: Vec<Rc<Log>>,
+    pub logs: Vec<Rc<Log>>,
     /// Sessions that are in the guild or about to be; the relay ends with the last.
     sessions_count: usize,
     /// The entry in the timers that counts.
@@ -53,12 +53,12 @@ struct RelayEntry {
 }
 
 /// A guild's relays here, by their numbers.
-type GuildRelays = BTreeMap<u16, RelayEntry>;
+pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 
 /// See the module.
 pub struct Partition {
-    core: Core,
-    relays: HashMap<GuildId, GuildRelays>,
+    pub(crate) core: Core,
+    pub(crate) relays: HashMap<GuildId, GuildRelays>,
     last_epoch: u32,
     /// Who joined what lately: an account's guilds may have been read just before, and its session start just after.
     joins: VecDeque<(Instant, UserId, GuildId)>,
@@ -177,7 +177,7 @@ impl Partition {
     /// Bytes came in.
     pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
         self.core.handle_bytes(now, key, input, link);
-        self.subscribe(now, link);
+        self.answer_questions(now, link);
         self.settle();
     }
 
@@ -227,7 +227,7 @@ impl Partition {
             },
         }
         self.take_up_reading(now, key, link);
-        self.subscribe(now, link);
+        self.answer_questions(now, link);
         self.settle();
     }
 
@@ -240,7 +240,7 @@ impl Partition {
         self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
         self.resume(now, key, user_id, &resume, link);
         self.take_up_reading(now, key, link);
-        self.subscribe(now, link);
+        self.answer_questions(now, link);
         self.settle();
         key
     }
@@ -476,29 +476,6 @@ impl Partition {
         }
     }
 
-    /// Tells the relays what user accounts asked for.
-    fn subscribe(&mut self, now: Now, link: &mut impl Link) {
-        for Subscribed { session: key, guild_id, patch } in std::mem::take(&mut self.core.subscribed) {
-            let Some(session) = self.core.sessions.get_mut(key) else { continue };
-            let Some(guild) = session.guilds.get_mut(guild_id) else { continue };
-            let mut subscription = guild.subscription.take().unwrap_or_default();
-            subscription.merge(patch);
-            let (members, channels) = (subscription.members.clone(), subscription.channels.clone());
-            let index = guild.relay;
-            guild.subscription = (*subscription != Subscription::default()).then_some(subscription);
-            let (user_id, listening) = (session.user.id, session.listening(guild_id));
-            let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { continue };
-            let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else {
-                continue;
-            };
-            let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
-            entry.relay.listen(user_id, key.slot, listening, &mut fanout);
-            let mut to_guild = entry.relay.watch_lists(user_id, key.slot, channels, &mut fanout);
-            to_guild.extend(entry.relay.watch_members(of_guild, user_id, &members));
-            self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
-        }
-    }
-
     /// Passive sessions of a relay are told what changed.
     fn look_at_relay(&mut self, now: Now, guild_id: GuildId, index: u16, at: Instant, link: &mut impl Link) {
         let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
@@ -519,7 +496,7 @@ impl Partition {
     }
 
     /// Tells the relays who left, and ends those that nobody needs.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for departure in std::mem::take(&mut self.core.departed) {
             let Departure { guild_id, relay, user_id, slot } = departure;
             let Some(relays) = self.relays.get_mut(&guild_id) else { continue };

@@ -462,7 +462,7 @@ impl PartitionThread {
             match output {
                 Output::ToGuild(_, message) => self.guild.send(ToGuildThread::Relay(message))?,
                 // Answered where the session is opened.
-                Output::Authenticate { .. } => {}
+                Output::Authenticate { .. } | Output::FetchMessages { .. } => {}
                 Output::Transfer { .. } => anyhow::bail!("nobody resumes here"),
             }
         }

@@ -1,0 +1,210 @@
+//! Questions: what user accounts ask about guilds they are in, beyond members (ops 14, 30, 31, 34, 36, 37, 38, 43).
+//!
+//! Doors       `Core::ask` from the opcodes; `Partition::answer_questions` before the next input, since relays know the answers.
+//! Invariants  a session learns nothing of guilds it is not in, nor of channels that it may not view.
+//! Limits      those of each opcode; one read of the store per LAST_MESSAGES, `LAST_MESSAGES_MAX` messages.
+//! Spec        docs/protocol.md §1.3, §8.4, §8.8.
+
+use crate::{
+    core::Core,
+    fanout::Fanout,
+    link::{Link, Output},
+    partition::{Partition, RelayEntry},
+};
+use guildhall_model::{
+    AccountKind, ChannelId, EventName, GuildId, Message, MessageId, UserId,
+    from_gateway::{
+        ChannelBody, ChannelInfoBody, ChannelStatusesBody, ChannelSyncBody, DeletedEntityIdsBody, ExistingEntities,
+        LastMessagesBody, MessageBody, SoundboardSoundsBody, ThreadListSyncBody,
+    },
+    to_gateway::{GetDeletedEntityIds, GuildChannelsResync, RequestLastMessages, Subscription, SubscriptionPatch},
+};
+use guildhall_relay::{GuildPicture, Redaction};
+use guildhall_session::{Dispatch, Membership};
+use guildhall_stdx::{Now, SlotKey};
+use serde::Serialize;
+use std::{mem, sync::Arc};
+
+/// Messages in one LAST_MESSAGES.
+const LAST_MESSAGES_MAX: usize = 100;
+
+/// What a session asks of a guild.
+#[derive(Debug)]
+pub enum Question {
+    /// 14, 37: to be told of more, or less, from now on.
+    Subscribe(SubscriptionPatch),
+    /// 30
+    DeletedEntities(GetDeletedEntityIds),
+    /// 31
+    Soundboard,
+    /// 34
+    LastMessages(RequestLastMessages),
+    /// 36
+    ChannelStatuses,
+    /// 38
+    ChannelSync(GuildChannelsResync),
+    /// 43
+    ChannelInfo,
+}
+
+impl Question {
+    /// Bots may ask it too.
+    fn is_for_bots(&self) -> bool {
+        matches!(self, Self::Soundboard | Self::ChannelInfo)
+    }
+}
+
+impl Core {
+    /// Keeps a question until the relays can be asked.
+    pub fn ask(&mut self, session: SlotKey, guild_id: GuildId, question: Question) {
+        let is_bot = self.sessions.get(session).is_none_or(|session| session.kind() == AccountKind::Bot);
+        if !is_bot || question.is_for_bots() {
+            self.questions.push((session, guild_id, question));
+        }
+    }
+
+    fn reply(&mut self, now: Now, key: SlotKey, name: EventName, body: &impl Serialize, link: &mut impl Link) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let dispatch = Dispatch::own(session.encoding, name, body);
+        self.push(now, key.slot, &dispatch, Redaction::NONE, link);
+    }
+}
+
+impl Partition {
+    /// Answers what was asked since the last input.
+    pub(crate) fn answer_questions(&mut self, now: Now, link: &mut impl Link) {
+        for (key, guild_id, question) in mem::take(&mut self.core.questions) {
+            let Some(session) = self.core.sessions.get(key) else { continue };
+            if session.guilds.membership(guild_id) != Some(Membership::Inside) {
+                // What a client subscribes to while its guild is out of reach holds once it is back.
+                if let Question::Subscribe(patch) = question {
+                    self.remember_subscription(key, guild_id, patch);
+                }
+                continue;
+            }
+            match question {
+                Question::Subscribe(patch) => self.subscribe(now, key, guild_id, patch, link),
+                Question::Soundboard => {
+                    self.core.reply(now, key, EventName::SoundboardSounds, &SoundboardSoundsBody::none(guild_id), link);
+                }
+                Question::ChannelStatuses => {
+                    self.core.reply(now, key, EventName::ChannelStatuses, &ChannelStatusesBody::none(guild_id), link);
+                }
+                Question::ChannelInfo => {
+                    self.core.reply(now, key, EventName::ChannelInfo, &ChannelInfoBody::none(guild_id), link);
+                }
+                Question::DeletedEntities(request) => {
+                    let Some(picture) = self.picture_of(key, guild_id) else { continue };
+                    let body = DeletedEntityIdsBody::new(&request, existing(picture));
+                    self.core.reply(now, key, EventName::DeletedEntityIds, &body, link);
+                }
+                Question::ChannelSync(request) => self.sync_channels(now, key, guild_id, &request, link),
+                Question::LastMessages(request) => self.fetch_last_messages(key, guild_id, &request),
+            }
+        }
+    }
+
+    /// The relay that serves a session in a guild.
+    fn relay_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
+        let index = self.core.sessions.get(key)?.guilds.get(guild_id)?.relay;
+        Some((self.relays.get_mut(&guild_id)?.get_mut(&index)?, &mut self.core))
+    }
+
+    fn picture_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<&GuildPicture> {
+        self.relay_of(key, guild_id)?.0.relay.picture()
+    }
+
+    fn remember_subscription(
+        &mut self,
+        key: SlotKey,
+        guild_id: GuildId,
+        patch: SubscriptionPatch,
+    ) -> Option<Subscription> {
+        let guild = self.core.sessions.get_mut(key)?.guilds.get_mut(guild_id)?;
+        let mut subscription = guild.subscription.take().unwrap_or_default();
+        subscription.merge(patch);
+        let now = (*subscription).clone();
+        guild.subscription = (now != Subscription::default()).then_some(subscription);
+        Some(now)
+    }
+
+    fn subscribe(&mut self, now: Now, key: SlotKey, guild_id: GuildId, patch: SubscriptionPatch, link: &mut impl Link) {
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let had_threads =
+            session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref()).is_some_and(|s| s.threads);
+        let Some(subscription) = self.remember_subscription(key, guild_id, patch) else { return };
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let (user_id, listening) = (session.user.id, session.listening(guild_id));
+        let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
+        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let mut fanout = Fanout::new(core, now, link, &mut entry.logs);
+        entry.relay.listen(user_id, key.slot, listening, &mut fanout);
+        let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
+        to_guild.extend(entry.relay.watch_members(of_guild, user_id, &subscription.members));
+        core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+        if subscription.threads && !had_threads {
+            // There are no threads yet; clients wait for the answer.
+            self.core.reply(now, key, EventName::ThreadListSync, &ThreadListSyncBody::none(guild_id), link);
+        }
+    }
+
+    /// Whole channels for those of a client that came obfuscated and may be viewed by now.
+    fn sync_channels(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        guild_id: GuildId,
+        request: &GuildChannelsResync,
+        link: &mut impl Link,
+    ) {
+        let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
+        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
+        let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id));
+        let channels = ids.filter_map(|id| picture.meta.channels.get(id)).map(|channel| ChannelBody::from(&**channel));
+        let body = ChannelSyncBody::new(guild_id, channels.collect());
+        core.reply(now, key, EventName::ChannelSync, &body, link);
+    }
+
+    /// Op 34: the newest messages are in the store; `handle_messages` goes on.
+    fn fetch_last_messages(&mut self, session: SlotKey, guild_id: GuildId, request: &RequestLastMessages) {
+        let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
+        let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
+        let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
+        let viewable = request.channel_ids.iter().filter(|id| audience.may_view(user_id, **id));
+        let newest = |id: &ChannelId| Some((*id, *picture.last_message_ids.get(id)?));
+        let messages: Vec<(ChannelId, MessageId)> = viewable.filter_map(newest).take(LAST_MESSAGES_MAX).collect();
+        core.outputs.push_back(Output::FetchMessages { session, guild_id, messages });
+    }
+
+    /// The answer to `Output::FetchMessages`.
+    pub fn handle_messages(
+        &mut self,
+        now: Now,
+        session: SlotKey,
+        guild_id: GuildId,
+        messages: &[Arc<Message>],
+        link: &mut impl Link,
+    ) {
+        let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
+        let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
+        let Some(audience) = entry.relay.audience() else { return };
+        // Once more: roles may have changed while the store was read.
+        let viewable = messages.iter().filter(|message| may_read(audience, user_id, message));
+        let body = LastMessagesBody { guild_id, messages: viewable.map(|message| MessageBody::new(message)).collect() };
+        core.reply(now, session, EventName::LastMessages, &body, link);
+        self.settle();
+    }
+}
+
+fn may_read(audience: &guildhall_relay::AudienceIndex, user_id: UserId, message: &Message) -> bool {
+    audience.may_view(user_id, message.channel_id)
+}
+
+fn existing(picture: &GuildPicture) -> ExistingEntities {
+    ExistingEntities {
+        channels: picture.meta.channels.keys().copied().collect(),
+        roles: picture.meta.roles.keys().copied().collect(),
+        emojis: picture.meta.guild.emojis.iter().map(|emoji| emoji.id).collect(),
+    }
+}
