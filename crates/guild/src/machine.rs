@@ -390,7 +390,7 @@ impl Guild {
         let published = Arc::new(Published { event, effect: Effect::None });
         let guild_id = self.meta.id();
         for (relay, link) in &mut self.relays {
-            if !link.wants_presences && !self.watchers.has(user_id, *relay) {
+            if !link.reads_presences() && !self.watchers.has(user_id, *relay) {
                 continue;
             }
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {

@@ -208,7 +208,7 @@ impl Guild {
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.meta.id(), user_id));
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
-        sessions.into_iter().for_each(|key| drop(self.sessions.remove(key)));
+        sessions.into_iter().for_each(|key| drop(self.drop_session(key)));
         self.shown.remove(&user_id);
         if let Some(entry) = self.members.remove(user_id) {
             self.online_count -= u64::from(entry.presence.is_some());

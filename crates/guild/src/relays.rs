@@ -5,7 +5,7 @@
 //! Invariants  L1 numbers to one relay are contiguous within an epoch, also across a restart; what is dropped is
 //!             followed by a `Snapshot { reset: true }`. L2 a session counts only while its relay is subscribed
 //!             and its user a member. L3 an `Attached` follows everything that its view holds.
-//! Limits      one link per partition; sessions: those of the relays.
+//! Limits      one link per relay; sessions: those of the relays.
 //! Not here    what a session may see: `guildhall_relay::Relay`.
 
 use crate::machine::Guild;
@@ -29,13 +29,25 @@ pub(crate) struct RelayLink {
     epoch: u32,
     /// Of the newest message.
     seq: u64,
-    /// It has sessions that are told every member's presence.
-    pub wants_presences: bool,
+    /// It said that it has sessions that are told every member's presence.
+    wants_presences: bool,
+    /// Sessions whose view held every member's presence: from there on they are told of each.
+    presence_readers_count: usize,
     /// Messages were lost, and nothing is sent until it restarts.
     pub is_cut: bool,
 }
 
 impl RelayLink {
+    fn new(epoch: u32) -> Self {
+        Self { epoch, seq: 0, wants_presences: false, presence_readers_count: 0, is_cut: false }
+    }
+
+    /// Somebody there is told every member's presence. It says so only once its first such session is in; what happens
+    /// between that session's view and its word must not be missed.
+    pub fn reads_presences(&self) -> bool {
+        self.wants_presences || self.presence_readers_count > 0
+    }
+
     /// The next message of the stream; none while it is cut.
     pub fn number(&mut self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<ToRelay> {
         if self.is_cut {
@@ -53,6 +65,8 @@ pub(crate) struct Session {
     pub user_id: UserId,
     pub kind: AccountKind,
     pub presence: SessionPresence,
+    /// Its view held every member's presence.
+    pub reads_presences: bool,
 }
 
 /// The sessions that are in the guild, by key and by user.
@@ -79,7 +93,7 @@ impl Sessions {
     }
 
     pub fn insert(&mut self, key: SessionKey, session: Session) {
-        self.remove(key);
+        debug_assert!(!self.by_key.contains_key(&key), "it was dropped first");
         self.by_user.insert((session.user_id, key));
         self.by_key.insert(key, session);
     }
@@ -146,7 +160,7 @@ impl Guild {
             Some(_) => self.drop_relay(relay),
             None => {}
         }
-        self.relays.insert(relay, RelayLink { epoch, seq: 0, wants_presences: false, is_cut: false });
+        self.relays.insert(relay, RelayLink::new(epoch));
         self.send(relay, RelayMessage::Snapshot { picture: self.picture(), reset: false });
     }
 
@@ -210,7 +224,8 @@ impl Guild {
             self.detach(key);
         }
         self.touch();
-        self.sessions.insert(key, Session { session_id, user_id, kind, presence });
+        let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
+        self.put_session(key, Session { session_id, user_id, kind, presence, reads_presences });
         // First, so that the view holds it (L3).
         self.refresh_presence(user_id);
         let view = self.view(user_id, members).map(Box::new);
@@ -229,8 +244,25 @@ impl Guild {
         })
     }
 
+    fn put_session(&mut self, key: SessionKey, session: Session) {
+        self.drop_session(key);
+        if let Some(link) = self.relays.get_mut(&key.relay) {
+            link.presence_readers_count += usize::from(session.reads_presences);
+        }
+        self.sessions.insert(key, session);
+    }
+
+    /// A session does not count any more.
+    pub(crate) fn drop_session(&mut self, key: SessionKey) -> Option<Session> {
+        let session = self.sessions.remove(key)?;
+        if let Some(link) = self.relays.get_mut(&key.relay) {
+            link.presence_readers_count -= usize::from(session.reads_presences);
+        }
+        Some(session)
+    }
+
     pub(crate) fn detach(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.remove(key) else { return };
+        let Some(session) = self.drop_session(key) else { return };
         self.touch();
         self.leave_voice_with(session.user_id, key);
         self.refresh_presence(session.user_id);

@@ -12,7 +12,9 @@ use guildhall_model::{
     Permissions, Platform, Presence, ReactionEmoji, RoleId, Status, User, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
-use guildhall_relay::{MembersWanted, PartitionId, RelayMessage, SessionKey, SessionPresence, ToGuild};
+use guildhall_relay::{
+    GuildPicture, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
+};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,7 +39,7 @@ pub struct Walk {
     pub messages: Vec<(ChannelId, MessageId)>,
     pub sessions: BTreeMap<SessionKey, UserId>,
     next_slot: u32,
-    epochs: BTreeMap<PartitionId, u32>,
+    epochs: BTreeMap<RelayId, u32>,
     pub refused: usize,
     pub done: usize,
 }
@@ -412,24 +414,24 @@ impl Walk {
     }
 
     fn any_relay_message(&mut self) {
-        let partition = PartitionId(self.rng.below(3) as u16);
-        let epoch = self.epochs.get(&partition).copied().unwrap_or(0);
+        let relay = RelayId { partition: PartitionId(self.rng.below(2) as u16), index: self.rng.below(2) as u16 };
+        let epoch = self.epochs.get(&relay).copied().unwrap_or(0);
         let message = match self.rng.below(24) {
             // The first relay stays: somebody mirrors what it is told.
-            0 | 1 if partition != P0 => {
-                self.epochs.insert(partition, epoch + 1);
-                self.sessions.retain(|key, _| key.partition != partition);
-                ToGuild::Subscribe { partition, epoch: epoch + 1 }
+            0 | 1 if relay != P0 => {
+                self.epochs.insert(relay, epoch + 1);
+                self.sessions.retain(|key, _| key.relay != relay);
+                ToGuild::Subscribe { relay, epoch: epoch + 1 }
             }
-            2 if partition != P0 => {
-                self.sessions.retain(|key, _| key.partition != partition);
-                ToGuild::Unsubscribe { partition, epoch }
+            2 if relay != P0 => {
+                self.sessions.retain(|key, _| key.relay != relay);
+                ToGuild::Unsubscribe { relay, epoch }
             }
-            3 => ToGuild::Resync { partition, epoch },
-            4 => ToGuild::Unsubscribe { partition, epoch: epoch.wrapping_sub(1) },
+            3 => ToGuild::Resync { relay, epoch },
+            4 => ToGuild::Unsubscribe { relay, epoch: epoch.wrapping_sub(1) },
             5..=11 => {
                 self.next_slot += 1;
-                let key = session(partition.0, self.next_slot);
+                let key = SessionKey { relay, slot: self.next_slot, generation: 1 };
                 let user_id = self.user();
                 self.sessions.insert(key, user_id);
                 ToGuild::Attach {
@@ -466,10 +468,10 @@ impl Walk {
                 };
                 ToGuild::RequestMembers { session: self.any_session(), request: Box::new(request) }
             }
-            _ if partition != P0 => {
-                self.world.guild.handle_relay_lost(partition);
+            _ if relay != P0 => {
+                self.world.guild.handle_relay_lost(relay);
                 if self.rng.chance(0.7) {
-                    self.world.guild.handle_relay_room(partition);
+                    self.world.guild.handle_relay_room(relay);
                 }
                 return;
             }
@@ -478,16 +480,23 @@ impl Walk {
         self.world.relay(message);
     }
 
-    /// What a fresh attach of `OWNER` sees, with all members.
-    pub fn fresh_view(&mut self) -> guildhall_relay::GuildView {
+    /// What a relay that begins is sent, and what an attach of `OWNER` sees in it, with all members.
+    pub fn fresh_view(&mut self) -> (GuildPicture, GuildView) {
         self.next_slot += 1;
-        let key = session(0, self.next_slot);
+        let (relay, epoch) = (relay(9), self.next_slot);
+        let key = SessionKey { relay, slot: self.next_slot, generation: 1 };
         self.world.sent.clear();
+        self.world.relay(ToGuild::Subscribe { relay, epoch });
+        let picture = match sent_to(relay, &mut self.world).pop() {
+            Some(RelayMessage::Snapshot { picture, .. }) => picture,
+            other => panic!("{other:?}"),
+        };
         let members = MembersWanted::ByThreshold { large_threshold: 250 };
         self.world.attach_as(key, OWNER, presence(Status::Offline), AccountKind::Bot, members);
         let mut views = self.world.views();
         assert_eq!(views.len(), 1);
-        views.remove(0).1.expect("the owner is a member")
+        self.world.relay(ToGuild::Unsubscribe { relay, epoch });
+        (picture, views.remove(0).1.expect("the owner is a member"))
     }
 
     /// Commands of a loaded guild are answered as by this one.
@@ -496,7 +505,7 @@ impl Walk {
     }
 }
 
-/// The messages among `sent` that are for `partition`.
-pub fn sent_to(partition: PartitionId, world: &mut World) -> Vec<RelayMessage> {
-    world.take().into_iter().filter(|(to, _)| *to == partition).map(|(_, message)| message).collect()
+/// The messages among `sent` that are for `relay`.
+pub fn sent_to(relay: RelayId, world: &mut World) -> Vec<RelayMessage> {
+    world.take().into_iter().filter(|(to, _)| *to == relay).map(|(_, message)| message).collect()
 }
