@@ -8,6 +8,7 @@
 
 use crate::{
     check::Here,
+    chores::SLICE,
     command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -99,7 +100,10 @@ impl Guild {
         here.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(here.channel);
         // While relays still know who can view it.
-        self.empty_voice(channel_id);
+        if self.voice.count_in(channel_id) > SLICE {
+            return self.delete_crowded_channel(now, actor, channel_id);
+        }
+        self.empty_voice(channel_id, SLICE);
 
         let children = self.meta.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
         let children: BTreeMap<_, _> = children

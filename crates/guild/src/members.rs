@@ -109,7 +109,7 @@ impl Guild {
     }
 
     /// May the actor give or take this role?
-    fn check_hand_out(&self, standing: &Standing, role_id: RoleId) -> Result<(), Refusal> {
+    pub(crate) fn check_hand_out(&self, standing: &Standing, role_id: RoleId) -> Result<(), Refusal> {
         let role = self.need_role(role_id)?;
         if role.managed && !standing.is_system() || role_id == self.meta.id().cast() {
             return Err(Refusal::InvalidRole);
@@ -164,6 +164,9 @@ impl Guild {
             return Err(Refusal::InvalidForm("channel_id"));
         }
         here.need(Permissions::CONNECT | Permissions::MOVE_MEMBERS)?;
+        if self.is_closing(channel_id) {
+            return Err(Refusal::UnknownChannel);
+        }
         Ok(Some(here.channel))
     }
 
@@ -210,6 +213,7 @@ impl Guild {
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.drop_session(key)));
         self.shown.remove(&user_id);
+        self.presences.forget(user_id);
         if let Some(entry) = self.members.remove(user_id) {
             self.online_count -= u64::from(entry.presence.is_some());
         }

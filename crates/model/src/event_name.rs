@@ -55,6 +55,7 @@ events! {
     GuildMemberUpdate "GUILD_MEMBER_UPDATE" GUILD_MEMBERS;
     GuildMemberRemove "GUILD_MEMBER_REMOVE" GUILD_MEMBERS;
     GuildMembersChunk "GUILD_MEMBERS_CHUNK" ;
+    ChannelMemberCountUpdate "CHANNEL_MEMBER_COUNT_UPDATE" ;
     PresenceUpdate "PRESENCE_UPDATE" GUILD_PRESENCES;
     MessageCreate "MESSAGE_CREATE" GUILD_MESSAGES;
     MessageUpdate "MESSAGE_UPDATE" GUILD_MESSAGES;

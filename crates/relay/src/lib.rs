@@ -28,7 +28,7 @@ pub use passive::{PassiveDelta, PassiveSnapshot};
 pub use payload::{MessageEvent, Payload, ReactionEvent};
 pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
-    Effect, GuildView, MembersWanted, PartitionId, Published, RelayId, RelayMessage, SessionKey, SessionPresence,
+    Effect, FoundMembers, GuildView, MembersAnswer, MembersWanted, PartitionId, Published, RelayId, RelayMessage, SessionKey, SessionPresence,
     ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};

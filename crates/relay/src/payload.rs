@@ -120,6 +120,15 @@ pub enum Payload {
     RoleDelete(RoleId),
     /// CHANNEL_CREATE, CHANNEL_UPDATE, CHANNEL_DELETE.
     Channel(Arc<Channel>),
+    /// CHANNEL_MEMBER_COUNT_UPDATE.
+    ChannelMemberCount {
+        /// Where.
+        channel_id: ChannelId,
+        /// Members who can view it.
+        member_count: u64,
+        /// Those of them who are not offline.
+        presence_count: u64,
+    },
     /// PASSIVE_UPDATE_V2.
     PassiveDelta(PassiveDelta),
     /// PASSIVE_UPDATE_V1.
@@ -200,6 +209,14 @@ impl Payload {
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
             Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
+            Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
+                put.body(&ChannelMemberCountBody {
+                    guild_id,
+                    channel_id: *channel_id,
+                    member_count: *member_count,
+                    presence_count: *presence_count,
+                });
+            }
             Self::PassiveDelta(_) | Self::PassiveSnapshot(_) | Self::Unread(_) => put.body(&()),
         }
     }
@@ -285,6 +302,14 @@ struct VoiceServerBody<'a> {
 struct MemberRemoveBody<'a> {
     guild_id: GuildId,
     user: UserBody<'a>,
+}
+
+#[derive(Serialize)]
+struct ChannelMemberCountBody {
+    guild_id: GuildId,
+    channel_id: ChannelId,
+    member_count: u64,
+    presence_count: u64,
 }
 
 #[derive(Serialize)]

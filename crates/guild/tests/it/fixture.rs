@@ -4,8 +4,8 @@
 //! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a snapshot.
 
 use guildhall_guild::{
-    Actor, Command, Guild, GuildLimits, GuildRecord, MessageRecord, NewChannel, NewGuild, NewMessage, Outcome, Output,
-    Refusal, Reply, Write,
+    Actor, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, NewChannel, NewGuild, NewMessage,
+    Outcome, Output, Refusal, Reply, Write,
 };
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, Member, Message, MessageId,
@@ -190,6 +190,10 @@ pub struct World {
     pub sent: Vec<(RelayId, ToRelay)>,
     /// How often the guild asked for a message.
     pub loads: usize,
+    /// Jobs that were put out and not run yet.
+    pub jobs: Vec<Job>,
+    /// Late answers that nobody took yet.
+    pub answers: BTreeMap<JobId, Result<Reply, Refusal>>,
     streams: BTreeMap<RelayId, Stream>,
 }
 
@@ -210,6 +214,8 @@ impl World {
             commits_at_once: true,
             sent: Vec::new(),
             loads: 0,
+            jobs: Vec::new(),
+            answers: BTreeMap::new(),
             streams: BTreeMap::new(),
         };
         world.drain();
@@ -232,6 +238,10 @@ impl World {
         while let Some(output) = self.guild.poll_output() {
             match output {
                 Output::Write(write) => self.uncommitted.push((version, write)),
+                Output::Job(job) => self.jobs.push(job),
+                Output::Answer(command, answer) => {
+                    assert!(self.answers.insert(command, answer).is_none(), "answered twice");
+                }
                 Output::Relay(relay, message) => {
                     self.check_stream(relay, &message);
                     self.sent.push((relay, message));
@@ -294,6 +304,11 @@ impl World {
                     self.drain();
                     return reply;
                 }
+                Outcome::Later(command) => {
+                    self.drain();
+                    self.rest();
+                    return self.answers.remove(&command).expect("it was answered");
+                }
                 Outcome::NeedsMessage(channel, message) => {
                     assert_eq!(self.guild.version(), version, "waits, but changed: {command:?}");
                     self.loads += 1;
@@ -316,6 +331,36 @@ impl World {
     pub fn relay(&mut self, message: ToGuild) {
         self.guild.handle_relay(self.now, message);
         self.drain();
+    }
+
+    pub fn run_jobs(&mut self) {
+        while let Some(job) = self.jobs.pop() {
+            self.guild.handle_job_done(self.now, job.run());
+            self.drain();
+        }
+    }
+
+    /// The timer, once, at its time; false if that is not within a second.
+    pub fn tick(&mut self) -> bool {
+        let Some(wait_ms) = self.guild.next_deadline().map(|at| at.ms_since(self.now.instant)) else { return false };
+        if wait_ms > 1_000 {
+            return false;
+        }
+        self.pass_ms(wait_ms);
+        self.guild.handle_timer(self.now);
+        self.drain();
+        true
+    }
+
+    /// Jobs are run and time passes until nothing is left to do.
+    pub fn rest(&mut self) {
+        for _ in 0..100_000 {
+            self.run_jobs();
+            if !self.tick() && self.jobs.is_empty() {
+                return;
+            }
+        }
+        panic!("it never rests");
     }
 
     /// A relay begins whose sessions are told every presence.
