@@ -8,6 +8,7 @@
 
 use crate::{
     check::Here,
+    chores::SLICE,
     command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -42,7 +43,7 @@ impl Guild {
             user_limit: new.user_limit,
             ..Channel::new(self.next_id(now), self.meta.id(), new.kind, &new.name)
         });
-        self.put_channel(EventName::ChannelCreate, channel.clone());
+        self.put_channel(now, EventName::ChannelCreate, channel.clone());
         Ok(Reply::Channel(channel))
     }
 
@@ -80,14 +81,14 @@ impl Guild {
             return Ok(Reply::Channel(before));
         }
         let channel = Arc::new(channel);
-        self.put_channel(EventName::ChannelUpdate, channel.clone());
+        self.put_channel(now, EventName::ChannelUpdate, channel.clone());
         Ok(Reply::Channel(channel))
     }
 
     /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
-    fn put_channel(&mut self, name: EventName, channel: Arc<Channel>) {
+    fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
         self.write(Write::PutChannel(channel.clone()));
-        let effect = self.change_meta(|meta| {
+        let effect = self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
         });
         let event = self.event(name, Gate::Members, Payload::Channel(channel));
@@ -99,7 +100,10 @@ impl Guild {
         here.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(here.channel);
         // While relays still know who can view it.
-        self.empty_voice(channel_id);
+        if self.voice.count_in(channel_id) > SLICE {
+            return self.delete_crowded_channel(now, actor, channel_id);
+        }
+        self.empty_voice(channel_id, SLICE);
 
         let children = self.meta.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
         let children: BTreeMap<_, _> = children
@@ -110,7 +114,7 @@ impl Guild {
             .collect();
         self.write(Write::DeleteChannel(self.meta.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
-        let effect = self.change_meta(|meta| {
+        let effect = self.change_meta(now, |meta| {
             let channels = Arc::make_mut(&mut meta.channels);
             channels.remove(&channel_id);
             channels.extend(children.clone());
@@ -125,18 +129,18 @@ impl Guild {
             let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(child));
             self.publish(event, Effect::None);
         }
-        self.forget_special_channel(channel_id);
+        self.forget_special_channel(now, channel_id);
         Ok(Reply::Channel(channel))
     }
 
     /// The guild's own fields do not point at a channel that is gone.
-    fn forget_special_channel(&mut self, channel_id: ChannelId) {
+    fn forget_special_channel(&mut self, now: Now, channel_id: ChannelId) {
         let mut fields = guildhall_model::Guild::clone(&self.meta.guild);
         for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
             *special = special.filter(|id| *id != channel_id);
         }
         if fields != *self.meta.guild {
-            self.put_fields(fields);
+            self.put_fields(now, fields);
         }
     }
 
@@ -179,7 +183,7 @@ impl Guild {
         let overwrites = self.check_overwrites(self.grantable(now, actor, here)?, &before.overwrites, overwrites)?;
         if overwrites != before.overwrites {
             let channel = Arc::new(Channel { overwrites, ..Channel::clone(&before) });
-            self.put_channel(EventName::ChannelUpdate, channel);
+            self.put_channel(now, EventName::ChannelUpdate, channel);
         }
         Ok(Reply::Done)
     }

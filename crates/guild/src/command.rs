@@ -4,7 +4,10 @@
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
-use crate::record::MessageRecord;
+use crate::{
+    job::{Audience, MemberFilter},
+    record::MessageRecord,
+};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, Member, MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence,
     ReactionEmoji, Role, RoleId, User, UserId,
@@ -21,6 +24,17 @@ pub enum Actor {
     User(UserId),
     /// The backend or the operator: everything is allowed.
     System,
+}
+
+impl Actor {
+    /// None for the system.
+    #[must_use]
+    pub fn user_id(self) -> Option<UserId> {
+        match self {
+            Self::User(user_id) => Some(user_id),
+            Self::System => None,
+        }
+    }
 }
 
 /// A new message. Lengths and counts were checked by the caller.
@@ -165,6 +179,15 @@ pub enum Command {
     ReadMember(UserId),
     /// A snapshot of all members, to be read at leisure.
     ReadMembers,
+    /// Members by the beginning of a name (not empty), by id: `limit` at most, and `found_members_max`.
+    SearchMembers {
+        /// Whatever its case.
+        query: String,
+        /// At least 1.
+        limit: usize,
+    },
+    /// How many `@everyone` and `@here` reach in a channel the actor can view.
+    ReadAudience(ChannelId),
     /// May the actor read this channel's messages, and its history?
     AuthorizeHistory(ChannelId),
 
@@ -199,7 +222,8 @@ pub enum Command {
     CreateChannel(Box<NewChannel>),
     /// Changes a channel.
     UpdateChannel(ChannelId, Box<ChannelPatch>),
-    /// Removes a channel.
+    /// Removes a channel. Where many are in voice they leave first, a slice at a time, and nobody comes in; if it is refused
+    /// in the end (the actor lost the permission meanwhile), who left has left.
     DeleteChannel(ChannelId),
     /// Adds or replaces one overwrite of a channel.
     PutOverwrite(ChannelId, Overwrite),
@@ -215,10 +239,39 @@ pub enum Command {
     RemoveMemberRole(UserId, RoleId),
     /// Removes a member: they leave, or are thrown out.
     RemoveMember(UserId),
+    /// Removes members who are not there and have no roles to speak of (KICK_MEMBERS). Answered with how many. Not one
+    /// transaction: members are found on a snapshot and go a slice at a time, each if that is right at that moment. Others
+    /// see it half done; if it ends early (a refusal, a failure of the node), who went has gone.
+    Prune(Box<Prune>),
+    /// Gives many members a role, or takes it from them (MANAGE_ROLES). Answered with how many were changed. Not one
+    /// transaction either.
+    BulkRole(Box<BulkRole>),
     /// Shows a presence for a member who has no session here (demo, bridges). System only; `None` ends it.
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+}
+
+/// Whom to remove: the owner, the actor and who is online stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// Roles that do not save their bearers; all below the actor's highest.
+    pub roles: Vec<RoleId>,
+    /// Who joined at this moment or later stays.
+    pub joined_before: Timestamp,
+    /// Tell how many there are, and leave them.
+    pub counts_only: bool,
+}
+
+/// A role for many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkRole {
+    /// Which.
+    pub role_id: RoleId,
+    /// Whether they have it from then on.
+    pub has: bool,
+    /// For whom.
+    pub filter: MemberFilter,
 }
 
 /// A channel to be made.
@@ -264,6 +317,12 @@ pub enum Reply {
     Member(Arc<Member>),
     /// A snapshot of the members.
     Members(MemberTable),
+    /// Members that were found, by id.
+    FoundMembers(Vec<Arc<Member>>),
+    /// How many mentions reach.
+    Audience(Audience),
+    /// How many.
+    Count(u64),
     /// A message. `referenced`: the message it answers, `Some(None)` when that was deleted, none when it is no reply.
     Message(Box<MessageReply>),
     /// Whether history may be read too (READ_MESSAGE_HISTORY); that the channel may be viewed is certain then.

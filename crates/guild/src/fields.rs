@@ -7,13 +7,16 @@
 use crate::{
     check::Standing,
     command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
-    machine::{CommandResult, Guild},
+    job::{Job, Work},
+    machine::{CommandResult, Guild, Output},
+    presence::Pace,
     record::Write,
+    relays::RelayLink,
 };
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, UserId};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Guild {
     pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult {
@@ -83,7 +86,7 @@ impl Guild {
             fields.description.clone_from(description);
         }
         if fields != *self.meta.guild {
-            self.put_fields(fields);
+            self.put_fields(now, fields);
         }
         // Whoever gave the guild away sees it with the permissions that remain.
         let standing = self.in_guild(now, actor)?;
@@ -91,12 +94,33 @@ impl Guild {
     }
 
     /// Stores and tells new base fields.
-    pub(crate) fn put_fields(&mut self, fields: guildhall_model::Guild) {
+    pub(crate) fn put_fields(&mut self, now: Now, fields: guildhall_model::Guild) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
-        let effect = self.change_meta(|meta| meta.guild = fields);
+        let effect = self.change_meta(now, |meta| meta.guild = fields);
         let event = self.event(EventName::GuildUpdate, Gate::Members, Payload::Guild(self.meta.clone()));
         self.publish(event, effect);
+    }
+
+    /// Forgets everybody. Freeing what grows with them is a job. Whoever waits for an answer gets it.
+    fn dispose(&mut self) {
+        let limits = &self.limits;
+        let pace = Pace::new(limits.presence_events_per_s_max, limits.presence_burst_max, limits.presence_waiting_max);
+        let remains = (
+            mem::take(&mut self.members),
+            mem::take(&mut self.sessions),
+            mem::take(&mut self.watchers),
+            mem::take(&mut self.shown),
+            mem::take(&mut self.voice),
+            mem::replace(&mut self.presences, pace),
+        );
+        let job = Job { id: self.queue.next_id(), work: Work::Dispose(Box::new(remains)) };
+        self.put_out(Output::Job(job));
+        for command in [self.queue.clear(), self.chores.clear()].concat() {
+            self.answer(command, Err(Refusal::UnknownGuild));
+        }
+        // Their sessions are gone, and what is watched there.
+        self.relays.values_mut().for_each(RelayLink::forget_readers);
     }
 
     pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult {
@@ -109,12 +133,9 @@ impl Guild {
         self.publish(event, Effect::Deleted);
         // Nobody is a member any more: later attaches are told so.
         self.is_deleted = true;
-        self.members = Default::default();
         self.online_count = 0;
         self.last_message_ids = Arc::new(BTreeMap::new());
-        self.sessions.clear();
-        self.shown.clear();
-        self.voice = Default::default();
+        self.dispose();
         Ok(Reply::Done)
     }
 }

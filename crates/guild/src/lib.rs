@@ -5,11 +5,14 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod bulk;
 mod cache;
 mod channels;
 mod check;
+mod chores;
 mod command;
 mod fields;
+mod job;
 mod limits;
 mod lists;
 mod machine;
@@ -17,17 +20,20 @@ mod members;
 mod mentions;
 mod messages;
 mod presence;
+mod queue;
 mod reactions;
 mod recent;
 mod record;
 mod relays;
+mod requests;
 mod roles;
 mod voice;
 
 pub use command::{
-    Actor, AllowedMentions, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch, MessageReply,
-    NewChannel, NewGuild, NewMessage, Refusal, Reply, ReplyTo, RolePatch,
+    Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch,
+    MessageReply, NewChannel, NewGuild, NewMessage, Prune, Refusal, Reply, ReplyTo, RolePatch,
 };
+pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use machine::{Guild, Outcome, Output};
 pub use record::{GuildRecord, MessageRecord, Write};

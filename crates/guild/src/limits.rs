@@ -32,6 +32,24 @@ pub struct GuildLimits {
     /// Intervals of one member list that are kept up to date; further ones are told once. 256: each costs a look at its
     /// rows whenever something in it moved.
     pub list_intervals_max: usize,
+    /// Presence events a second. 100: some 30 KiB/s for each bot that is told of all; a whole guild that comes online at
+    /// once is told of in minutes instead of in one flood.
+    pub presence_events_per_s_max: u32,
+    /// Presence events that may go out at once after a quiet time.
+    pub presence_burst_max: u32,
+    /// Members who wait to be told of with what was told of them last; for more see `presence::pace`.
+    pub presence_waiting_max: usize,
+    /// Jobs of one guild that run at once. 4: one that takes long does not hold up the others, and what they work on, which
+    /// is kept from being freed meanwhile, stays little.
+    pub jobs_running_max: usize,
+    /// Requests that wait for a job. 256: at some 10 ms for a hundred thousand members that is a second or so.
+    pub jobs_waiting_max: usize,
+    /// Of those that wait or run, one user's: 8, so that nobody takes all places.
+    pub jobs_per_user_max: usize,
+    /// Commands at once that change many members, or empty a voice channel. Each holds up to 512 KiB of ids.
+    pub slow_commands_max: usize,
+    /// Members that `Command::SearchMembers` finds at most. 1,000 as upstream.
+    pub found_members_max: usize,
     /// `host[:port]` of the media server; none: clients are told to wait for another.
     pub voice_endpoint: Option<String>,
     /// Where the randomness of voice tokens starts. Not for secrets: the media server must check more than the token.
@@ -53,6 +71,14 @@ impl Default for GuildLimits {
             presence_sessions_max: 64,
             lists_max: 16,
             list_intervals_max: 256,
+            presence_events_per_s_max: 100,
+            presence_burst_max: 200,
+            presence_waiting_max: 65_536,
+            jobs_running_max: 4,
+            jobs_waiting_max: 256,
+            jobs_per_user_max: 8,
+            slow_commands_max: 16,
+            found_members_max: 1_000,
             voice_endpoint: None,
             seed: 0,
         }

@@ -11,7 +11,11 @@
 //!             is told once and goes stale.
 //! Not here    which sessions watch what (`guildhall_relay`).     Spec  docs/protocol.md §8.6.
 
-use crate::machine::Guild;
+use crate::{
+    job::{Job, Work},
+    machine::{Guild, Output},
+    queue::Waiting,
+};
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
 use guildhall_relay::{GuildMeta, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage};
@@ -118,9 +122,18 @@ impl ListBuild {
 
 #[derive(Debug)]
 enum Rows {
-    /// It is being built. Who changed since the build began.
-    Building(BTreeSet<UserId>),
+    /// It is being built, or is about to.
+    Building {
+        /// Who changed since the build began.
+        touched: BTreeSet<UserId>,
+        /// What it is built from, until it begins: rows, and the members as they have them.
+        before: Option<(MemberTable, MemberList)>,
+    },
     Live(MemberList),
+}
+
+impl Rows {
+    const NEW: Self = Self::Building { touched: BTreeSet::new(), before: None };
 }
 
 /// One list.
@@ -215,7 +228,7 @@ impl Guild {
                 list.idle_since.get_or_insert(now.instant);
             }
         }
-        if added.is_empty() || self.meta.list_of(channel_id) != Some(id) || !self.has_list(id, channel_id) {
+        if added.is_empty() || self.meta.list_of(channel_id) != Some(id) || !self.has_list(now, id, channel_id) {
             return;
         }
         // What was told and what is told now have to be of one moment.
@@ -228,7 +241,7 @@ impl Guild {
     }
 
     /// Whether the list is there or being built; begins to build it if there is room.
-    fn has_list(&mut self, id: ListId, channel_id: ChannelId) -> bool {
+    fn has_list(&mut self, now: Now, id: ListId, channel_id: ChannelId) -> bool {
         if self.lists.lists.contains_key(&id) {
             return true;
         }
@@ -242,7 +255,7 @@ impl Guild {
         let list = List {
             viewers: Viewers::new(self.meta.clone(), channel, id),
             rules: self.list_rules(),
-            rows: Rows::Building(BTreeSet::new()),
+            rows: Rows::NEW,
             number: 0,
             watches: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -252,7 +265,7 @@ impl Guild {
             idle_since: None,
         };
         self.lists.lists.insert(id, list);
-        self.build_list(id, None);
+        self.build_list(now, id, None);
         true
     }
 
@@ -261,36 +274,43 @@ impl Guild {
     }
 
     /// Builds a list, or has rows that were built catch up with the members as they are now.
-    fn build_list(&mut self, id: ListId, rows: Option<(MemberTable, MemberList)>) {
+    fn build_list(&mut self, now: Now, id: ListId, before: Option<(MemberTable, MemberList)>) {
         self.lists.last_number += 1;
-        let (number, members) = (self.lists.last_number, self.members.clone());
+        let (number, members_count) = (self.lists.last_number, self.members.len());
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
         list.number = number;
         let touched = match &mut list.rows {
-            Rows::Building(touched) => mem::take(touched),
+            Rows::Building { touched, .. } => mem::take(touched),
             Rows::Live(_) => BTreeSet::new(),
         };
-        let work = if rows.is_some() { touched.len() } else { members.len() };
-        let is_at_once = work <= AT_ONCE_MAX;
-        list.rows = Rows::Building(BTreeSet::new());
-        let (viewers, rules) = (list.viewers.clone(), list.rules.clone());
-        let build = ListBuild { list: id, number, viewers, rules, rows, members, touched };
-        if is_at_once {
-            self.handle_list_built(build.run());
-        } else {
-            self.begin_list_build(build);
+        let work = if before.is_some() { touched.len() } else { members_count };
+        list.rows = Rows::Building { touched, before };
+        if work > AT_ONCE_MAX {
+            self.enqueue(now, Waiting::List(id, number));
+        } else if let Some(build) = self.begin_build(id, number) {
+            self.handle_list_built(now, build.run());
         }
     }
 
+    /// What is to be done, on the members as they are now. None: it is not wanted any more.
+    pub(crate) fn begin_build(&mut self, id: ListId, number: u64) -> Option<ListBuild> {
+        let members = self.members.clone();
+        let list = self.lists.lists.get_mut(&id).filter(|list| list.number == number)?;
+        let Rows::Building { touched, before } = &mut list.rows else { return None };
+        let (touched, rows) = (mem::take(touched), before.take());
+        let (viewers, rules) = (list.viewers.clone(), list.rules.clone());
+        Some(ListBuild { list: id, number, viewers, rules, rows, members, touched })
+    }
+
     /// A build ended. Who changed meanwhile is made up for, beside the guild again if they are many.
-    pub(crate) fn handle_list_built(&mut self, built: ListBuilt) {
+    pub(crate) fn handle_list_built(&mut self, now: Now, built: ListBuilt) {
         let ListBuilt { list: id, number, rows, members } = built;
         let Some(list) = self.lists.lists.get_mut(&id).filter(|list| list.number == number) else {
             // Nobody watches it any more, or it was begun anew.
             return self.dispose_list(rows, members);
         };
-        if matches!(&list.rows, Rows::Building(touched) if !touched.is_empty()) {
-            return self.build_list(id, Some((members, rows)));
+        if matches!(&list.rows, Rows::Building { touched, .. } if !touched.is_empty()) {
+            return self.build_list(now, id, Some((members, rows)));
         }
         list.rows = Rows::Live(rows);
         self.answer_watchers(id);
@@ -335,7 +355,7 @@ impl Guild {
     }
 
     /// A member came, changed or went, or shows something else: `before` is what the table had, and it has the new already.
-    pub(crate) fn lists_follow(&mut self, user_id: UserId, before: Option<&MemberEntry>) {
+    pub(crate) fn lists_follow(&mut self, now: Now, user_id: UserId, before: Option<&MemberEntry>) {
         if self.lists.is_empty() {
             return;
         }
@@ -343,7 +363,7 @@ impl Guild {
         let mut renewed = false;
         for list in self.lists.lists.values_mut() {
             match &mut list.rows {
-                Rows::Building(touched) => {
+                Rows::Building { touched, .. } => {
                     touched.insert(user_id);
                 }
                 Rows::Live(rows) => rows.set(list.viewers.entry(before), list.viewers.owned(after)),
@@ -354,12 +374,12 @@ impl Guild {
         let count = self.members.len();
         let limit = ListRules::OFFLINE_LISTED_MEMBERS_MAX;
         if renewed && (count == limit || count == limit + 1) {
-            self.lists_follow_meta();
+            self.lists_follow_meta(now);
         }
     }
 
     /// Roles, channels or the owner changed: lists that this may concern are built anew.
-    pub(crate) fn lists_follow_meta(&mut self) {
+    pub(crate) fn lists_follow_meta(&mut self, now: Now) {
         if self.lists.is_empty() {
             return;
         }
@@ -381,11 +401,11 @@ impl Guild {
             }
             list.viewers = Viewers::new(meta.clone(), channel.clone(), id);
             list.rules.clone_from(&rules);
-            let before = mem::replace(&mut list.rows, Rows::Building(BTreeSet::new()));
+            let before = mem::replace(&mut list.rows, Rows::NEW);
             if let Rows::Live(rows) = before {
                 self.dispose_list(rows, MemberTable::default());
             }
-            self.build_list(id, None);
+            self.build_list(now, id, None);
         }
     }
 
@@ -431,14 +451,19 @@ impl Guild {
         }
     }
 
-    /// Until builds run beside the guild.
-    fn begin_list_build(&mut self, build: ListBuild) {
-        self.handle_list_built(build.run());
+    /// A build did not come to its end: it is begun again.
+    pub(crate) fn list_build_failed(&mut self, now: Now, id: ListId, number: u64) {
+        if self.lists.lists.get(&id).is_some_and(|list| list.number == number) {
+            self.build_list(now, id, None);
+        }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "it is freed here")]
+    /// Frees rows that nobody needs, beside the guild if they are many.
     fn dispose_list(&mut self, rows: MemberList, members: MemberTable) {
-        drop((rows, members));
+        if rows.len_rows() > AT_ONCE_MAX {
+            let id = self.queue.next_id();
+            self.put_out(Output::Job(Job { id, work: Work::Dispose(Box::new((rows, members))) }));
+        }
     }
 
     fn drop_list(&mut self, id: ListId) {

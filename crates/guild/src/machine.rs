@@ -8,16 +8,20 @@
 //!             told follows the writes it rests on: the driver commits first. G2 a command that is refused, or
 //!             waits for a message, has changed nothing. G3 applying the writes to an empty store and loading
 //!             gives the same state, but for what ends with the process. (tests `it/records.rs`)
-//! Limits      `GuildLimits`. No input takes longer the more members there are, except `load`. An attach takes
-//!             longer the more people are in voice, the loss of a relay the more sessions it had.
+//! Limits      `GuildLimits`. No input takes longer the more members, sessions or people in voice there are, except
+//!             `load`. (test `it/scale.rs`)
 //! Not here    clocks, threads, the store, who of a relay's sessions may see what (`guildhall-relay`).
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
     cache::MessageCache,
+    chores::Chores,
     command::{Actor, Command, NewGuild, Refusal, Reply},
+    job::{Job, JobId},
     limits::GuildLimits,
     lists::Lists,
+    presence::{CommonPresences, Pace},
+    queue::Queue,
     recent::Recent,
     record::{GuildRecord, MessageRecord, Write},
     relays::{RelayLink, Sessions, Watchers},
@@ -43,18 +47,25 @@ pub enum Outcome {
     /// It was applied, or refused. The caller is told once everything up to `version` is durable: also what only
     /// reads may rest on what is not.
     Reply(Result<Reply, Refusal>),
+    /// It takes a while, and nothing is refused yet: `Output::Answer` with this id will follow, once, from another input.
+    Later(JobId),
     /// It needs a message that is not in memory, and has changed nothing. Load the message, hand it to
     /// `handle_message_loaded` (or `handle_message_load_failed`), and run the same command again. It may then need another.
     NeedsMessage(ChannelId, MessageId),
 }
 
 /// What a guild wants done, in order.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Output {
     /// To a relay, once every write before it is durable.
     Relay(RelayId, ToRelay),
     /// To the store.
     Write(Write),
+    /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so it
+    /// need not wait for writes.
+    Job(Job),
+    /// The answer to a command that was `Outcome::Later`, once every write before it is durable.
+    Answer(JobId, Result<Reply, Refusal>),
 }
 
 /// Why a command cannot go on.
@@ -64,6 +75,8 @@ pub(crate) enum Stop {
     Refused(Refusal),
     /// Until this message is here.
     Needs(ChannelId, MessageId),
+    /// It goes on beside other inputs.
+    Later(JobId),
 }
 
 impl From<Refusal> for Stop {
@@ -89,6 +102,10 @@ pub struct Guild {
     pub(crate) sessions: Sessions,
     pub(crate) watchers: Watchers,
     pub(crate) lists: Lists,
+    pub(crate) presences: Pace,
+    pub(crate) common_presences: CommonPresences,
+    pub(crate) queue: Queue,
+    pub(crate) chores: Chores,
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
@@ -98,7 +115,7 @@ pub struct Guild {
     ids: SnowflakeGenerator,
     version: u64,
     /// Whether `version` counts the input that is being handled already.
-    is_touched: bool,
+    pub(crate) is_touched: bool,
     /// Version of the newest write.
     written: u64,
     /// Version up to which everything is durable.
@@ -158,6 +175,14 @@ impl Guild {
             sessions: Sessions::default(),
             watchers: Watchers::default(),
             lists: Lists::default(),
+            presences: Pace::new(
+                limits.presence_events_per_s_max,
+                limits.presence_burst_max,
+                limits.presence_waiting_max,
+            ),
+            common_presences: CommonPresences::default(),
+            queue: Queue::default(),
+            chores: Chores::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
@@ -195,10 +220,12 @@ impl Guild {
     pub fn handle_command(&mut self, now: Now, actor: Actor, command: &Command) -> Outcome {
         self.is_touched = false;
         let result = if self.is_deleted { Err(Refusal::UnknownGuild.into()) } else { self.run(now, actor, command) };
-        debug_assert!(result.is_ok() || !self.is_touched, "G2: a refused {command:?} changed something");
+        let changed_nothing = matches!(result, Err(Stop::Refused(_) | Stop::Needs(..)));
+        debug_assert!(!changed_nothing || !self.is_touched, "G2: a refused {command:?} changed something");
         match result {
             Ok(reply) => Outcome::Reply(Ok(reply)),
             Err(Stop::Refused(refusal)) => Outcome::Reply(Err(refusal)),
+            Err(Stop::Later(command)) => Outcome::Later(command),
             Err(Stop::Needs(channel_id, message_id)) => {
                 self.cache.load_began((channel_id, message_id));
                 Outcome::NeedsMessage(channel_id, message_id)
@@ -212,6 +239,8 @@ impl Guild {
             Command::ReadChannel(channel) => self.read_channel(now, actor, *channel),
             Command::ReadMember(user) => self.read_member(now, actor, *user),
             Command::ReadMembers => self.read_members(now, actor),
+            Command::SearchMembers { query, limit } => self.search_members(now, actor, query, *limit),
+            Command::ReadAudience(channel) => self.read_audience(now, actor, *channel),
             Command::AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
             Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
             Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
@@ -239,7 +268,9 @@ impl Guild {
             Command::AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
             Command::RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),
             Command::RemoveMember(user) => self.remove_member(now, actor, *user),
-            Command::ShowPresence(user, presence) => self.show_presence(actor, *user, presence.as_ref()),
+            Command::Prune(prune) => self.prune(now, actor, prune),
+            Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
+            Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
             Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
         }
     }
@@ -268,16 +299,18 @@ impl Guild {
     pub fn handle_relay(&mut self, now: Now, message: ToGuild) {
         self.is_touched = false;
         match message {
-            ToGuild::Subscribe { relay, epoch } => self.subscribe(relay, epoch),
-            ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(relay, epoch),
+            ToGuild::Subscribe { relay, epoch } => self.subscribe(now, relay, epoch),
+            ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(now, relay, epoch),
             ToGuild::Resync { relay, epoch } => self.resync(relay, epoch),
             ToGuild::Attach { session, session_id, user_id, kind, presence, members } => {
-                self.attach(session, session_id, user_id, kind, presence, members);
+                self.attach(now, session, session_id, user_id, kind, presence, members);
             }
-            ToGuild::Detach { session } => self.detach(session),
-            ToGuild::Presence { session, presence } => self.set_session_presence(session, presence),
+            ToGuild::Detach { session } => self.detach(now, session),
+            ToGuild::Presence { session, presence } => self.set_session_presence(now, session, presence),
             ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
-            ToGuild::RequestMembers { session, request } => self.request_members(now, session, request),
+            ToGuild::RequestMembers { session, request } => self.request_members(now, session, *request),
+            ToGuild::RecentMembers { session, request } => self.recent_members(now, session, *request),
+            ToGuild::CountMembers { session, channel_id } => self.count_members(now, session, channel_id),
             ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
             ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),
             ToGuild::WatchList { relay, list, channel_id, added, removed } => {
@@ -312,17 +345,23 @@ impl Guild {
         self.cache.committed(version);
     }
 
-    /// Throws away what is remembered for a while only. Due at `next_deadline`; sooner or later does no harm.
+    /// Does a slice of what is done in slices, tells presences whose turn has come, and throws away what is remembered for a
+    /// while only. Due at `next_deadline`; sooner or later does no harm.
     pub fn handle_timer(&mut self, now: Now) {
         self.is_touched = false;
         self.recent.forget(now.instant);
         self.flush_lists(now);
+        self.do_chore(now);
+        self.tell_waiting(now);
     }
 
     /// When `handle_timer` should be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        [self.recent.sweep_at(), self.lists.deadline()].into_iter().flatten().min()
+        [self.recent.sweep_at(), self.chores.due_at(), self.presences.due_at(), self.lists.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next thing to do; none when all is done.
@@ -349,11 +388,14 @@ impl Guild {
     }
 
     /// Nobody would miss it in memory: no relays, sessions, or presences and voice states shown without a
-    /// session; everything polled and durable; no load under way.
+    /// session; nothing that is done in slices or by jobs; everything polled and durable; no load under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.relays.is_empty()
             && self.sessions.is_empty()
+            && self.watchers.is_empty()
+            && self.queue.is_empty()
+            && self.chores.is_empty()
             && self.shown.is_empty()
             && self.voice.is_empty()
             && self.outputs.is_empty()
@@ -374,9 +416,13 @@ impl Guild {
         self.ids.next(now.unix)
     }
 
+    pub(crate) fn put_out(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
     pub(crate) fn write(&mut self, write: Write) {
         self.written = self.touch();
-        self.outputs.push_back(Output::Write(write));
+        self.put_out(Output::Write(write));
     }
 
     /// Tells every relay. Cost: one message per relay, whatever its sessions.
@@ -397,7 +443,7 @@ impl Guild {
         let published = Arc::new(Published { event, effect: Effect::None });
         let guild_id = self.meta.id();
         for (relay, link) in &mut self.relays {
-            if !link.wants_presences && !self.watchers.has(user_id, *relay) {
+            if !link.reads_presences() && !self.watchers.has(user_id, *relay, link.epoch) {
                 continue;
             }
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
@@ -420,10 +466,10 @@ impl Guild {
     }
 
     /// Changes base fields, roles or channels, and returns the new whole.
-    pub(crate) fn change_meta(&mut self, change: impl FnOnce(&mut GuildMeta)) -> Effect {
+    pub(crate) fn change_meta(&mut self, now: Now, change: impl FnOnce(&mut GuildMeta)) -> Effect {
         self.touch();
         change(Arc::make_mut(&mut self.meta));
-        self.lists_follow_meta();
+        self.lists_follow_meta(now);
         Effect::Meta(self.meta.clone())
     }
 }

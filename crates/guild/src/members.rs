@@ -33,16 +33,16 @@ impl Guild {
             None => Member::new(user.clone(), now.unix),
         };
         self.write(Write::PutUser(user.clone()));
-        Ok(Reply::Member(self.put_member(name, member)))
+        Ok(Reply::Member(self.put_member(now, name, member)))
     }
 
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
-    fn put_member(&mut self, name: EventName, member: Member) -> Arc<Member> {
+    fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
         let member = Arc::new(member);
         let before = self.members.entry(user_id).cloned();
         self.members.insert(member.clone());
-        self.lists_follow(user_id, before.as_ref());
+        self.lists_follow(now, user_id, before.as_ref());
         self.write(Write::PutMember(self.meta.id(), member.clone()));
         self.voice.set_member(&member);
         let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id).about(user_id);
@@ -91,7 +91,7 @@ impl Guild {
         let destination = patch.channel_id.map(|channel| self.check_move(now, actor, user_id, channel)).transpose()?;
         // Nothing is refused from here on.
 
-        let member = if member == *before { before } else { self.put_member(EventName::GuildMemberUpdate, member) };
+        let member = if member == *before { before } else { self.put_member(now, EventName::GuildMemberUpdate, member) };
         self.refresh_voice(&member);
         match destination {
             Some(Some(channel)) => self.move_in_voice(now, &member, &channel),
@@ -111,7 +111,7 @@ impl Guild {
     }
 
     /// May the actor give or take this role?
-    fn check_hand_out(&self, standing: &Standing, role_id: RoleId) -> Result<(), Refusal> {
+    pub(crate) fn check_hand_out(&self, standing: &Standing, role_id: RoleId) -> Result<(), Refusal> {
         let role = self.need_role(role_id)?;
         if role.managed && !standing.is_system() || role_id == self.meta.id().cast() {
             return Err(Refusal::InvalidRole);
@@ -166,6 +166,9 @@ impl Guild {
             return Err(Refusal::InvalidForm("channel_id"));
         }
         here.need(Permissions::CONNECT | Permissions::MOVE_MEMBERS)?;
+        if self.is_closing(channel_id) {
+            return Err(Refusal::UnknownChannel);
+        }
         Ok(Some(here.channel))
     }
 
@@ -190,7 +193,7 @@ impl Guild {
             }
             _ => return Ok(Reply::Done),
         }
-        self.put_member(EventName::GuildMemberUpdate, member);
+        self.put_member(now, EventName::GuildMemberUpdate, member);
         Ok(Reply::Done)
     }
 
@@ -210,11 +213,12 @@ impl Guild {
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.meta.id(), user_id));
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
-        sessions.into_iter().for_each(|key| drop(self.sessions.remove(key)));
+        sessions.into_iter().for_each(|key| drop(self.drop_session(key)));
         self.shown.remove(&user_id);
+        self.presences.forget(user_id);
         if let Some(entry) = self.members.remove(user_id) {
             self.online_count -= u64::from(entry.presence.is_some());
-            self.lists_follow(user_id, Some(&entry));
+            self.lists_follow(now, user_id, Some(&entry));
         }
         let payload = Payload::MemberRemove(member.user.clone());
         let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload).about(user_id);

@@ -1,65 +1,117 @@
-//! Presence: what a member shows, over all their sessions.
+//! Presence: what a member shows, over all their sessions, and when others are told of it.
 //!
 //! Owns        the aggregate of docs/protocol.md §6.9, kept in the member table; presences shown without a session.
-//! Doors       `refresh_presence` after anything that may change one; `Command::ShowPresence`.
-//! Invariants  S1 the table holds the aggregate of the user's sessions, nothing when that is offline. S2 an event
-//!             goes out exactly when the aggregate changed.
-//! Limits      `presence_sessions_max` sessions count, `activities_max` activities are shown.
+//! Doors       `refresh_presence` after anything that may change one; `Command::ShowPresence`; `tell_waiting` from the timer.
+//! Invariants  S1 the table holds the aggregate of the user's sessions, nothing when that is offline. S2 an event goes
+//!             out for a change of the aggregate and for nothing else: at once, or, past the rate, when it is its turn,
+//!             and then with what is shown by then. S3 nobody who watches is left with anything but the newest presence
+//!             once the guild has been quiet for long enough. S4 a change that nobody watches costs no event.
+//! Limits      `presence_sessions_max` sessions count, `activities_max` activities are shown; the rate and what waits
+//!             for it: `presence::pace`.
+
+mod pace;
+
+pub(crate) use pace::Pace;
 
 use crate::{
+    chores::SLICE,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
-use guildhall_model::{EventName, Presence, Status, UserId};
+use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId};
 use guildhall_relay::{Gate, Payload};
-use std::sync::Arc;
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Presences without activities, by statuses: most members share one of a few.
+#[derive(Debug, Default)]
+pub(crate) struct CommonPresences(BTreeMap<u16, Arc<Presence>>);
+
+impl CommonPresences {
+    /// Two bits for the whole and two for each platform make at most 4,096 of them.
+    fn share(&mut self, status: Status, platforms: &[Status; 5], client_status: ClientStatus) -> Arc<Presence> {
+        let key = platforms.iter().fold(status as u16, |key, status| key << 2 | *status as u16);
+        let make = || Arc::new(Presence { status, activities: Vec::new(), client_status });
+        self.0.entry(key).or_insert_with(make).clone()
+    }
+}
 
 impl Guild {
-    /// Aggregates a user's sessions anew, and tells everybody if that made a difference.
-    pub(crate) fn refresh_presence(&mut self, user_id: UserId) {
-        let Some(entry) = self.members.entry(user_id) else { return };
+    /// Aggregates a user's sessions anew, and tells whoever watches if that made a difference.
+    pub(crate) fn refresh_presence(&mut self, now: Now, user_id: UserId) {
         let presence = self.aggregate(user_id);
-        if entry.presence.as_deref() == presence.as_ref() {
+        let Some(entry) = self.members.entry(user_id) else { return };
+        if entry.presence == presence {
             return;
         }
+        let before = entry.presence.clone();
         self.online_count += u64::from(presence.is_some());
-        self.online_count -= u64::from(entry.presence.is_some());
-        let presence = presence.map(Arc::new);
-        let before = entry.clone();
+        self.online_count -= u64::from(before.is_some());
+        let row = entry.clone();
         self.members.set_presence(user_id, presence.clone());
-        self.lists_follow(user_id, Some(&before));
-        let payload = Payload::Presence { user_id, presence: presence.unwrap_or_default() };
+        self.lists_follow(now, user_id, Some(&row));
+        self.touch();
+        if !self.is_watched(user_id) {
+            self.presences.forget(user_id);
+        } else if self.presences.admit(now.instant, user_id, before, &presence) {
+            self.tell_presence(user_id, presence.unwrap_or_default());
+        }
+    }
+
+    /// Tells those whose turn it is, a slice at most.
+    pub(crate) fn tell_waiting(&mut self, now: Now) {
+        for _ in 0..SLICE {
+            let Some(user_id) = self.presences.next(now.instant) else { break };
+            // Whoever watched may have gone.
+            if let Some(entry) = self.members.entry(user_id).filter(|_| self.is_watched(user_id)) {
+                let presence = entry.presence.clone().unwrap_or_default();
+                self.tell_presence(user_id, presence);
+            }
+        }
+    }
+
+    fn tell_presence(&mut self, user_id: UserId, presence: Arc<Presence>) {
+        let payload = Payload::Presence { user_id, presence };
         let event = self.event(EventName::PresenceUpdate, Gate::Members, payload).about(user_id);
         self.publish_presence(user_id, event.never_to_user_account(user_id));
     }
 
     /// None when offline.
-    fn aggregate(&self, user_id: UserId) -> Option<Presence> {
-        let shown = self.shown.get(&user_id);
-        let mut whole = Presence {
-            status: shown.map_or(Status::Offline, |shown| shown.status),
-            activities: Vec::new(),
-            client_status: shown.map(|shown| shown.client_status).unwrap_or_default(),
-        };
+    fn aggregate(&mut self, user_id: UserId) -> Option<Arc<Presence>> {
         let max = self.limits.activities_max;
+        let shown = self.shown.get(&user_id);
+        let (mut status, mut client_status, mut activities) = (Status::Offline, ClientStatus::default(), Vec::new());
         if let Some(shown) = shown {
-            whole.activities.extend(shown.activities.iter().take(max).cloned());
+            (status, client_status) = (shown.status, shown.client_status);
+            activities.extend(shown.activities.iter().take(max).cloned());
         }
+        let mut platforms = [Status::Offline; 5];
         for (_, session) in self.sessions.of_user(user_id).take(self.limits.presence_sessions_max) {
             let presence = &session.presence;
             if presence.status == Status::Offline {
                 continue;
             }
-            whole.status = whole.status.max(presence.status);
-            whole.client_status.raise(presence.platform, presence.status);
-            let room = max - whole.activities.len();
-            whole.activities.extend(presence.activities.iter().take(room).cloned());
+            status = status.max(presence.status);
+            client_status.raise(presence.platform, presence.status);
+            let platform = &mut platforms[presence.platform as usize];
+            *platform = presence.status.max(*platform);
+            let room = max - activities.len();
+            activities.extend(presence.activities.iter().take(room).cloned());
         }
-        (whole.status != Status::Offline).then_some(whole)
+        if status == Status::Offline {
+            return None;
+        }
+        let whole = Presence { status, activities, client_status };
+        Some(match shown {
+            Some(shown) if **shown == whole => shown.clone(),
+            None if whole.activities.is_empty() => self.common_presences.share(status, &platforms, client_status),
+            _ => Arc::new(whole),
+        })
     }
 
     pub(crate) fn show_presence(
         &mut self,
+        now: Now,
         actor: Actor,
         user_id: UserId,
         presence: Option<&Arc<Presence>>,
@@ -73,7 +125,7 @@ impl Guild {
             Some(presence) => self.shown.insert(user_id, presence.clone()),
             None => self.shown.remove(&user_id),
         };
-        self.refresh_presence(user_id);
+        self.refresh_presence(now, user_id);
         Ok(Reply::Done)
     }
 }

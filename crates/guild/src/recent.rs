@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How long a nonce stands for its message: five minutes, longer than any client retries.
 pub(crate) const NONCE_MS: u64 = 300_000;
+/// Of what is over, as many of each kind are thrown away at once: ten thousand waits may end in the same second.
+const FORGOTTEN_MAX: usize = 256;
+/// When the rest follows.
+const REST_MS: u64 = 10;
 /// How often what is over is thrown away while nothing else happens.
 const SWEEP_MS: u64 = 300_000;
 
@@ -92,17 +96,20 @@ impl Recent {
         self.forget(now);
     }
 
-    /// Throws away what is over.
+    /// Throws away what is over, a part of it if that is much: nothing that is over counts, whether or not it is here.
     pub fn forget(&mut self, now: Instant) {
-        while self.nonces_in_order.front().is_some_and(|(at, _)| now.ms_since(*at) >= NONCE_MS) {
-            self.forget_oldest_nonce();
-        }
-        while self.slow_in_order.first().is_some_and(|(until, ..)| *until <= now) {
-            self.forget_first_wait();
+        for _ in 0..FORGOTTEN_MAX {
+            if self.has_old_nonce(now) {
+                self.forget_oldest_nonce();
+            }
+            if self.has_old_wait(now) {
+                self.forget_first_wait();
+            }
         }
         let is_empty = self.nonces_in_order.is_empty() && self.slow.is_empty();
         self.sweep_at = match self.sweep_at {
             _ if is_empty => None,
+            _ if self.has_old_nonce(now) || self.has_old_wait(now) => Some(now.after_ms(REST_MS)),
             Some(at) if at > now => Some(at),
             _ => Some(now.after_ms(SWEEP_MS)),
         };
@@ -111,6 +118,14 @@ impl Recent {
     /// When `forget` should be called even if nothing happens.
     pub fn sweep_at(&self) -> Option<Instant> {
         self.sweep_at
+    }
+
+    fn has_old_nonce(&self, now: Instant) -> bool {
+        self.nonces_in_order.front().is_some_and(|(at, _)| now.ms_since(*at) >= NONCE_MS)
+    }
+
+    fn has_old_wait(&self, now: Instant) -> bool {
+        self.slow_in_order.first().is_some_and(|(until, ..)| *until <= now)
     }
 
     fn forget_oldest_nonce(&mut self) {
@@ -162,6 +177,22 @@ mod tests {
         recent.forget(Instant(11 + NONCE_MS));
         assert!(recent.nonces.is_empty() && recent.nonces_in_order.is_empty());
         assert_eq!(recent.sweep_at(), None);
+    }
+
+    #[test]
+    fn what_is_over_goes_a_part_at_a_time() {
+        let mut recent = Recent::default();
+        for n in 1..=1_000 {
+            recent.remember_sent(Instant(0), HERE, UserId::new(n), 1, 2_000);
+        }
+        let mut rounds_count = 0;
+        let mut now = Instant(1_000);
+        while recent.sweep_at().is_some() {
+            recent.forget(now);
+            assert_eq!(recent.wait_ms(now, HERE, ANA, 1), 0);
+            (now, rounds_count) = (now.after_ms(REST_MS), rounds_count + 1);
+        }
+        assert_eq!((rounds_count, recent.slow.len()), (4, 0));
     }
 
     #[test]

@@ -1,41 +1,57 @@
 //! Relays and sessions: whom the guild speaks to, and whose sessions it counts.
 //!
 //! Owns        the numbering of each relay's stream (P1–P3 of `guildhall_relay`'s protocol); `Sessions`.
-//! Doors       `subscribe` to `request_members`, from `Guild::handle_relay`.
+//! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
 //! Invariants  L1 numbers to one relay are contiguous within an epoch, also across a restart; what is dropped is
 //!             followed by a `Snapshot { reset: true }`. L2 a session counts only while its relay is subscribed
-//!             and its user a member. L3 an `Attached` follows everything that its view holds.
-//! Limits      one link per partition; sessions: those of the relays.
+//!             and its user a member; those of a relay that is gone are taken out in slices (`chores`), and are not
+//!             heard meanwhile. L3 an `Attached` follows everything that its view holds.
+//! Limits      one link per relay; sessions: those of the relays.
 //! Not here    what a session may see: `guildhall_relay::Relay`.
 
 use crate::machine::Guild;
-use guildhall_model::{
-    AccountKind, EventName, GuildId, Permissions, UserId,
-    to_gateway::{MemberQuery, RequestGuildMembers},
-};
+use guildhall_model::{AccountKind, EventName, GuildId, UserId, to_gateway::Subscription};
 use guildhall_relay::{
-    Gate, GuildPicture, GuildView, MemberTable, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
+    Gate, GuildPicture, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
     SessionPresence, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
 };
 
 /// The way to one relay.
 #[derive(Debug)]
 pub(crate) struct RelayLink {
-    epoch: u32,
+    pub epoch: u32,
     /// Of the newest message.
     seq: u64,
-    /// It has sessions that are told every member's presence.
-    pub wants_presences: bool,
+    /// It said that it has sessions that are told every member's presence.
+    wants_presences: bool,
+    /// Sessions whose view held every member's presence: from there on they are told of each.
+    presence_readers_count: usize,
     /// Messages were lost, and nothing is sent until it restarts.
     pub is_cut: bool,
 }
 
 impl RelayLink {
+    fn new(epoch: u32) -> Self {
+        Self { epoch, seq: 0, wants_presences: false, presence_readers_count: 0, is_cut: false }
+    }
+
+    /// Somebody there is told every member's presence. It says so only once its first such session is in; what happens
+    /// between that session's view and its word must not be missed.
+    pub fn reads_presences(&self) -> bool {
+        self.wants_presences || self.presence_readers_count > 0
+    }
+
+    /// The guild was deleted: nobody reads what its members show.
+    pub fn forget_readers(&mut self) {
+        self.presence_readers_count = 0;
+    }
+
     /// The next message of the stream; none while it is cut.
     pub fn number(&mut self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<ToRelay> {
         if self.is_cut {
@@ -53,6 +69,10 @@ pub(crate) struct Session {
     pub user_id: UserId,
     pub kind: AccountKind,
     pub presence: SessionPresence,
+    /// Its view held every member's presence.
+    pub reads_presences: bool,
+    /// Of its relay, when it entered.
+    epoch: u32,
 }
 
 /// The sessions that are in the guild, by key and by user.
@@ -74,12 +94,12 @@ impl Sessions {
         self.by_key.get(&key)
     }
 
-    pub fn find_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
+    fn find_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
         self.by_key.get_mut(&key)
     }
 
     pub fn insert(&mut self, key: SessionKey, session: Session) {
-        self.remove(key);
+        debug_assert!(!self.by_key.contains_key(&key), "it was dropped first");
         self.by_user.insert((session.user_id, key));
         self.by_key.insert(key, session);
     }
@@ -96,63 +116,103 @@ impl Sessions {
         keys.filter_map(|(_, key)| Some((*key, self.by_key.get(key)?)))
     }
 
-    /// The keys of a relay's sessions.
-    fn of_relay(&self, relay: RelayId) -> Vec<SessionKey> {
-        let from = SessionKey { relay, ..FIRST_KEY };
-        self.by_key.range(from..).map(|(key, _)| *key).take_while(|key| key.relay == relay).collect()
-    }
-
-    pub fn clear(&mut self) {
-        *self = Self::default();
+    /// Of the next `max` sessions of a relay after one of them, those that entered in this incarnation of it or an
+    /// older one; and where to go on, if there are more.
+    pub fn of_relay(
+        &self,
+        relay: RelayId,
+        epoch: u32,
+        after: Option<SessionKey>,
+        max: usize,
+    ) -> (Vec<SessionKey>, Option<SessionKey>) {
+        let from = after.map_or(Bound::Included(SessionKey { relay, ..FIRST_KEY }), Bound::Excluded);
+        let sessions = self.by_key.range((from, Bound::Unbounded)).take_while(|(key, _)| key.relay == relay);
+        let (mut found, mut last) = (Vec::new(), None);
+        for (at, (key, session)) in sessions.enumerate() {
+            if at == max {
+                return (found, last);
+            }
+            last = Some(*key);
+            found.extend((session.epoch <= epoch).then_some(*key));
+        }
+        (found, None)
     }
 }
 
 /// Which relays have somebody who watches a member.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    by_user: BTreeSet<(UserId, RelayId)>,
-    by_relay: BTreeSet<(RelayId, UserId)>,
+    /// With the incarnation of the relay that said so last.
+    by_user: BTreeMap<(UserId, RelayId), u32>,
+    by_relay: BTreeSet<(RelayId, u32, UserId)>,
 }
 
 impl Watchers {
-    fn add(&mut self, user_id: UserId, relay: RelayId) {
-        self.by_user.insert((user_id, relay));
-        self.by_relay.insert((relay, user_id));
+    pub fn is_empty(&self) -> bool {
+        self.by_user.is_empty()
+    }
+
+    fn add(&mut self, user_id: UserId, relay: RelayId, epoch: u32) {
+        self.remove(user_id, relay);
+        self.by_user.insert((user_id, relay), epoch);
+        self.by_relay.insert((relay, epoch, user_id));
     }
 
     fn remove(&mut self, user_id: UserId, relay: RelayId) {
-        self.by_user.remove(&(user_id, relay));
-        self.by_relay.remove(&(relay, user_id));
+        if let Some(epoch) = self.by_user.remove(&(user_id, relay)) {
+            self.by_relay.remove(&(relay, epoch, user_id));
+        }
     }
 
-    fn remove_relay(&mut self, relay: RelayId) {
-        let of_relay = self.by_relay.range((relay, UserId::new(0))..).take_while(|(of, _)| *of == relay);
-        let user_ids: Vec<UserId> = of_relay.map(|(_, user_id)| *user_id).collect();
-        user_ids.into_iter().for_each(|user_id| self.remove(user_id, relay));
+    /// Takes out what a relay said in this incarnation or an older one, `max` at most. Returns how many there were.
+    pub fn forget(&mut self, relay: RelayId, epoch: u32, max: usize) -> usize {
+        let first = (relay, 0, UserId::new(0));
+        let of_relay = self.by_relay.range(first..).take_while(|(of, said, _)| (*of, *said) <= (relay, epoch));
+        let user_ids: Vec<UserId> = of_relay.map(|(_, _, user_id)| *user_id).take(max).collect();
+        user_ids.iter().for_each(|user_id| self.remove(*user_id, relay));
+        user_ids.len()
     }
 
-    /// Whether a relay has one.
-    pub fn has(&self, user_id: UserId, relay: RelayId) -> bool {
-        self.by_user.contains(&(user_id, relay))
+    /// Whether a relay's present incarnation has one.
+    pub fn has(&self, user_id: UserId, relay: RelayId, epoch: u32) -> bool {
+        self.by_user.get(&(user_id, relay)) == Some(&epoch)
+    }
+
+    /// Relays that have one, or had one in an earlier incarnation.
+    fn of_user(&self, user_id: UserId) -> impl Iterator<Item = (RelayId, u32)> {
+        let of_user = self.by_user.range((user_id, FIRST_RELAY)..).take_while(move |((user, _), _)| *user == user_id);
+        of_user.map(|((_, relay), epoch)| (*relay, *epoch))
     }
 }
 
 impl Guild {
-    pub(crate) fn subscribe(&mut self, relay: RelayId, epoch: u32) {
+    /// A session that counts.
+    pub(crate) fn session(&self, key: SessionKey) -> Option<&Session> {
+        let link = self.relays.get(&key.relay)?;
+        self.sessions.find(key).filter(|session| session.epoch == link.epoch)
+    }
+
+    /// Whether any relay has somebody who is told what this member shows.
+    pub(crate) fn is_watched(&self, user_id: UserId) -> bool {
+        let is_current = |(relay, epoch)| self.relays.get(&relay).is_some_and(|link| link.epoch == epoch);
+        self.relays.values().any(RelayLink::reads_presences) || self.watchers.of_user(user_id).any(is_current)
+    }
+
+    pub(crate) fn subscribe(&mut self, now: Now, relay: RelayId, epoch: u32) {
         match self.relays.get(&relay) {
             Some(link) if link.epoch > epoch => return,
             // It asks again without knowing of an answer.
             Some(link) if link.epoch == epoch => return self.restart_stream(relay),
-            Some(_) => self.drop_relay(relay),
+            Some(_) => self.drop_relay(now, relay),
             None => {}
         }
-        self.relays.insert(relay, RelayLink { epoch, seq: 0, wants_presences: false, is_cut: false });
+        self.relays.insert(relay, RelayLink::new(epoch));
         self.send(relay, RelayMessage::Snapshot { picture: self.picture(), reset: false });
     }
 
-    pub(crate) fn unsubscribe(&mut self, relay: RelayId, epoch: u32) {
+    pub(crate) fn unsubscribe(&mut self, now: Now, relay: RelayId, epoch: u32) {
         if self.relays.get(&relay).is_some_and(|link| link.epoch == epoch) {
-            self.drop_relay(relay);
+            self.drop_relay(now, relay);
         }
     }
 
@@ -179,13 +239,11 @@ impl Guild {
     }
 
     /// An incarnation of a relay is gone, and its sessions with it.
-    fn drop_relay(&mut self, relay: RelayId) {
+    fn drop_relay(&mut self, now: Now, relay: RelayId) {
         self.touch();
-        self.relays.remove(&relay);
-        self.watchers.remove_relay(relay);
         self.lists.remove_relay(relay);
-        for session in self.sessions.of_relay(relay) {
-            self.detach(session);
+        if let Some(link) = self.relays.remove(&relay) {
+            self.relay_gone(now, relay, link.epoch);
         }
     }
 
@@ -193,6 +251,7 @@ impl Guild {
     /// answer: it asks again after the reset.
     pub(crate) fn attach(
         &mut self,
+        now: Now,
         key: SessionKey,
         session_id: Arc<str>,
         user_id: UserId,
@@ -200,20 +259,22 @@ impl Guild {
         presence: SessionPresence,
         members: MembersWanted,
     ) {
-        if !self.relays.contains_key(&key.relay) {
-            return;
-        }
+        let Some(epoch) = self.relays.get(&key.relay).map(|link| link.epoch) else { return };
         if self.member(user_id).is_none() {
             return self.send(key.relay, RelayMessage::Attached { session: key, view: None });
         }
         // Keys are never reused, so this is a relay's mistake; the first user's presence must not stay behind.
         if self.sessions.find(key).is_some_and(|session| session.user_id != user_id) {
-            self.detach(key);
+            self.detach(now, key);
         }
         self.touch();
-        self.sessions.insert(key, Session { session_id, user_id, kind, presence });
+        let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
+        self.put_session(key, Session { session_id, user_id, kind, presence, reads_presences, epoch });
         // First, so that the view holds it (L3).
-        self.refresh_presence(user_id);
+        self.refresh_presence(now, user_id);
+        if reads_presences {
+            self.presences.table_was_read();
+        }
         let view = self.view(user_id, members).map(Box::new);
         self.send(key.relay, RelayMessage::Attached { session: key, view });
     }
@@ -230,19 +291,40 @@ impl Guild {
         })
     }
 
-    pub(crate) fn detach(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.remove(key) else { return };
-        self.touch();
-        self.leave_voice_with(session.user_id, key);
-        self.refresh_presence(session.user_id);
+    fn put_session(&mut self, key: SessionKey, session: Session) {
+        self.drop_session(key);
+        if let Some(link) = self.relays.get_mut(&key.relay) {
+            link.presence_readers_count += usize::from(session.reads_presences);
+        }
+        self.sessions.insert(key, session);
     }
 
-    pub(crate) fn set_session_presence(&mut self, key: SessionKey, presence: SessionPresence) {
+    /// A session does not count any more.
+    pub(crate) fn drop_session(&mut self, key: SessionKey) -> Option<Session> {
+        let session = self.sessions.remove(key)?;
+        let link = self.relays.get_mut(&key.relay).filter(|link| link.epoch == session.epoch);
+        if let Some(link) = link {
+            link.presence_readers_count -= usize::from(session.reads_presences);
+        }
+        Some(session)
+    }
+
+    pub(crate) fn detach(&mut self, now: Now, key: SessionKey) {
+        let Some(session) = self.drop_session(key) else { return };
+        self.touch();
+        self.leave_voice_with(session.user_id, key);
+        self.refresh_presence(now, session.user_id);
+    }
+
+    pub(crate) fn set_session_presence(&mut self, now: Now, key: SessionKey, presence: SessionPresence) {
+        if self.session(key).is_none() {
+            return;
+        }
         let Some(session) = self.sessions.find_mut(key) else { return };
         session.presence = presence;
         let user_id = session.user_id;
         self.touch();
-        self.refresh_presence(user_id);
+        self.refresh_presence(now, user_id);
     }
 
     pub(crate) fn want_presences(&mut self, relay: RelayId, all: bool) {
@@ -252,34 +334,23 @@ impl Guild {
     }
 
     pub(crate) fn watch_members(&mut self, relay: RelayId, added: &[UserId], removed: &[UserId]) {
-        if self.relays.contains_key(&relay) {
+        if let Some(link) = self.relays.get(&relay) {
             removed.iter().for_each(|user_id| self.watchers.remove(*user_id, relay));
-            added.iter().for_each(|user_id| self.watchers.add(*user_id, relay));
+            added.iter().for_each(|user_id| self.watchers.add(*user_id, relay, link.epoch));
         }
     }
 
     /// What members show, to a session that began to watch them.
     pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
         let own = self.sessions.find(session).map(|session| session.user_id);
+        self.presences.table_was_read();
         // Nobody is told what they show themselves.
-        for user_id in user_ids.iter().filter(|user_id| Some(**user_id) != own) {
+        for user_id in user_ids.iter().take(Subscription::MEMBERS_MAX).filter(|user_id| Some(**user_id) != own) {
             let Some(entry) = self.members.entry(*user_id) else { continue };
             let presence = entry.presence.clone().unwrap_or_default();
             let payload = Payload::Presence { user_id: *user_id, presence };
             let event = Arc::new(self.event(EventName::PresenceUpdate, Gate::Members, payload));
             self.send(session.relay, RelayMessage::Direct { session, event });
         }
-    }
-
-    /// Whoever sees the guild sees its members; only the whole list of a user account needs a permission.
-    pub(crate) fn request_members(&mut self, now: Now, key: SessionKey, request: Box<RequestGuildMembers>) {
-        let Some(session) = self.sessions.find(key) else { return };
-        let Some(member) = self.member(session.user_id) else { return };
-        let wants_all = matches!(request.query, MemberQuery::All);
-        let lists = Permissions::MANAGE_ROLES | Permissions::KICK_MEMBERS | Permissions::BAN_MEMBERS;
-        let may_list = self.meta.guild_permissions(self.meta.standing(&member, now.unix)).intersects(lists);
-        let is_refused = session.kind == AccountKind::User && wants_all && !may_list;
-        let members = if is_refused { MemberTable::default() } else { self.members.clone() };
-        self.send(key.relay, RelayMessage::Members { session: key, request, members });
     }
 }

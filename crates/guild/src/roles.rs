@@ -34,7 +34,7 @@ impl Guild {
             managed: role.managed && standing.is_system(),
             ..role.clone()
         });
-        self.put_role(EventName::GuildRoleCreate, &role);
+        self.put_role(now, EventName::GuildRoleCreate, &role);
         Ok(Reply::Role(role))
     }
 
@@ -63,13 +63,13 @@ impl Guild {
             return Ok(Reply::Role(before));
         }
         let role = Arc::new(role);
-        self.put_role(EventName::GuildRoleUpdate, &role);
+        self.put_role(now, EventName::GuildRoleUpdate, &role);
         Ok(Reply::Role(role))
     }
 
-    fn put_role(&mut self, name: EventName, role: &Arc<Role>) {
+    fn put_role(&mut self, now: Now, name: EventName, role: &Arc<Role>) {
         self.write(Write::PutRole(self.meta.id(), role.clone()));
-        let effect = self.change_meta(|meta| {
+        let effect = self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.roles).insert(role.id, role.clone());
         });
         let event = self.event(name, Gate::Members, Payload::Role(role.clone()));
@@ -98,7 +98,7 @@ impl Guild {
             })
             .collect();
         changed.values().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
-        let effect = self.change_meta(|meta| {
+        let effect = self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.roles).remove(&role_id);
             if !changed.is_empty() {
                 Arc::make_mut(&mut meta.channels).extend(changed.clone());

@@ -5,7 +5,7 @@
 //! Invariants  V1 a user has at most one voice state in the guild, and each connected session is its user's.
 //!             V2 who can view only the channel that was left sees somebody leave; who can view the new one sees
 //!             them once. V3 what is not allowed is answered with nothing.
-//! Limits      a channel's `user_limit`. Losing VIEW_CHANNEL or CONNECT does not end a connection.
+//! Limits      a channel's `user_limit`; nobody enters a channel that is being deleted. Losing VIEW_CHANNEL or CONNECT does not end a connection.
 //! Not here    that a user account is in voice in one guild only: nobody sees that from here.
 
 use crate::{
@@ -55,7 +55,7 @@ impl VoiceTable {
         self.state_of(user_id)?.channel_id
     }
 
-    fn count_in(&self, channel_id: ChannelId) -> usize {
+    pub fn count_in(&self, channel_id: ChannelId) -> usize {
         self.by_channel.get(&channel_id).map_or(0, BTreeSet::len)
     }
 
@@ -90,7 +90,7 @@ impl VoiceTable {
 impl Guild {
     /// Op 4. A session of a user who is in voice through another takes over.
     pub(crate) fn set_session_voice(&mut self, now: Now, key: SessionKey, update: VoiceStateUpdate) {
-        let Some(session) = self.sessions.find(key) else { return };
+        let Some(session) = self.session(key) else { return };
         let (user_id, session_id) = (session.user_id, session.session_id.to_string());
         let Some(channel_id) = update.channel_id else { return self.leave_voice(user_id) };
         let Some(member) = self.member(user_id) else { return };
@@ -105,6 +105,9 @@ impl Guild {
             before.is_some_and(|before| before.suppress)
         } else {
             let permissions = self.permissions_in(now, &member, &channel);
+            if self.is_closing(channel_id) {
+                return;
+            }
             let is_full = channel.user_limit > 0 && self.voice.count_in(channel_id) >= usize::from(channel.user_limit);
             if !permissions.contains(Permissions::VIEW_CHANNEL | Permissions::CONNECT)
                 || is_full && !permissions.contains(Permissions::MOVE_MEMBERS)
@@ -180,9 +183,10 @@ impl Guild {
         }
     }
 
-    /// Takes everybody out of a channel.
-    pub(crate) fn empty_voice(&mut self, channel_id: ChannelId) {
-        let users: Vec<UserId> = self.voice.by_channel.get(&channel_id).into_iter().flatten().copied().collect();
+    /// Takes everybody out of a channel, `max` at most.
+    pub(crate) fn empty_voice(&mut self, channel_id: ChannelId, max: usize) {
+        let users = self.voice.by_channel.get(&channel_id).into_iter().flatten().copied();
+        let users: Vec<UserId> = users.take(max).collect();
         users.into_iter().for_each(|user_id| self.leave_voice(user_id));
     }
 
@@ -223,6 +227,9 @@ impl Guild {
         let channel = self.meta.channels.get(&channel_id).ok_or(Refusal::UnknownChannel)?;
         if !channel.kind.is_voice() {
             return Err(Refusal::InvalidForm("channel_id").into());
+        }
+        if self.is_closing(channel_id) {
+            return Err(Refusal::UnknownChannel.into());
         }
         let state = VoiceState {
             channel_id: Some(channel_id),

@@ -133,17 +133,27 @@ mod tests {
     use super::*;
     use guildhall_guild::Reply;
     use guildhall_model::GuildId;
-    use guildhall_relay::{RelayMessage, SessionKey};
+    use guildhall_relay::{PartitionId, RelayMessage, SessionKey};
+
+    fn relay(partition: u16) -> RelayId {
+        RelayId::first(PartitionId(partition))
+    }
 
     fn message(seq: u64) -> ToRelay {
-        let session = SessionKey { partition: PartitionId(0), slot: 0, generation: 0 };
-        ToRelay { guild_id: GuildId::new(1), epoch: 1, seq, message: RelayMessage::Unavailable { session } }
+        let session = SessionKey { relay: relay(0), slot: 0, generation: 0 };
+        ToRelay {
+            guild_id: GuildId::new(1),
+            relay: relay(0),
+            epoch: 1,
+            seq,
+            message: RelayMessage::Unavailable { session },
+        }
     }
 
     fn group(version: u64, writes: bool) -> (Group, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         let mut group = Group { version, answer: Some((sender, Ok(Reply::Done))), ..Group::default() };
-        group.add(Output::Relay(PartitionId(version as u16 % 2), message(version)));
+        group.add(Output::Relay(relay(version as u16 % 2), message(version)));
         if writes {
             group.add(Output::Write(Write::DeleteMember(GuildId::new(1), UserId::new(version))));
         }
@@ -213,7 +223,7 @@ mod tests {
     fn a_relay_that_is_cut_off_gets_nothing_that_waits() {
         let mut pipeline = Pipeline::default();
         (1..=4).for_each(|version| pipeline.push(group(version, true).0));
-        pipeline.cut_off(PartitionId(1));
+        pipeline.cut_off(relay(1));
         pipeline.begin_commit().expect("something is to be written");
         pipeline.commit_done();
         let to: Vec<usize> = std::iter::from_fn(|| pipeline.pop_ready()).map(|group| group.relay.len()).collect();

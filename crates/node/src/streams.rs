@@ -1,11 +1,11 @@
 //! Streams: the numbering of what a guild's relays get, across incarnations of the guild.
 //!
-//! Owns        per subscribed partition the relay's epoch and the number of the last message it was given.
+//! Owns        per subscribed relay its epoch and the number of the last message it was given.
 //! Doors       `handle` sees every message from a relay before the guild does; `stamp` every one to a relay.
 //! Invariants  P1 (guildhall_relay::protocol) holds whoever speaks: the guild, a later incarnation of it that
 //!             was loaded after a failure, or the node itself while there is none. (tests `p1_*`)
 //!             Messages for another epoch than the relay's are dropped here (P2).
-//! Limits      one entry per partition.
+//! Limits      one entry per relay.
 
 use guildhall_model::GuildId;
 use guildhall_relay::{RelayId, RelayMessage, ToGuild, ToRelay};
@@ -113,7 +113,7 @@ impl Streams {
 mod tests {
     use super::*;
     use guildhall_model::{Guild, GuildId, UserId};
-    use guildhall_relay::{GuildMeta, PartitionId, SessionKey};
+    use guildhall_relay::{GuildMeta, GuildPicture, PartitionId, SessionKey};
     use std::sync::Arc;
 
     const RELAY: RelayId = RelayId::first(PartitionId(3));
@@ -128,7 +128,7 @@ mod tests {
         let meta = Arc::new(GuildMeta { guild, roles: Arc::default(), channels: Arc::default() });
         let session = SessionKey { relay: RELAY, slot: 0, generation: 0 };
         let message = match snapshot {
-            true => RelayMessage::Snapshot { meta, reset: false },
+            true => RelayMessage::Snapshot { picture: GuildPicture::new(meta), reset: false },
             false => RelayMessage::Unavailable { session },
         };
         let mut message = ToRelay { guild_id: GuildId::new(1), relay: RELAY, epoch, seq: 77, message };

@@ -29,8 +29,8 @@ pub use passive::{PassiveDelta, PassiveSnapshot};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
-    Effect, GuildView, IntervalUpdate, ListUpdate, MembersWanted, PartitionId, Published, RelayId, RelayMessage,
-    SessionKey, SessionPresence, ToGuild, ToRelay,
+    Effect, FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published,
+    RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use view::{people_of, snapshot_of};

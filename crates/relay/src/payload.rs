@@ -15,7 +15,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, GuildId, Member, Message, MessageId, Presence, ReactionEmoji, Role, RoleId, User,
     UserId, VoiceState,
     from_gateway::{
-        ChannelBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody, MemberListGroup, MemberListItem,
+        ChannelBody, ChannelMemberCountUpdateBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody, MemberListGroup, MemberListItem,
         MemberListOp, MemberListUpdateBody, MemberUpdateBody, MessageBody, MessageExtras, PassiveUpdateV1Body,
         PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage, RoleBody, UnavailableGuild, UserBody,
         VoiceStateBody,
@@ -138,6 +138,15 @@ pub enum Payload {
     RoleDelete(RoleId),
     /// CHANNEL_CREATE, CHANNEL_UPDATE, CHANNEL_DELETE.
     Channel(Arc<Channel>),
+    /// CHANNEL_MEMBER_COUNT_UPDATE.
+    ChannelMemberCount {
+        /// Where.
+        channel_id: ChannelId,
+        /// Members who can view it.
+        member_count: u64,
+        /// Those of them who are not offline.
+        presence_count: u64,
+    },
     /// PASSIVE_UPDATE_V2.
     PassiveDelta(PassiveDelta),
     /// PASSIVE_UPDATE_V1.
@@ -253,6 +262,14 @@ impl Payload {
             }),
             Self::Unread(channels) => {
                 put.body(&ChannelUnreadUpdateBody { guild_id, channel_unread_updates: unreads(channels) });
+            }
+            Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
+                put.body(&ChannelMemberCountUpdateBody {
+                    guild_id,
+                    channel_id: *channel_id,
+                    member_count: *member_count,
+                    presence_count: *presence_count,
+                });
             }
         }
     }

@@ -11,14 +11,14 @@
 
 use crate::{
     event::Event,
-    members::MemberTable,
+    members::{MemberEntry, MemberTable},
     meta::GuildMeta,
     picture::{GuildPicture, VoiceEntry},
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
 use guildhall_model::{
     AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId,
-    to_gateway::{RequestGuildMembers, VoiceStateUpdate},
+    to_gateway::{RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
 use std::sync::Arc;
 
@@ -142,6 +142,20 @@ pub enum ToGuild {
         /// What it asks.
         request: Box<RequestGuildMembers>,
     },
+    /// A session asks for members by when they joined (op 35).
+    RecentMembers {
+        /// Which.
+        session: SessionKey,
+        /// What it asks.
+        request: Box<SearchRecentMembers>,
+    },
+    /// A session asks how many can view a channel (op 39). The answer is a `Direct`.
+    CountMembers {
+        /// Which.
+        session: SessionKey,
+        /// Which channel.
+        channel_id: ChannelId,
+    },
     /// Whether the relay has sessions that are told every member's presence: without, it is told of none but those
     /// it watches. Until it says so it has none.
     WantPresences {
@@ -230,15 +244,46 @@ pub enum RelayMessage {
     },
     /// Rows of a member list that are watched there: those that were asked for, and those that changed.
     List(Arc<ListUpdate>),
-    /// The answer to `RequestMembers`: the relay picks from the table and writes the chunks.
+    /// The answer to `RequestMembers` or `RecentMembers`, for the session to write its chunks from. They may be asked for
+    /// in one order and answered in another: clients tell them apart by `nonce`.
     Members {
         /// Which session.
         session: SessionKey,
-        /// What it asked.
-        request: Box<RequestGuildMembers>,
-        /// Members and presences at this moment.
-        members: MemberTable,
+        /// What it gets.
+        answer: Box<MembersAnswer>,
     },
+}
+
+/// Members that a session asked for, as they are at this moment of the stream.
+#[derive(Clone, Debug)]
+pub struct MembersAnswer {
+    /// Echoed.
+    pub nonce: Option<String>,
+    /// Whether presences were asked for.
+    pub presences: bool,
+    /// Who.
+    pub members: FoundMembers,
+}
+
+/// Which members a session gets.
+#[derive(Clone, Debug)]
+pub enum FoundMembers {
+    /// Everybody: in chunks.
+    Whole(MemberTable),
+    /// These: one chunk, at most 1,000.
+    Some {
+        /// In the order of the answer.
+        entries: Vec<MemberEntry>,
+        /// Those asked for by id who are no members.
+        not_found: Vec<UserId>,
+    },
+}
+
+impl Default for FoundMembers {
+    /// Nobody.
+    fn default() -> Self {
+        Self::Some { entries: Vec::new(), not_found: Vec::new() }
+    }
 }
 
 /// An event, and what it changes in a relay's own picture of the guild.

@@ -16,18 +16,14 @@ use crate::{
     event::{Event, Gate, Redaction},
     listening::Listening,
     lists::{Lists, Told},
-    members::MemberTable,
     passive::{ChangeLog, channels_of, snapshot},
     payload::Payload,
     picture::GuildPicture,
-    protocol::{Effect, GuildView, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
+    protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
     subscriptions::{Subscriptions, Watched},
 };
 use guildhall_member_list::ListId;
-use guildhall_model::{
-    ChannelId, EventName, GuildId, PassiveUpdate, UserId,
-    to_gateway::{ChannelRanges, RequestGuildMembers},
-};
+use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -50,7 +46,7 @@ pub trait Recipients: Deliver {
     /// A dispatch for one session.
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>);
     /// Members that a session asked for.
-    fn members(&mut self, session: SessionKey, guild_id: GuildId, request: &RequestGuildMembers, members: &MemberTable);
+    fn members(&mut self, session: SessionKey, guild_id: GuildId, answer: &MembersAnswer);
 }
 
 /// What a relay has to say to its guild: a few messages at most.
@@ -315,9 +311,7 @@ impl Relay {
             RelayMessage::List(update) => tell_lists(self.lists.handle(self.guild_id, &update), recipients),
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
             RelayMessage::Direct { session, event } => recipients.direct(session, &event),
-            RelayMessage::Members { session, request, members } => {
-                recipients.members(session, self.guild_id, &request, &members);
-            }
+            RelayMessage::Members { session, answer } => recipients.members(session, self.guild_id, &answer),
         }
         Progress::Steady
     }

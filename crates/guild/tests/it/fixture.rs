@@ -4,16 +4,16 @@
 //! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a snapshot.
 
 use guildhall_guild::{
-    Actor, Command, Guild, GuildLimits, GuildRecord, MessageRecord, NewChannel, NewGuild, NewMessage, Outcome, Output,
-    Refusal, Reply, Write,
+    Actor, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, NewChannel, NewGuild, NewMessage,
+    Outcome, Output, Refusal, Reply, Write,
 };
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, Member, Message, MessageId,
     Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId, Status, User, UserId,
 };
 use guildhall_relay::{
-    Gate, GuildView, MembersWanted, PartitionId, Payload, Published, RelayMessage, SessionKey, SessionPresence,
-    ToGuild, ToRelay,
+    Gate, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
+    SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,14 +25,20 @@ pub const BOB: UserId = UserId::new(101);
 pub const EVE: UserId = UserId::new(102);
 pub const NOBODY: UserId = UserId::new(999);
 /// The relay that is always there.
-pub const P0: PartitionId = PartitionId(0);
+pub const P0: RelayId = relay(0);
+pub const P1: RelayId = relay(1);
+
+/// The first relay of a partition.
+pub const fn relay(partition: u16) -> RelayId {
+    RelayId::first(PartitionId(partition))
+}
 
 pub fn user(id: UserId) -> Arc<User> {
     Arc::new(User::new(id, &format!("user{id}")))
 }
 
 pub fn session(partition: u16, slot: u32) -> SessionKey {
-    SessionKey { partition: PartitionId(partition), slot, generation: 1 }
+    SessionKey { relay: relay(partition), slot, generation: 1 }
 }
 
 pub fn presence(status: Status) -> SessionPresence {
@@ -181,10 +187,14 @@ pub struct World {
     /// Whether each input is durable at once.
     pub commits_at_once: bool,
     /// What the relays were sent since it was last taken.
-    pub sent: Vec<(PartitionId, ToRelay)>,
+    pub sent: Vec<(RelayId, ToRelay)>,
     /// How often the guild asked for a message.
     pub loads: usize,
-    streams: BTreeMap<PartitionId, Stream>,
+    /// Jobs that were put out and not run yet.
+    pub jobs: Vec<Job>,
+    /// Late answers that nobody took yet.
+    pub answers: BTreeMap<JobId, Result<Reply, Refusal>>,
+    streams: BTreeMap<RelayId, Stream>,
 }
 
 impl World {
@@ -204,10 +214,12 @@ impl World {
             commits_at_once: true,
             sent: Vec::new(),
             loads: 0,
+            jobs: Vec::new(),
+            answers: BTreeMap::new(),
             streams: BTreeMap::new(),
         };
         world.drain();
-        world.relay(ToGuild::Subscribe { partition: P0, epoch: 1 });
+        world.subscribe(P0, 1);
         world.sent.clear();
         world
     }
@@ -226,9 +238,13 @@ impl World {
         while let Some(output) = self.guild.poll_output() {
             match output {
                 Output::Write(write) => self.uncommitted.push((version, write)),
-                Output::Relay(partition, message) => {
-                    self.check_stream(partition, &message);
-                    self.sent.push((partition, message));
+                Output::Job(job) => self.jobs.push(job),
+                Output::Answer(command, answer) => {
+                    assert!(self.answers.insert(command, answer).is_none(), "answered twice");
+                }
+                Output::Relay(relay, message) => {
+                    self.check_stream(relay, &message);
+                    self.sent.push((relay, message));
                 }
             }
         }
@@ -237,9 +253,9 @@ impl World {
         }
     }
 
-    fn check_stream(&mut self, partition: PartitionId, message: &ToRelay) {
-        assert_eq!(message.guild_id, GUILD);
-        let stream = self.streams.entry(partition).or_default();
+    fn check_stream(&mut self, relay: RelayId, message: &ToRelay) {
+        assert_eq!((message.guild_id, message.relay), (GUILD, relay));
+        let stream = self.streams.entry(relay).or_default();
         if message.epoch != stream.epoch {
             assert!(message.epoch > stream.epoch, "an older epoch is spoken to");
             *stream = Stream { epoch: message.epoch, ..Stream::default() };
@@ -255,12 +271,12 @@ impl World {
     }
 
     /// The link lost everything up to number `seq`.
-    pub fn skip_in_stream(&mut self, partition: PartitionId, seq: u64) {
-        self.streams.get_mut(&partition).expect("it was subscribed").seq = seq;
+    pub fn skip_in_stream(&mut self, relay: RelayId, seq: u64) {
+        self.streams.get_mut(&relay).expect("it was subscribed").seq = seq;
     }
 
-    pub fn seq(&self, partition: PartitionId) -> u64 {
-        self.streams.get(&partition).map_or(0, |stream| stream.seq)
+    pub fn seq(&self, relay: RelayId) -> u64 {
+        self.streams.get(&relay).map_or(0, |stream| stream.seq)
     }
 
     /// Makes the oldest `count` writes durable.
@@ -288,6 +304,11 @@ impl World {
                     self.drain();
                     return reply;
                 }
+                Outcome::Later(command) => {
+                    self.drain();
+                    self.rest();
+                    return self.answers.remove(&command).expect("it was answered");
+                }
                 Outcome::NeedsMessage(channel, message) => {
                     assert_eq!(self.guild.version(), version, "waits, but changed: {command:?}");
                     self.loads += 1;
@@ -310,6 +331,42 @@ impl World {
     pub fn relay(&mut self, message: ToGuild) {
         self.guild.handle_relay(self.now, message);
         self.drain();
+    }
+
+    pub fn run_jobs(&mut self) {
+        while let Some(job) = self.jobs.pop() {
+            self.guild.handle_job_done(self.now, job.run());
+            self.drain();
+        }
+    }
+
+    /// The timer, once, at its time; false if that is not within a second.
+    pub fn tick(&mut self) -> bool {
+        let Some(wait_ms) = self.guild.next_deadline().map(|at| at.ms_since(self.now.instant)) else { return false };
+        if wait_ms > 1_000 {
+            return false;
+        }
+        self.pass_ms(wait_ms);
+        self.guild.handle_timer(self.now);
+        self.drain();
+        true
+    }
+
+    /// Jobs are run and time passes until nothing is left to do.
+    pub fn rest(&mut self) {
+        for _ in 0..100_000 {
+            self.run_jobs();
+            if !self.tick() && self.jobs.is_empty() {
+                return;
+            }
+        }
+        panic!("it never rests");
+    }
+
+    /// A relay begins whose sessions are told every presence.
+    pub fn subscribe(&mut self, relay: RelayId, epoch: u32) {
+        self.relay(ToGuild::Subscribe { relay, epoch });
+        self.relay(ToGuild::WantPresences { relay, all: true });
     }
 
     /// Time passes on both clocks.
@@ -382,18 +439,18 @@ impl World {
         kind: AccountKind,
         members: MembersWanted,
     ) {
-        let session_id = format!("session-{}-{}", key.partition.0, key.slot).into();
+        let session_id = format!("session-{}-{}", key.relay.partition.0, key.slot).into();
         self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members });
     }
 
     /// What the relays were sent since this was last called.
-    pub fn take(&mut self) -> Vec<(PartitionId, RelayMessage)> {
-        std::mem::take(&mut self.sent).into_iter().map(|(partition, message)| (partition, message.message)).collect()
+    pub fn take(&mut self) -> Vec<(RelayId, RelayMessage)> {
+        std::mem::take(&mut self.sent).into_iter().map(|(relay, message)| (relay, message.message)).collect()
     }
 
     /// The events among what the first relay was sent since anything was last taken.
     pub fn events(&mut self) -> Vec<Arc<Published>> {
-        let messages = self.take().into_iter().filter(|(partition, _)| *partition == P0);
+        let messages = self.take().into_iter().filter(|(relay, _)| *relay == P0);
         messages
             .filter_map(|(_, message)| match message {
                 RelayMessage::Published(published) => Some(published),
@@ -426,7 +483,7 @@ impl World {
 }
 
 pub fn gate(published: &Published) -> Gate {
-    published.event.audience.gate
+    published.event.audience.gate.clone()
 }
 
 pub fn message_of(published: &Published) -> &Message {

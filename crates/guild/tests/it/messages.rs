@@ -37,7 +37,10 @@ fn a_thin_whole() {
     let record = world.try_say(ANA, channel, text("hello <@7>")).expect("she may");
     let published = world.only_event(EventName::MessageCreate);
     assert_eq!(gate(&published), Gate::Channel(channel));
-    assert!(matches!(published.effect, Effect::None));
+    assert!(
+        matches!(published.effect, Effect::Message(of, id) if (of, id) == (channel, record.message.id)),
+        "relays keep the newest message of each channel"
+    );
     assert_eq!(*message_of(&published), *record.message);
     let Payload::Message(event) = &published.event.payload else { panic!() };
     assert_eq!(event.author.as_ref().map(|member| member.user.id), Some(ANA));

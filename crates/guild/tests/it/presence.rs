@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, Refusal, Reply};
 use guildhall_model::{AccountKind, Activity, ClientStatus, EventName, Platform, Presence, Status, UserId};
-use guildhall_relay::{Gate, MembersWanted, PartitionId, Payload, SessionKey, SessionPresence, ToGuild};
+use guildhall_relay::{Gate, MembersWanted, Payload, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild};
 use guildhall_stdx::Rng;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -117,7 +117,7 @@ fn s1_s2_agree_with_a_naive_model() {
         let mut rng = Rng::new(seed);
         let mut world = World::with_limits(GuildLimits { activities_max: 3, ..GuildLimits::default() });
         USERS.into_iter().for_each(|id| world.join(id));
-        world.relay(ToGuild::Subscribe { partition: PartitionId(1), epoch: 1 });
+        world.subscribe(P1, 1);
         let mut sessions: BTreeMap<UserId, BTreeMap<SessionKey, SessionPresence>> = BTreeMap::new();
         let mut shown: BTreeMap<UserId, Presence> = BTreeMap::new();
         let mut last: BTreeMap<UserId, Presence> = BTreeMap::new();
@@ -162,8 +162,8 @@ fn s1_s2_agree_with_a_naive_model() {
                 }
                 (9, _) if rng.chance(0.2) => {
                     epoch += 1;
-                    world.relay(ToGuild::Subscribe { partition: PartitionId(1), epoch });
-                    let is_there = |key: &SessionKey, _: &mut SessionPresence| key.partition == P0;
+                    world.subscribe(P1, epoch);
+                    let is_there = |key: &SessionKey, _: &mut SessionPresence| key.relay == P0;
                     sessions.values_mut().for_each(|own| own.retain(is_there));
                 }
                 _ => continue,
@@ -216,4 +216,95 @@ fn only_so_many_sessions_count() {
     assert!(told(&mut world).is_none());
     world.relay(ToGuild::Detach { session: session(0, 1) });
     assert_eq!(told(&mut world).expect("the third counts now").status, Status::Dnd);
+}
+
+/// Whose presences each relay was told since anything was last taken.
+fn told_to(world: &mut World, relay: RelayId) -> Vec<UserId> {
+    let presences = world.take().into_iter().filter(|(to, _)| *to == relay).filter_map(|(_, message)| match message {
+        RelayMessage::Published(published) => match published.event.payload {
+            Payload::Presence { user_id, .. } => Some(user_id),
+            _ => None,
+        },
+        _ => None,
+    });
+    presences.collect()
+}
+
+#[test]
+fn only_relays_that_want_presences_are_told() {
+    let mut world = World::populated();
+    world.relay(ToGuild::WantPresences { relay: P0, all: false });
+    world.relay(ToGuild::Subscribe { relay: P1, epoch: 1 });
+    let mut next = Status::Idle;
+    let mut told = |world: &mut World, relay| {
+        next = if next == Status::Idle { Status::Dnd } else { Status::Idle };
+        world.sent.clear();
+        for (slot, user_id) in [(1, ANA), (2, BOB)] {
+            world.attach(session(0, slot), user_id, next);
+        }
+        told_to(world, relay)
+    };
+    assert_eq!(told(&mut world, P1), []);
+    assert_eq!(told(&mut world, P0), []);
+    world.relay(ToGuild::WatchMembers { relay: P1, added: vec![ANA, EVE], removed: vec![] });
+    world.relay(ToGuild::WatchMembers { relay: relay(7), added: vec![ANA], removed: vec![] });
+    assert_eq!(told(&mut world, P1), [ANA]);
+    assert_eq!(told(&mut world, P0), []);
+    world.relay(ToGuild::WatchMembers { relay: P1, added: vec![BOB], removed: vec![ANA] });
+    assert_eq!(told(&mut world, P1), [BOB]);
+    world.relay(ToGuild::WantPresences { relay: P1, all: true });
+    assert_eq!(told(&mut world, P1), [ANA, BOB], "once each");
+    world.relay(ToGuild::WantPresences { relay: P1, all: false });
+    assert_eq!(told(&mut world, P1), [BOB]);
+    // Another incarnation has to say it again.
+    world.relay(ToGuild::Subscribe { relay: P1, epoch: 2 });
+    assert_eq!(told(&mut world, P1), []);
+}
+
+#[test]
+fn who_was_given_all_presences_misses_none_after_that() {
+    let mut world = World::populated();
+    world.relay(ToGuild::Subscribe { relay: P1, epoch: 1 });
+    let all = MembersWanted::ByThreshold { large_threshold: 50 };
+    let (reader, again) = (session(1, 1), session(1, 2));
+    world.attach_as(reader, EVE, shows(Status::Offline, Platform::Web, &[]), AccountKind::Bot, all);
+    world.sent.clear();
+    // The relay has yet to see that view, and to say that somebody there wants presences.
+    world.attach(session(0, 1), ANA, Status::Idle);
+    assert_eq!(told_to(&mut world, P1), [ANA]);
+    // The word that nobody wants them crosses the next one who does.
+    world.attach_as(again, EVE, shows(Status::Offline, Platform::Web, &[]), AccountKind::Bot, all);
+    world.relay(ToGuild::Detach { session: reader });
+    world.relay(ToGuild::WantPresences { relay: P1, all: false });
+    world.sent.clear();
+    world.attach(session(0, 1), ANA, Status::Dnd);
+    assert_eq!(told_to(&mut world, P1), [ANA]);
+    world.relay(ToGuild::Detach { session: again });
+    world.sent.clear();
+    world.attach(session(0, 1), ANA, Status::Idle);
+    assert_eq!(told_to(&mut world, P1), []);
+}
+
+#[test]
+fn who_asks_is_told_what_members_show_now() {
+    let mut world = World::populated();
+    world.attach(session(0, 1), ANA, Status::Idle);
+    world.attach(session(0, 2), EVE, Status::Offline);
+    world.sent.clear();
+    world.relay(ToGuild::TellPresences { session: session(0, 2), user_ids: vec![ANA, NOBODY, BOB] });
+    let told: Vec<_> = world
+        .take()
+        .into_iter()
+        .map(|(to, message)| match message {
+            RelayMessage::Direct { session: who, event } => match &event.payload {
+                Payload::Presence { user_id, presence } => {
+                    assert_eq!((to, who, event.name), (P0, session(0, 2), EventName::PresenceUpdate));
+                    (*user_id, presence.status)
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, [(ANA, Status::Idle), (BOB, Status::Offline)]);
 }

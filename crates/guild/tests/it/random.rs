@@ -4,15 +4,17 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, MemberPatch, MessagePatch,
-    MessageRecord, NewMessage, Outcome, Refusal, Reply, ReplyTo, RolePatch,
+    Actor, AllowedMentions, BulkRole, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, JobId, MemberFilter,
+    MemberPatch, MessagePatch, MessageRecord, NewMessage, Outcome, Prune, Refusal, Reply, ReplyTo, RolePatch,
 };
 use guildhall_model::{
     AccountKind, Activity, ChannelId, ChannelType, ClientStatus, EmojiId, MessageId, Nonce, Overwrite, OverwriteKind,
     Permissions, Platform, Presence, ReactionEmoji, RoleId, Status, User, UserId,
-    to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
+    to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
-use guildhall_relay::{MembersWanted, PartitionId, RelayMessage, SessionKey, SessionPresence, ToGuild};
+use guildhall_relay::{
+    GuildPicture, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
+};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,10 +36,12 @@ pub struct Walk {
     pub oracle: NaiveStore,
     written_seen: usize,
     waiting: Vec<Waiting>,
+    /// Commands that are answered late.
+    later: BTreeMap<JobId, Command>,
     pub messages: Vec<(ChannelId, MessageId)>,
     pub sessions: BTreeMap<SessionKey, UserId>,
     next_slot: u32,
-    epochs: BTreeMap<PartitionId, u32>,
+    epochs: BTreeMap<RelayId, u32>,
     pub refused: usize,
     pub done: usize,
 }
@@ -52,6 +56,13 @@ impl Walk {
             roles_max: 10,
             reactions_max: 3,
             seed,
+            jobs_running_max: 2,
+            jobs_waiting_max: 5,
+            jobs_per_user_max: 3,
+            slow_commands_max: 3,
+            // Every change is told at once: the walk compares what was told with what is.
+            presence_burst_max: 1 << 20,
+            presence_events_per_s_max: 1 << 20,
             ..GuildLimits::default()
         };
         let mut world = World::with_limits(limits);
@@ -64,6 +75,7 @@ impl Walk {
             oracle,
             written_seen: 0,
             waiting: Vec::new(),
+            later: BTreeMap::new(),
             messages: Vec::new(),
             sessions: BTreeMap::new(),
             next_slot: 0,
@@ -104,6 +116,9 @@ impl Walk {
                 assert!(reply.is_ok() || self.world.guild.version() == version, "refused, but changed: {command:?}");
                 self.check_reply(&command, reply);
             }
+            Outcome::Later(id) => {
+                assert!(self.later.insert(id, command).is_none(), "an id is used once");
+            }
             Outcome::NeedsMessage(channel, message) => {
                 assert_eq!(self.world.guild.version(), version, "waits, but changed: {command:?}");
                 // The store reads now and answers later: what it read may be old by then.
@@ -134,6 +149,29 @@ impl Walk {
         }
     }
 
+    /// Runs one of the jobs that were put out, in any order, or loses it.
+    fn run_one_job(&mut self) {
+        if self.world.jobs.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.world.jobs.len() as u64) as usize;
+        let job = self.world.jobs.swap_remove(at);
+        let now = self.world.now;
+        if self.rng.chance(0.1) {
+            self.world.guild.handle_job_lost(now, job.id());
+        } else {
+            self.world.guild.handle_job_done(now, job.run());
+        }
+        self.follow();
+    }
+
+    fn take_answers(&mut self) {
+        for (id, answer) in std::mem::take(&mut self.world.answers) {
+            let command = self.later.remove(&id).expect("somebody waits for it");
+            self.check_reply(&command, answer);
+        }
+    }
+
     /// Answers one of the loads under way, in any order, or fails it.
     fn answer_one(&mut self) {
         if self.waiting.is_empty() {
@@ -158,11 +196,35 @@ impl Walk {
             }
             self.answer_one();
         }
+        for round in 0.. {
+            assert!(round < 10_000, "jobs and slices without end");
+            self.run_one_job();
+            if !self.world.tick() && self.world.jobs.is_empty() {
+                break;
+            }
+            self.follow();
+        }
+        self.take_answers();
+        assert!(self.later.is_empty(), "Q1: {:?}", self.later);
         self.commit(usize::MAX);
     }
 
     pub fn step(&mut self) {
-        match self.rng.below(20) {
+        self.take_answers();
+        self.any_step();
+        // The walk's observer stays: a prune may have taken them.
+        if !self.oracle.members.contains_key(&OWNER) {
+            self.run(Actor::System, Command::AddMember(user(OWNER)));
+        }
+    }
+
+    fn any_step(&mut self) {
+        match self.rng.below(22) {
+            20 => self.run_one_job(),
+            21 => {
+                self.world.tick();
+                self.follow();
+            }
             0..=9 => {
                 let command = self.any_command();
                 let actor = match command {
@@ -187,6 +249,7 @@ impl Walk {
             16 => {
                 let now = self.world.now;
                 self.world.guild.handle_timer(now);
+                self.follow();
             }
             _ => {
                 self.any_relay_message();
@@ -332,7 +395,7 @@ impl Walk {
 
     fn any_command(&mut self) -> Command {
         let key = self.message();
-        match self.rng.below(40) {
+        match self.rng.below(43) {
             0..=9 => {
                 let mut new = self.new_message();
                 let text = |c: &&guildhall_model::Channel| c.kind == ChannelType::Text;
@@ -385,6 +448,23 @@ impl Walk {
                 // The walk's observer stays.
                 if user_id == OWNER { Command::ReadGuild } else { Command::RemoveMember(user_id) }
             }
+            40 => match self.rng.below(2) {
+                0 => Command::SearchMembers {
+                    query: self.rng.pick(&["u", "USER10", "x"]).unwrap().to_string(),
+                    limit: 3,
+                },
+                _ => Command::ReadAudience(self.channel()),
+            },
+            41 => Command::Prune(Box::new(Prune {
+                roles: if self.rng.chance(0.3) { vec![self.role()] } else { Vec::new() },
+                joined_before: Timestamp(self.world.now.unix.0 - self.rng.below(200_000) as i64),
+                counts_only: self.rng.chance(0.3),
+            })),
+            42 => Command::BulkRole(Box::new(BulkRole {
+                role_id: self.role(),
+                has: self.rng.chance(0.5),
+                filter: MemberFilter { offline: self.rng.chance(0.3), ..MemberFilter::default() },
+            })),
             _ if self.rng.chance(0.5) => Command::ShowVoice(self.user(), self.rng.chance(0.7).then(|| self.channel())),
             _ => {
                 let mut client_status = ClientStatus::default();
@@ -412,24 +492,24 @@ impl Walk {
     }
 
     fn any_relay_message(&mut self) {
-        let partition = PartitionId(self.rng.below(3) as u16);
-        let epoch = self.epochs.get(&partition).copied().unwrap_or(0);
-        let message = match self.rng.below(24) {
+        let relay = RelayId { partition: PartitionId(self.rng.below(2) as u16), index: self.rng.below(2) as u16 };
+        let epoch = self.epochs.get(&relay).copied().unwrap_or(0);
+        let message = match self.rng.below(26) {
             // The first relay stays: somebody mirrors what it is told.
-            0 | 1 if partition != P0 => {
-                self.epochs.insert(partition, epoch + 1);
-                self.sessions.retain(|key, _| key.partition != partition);
-                ToGuild::Subscribe { partition, epoch: epoch + 1 }
+            0 | 1 if relay != P0 => {
+                self.epochs.insert(relay, epoch + 1);
+                self.sessions.retain(|key, _| key.relay != relay);
+                ToGuild::Subscribe { relay, epoch: epoch + 1 }
             }
-            2 if partition != P0 => {
-                self.sessions.retain(|key, _| key.partition != partition);
-                ToGuild::Unsubscribe { partition, epoch }
+            2 if relay != P0 => {
+                self.sessions.retain(|key, _| key.relay != relay);
+                ToGuild::Unsubscribe { relay, epoch }
             }
-            3 => ToGuild::Resync { partition, epoch },
-            4 => ToGuild::Unsubscribe { partition, epoch: epoch.wrapping_sub(1) },
+            3 => ToGuild::Resync { relay, epoch },
+            4 => ToGuild::Unsubscribe { relay, epoch: epoch.wrapping_sub(1) },
             5..=11 => {
                 self.next_slot += 1;
-                let key = session(partition.0, self.next_slot);
+                let key = SessionKey { relay, slot: self.next_slot, generation: 1 };
                 let user_id = self.user();
                 self.sessions.insert(key, user_id);
                 ToGuild::Attach {
@@ -458,18 +538,33 @@ impl Walk {
                 ToGuild::Voice { session: self.any_session(), update }
             }
             22 => {
+                let queries = [
+                    MemberQuery::All,
+                    MemberQuery::Prefix { prefix: "us".to_owned(), limit: 3 },
+                    MemberQuery::Ids(vec![self.user(), NOBODY]),
+                ];
                 let request = RequestGuildMembers {
                     guild_ids: vec![GUILD],
-                    query: MemberQuery::All,
+                    query: self.rng.pick(&queries).expect("there are some").clone(),
                     presences: true,
                     nonce: None,
                 };
                 ToGuild::RequestMembers { session: self.any_session(), request: Box::new(request) }
             }
-            _ if partition != P0 => {
-                self.world.guild.handle_relay_lost(partition);
+            23 => ToGuild::CountMembers { session: self.any_session(), channel_id: self.channel() },
+            24 => {
+                let request = SearchRecentMembers {
+                    guild_id: GUILD,
+                    query: if self.rng.chance(0.5) { "us".to_owned() } else { String::new() },
+                    continuation_token: self.rng.chance(0.3).then(|| self.user()),
+                    nonce: None,
+                };
+                ToGuild::RecentMembers { session: self.any_session(), request: Box::new(request) }
+            }
+            _ if relay != P0 => {
+                self.world.guild.handle_relay_lost(relay);
                 if self.rng.chance(0.7) {
-                    self.world.guild.handle_relay_room(partition);
+                    self.world.guild.handle_relay_room(relay);
                 }
                 return;
             }
@@ -478,16 +573,23 @@ impl Walk {
         self.world.relay(message);
     }
 
-    /// What a fresh attach of `OWNER` sees, with all members.
-    pub fn fresh_view(&mut self) -> guildhall_relay::GuildView {
+    /// What a relay that begins is sent, and what an attach of `OWNER` sees in it, with all members.
+    pub fn fresh_view(&mut self) -> (GuildPicture, GuildView) {
         self.next_slot += 1;
-        let key = session(0, self.next_slot);
+        let (relay, epoch) = (relay(9), self.next_slot);
+        let key = SessionKey { relay, slot: self.next_slot, generation: 1 };
         self.world.sent.clear();
+        self.world.relay(ToGuild::Subscribe { relay, epoch });
+        let picture = match sent_to(relay, &mut self.world).pop() {
+            Some(RelayMessage::Snapshot { picture, .. }) => picture,
+            other => panic!("{other:?}"),
+        };
         let members = MembersWanted::ByThreshold { large_threshold: 250 };
         self.world.attach_as(key, OWNER, presence(Status::Offline), AccountKind::Bot, members);
         let mut views = self.world.views();
         assert_eq!(views.len(), 1);
-        views.remove(0).1.expect("the owner is a member")
+        self.world.relay(ToGuild::Unsubscribe { relay, epoch });
+        (picture, views.remove(0).1.expect("the owner is a member"))
     }
 
     /// Commands of a loaded guild are answered as by this one.
@@ -496,7 +598,7 @@ impl Walk {
     }
 }
 
-/// The messages among `sent` that are for `partition`.
-pub fn sent_to(partition: PartitionId, world: &mut World) -> Vec<RelayMessage> {
-    world.take().into_iter().filter(|(to, _)| *to == partition).map(|(_, message)| message).collect()
+/// The messages among `sent` that are for `relay`.
+pub fn sent_to(relay: RelayId, world: &mut World) -> Vec<RelayMessage> {
+    world.take().into_iter().filter(|(to, _)| *to == relay).map(|(_, message)| message).collect()
 }

@@ -32,7 +32,7 @@ impl Scene {
         let mut record = world.store.record();
         record.guild.emojis = vec![Emoji { id: EmojiId::new(50), name: "party".to_owned(), animated: false }];
         world.guild = guildhall_guild::Guild::load(record, GuildLimits { reactions_max: 3, ..Default::default() }, 3);
-        world.relay(guildhall_relay::ToGuild::Subscribe { partition: P0, epoch: 2 });
+        world.relay(guildhall_relay::ToGuild::Subscribe { relay: P0, epoch: 2 });
         let channel = world.text_channel();
         let id = world.say(ANA, channel, "x");
         world.sent.clear();

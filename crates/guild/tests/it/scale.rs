@@ -29,7 +29,7 @@ fn guild(members_count: u64) -> Guild {
         members: (OWNER.get()..OWNER.get() + members_count).map(member).collect(),
     };
     let mut guild = Guild::load(record, GuildLimits::default(), 3);
-    guild.handle_relay(NOW, ToGuild::Subscribe { partition: P0, epoch: 1 });
+    guild.handle_relay(NOW, ToGuild::Subscribe { relay: P0, epoch: 1 });
     guild
 }
 

@@ -249,7 +249,7 @@ fn a_guild_forgets_its_special_channels() {
     let mut record = world.store.record();
     (record.guild.system_channel_id, record.guild.afk_channel_id) = (Some(system), Some(afk));
     world.guild = guildhall_guild::Guild::load(record, GuildLimits::default(), 3);
-    world.relay(guildhall_relay::ToGuild::Subscribe { partition: P0, epoch: 2 });
+    world.relay(guildhall_relay::ToGuild::Subscribe { relay: P0, epoch: 2 });
     world.sent.clear();
     world.system(Command::DeleteChannel(system));
     assert_eq!(world.event_names(), [EventName::ChannelDelete, EventName::GuildUpdate]);

@@ -7,7 +7,7 @@ use crate::{
 };
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
 use guildhall_model::{AccountKind, ChannelType, Guild as GuildFields, Platform, Status, User, UserId};
-use guildhall_relay::{MembersWanted, SessionKey, SessionPresence, ToGuild};
+use guildhall_relay::{MembersWanted, PartitionId, SessionKey, SessionPresence, ToGuild};
 use guildhall_store::{MemoryStore, Store};
 use std::{
     sync::{
@@ -155,6 +155,8 @@ impl Bench {
         let Ok(Reply::Channel(channel)) = bench.answer(made) else { panic!("a channel can be made") };
         let subscribe = ToGuild::Subscribe { relay: RelayId::first(PartitionId(0)), epoch: 1 };
         bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(subscribe)));
+        let want = ToGuild::WantPresences { relay: RelayId::first(PartitionId(0)), all: true };
+        bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(want)));
         assert_eq!(bench.kinds(), ["snapshot"]);
         (bench, channel.id)
     }

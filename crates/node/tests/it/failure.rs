@@ -302,13 +302,13 @@ async fn a_relay_that_begins_again_counts_from_one() {
     relay.snapshot().await;
     world.command(guild_id, Command::AddMember(user(UserId::new(5)))).await.unwrap();
     relay.next().await;
-    world.send(guild_id, ToGuild::Resync { partition: relay.partition, epoch: 1 });
+    world.send(guild_id, ToGuild::Resync { relay: relay.relay, epoch: 1 });
     assert!(relay.snapshot().await, "the numbers go on after a resync");
     world.send(guild_id, relay.unsubscribe());
     world.command(guild_id, Command::AddMember(user(UserId::new(6)))).await.unwrap();
     world.barrier().await;
     assert!(relay.try_next().is_none());
-    let mut next = crate::support::Listener::new(world.relays.clone(), guild_id, relay.partition);
+    let mut next = crate::support::Listener::new(world.relays.clone(), guild_id, relay.relay);
     next.epoch = 2;
     // The mailbox of the partition holds what the earlier incarnation was sent.
     next.skip_everything();

@@ -79,7 +79,7 @@ async fn a_relay_that_subscribes_again_while_it_lags_starts_afresh() {
     world.say(guild_id, channel_id, "lost").await.unwrap();
     world.refused(1).await;
     world.relays.set_full(0, false);
-    let mut again = crate::support::Listener::new(world.relays.clone(), guild_id, relay.partition);
+    let mut again = crate::support::Listener::new(world.relays.clone(), guild_id, relay.relay);
     again.epoch = 2;
     again.skip_everything();
     world.send(guild_id, again.subscribe());

@@ -13,7 +13,7 @@ use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild, GuildId, MessageId, Platform, Status, User, UserId,
 };
 use guildhall_node::{Clock, Node, NodeConfig, NodeLimits};
-use guildhall_relay::{MembersWanted, PartitionId, SessionKey, SessionPresence, ToGuild};
+use guildhall_relay::{MembersWanted, PartitionId, RelayId, SessionKey, SessionPresence, ToGuild};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use std::{
@@ -171,7 +171,7 @@ impl World {
 
     /// A relay that subscribed.
     pub fn listen(&self, guild_id: GuildId, partition: u16) -> Listener {
-        let listener = Listener::new(self.relays.clone(), guild_id, PartitionId(partition));
+        let listener = Listener::new(self.relays.clone(), guild_id, RelayId::first(PartitionId(partition)));
         self.send(guild_id, listener.subscribe());
         listener
     }
@@ -187,7 +187,7 @@ pub fn new_guild(id: u64, owner: UserId) -> NewGuild {
 }
 
 pub fn session(partition: u16, slot: u32) -> SessionKey {
-    SessionKey { partition: PartitionId(partition), slot, generation: 1 }
+    SessionKey { relay: RelayId::first(PartitionId(partition)), slot, generation: 1 }
 }
 
 pub fn attach(session: SessionKey, user_id: UserId) -> ToGuild {

@@ -3,7 +3,7 @@
 use super::bounded;
 use guildhall_model::{EventName, GuildId, MessageId, UserId};
 use guildhall_node::RelaySink;
-use guildhall_relay::{PartitionId, Payload, RelayMessage, ToGuild, ToRelay};
+use guildhall_relay::{PartitionId, Payload, RelayId, RelayMessage, ToGuild, ToRelay};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -71,7 +71,7 @@ impl Relays {
 pub struct Listener {
     relays: Arc<Relays>,
     pub guild_id: GuildId,
-    pub partition: PartitionId,
+    pub relay: RelayId,
     pub epoch: u32,
     /// Messages of the partition that were looked at.
     at: usize,
@@ -79,28 +79,28 @@ pub struct Listener {
 }
 
 impl Listener {
-    pub fn new(relays: Arc<Relays>, guild_id: GuildId, partition: PartitionId) -> Self {
-        Self { relays, guild_id, partition, epoch: 1, at: 0, seq: 0 }
+    pub fn new(relays: Arc<Relays>, guild_id: GuildId, relay: RelayId) -> Self {
+        Self { relays, guild_id, relay, epoch: 1, at: 0, seq: 0 }
     }
 
     pub fn subscribe(&self) -> ToGuild {
-        ToGuild::Subscribe { partition: self.partition, epoch: self.epoch }
+        ToGuild::Subscribe { relay: self.relay, epoch: self.epoch }
     }
 
     pub fn unsubscribe(&self) -> ToGuild {
-        ToGuild::Unsubscribe { partition: self.partition, epoch: self.epoch }
+        ToGuild::Unsubscribe { relay: self.relay, epoch: self.epoch }
     }
 
     /// Ignores what the partition was sent so far.
     pub fn skip_everything(&mut self) {
-        self.at = self.relays.0.borrow().taken.get(&self.partition).map_or(0, Vec::len);
+        self.at = self.relays.0.borrow().taken.get(&self.relay.partition).map_or(0, Vec::len);
     }
 
     fn pop(&mut self, state: &State) -> Option<RelayMessage> {
-        let taken = state.taken.get(&self.partition)?;
+        let taken = state.taken.get(&self.relay.partition)?;
         while let Some(message) = taken.get(self.at) {
             self.at += 1;
-            if message.guild_id == self.guild_id {
+            if (message.guild_id, message.relay) == (self.guild_id, self.relay) {
                 assert_eq!(message.epoch, self.epoch, "a message of another incarnation");
                 // Stricter than the real one, which takes a snapshot whatever its number.
                 assert_eq!(message.seq, self.seq + 1, "a gap before {:?}", message.message);

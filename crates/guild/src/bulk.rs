@@ -1,0 +1,209 @@
+//! Bulk changes: prune, a role for many, a voice channel that is emptied before it is deleted.
+//!
+//! Owns        `Prune`, `BulkRole`, and `DeleteChannel` where many are in voice.
+//! Doors       `prune`, `bulk_role`, `delete_crowded_channel` from `Guild::handle_command`; `bulk_found` when a job found
+//!             whom it is about; `bulk_slice`, `close_channel` from the chores.
+//! Invariants  U1 a member is changed only if, at that moment, the actor may do it and the filter admits them. U2 whoever
+//!             asked is answered once, at the end, with how many were changed; or with the refusal that ended it.
+//! Limits      `slow_commands_max` at once; a slice at a time; `MATCHES_MAX` members found at a time.
+//! Not here    one transaction: what was changed stays changed, whatever comes then.
+
+use crate::{
+    check::Rank,
+    chores::{Chore, SLICE},
+    command::{Actor, BulkRole, Prune, Refusal, Reply},
+    job::{JobId, Matches, MemberFilter, Work},
+    machine::{CommandResult, Guild, Stop},
+    queue::Waiting,
+};
+use guildhall_model::{ChannelId, Permissions, RoleId, UserId};
+use guildhall_relay::{GuildMeta, MemberTable};
+use guildhall_stdx::Now;
+use std::{sync::Arc, vec};
+
+/// Something that is done to many members.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    pub command: JobId,
+    pub actor: Actor,
+    change: Change,
+    filter: MemberFilter,
+    counts_only: bool,
+    /// Found, and yet to be looked at again.
+    user_ids: vec::IntoIter<UserId>,
+    /// Whoever comes after this one was not looked for yet; none when all were.
+    more_after: Option<UserId>,
+    done_count: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Remove,
+    Role(RoleId, bool),
+}
+
+/// A voice channel that is to be deleted once nobody is in it.
+#[derive(Debug)]
+pub(crate) struct ClosingChannel {
+    pub command: JobId,
+    pub channel_id: ChannelId,
+    actor: Actor,
+}
+
+impl Bulk {
+    /// The search for those it is about.
+    pub fn work(&self, members: MemberTable, meta: Arc<GuildMeta>) -> Work {
+        let after = self.more_after.unwrap_or(UserId::new(0));
+        Work::Matching { members, meta, filter: self.filter.clone(), after, counts_only: self.counts_only }
+    }
+}
+
+impl Guild {
+    pub(crate) fn prune(&mut self, now: Now, actor: Actor, prune: &Prune) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::KICK_MEMBERS)?;
+        for role_id in &prune.roles {
+            standing.need_above(Rank::of(&*self.need_role(*role_id)?))?;
+        }
+        let own = standing.member.as_ref().map(|member| member.user.id);
+        let filter = MemberFilter {
+            no_roles_but: Some(prune.roles.clone()),
+            joined_before: Some(prune.joined_before),
+            offline: true,
+            none_of: own.into_iter().chain([self.meta.guild.owner_id]).collect(),
+            ..MemberFilter::default()
+        };
+        self.begin_bulk(now, actor, Change::Remove, filter, prune.counts_only)
+    }
+
+    pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let named = bulk.filter.roles.iter().chain(bulk.filter.no_roles_but.iter().flatten());
+        for role_id in named.chain([&bulk.role_id]) {
+            self.need_role(*role_id)?;
+        }
+        standing.need(Permissions::MANAGE_ROLES)?;
+        self.check_hand_out(&standing, bulk.role_id)?;
+        self.begin_bulk(now, actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false)
+    }
+
+    fn begin_bulk(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        change: Change,
+        filter: MemberFilter,
+        counts_only: bool,
+    ) -> CommandResult {
+        self.need_room_for_slow_command()?;
+        self.answer_later(now, actor, |command| {
+            Waiting::Bulk(Box::new(Bulk {
+                command,
+                actor,
+                change,
+                filter,
+                counts_only,
+                user_ids: Vec::new().into_iter(),
+                more_after: None,
+                done_count: 0,
+            }))
+        })
+    }
+
+    fn need_room_for_slow_command(&self) -> Result<(), Refusal> {
+        let count = self.chores.commands_count() + self.queue.bulks_count();
+        if count < self.limits.slow_commands_max { Ok(()) } else { Err(Refusal::Unavailable) }
+    }
+
+    /// Those it is about were found, or the first of them.
+    pub(crate) fn bulk_found(&mut self, now: Now, mut bulk: Box<Bulk>, matches: Matches) {
+        if bulk.counts_only {
+            return self.answer(bulk.command, Ok(Reply::Count(matches.count)));
+        }
+        bulk.more_after = matches.user_ids.last().copied().filter(|_| matches.is_cut);
+        bulk.user_ids = matches.user_ids.into_iter();
+        self.begin_chore(now, Chore::Bulk(bulk));
+    }
+
+    /// One slice. Returns what is left to do, if it is not done or waits for more members to be found.
+    pub(crate) fn bulk_slice(&mut self, now: Now, mut bulk: Box<Bulk>) -> Option<Box<Bulk>> {
+        for _ in 0..SLICE {
+            let Some(user_id) = bulk.user_ids.next() else { break };
+            match self.change_one(now, &bulk, user_id) {
+                Ok(is_changed) => bulk.done_count += u64::from(is_changed),
+                Err(refusal) => {
+                    self.answer(bulk.command, Err(refusal));
+                    return None;
+                }
+            }
+        }
+        if !bulk.user_ids.as_slice().is_empty() {
+            return Some(bulk);
+        }
+        if bulk.more_after.is_some() {
+            self.enqueue(now, Waiting::Bulk(bulk));
+        } else {
+            self.answer(bulk.command, Ok(Reply::Count(bulk.done_count)));
+        }
+        None
+    }
+
+    /// Changes a member if that is still right (U1); false if not, or if there was nothing to change. A refusal means
+    /// that the actor may do nothing of it any more.
+    fn change_one(&mut self, now: Now, bulk: &Bulk, user_id: UserId) -> Result<bool, Refusal> {
+        let standing = self.in_guild(now, bulk.actor)?;
+        match bulk.change {
+            Change::Remove => standing.need(Permissions::KICK_MEMBERS)?,
+            Change::Role(role_id, _) => {
+                standing.need(Permissions::MANAGE_ROLES)?;
+                self.check_hand_out(&standing, role_id)?;
+            }
+        }
+        let Some(entry) = self.members.entry(user_id) else { return Ok(false) };
+        let may_go = user_id != self.meta.guild.owner_id;
+        if !bulk.filter.admits(&self.meta, entry) {
+            return Ok(false);
+        }
+        Ok(match bulk.change {
+            Change::Remove => may_go && self.remove_member(now, bulk.actor, user_id).is_ok(),
+            Change::Role(role_id, has) => {
+                entry.member.roles.contains(&role_id) != has
+                    && self.set_member_role(now, bulk.actor, user_id, role_id, has).is_ok()
+            }
+        })
+    }
+
+    /// `DeleteChannel` where more are in voice than can leave at once. Nobody comes in meanwhile.
+    pub(crate) fn delete_crowded_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        self.need_room_for_slow_command()?;
+        let command = self.queue.next_id();
+        self.begin_chore(now, Chore::CloseChannel(ClosingChannel { command, channel_id, actor }));
+        Err(Stop::Later(command))
+    }
+
+    /// Whether a channel lets nobody in because it is about to be deleted.
+    pub(crate) fn is_closing(&self, channel_id: ChannelId) -> bool {
+        let is_it = |chore: &Chore| matches!(chore, Chore::CloseChannel(closing) if closing.channel_id == channel_id);
+        self.chores.iter().any(is_it)
+    }
+
+    /// One slice of those who leave; none are left, and the channel is deleted, when this returns none.
+    pub(crate) fn close_channel(&mut self, now: Now, closing: ClosingChannel) -> Option<ClosingChannel> {
+        let ClosingChannel { command, channel_id, actor } = closing;
+        let may = self.in_channel(now, actor, channel_id).and_then(|here| here.need(Permissions::MANAGE_CHANNELS));
+        if let Err(refusal) = may {
+            self.answer(command, Err(refusal));
+            return None;
+        }
+        self.empty_voice(channel_id, SLICE);
+        if self.voice.count_in(channel_id) > 0 {
+            return Some(closing);
+        }
+        match self.delete_channel(now, actor, channel_id) {
+            Ok(reply) => self.answer(command, Ok(reply)),
+            Err(Stop::Refused(refusal)) => self.answer(command, Err(refusal)),
+            Err(Stop::Needs(..) | Stop::Later(_)) => unreachable!("nobody is in it"),
+        }
+        None
+    }
+}

@@ -1,0 +1,226 @@
+//! Jobs: what takes longer the more members there are, done on a snapshot beside the guild.
+//!
+//! Owns        `Job`, which the guild puts out as `Output::Job`, a driver runs anywhere, and whose `JobDone` comes back
+//!             through `Guild::handle_job_done`; `MemberFilter`.
+//! Doors       `Job::run`: pure, so that the simulation runs jobs when it pleases; it also drops the snapshot.
+//! Invariants  J1 a result holds ids and counts, never members: the guild looks them up again, so that no answer is
+//!             older than an event that was told already. J2 a result is bounded, however many members there are.
+//!             (tests `j*_*`)
+//! Limits      `RECENT_MAX`, `MATCHES_MAX`, and the limit of a search.
+//! Not here    how many run at once, who waits for them: `queue`. Threads: the driver.     Spec  docs/protocol.md §8.7, §8.8.
+
+mod filter;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use filter::MemberFilter;
+
+use crate::lists::{ListBuild, ListBuilt};
+use guildhall_model::{Channel, Member, UserId};
+use guildhall_relay::{GuildMeta, MemberTable};
+use guildhall_stdx::Timestamp;
+use std::{cmp::Reverse, collections::BinaryHeap, fmt, sync::Arc};
+use view::Viewers;
+
+/// Members by when they joined can be paged through this far.
+pub(crate) const RECENT_MAX: usize = 10_000;
+/// Members by when they joined in one answer.
+pub(crate) const RECENT_PAGE: usize = 1_000;
+/// Matches that one job finds; whoever needs more asks again, after the last.
+pub(crate) const MATCHES_MAX: usize = 65_536;
+
+/// Names a job, and a command that is answered by `Output::Answer`. Never used twice by one `Guild`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(pub(crate) u64);
+
+/// Something to be done beside the guild.
+pub struct Job {
+    pub(crate) id: JobId,
+    pub(crate) work: Work,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the snapshot: it has all members in it.
+        f.debug_struct("Job").field("id", &self.id).field("work", &self.work.name()).finish()
+    }
+}
+
+/// What a job has to do. Each holds the snapshot it works on.
+pub(crate) enum Work {
+    /// The first members by id whose name starts with a prefix.
+    Search { members: MemberTable, prefix: Prefix, limit: usize },
+    /// Members by when they joined, newest first.
+    Recent { members: MemberTable, prefix: Option<Prefix>, after: Option<UserId> },
+    /// Who can view a channel.
+    Audience { members: MemberTable, meta: Arc<GuildMeta>, channel: Arc<Channel>, now: Timestamp },
+    /// Members that a filter admits, by id.
+    Matching { members: MemberTable, meta: Arc<GuildMeta>, filter: MemberFilter, after: UserId, counts_only: bool },
+    /// A member list of those who can view a channel.
+    List(Box<ListBuild>),
+    /// Frees what is left of a guild that was deleted.
+    Dispose(Box<dyn fmt::Debug + Send + Sync>),
+}
+
+impl Work {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Search { .. } => "search",
+            Self::Recent { .. } => "recent",
+            Self::Audience { .. } => "audience",
+            Self::Matching { .. } => "matching",
+            Self::List(_) => "list",
+            Self::Dispose(_) => "dispose",
+        }
+    }
+}
+
+/// A job's result.
+#[derive(Debug)]
+pub struct JobDone {
+    pub(crate) id: JobId,
+    pub(crate) found: Found,
+}
+
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Members, in the order of the answer.
+    Members(Vec<UserId>),
+    Audience(Audience),
+    Matches(Matches),
+    /// The one that holds members: `lists` makes up for what changed meanwhile.
+    List(Box<ListBuilt>),
+    Nothing,
+}
+
+/// Whom `@everyone` in a channel reaches, and `@here` of those.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audience {
+    /// Members who can view the channel: `@everyone`.
+    pub member_count: u64,
+    /// Those of them who are not offline: `@here`.
+    pub presence_count: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Matches {
+    /// How many were found.
+    pub count: u64,
+    /// Who, ascending, unless only their number was asked for.
+    pub user_ids: Vec<UserId>,
+    /// There may be more after the last of them.
+    pub is_cut: bool,
+}
+
+impl Job {
+    /// Names it: the driver says `handle_job_lost` with it if the job cannot be run to its end.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Does it. Takes time with the number of members; nothing that it needs changes meanwhile.
+    #[must_use]
+    pub fn run(self) -> JobDone {
+        let found = match self.work {
+            Work::Search { members, prefix, limit } => Found::Members(search(&members, &prefix, limit)),
+            Work::Recent { members, prefix, after } => Found::Members(recent(&members, prefix.as_ref(), after)),
+            Work::Audience { members, meta, channel, now } => Found::Audience(audience(&members, &meta, &channel, now)),
+            Work::Matching { members, meta, filter, after, counts_only } => {
+                Found::Matches(matching(&members, &meta, &filter, after, counts_only))
+            }
+            Work::List(build) => Found::List(Box::new(build.run())),
+            Work::Dispose(remains) => {
+                drop(remains);
+                Found::Nothing
+            }
+        };
+        JobDone { id: self.id, found }
+    }
+}
+
+/// The beginning of a name, whatever its case. Not empty.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefix(String);
+
+impl Prefix {
+    /// None of an empty text: every name starts with that.
+    pub fn new(text: &str) -> Option<Self> {
+        let folded: String = text.chars().flat_map(char::to_lowercase).collect();
+        (!folded.is_empty()).then_some(Self(folded))
+    }
+
+    /// Whether one of a member's names starts with it.
+    pub fn is_of(&self, member: &Member) -> bool {
+        let user = &member.user;
+        let starts = |name: &str| {
+            let mut folded = name.chars().flat_map(char::to_lowercase);
+            self.0.chars().all(|expected| folded.next() == Some(expected))
+        };
+        starts(&user.username) || [&user.global_name, &member.nick].into_iter().flatten().any(|name| starts(name))
+    }
+}
+
+fn search(members: &MemberTable, prefix: &Prefix, limit: usize) -> Vec<UserId> {
+    let found = members.iter().filter(|entry| prefix.is_of(&entry.member));
+    found.take(limit).map(|entry| entry.member.user.id).collect()
+}
+
+/// Of the newest `RECENT_MAX`, those after `after`; nobody if that one is not among them. With a prefix only the first.
+fn recent(members: &MemberTable, prefix: Option<&Prefix>, after: Option<UserId>) -> Vec<UserId> {
+    let mut newest: BinaryHeap<Reverse<(Timestamp, UserId)>> = BinaryHeap::with_capacity(RECENT_MAX + 1);
+    for entry in members.iter() {
+        let joined = Reverse((entry.member.joined_at, entry.member.user.id));
+        if newest.len() < RECENT_MAX {
+            newest.push(joined);
+        } else if newest.peek().is_some_and(|oldest| joined < *oldest) {
+            newest.pop();
+            newest.push(joined);
+        }
+    }
+    // Ascending in `Reverse`: newest first.
+    let user_ids = newest.into_sorted_vec().into_iter().map(|Reverse((_, user_id))| user_id);
+    let mut user_ids = user_ids.skip_while(|user_id| after.is_some_and(|after| *user_id != after));
+    if after.is_some() {
+        user_ids.next();
+    }
+    match prefix {
+        None => user_ids.take(RECENT_PAGE).collect(),
+        Some(prefix) => {
+            let is_meant = |id: &UserId| members.entry(*id).is_some_and(|entry| prefix.is_of(&entry.member));
+            user_ids.find(is_meant).into_iter().collect()
+        }
+    }
+}
+
+fn audience(members: &MemberTable, meta: &GuildMeta, channel: &Channel, now: Timestamp) -> Audience {
+    let mut viewers = Viewers::new(meta, channel, now);
+    let mut audience = Audience::default();
+    for entry in members.iter().filter(|entry| viewers.includes(&entry.member)) {
+        audience.member_count += 1;
+        audience.presence_count += u64::from(entry.presence.is_some());
+    }
+    audience
+}
+
+fn matching(
+    members: &MemberTable,
+    meta: &GuildMeta,
+    filter: &MemberFilter,
+    after: UserId,
+    counts_only: bool,
+) -> Matches {
+    let mut matches = Matches::default();
+    for entry in members.iter_after(after).filter(|entry| filter.admits(meta, entry)) {
+        if matches.user_ids.len() == MATCHES_MAX {
+            matches.is_cut = true;
+            break;
+        }
+        matches.count += 1;
+        if !counts_only {
+            matches.user_ids.push(entry.member.user.id);
+        }
+    }
+    matches
+}

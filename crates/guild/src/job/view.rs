@@ -1,0 +1,50 @@
+//! Who can view a channel, asked of one member after the other.
+
+use guildhall_model::{Channel, Member, OverwriteKind, Permissions, RoleId, UserId};
+use guildhall_relay::GuildMeta;
+use guildhall_stdx::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sets of roles whose answer is remembered; past it all are forgotten. A guild of millions has a few hundred.
+const ANSWERS_MAX: usize = 4_096;
+
+/// Members with the same roles get the same answer, but for those with an overwrite of their own and the owner.
+pub(super) struct Viewers<'a> {
+    meta: &'a GuildMeta,
+    channel: &'a Channel,
+    now: Timestamp,
+    alone: BTreeSet<UserId>,
+    by_roles: BTreeMap<Vec<RoleId>, bool>,
+}
+
+impl<'a> Viewers<'a> {
+    pub fn new(meta: &'a GuildMeta, channel: &'a Channel, now: Timestamp) -> Self {
+        let own = channel.overwrites.iter().filter_map(|overwrite| match overwrite.target {
+            OverwriteKind::Member(user_id) => Some(user_id),
+            OverwriteKind::Role(_) => None,
+        });
+        let alone = own.chain([meta.guild.owner_id]).collect();
+        Self { meta, channel, now, alone, by_roles: BTreeMap::new() }
+    }
+
+    pub fn includes(&mut self, member: &Member) -> bool {
+        if self.alone.contains(&member.user.id) {
+            return self.can_view(member);
+        }
+        if let Some(answer) = self.by_roles.get(&member.roles[..]) {
+            return *answer;
+        }
+        let answer = self.can_view(member);
+        if self.by_roles.len() == ANSWERS_MAX {
+            self.by_roles.clear();
+        }
+        self.by_roles.insert(member.roles.to_vec(), answer);
+        answer
+    }
+
+    /// A time-out takes nothing away here: who is timed out still views what they could view.
+    fn can_view(&self, member: &Member) -> bool {
+        let standing = self.meta.standing(member, self.now);
+        self.meta.channel_permissions(standing, self.channel).contains(Permissions::VIEW_CHANNEL)
+    }
+}

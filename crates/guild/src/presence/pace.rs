@@ -1,0 +1,272 @@
+//! Pace: how many presence events a guild makes, and who waits when more change.
+//!
+//! Owns        `Pace`: a token bucket, and those whose change was not told yet.
+//! Doors       `admit` for each change that somebody watches; `next` by the timer, at `due_at`; `forget` when somebody
+//!             leaves; `table_was_read` whenever presences are handed out in another way than by events.
+//! Invariants  T1 in any second at most `per_s` events, and `burst` more at the start. T2 each user waits at most once;
+//!             whoever is told is told in the order in which they began to wait. T3 nobody is forgotten: who waits is told, or
+//!             shows again what was told last. (tests `t*_*`)
+//! Limits      `waiting_max` wait with what was told of them last, some 80 bytes each. Past it only their id is kept, some
+//!             15 bytes: they are told after all others, by id, also if they show again what they did. There are never
+//!             more of those than members. A relay is never cut, and a session never closed, for the rate: who asks, or
+//!             attaches, is given what members show at that moment, whether or not they wait.
+
+use guildhall_model::{Presence, UserId};
+use guildhall_stdx::Instant;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The timer comes no more often than this for those who wait.
+const TICK_MS: u64 = 10;
+
+#[derive(Debug)]
+struct Wait {
+    /// Place in the order.
+    number: u64,
+    /// What was told of them last.
+    told: Option<Arc<Presence>>,
+    /// `reads_count` when they began to wait.
+    reads_count: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    per_s: u64,
+    burst: u64,
+    waiting_max: usize,
+    /// Thousandths of events that may go out now.
+    credit: u64,
+    /// When `credit` was counted.
+    at: Instant,
+    waiting: BTreeMap<UserId, Wait>,
+    order: BTreeMap<u64, UserId>,
+    numbers_count: u64,
+    /// Those for whom there was no room.
+    late: BTreeSet<UserId>,
+    /// How often presences were handed out otherwise: whoever read them then may know more than was told.
+    reads_count: u64,
+    due_at: Option<Instant>,
+}
+
+impl Pace {
+    /// Of these, `per_s` and `burst` are at least 1.
+    pub fn new(per_s: u32, burst: u32, waiting_max: usize) -> Self {
+        let (per_s, burst) = (u64::from(per_s.max(1)), u64::from(burst.max(1)));
+        Self {
+            per_s,
+            burst,
+            waiting_max,
+            credit: burst * 1_000,
+            at: Instant(0),
+            waiting: BTreeMap::new(),
+            order: BTreeMap::new(),
+            numbers_count: 0,
+            late: BTreeSet::new(),
+            reads_count: 0,
+            due_at: None,
+        }
+    }
+
+    /// Presences are handed out as the table holds them.
+    pub fn table_was_read(&mut self) {
+        self.reads_count += 1;
+    }
+
+    /// When `next` may have somebody.
+    pub fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// What a user shows changed. True: tell it now. False: they wait, or nothing is left to tell.
+    pub fn admit(
+        &mut self,
+        now: Instant,
+        user_id: UserId,
+        before: Option<Arc<Presence>>,
+        after: &Option<Arc<Presence>>,
+    ) -> bool {
+        if self.late.contains(&user_id) {
+            return false;
+        }
+        if let Some(wait) = self.waiting.get(&user_id) {
+            if wait.told == *after && wait.reads_count == self.reads_count {
+                self.forget(user_id);
+            }
+            return false;
+        }
+        if self.order.is_empty() && self.late.is_empty() && self.take(now) {
+            return true;
+        }
+        // Whoever comes after somebody without a place does not overtake them.
+        if self.waiting.len() < self.waiting_max && self.late.is_empty() {
+            self.numbers_count += 1;
+            self.order.insert(self.numbers_count, user_id);
+            let (number, reads_count) = (self.numbers_count, self.reads_count);
+            self.waiting.insert(user_id, Wait { number, told: before, reads_count });
+        } else {
+            self.late.insert(user_id);
+        }
+        if self.due_at.is_none() {
+            self.plan(now);
+        }
+        false
+    }
+
+    /// Somebody who is to be told now.
+    pub fn next(&mut self, now: Instant) -> Option<UserId> {
+        let user_id = self.order.values().next().or(self.late.first()).copied();
+        let user_id = user_id.filter(|_| self.due_at.is_some_and(|at| at <= now) && self.take(now));
+        match user_id {
+            Some(user_id) => self.forget(user_id),
+            None => self.plan(now),
+        }
+        user_id
+    }
+
+    /// Nothing has to be told of this user any more.
+    pub fn forget(&mut self, user_id: UserId) {
+        self.late.remove(&user_id);
+        if let Some(wait) = self.waiting.remove(&user_id) {
+            self.order.remove(&wait.number);
+        }
+    }
+
+    fn plan(&mut self, now: Instant) {
+        let is_empty = self.order.is_empty() && self.late.is_empty();
+        let due_at = || now.after_ms(1_000u64.saturating_sub(self.credit).div_ceil(self.per_s).max(TICK_MS));
+        self.due_at = match self.due_at {
+            _ if is_empty => None,
+            Some(at) if at > now => Some(at),
+            _ => Some(due_at()),
+        };
+    }
+
+    /// Takes one event's credit, if there is enough.
+    fn take(&mut self, now: Instant) -> bool {
+        let earned = now.ms_since(self.at).saturating_mul(self.per_s);
+        self.credit = self.credit.saturating_add(earned).min(self.burst * 1_000);
+        self.at = self.at.max(now);
+        let is_enough = self.credit >= 1_000;
+        self.credit -= if is_enough { 1_000 } else { 0 };
+        is_enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::Status;
+    use guildhall_stdx::Rng;
+
+    const STATUSES: [Status; 4] = [Status::Offline, Status::Idle, Status::Online, Status::Dnd];
+
+    fn shows(status: Status) -> Option<Arc<Presence>> {
+        (status != Status::Offline).then(|| Arc::new(Presence { status, ..Presence::default() }))
+    }
+
+    fn id(n: u64) -> UserId {
+        UserId::new(n)
+    }
+
+    /// Everybody whose turn it is.
+    fn due(pace: &mut Pace, now: Instant) -> Vec<u64> {
+        std::iter::from_fn(|| pace.next(now)).map(|id| id.get()).collect()
+    }
+
+    fn change(pace: &mut Pace, now: Instant, user: u64, from: Status, to: Status) -> bool {
+        pace.admit(now, id(user), shows(from), &shows(to))
+    }
+
+    #[test]
+    fn t1_t2_a_burst_is_told_at_once_and_the_rest_in_turn() {
+        let mut pace = Pace::new(100, 3, 10);
+        let now = Instant(1_000);
+        let told: Vec<bool> = (1..=6).map(|n| change(&mut pace, now, n, Status::Offline, Status::Idle)).collect();
+        assert_eq!(told, [true, true, true, false, false, false]);
+        // Told once, whatever they show by then; and nobody overtakes.
+        assert!(!change(&mut pace, now, 4, Status::Idle, Status::Dnd));
+        assert_eq!(pace.due_at(), Some(Instant(1_010)));
+        assert!(due(&mut pace, Instant(1_009)).is_empty());
+        assert_eq!(due(&mut pace, Instant(1_010)), [4]);
+        assert!(!change(&mut pace, Instant(1_010), 4, Status::Dnd, Status::Idle), "they wait again, behind");
+        assert_eq!(due(&mut pace, Instant(1_040)), [5, 6, 4]);
+        assert_eq!(pace.due_at(), None);
+        assert!(
+            !change(&mut pace, Instant(1_040), 7, Status::Idle, Status::Dnd),
+            "nothing is saved up while others wait"
+        );
+        assert_eq!(due(&mut pace, Instant(1_050)), [7]);
+        assert!(change(&mut pace, Instant(1_060), 7, Status::Dnd, Status::Idle));
+    }
+
+    #[test]
+    fn t3_who_shows_again_what_was_told_is_told_no_more_unless_somebody_read_between() {
+        let now = Instant(0);
+        for is_read in [false, true] {
+            let mut pace = Pace::new(100, 1, 10);
+            assert!(change(&mut pace, now, 1, Status::Offline, Status::Idle));
+            assert!(!change(&mut pace, now, 2, Status::Idle, Status::Dnd));
+            if is_read {
+                pace.table_was_read();
+            }
+            assert!(!change(&mut pace, now, 2, Status::Dnd, Status::Idle));
+            assert_eq!(due(&mut pace, Instant(100)), if is_read { vec![2] } else { vec![] });
+            assert_eq!(pace.due_at(), None);
+        }
+    }
+
+    #[test]
+    fn t3_nobody_is_forgotten_for_want_of_room() {
+        let mut pace = Pace::new(1_000, 1, 4);
+        let now = Instant(0);
+        for n in (1..=100).rev() {
+            change(&mut pace, now, n, Status::Offline, Status::Idle);
+            change(&mut pace, now, n, Status::Idle, Status::Dnd);
+        }
+        // The first was told of at once, and waits with what came then.
+        assert_eq!((pace.waiting.len(), pace.late.len()), (4, 96));
+        let mut told = Vec::new();
+        while let Some(at) = pace.due_at() {
+            told.extend(due(&mut pace, at));
+        }
+        let expected: Vec<u64> = [100, 99, 98, 97].into_iter().chain(1..=96).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn t1_t2_t3_hold_in_any_order_of_events() {
+        for seed in 0..100 {
+            let mut rng = Rng::new(seed);
+            let (per_s, burst) = (1 + rng.below(500), 1 + rng.below(5));
+            let mut pace = Pace::new(per_s as u32, burst as u32, rng.below(6) as usize);
+            let (mut shown, mut told) = ([Status::Offline; 12], [Status::Offline; 12]);
+            let (mut now, mut events_count) = (Instant(0), 0);
+            for _ in 0..400 {
+                now = now.after_ms(rng.below(4));
+                let n = rng.below(12);
+                let status = *rng.pick(&STATUSES).expect("there are some");
+                if shown[n as usize] != status {
+                    let is_told = change(&mut pace, now, n + 1, shown[n as usize], status);
+                    shown[n as usize] = status;
+                    if is_told {
+                        told[n as usize] = status;
+                        events_count += 1;
+                    }
+                }
+                while let Some(user_id) = pace.next(now) {
+                    told[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
+                    events_count += 1;
+                }
+                assert!(events_count <= burst + now.0 * per_s / 1_000, "seed {seed}");
+            }
+            while let Some(at) = pace.due_at() {
+                while let Some(user_id) = pace.next(at) {
+                    told[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
+                }
+            }
+            assert_eq!(told, shown, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Queue of jobs: who waits for one, and how many run.
+//!
+//! Owns        `Queue`; the numbering of jobs; `handle_job_done` and `handle_job_lost`.
+//! Doors       `Guild::enqueue` from whoever needs a job; `handle_job_done`, `handle_job_lost` from the driver.
+//! Invariants  Q1 whoever got in is answered once: with what was found, or that it could not be done; but for sessions
+//!             that are gone by then. Q2 a snapshot is taken when its job begins, not while it waits.
+//! Limits      `jobs_running_max`, `jobs_waiting_max`, `jobs_per_user_max`. Past them a command is refused as
+//!             `Unavailable`, a session gets an empty answer at once. A bulk that goes on gets in always: there are at
+//!             most `slow_commands_max`.
+//! Not here    what jobs do (`job`), what is made of their results (`requests`, `bulk`).
+
+use crate::{
+    bulk::Bulk,
+    command::{Actor, Refusal, Reply},
+    job::{Found, Job, JobDone, JobId, Prefix, Work},
+    machine::{Guild, Output},
+};
+use guildhall_member_list::ListId;
+use guildhall_model::{ChannelId, UserId};
+use guildhall_relay::SessionKey;
+use guildhall_stdx::Now;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Somebody who waits for a job.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A session, for members.
+    Members(MembersAsked),
+    /// A session, for the audience of a channel.
+    Count { session: SessionKey, user_id: UserId, channel_id: ChannelId },
+    /// A command, for members.
+    Search { command: JobId, actor: Actor, prefix: Prefix, limit: usize },
+    /// A command, for the audience of a channel.
+    Audience { command: JobId, actor: Actor, channel_id: ChannelId },
+    /// A command, for members it is to be applied to.
+    Bulk(Box<Bulk>),
+    /// A member list, to be built or to catch up.
+    List(ListId, u64),
+}
+
+/// A session's request for members.
+#[derive(Debug)]
+pub(crate) struct MembersAsked {
+    pub session: SessionKey,
+    pub user_id: UserId,
+    pub nonce: Option<String>,
+    pub presences: bool,
+    pub which: Which,
+}
+
+#[derive(Debug)]
+pub(crate) enum Which {
+    Named { prefix: Prefix, limit: usize },
+    Recent { prefix: Option<Prefix>, after: Option<UserId> },
+}
+
+impl Which {
+    pub fn prefix(&self) -> Option<&Prefix> {
+        match self {
+            Self::Named { prefix, .. } => Some(prefix),
+            Self::Recent { prefix, .. } => prefix.as_ref(),
+        }
+    }
+}
+
+impl Waiting {
+    /// Whose turn it takes; none for the system.
+    fn user_id(&self) -> Option<UserId> {
+        match self {
+            Self::Members(asked) => Some(asked.user_id),
+            Self::Count { user_id, .. } => Some(*user_id),
+            Self::Search { actor, .. } | Self::Audience { actor, .. } => actor.user_id(),
+            Self::Bulk(bulk) => bulk.actor.user_id(),
+            Self::List(..) => None,
+        }
+    }
+
+    fn command(&self) -> Option<JobId> {
+        match self {
+            Self::Members(_) | Self::Count { .. } | Self::List(..) => None,
+            Self::Search { command, .. } | Self::Audience { command, .. } => Some(*command),
+            Self::Bulk(bulk) => Some(bulk.command),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    ids_count: u64,
+    waiting: VecDeque<Waiting>,
+    running: BTreeMap<JobId, Waiting>,
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// An id that was not used before.
+    pub fn next_id(&mut self) -> JobId {
+        self.ids_count += 1;
+        JobId(self.ids_count)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.iter().chain(self.running.values())
+    }
+
+    /// Bulks that wait for their members.
+    pub fn bulks_count(&self) -> usize {
+        self.all().filter(|waiting| matches!(waiting, Waiting::Bulk(_))).count()
+    }
+
+    /// Forgets everybody. Returns the commands among them.
+    pub fn clear(&mut self) -> Vec<JobId> {
+        let waiting = self.waiting.drain(..).chain(std::mem::take(&mut self.running).into_values());
+        waiting.filter_map(|waiting| waiting.command()).collect()
+    }
+}
+
+impl Guild {
+    /// Whether another job has room. Looks at those that are there, a few hundred at most.
+    pub(crate) fn has_room_for_job(&self, user_id: Option<UserId>) -> bool {
+        let limits = &self.limits;
+        let own = self.queue.all().filter(|waiting| user_id.is_some() && waiting.user_id() == user_id).count();
+        self.queue.waiting.len() < limits.jobs_waiting_max && own < limits.jobs_per_user_max
+    }
+
+    /// Puts somebody at the end, whether or not there is room.
+    pub(crate) fn enqueue(&mut self, now: Now, waiting: Waiting) {
+        self.queue.waiting.push_back(waiting);
+        self.begin_jobs(now);
+    }
+
+    fn begin_jobs(&mut self, now: Now) {
+        while self.queue.running.len() < self.limits.jobs_running_max.max(1)
+            && let Some(waiting) = self.queue.waiting.pop_front()
+        {
+            match self.work_for(now, &waiting) {
+                Some(work) => {
+                    let id = self.queue.next_id();
+                    self.queue.running.insert(id, waiting);
+                    self.put_out(Output::Job(Job { id, work }));
+                }
+                None => self.job_failed(waiting, Refusal::UnknownChannel),
+            }
+        }
+    }
+
+    /// None when there is nothing left to do it with.
+    fn work_for(&mut self, now: Now, waiting: &Waiting) -> Option<Work> {
+        let members = self.members.clone();
+        Some(match waiting {
+            Waiting::Members(MembersAsked { which: Which::Named { prefix, limit }, .. })
+            | Waiting::Search { prefix, limit, .. } => Work::Search { members, prefix: prefix.clone(), limit: *limit },
+            Waiting::Members(MembersAsked { which: Which::Recent { prefix, after }, .. }) => {
+                Work::Recent { members, prefix: prefix.clone(), after: *after }
+            }
+            Waiting::Count { channel_id, .. } | Waiting::Audience { channel_id, .. } => {
+                let channel = self.meta.channels.get(channel_id)?.clone();
+                Work::Audience { members, meta: self.meta.clone(), channel, now: now.unix }
+            }
+            Waiting::Bulk(bulk) => bulk.work(members, self.meta.clone()),
+            Waiting::List(list, number) => Work::List(Box::new(self.begin_build(*list, *number)?)),
+        })
+    }
+
+    /// A job that was put out has come to its end, wherever it ran. Others may follow.
+    pub fn handle_job_done(&mut self, now: Now, done: JobDone) {
+        self.is_touched = false;
+        let Some(waiting) = self.queue.running.remove(&done.id) else { return };
+        match (waiting, done.found) {
+            (Waiting::Members(asked), Found::Members(user_ids)) => self.tell_members(&asked, &user_ids),
+            (Waiting::Count { session, channel_id, .. }, Found::Audience(audience)) => {
+                self.tell_count(now, session, channel_id, audience);
+            }
+            (Waiting::Search { command, actor, prefix, .. }, Found::Members(user_ids)) => {
+                let answer = self.found_members(now, actor, &prefix, &user_ids);
+                self.answer(command, answer);
+            }
+            (Waiting::Audience { command, actor, channel_id }, Found::Audience(audience)) => {
+                let answer = self.in_channel(now, actor, channel_id).map(|_| Reply::Audience(audience));
+                self.answer(command, answer);
+            }
+            (Waiting::List(..), Found::List(built)) => self.handle_list_built(now, *built),
+            (Waiting::Bulk(bulk), Found::Matches(matches)) => self.bulk_found(now, bulk, matches),
+            (waiting, found) => {
+                debug_assert!(false, "{waiting:?} was answered with {found:?}");
+                self.job_failed(waiting, Refusal::Unavailable);
+            }
+        }
+        self.begin_jobs(now);
+    }
+
+    /// A job that was put out did not come to its end: whoever waits for it is told so.
+    pub fn handle_job_lost(&mut self, now: Now, id: JobId) {
+        self.is_touched = false;
+        let Some(waiting) = self.queue.running.remove(&id) else { return };
+        if let Waiting::List(list, number) = waiting {
+            self.list_build_failed(now, list, number);
+        }
+        self.job_failed(waiting, Refusal::Unavailable);
+        self.begin_jobs(now);
+    }
+
+    fn job_failed(&mut self, waiting: Waiting, refusal: Refusal) {
+        match &waiting {
+            Waiting::Members(asked) => self.tell_members(asked, &[]),
+            // Clients that want a count ask again when they next need it.
+            Waiting::Count { .. } => {}
+            Waiting::Search { .. } | Waiting::Audience { .. } | Waiting::Bulk(_) | Waiting::List(..) => {}
+        }
+        if let Some(command) = waiting.command() {
+            self.answer(command, Err(refusal));
+        }
+    }
+
+    /// The late answer to a command.
+    pub(crate) fn answer(&mut self, command: JobId, answer: Result<Reply, Refusal>) {
+        self.touch();
+        self.put_out(Output::Answer(command, answer));
+    }
+}

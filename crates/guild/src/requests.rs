@@ -1,0 +1,170 @@
+//! Requests for members: what sessions and commands ask of the whole list, and what they are told.
+//!
+//! Owns        ops 8, 35 and 39; `SearchMembers`, `ReadAudience`.
+//! Doors       `request_members`, `recent_members`, `count_members` from `Guild::handle_relay`; `tell_members`,
+//!             `tell_count`, `found_members` when a job is done.
+//! Invariants  A1 what is told of a member is what holds at that moment, also when they were found a while ago. A2 who
+//!             may not see something is answered with nothing in it.
+//! Limits      members looked up at once: `RequestGuildMembers::IDS_MAX`, `RECENT_PAGE`.
+//! Spec        docs/protocol.md §8.7, §8.8
+
+use crate::{
+    command::{Actor, Refusal, Reply},
+    job::{Audience, Prefix},
+    machine::{CommandResult, Guild, Stop},
+    queue::{MembersAsked, Waiting, Which},
+};
+use guildhall_model::{
+    AccountKind, ChannelId, EventName, Permissions, UserId,
+    to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
+};
+use guildhall_relay::{FoundMembers, Gate, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+impl Guild {
+    /// Op 8. Whoever sees the guild sees its members; only the whole list of a user account needs a permission.
+    pub(crate) fn request_members(&mut self, now: Now, key: SessionKey, request: RequestGuildMembers) {
+        let Some(user_id) = self.session(key).map(|session| session.user_id) else { return };
+        let RequestGuildMembers { query, presences, nonce, .. } = request;
+        if presences {
+            self.presences.table_was_read();
+        }
+        let members = match query {
+            MemberQuery::All if self.may_list(now, key) => FoundMembers::Whole(self.members.clone()),
+            MemberQuery::All => FoundMembers::default(),
+            MemberQuery::Ids(user_ids) => self.members_by_id(&user_ids),
+            MemberQuery::Prefix { prefix, limit } => {
+                let limit = limit.min(RequestGuildMembers::IDS_MAX);
+                let Some(prefix) = Prefix::new(&prefix) else {
+                    let entries = self.members.iter().take(limit).cloned().collect();
+                    let members = FoundMembers::Some { entries, not_found: Vec::new() };
+                    return self.send_members(key, MembersAnswer { nonce, presences, members });
+                };
+                let which = Which::Named { prefix, limit };
+                return self.ask_for_members(now, MembersAsked { session: key, user_id, nonce, presences, which });
+            }
+        };
+        self.send_members(key, MembersAnswer { nonce, presences, members });
+    }
+
+    /// Op 35. Everybody by when they joined is as good as the whole list.
+    pub(crate) fn recent_members(&mut self, now: Now, key: SessionKey, request: SearchRecentMembers) {
+        let Some(user_id) = self.session(key).map(|session| session.user_id) else { return };
+        let SearchRecentMembers { query, continuation_token: after, nonce, .. } = request;
+        let which = Which::Recent { prefix: Prefix::new(&query), after };
+        if which.prefix().is_none() && !self.may_list(now, key) {
+            let members = FoundMembers::default();
+            return self.send_members(key, MembersAnswer { nonce, presences: false, members });
+        }
+        self.ask_for_members(now, MembersAsked { session: key, user_id, nonce, presences: false, which });
+    }
+
+    fn ask_for_members(&mut self, now: Now, asked: MembersAsked) {
+        if self.has_room_for_job(Some(asked.user_id)) {
+            self.enqueue(now, Waiting::Members(asked));
+        } else {
+            self.tell_members(&asked, &[]);
+        }
+    }
+
+    fn may_list(&self, now: Now, key: SessionKey) -> bool {
+        let Some(session) = self.session(key) else { return false };
+        let Some(member) = self.member(session.user_id) else { return false };
+        let lists = Permissions::MANAGE_ROLES | Permissions::KICK_MEMBERS | Permissions::BAN_MEMBERS;
+        session.kind == AccountKind::Bot
+            || self.meta.guild_permissions(self.meta.standing(&member, now.unix)).intersects(lists)
+    }
+
+    fn members_by_id(&self, user_ids: &[UserId]) -> FoundMembers {
+        let (mut entries, mut not_found) = (Vec::new(), Vec::new());
+        for user_id in user_ids.iter().take(RequestGuildMembers::IDS_MAX) {
+            match self.members.entry(*user_id) {
+                Some(entry) => entries.push(entry.clone()),
+                None => not_found.push(*user_id),
+            }
+        }
+        FoundMembers::Some { entries, not_found }
+    }
+
+    /// What was found for a session, as it is now (A1): who left or has another name since is left out.
+    pub(crate) fn tell_members(&mut self, asked: &MembersAsked, user_ids: &[UserId]) {
+        if self.session(asked.session).is_none() {
+            return;
+        }
+        if asked.presences {
+            self.presences.table_was_read();
+        }
+        let prefix = asked.which.prefix();
+        let still = |entry: &&MemberEntry| prefix.is_none_or(|prefix| prefix.is_of(&entry.member));
+        let entries = user_ids.iter().filter_map(|id| self.members.entry(*id)).filter(still).cloned().collect();
+        let members = FoundMembers::Some { entries, not_found: Vec::new() };
+        self.send_members(
+            asked.session,
+            MembersAnswer { nonce: asked.nonce.clone(), presences: asked.presences, members },
+        );
+    }
+
+    fn send_members(&mut self, session: SessionKey, answer: MembersAnswer) {
+        self.send(session.relay, RelayMessage::Members { session, answer: Box::new(answer) });
+    }
+
+    /// Op 39. Not answered to who cannot view the channel, nor past the limits of jobs: clients ask again.
+    pub(crate) fn count_members(&mut self, now: Now, session: SessionKey, channel_id: ChannelId) {
+        let Some(user_id) = self.session(session).map(|session| session.user_id) else { return };
+        if self.in_channel(now, Actor::User(user_id), channel_id).is_ok() && self.has_room_for_job(Some(user_id)) {
+            self.enqueue(now, Waiting::Count { session, user_id, channel_id });
+        }
+    }
+
+    pub(crate) fn tell_count(&mut self, now: Now, session: SessionKey, channel_id: ChannelId, audience: Audience) {
+        let Some(user_id) = self.session(session).map(|session| session.user_id) else { return };
+        if self.in_channel(now, Actor::User(user_id), channel_id).is_err() {
+            return;
+        }
+        let Audience { member_count, presence_count } = audience;
+        let payload = Payload::ChannelMemberCount { channel_id, member_count, presence_count };
+        let gate = Gate::Channel(channel_id);
+        let event = Arc::new(self.event(EventName::ChannelMemberCountUpdate, gate, payload));
+        self.send(session.relay, RelayMessage::Direct { session, event });
+    }
+
+    pub(crate) fn search_members(&mut self, now: Now, actor: Actor, query: &str, limit: usize) -> CommandResult {
+        self.in_guild(now, actor)?;
+        let prefix = Prefix::new(query).ok_or(Refusal::InvalidForm("query"))?;
+        let limit = limit.clamp(1, self.limits.found_members_max);
+        self.answer_later(now, actor, |command| Waiting::Search { command, actor, prefix, limit })
+    }
+
+    pub(crate) fn found_members(
+        &self,
+        now: Now,
+        actor: Actor,
+        prefix: &Prefix,
+        user_ids: &[UserId],
+    ) -> Result<Reply, Refusal> {
+        self.in_guild(now, actor)?;
+        let members = user_ids.iter().filter_map(|id| self.member(*id)).filter(|member| prefix.is_of(member));
+        Ok(Reply::FoundMembers(members.collect()))
+    }
+
+    pub(crate) fn read_audience(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        self.in_channel(now, actor, channel_id)?;
+        self.answer_later(now, actor, |command| Waiting::Audience { command, actor, channel_id })
+    }
+
+    /// A command that a job is needed for.
+    pub(crate) fn answer_later(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        waiting: impl FnOnce(crate::JobId) -> Waiting,
+    ) -> CommandResult {
+        if !self.has_room_for_job(actor.user_id()) {
+            return Err(Refusal::Unavailable.into());
+        }
+        let command = self.queue.next_id();
+        self.enqueue(now, waiting(command));
+        Err(Stop::Later(command))
+    }
+}
