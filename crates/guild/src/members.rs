@@ -91,7 +91,8 @@ impl Guild {
         let destination = patch.channel_id.map(|channel| self.check_move(now, actor, user_id, channel)).transpose()?;
         // Nothing is refused from here on.
 
-        let member = if member == *before { before } else { self.put_member(now, EventName::GuildMemberUpdate, member) };
+        let member =
+            if member == *before { before } else { self.put_member(now, EventName::GuildMemberUpdate, member) };
         self.refresh_voice(&member);
         match destination {
             Some(Some(channel)) => self.move_in_voice(now, &member, &channel),

@@ -6,9 +6,9 @@ use crate::{
     core::{Core, Departure},
     link::{Link, Output},
 };
-use guildhall_model::{AccountKind, GuildId, Intents, to_gateway::RequestGuildMembers};
+use guildhall_model::{AccountKind, GuildId, Intents};
 use guildhall_relay::{
-    Deliver, Event, GuildPicture, GuildView, LogId, MemberTable, Published, Recipients, Redaction, Seat, SessionKey,
+    Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction, Seat, SessionKey,
     ToGuild,
 };
 use guildhall_session::{Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, guild_create, guild_delete};
@@ -162,13 +162,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
     }
 
-    fn members(
-        &mut self,
-        session: SessionKey,
-        guild_id: GuildId,
-        request: &RequestGuildMembers,
-        members: &MemberTable,
-    ) {
+    fn members(&mut self, session: SessionKey, guild_id: GuildId, answer: &MembersAnswer) {
         let Some(session) = self.core.sessions.get_mut(slot_key(session)) else { return };
         let requests = &mut session.profile.member_requests;
         if requests.len() >= MEMBER_REQUESTS_MAX {
@@ -176,8 +170,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
         requests.push_back(Box::new(MemberRequest {
             guild_id,
-            request: request.clone(),
-            members: members.clone(),
+            answer: answer.clone(),
             chunk_index: 0,
             after: guildhall_model::UserId::new(0),
         }));

@@ -15,8 +15,8 @@ use guildhall_model::{
     AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, shard_of,
     to_gateway::{
         GetDeletedEntityIds, GuildChannelsResync, GuildSubscriptions, Identify, MemberQuery, PayloadError,
-        PresenceUpdate, RequestChannelInfo, RequestChannelStatuses, RequestGuildMembers, RequestLastMessages,
-        RequestSoundboardSounds, Resume, VoiceStateUpdate,
+        PresenceUpdate, RequestChannelInfo, RequestChannelMemberCount, RequestChannelStatuses, RequestGuildMembers,
+        RequestLastMessages, RequestSoundboardSounds, Resume, SearchRecentMembers, VoiceStateUpdate,
     },
 };
 use guildhall_relay::{Redaction, SessionPresence, ToGuild};
@@ -258,12 +258,16 @@ impl Core {
             Opcode::RequestChannelInfo => {
                 self.ask(session_key, RequestChannelInfo::parse(d)?.guild_id, Question::ChannelInfo);
             }
-            Opcode::SearchRecentMembers
-            | Opcode::RequestChannelMemberCount
-            | Opcode::TimeSpentSession
-            | Opcode::Ignored(_)
-            | Opcode::Heartbeat
-            | Opcode::QosHeartbeat => {}
+            Opcode::SearchRecentMembers => {
+                let request = SearchRecentMembers::parse(d)?;
+                let guild_id = request.guild_id;
+                self.ask(session_key, guild_id, Question::RecentMembers(Box::new(request)));
+            }
+            Opcode::RequestChannelMemberCount => {
+                let request = RequestChannelMemberCount::parse(d)?;
+                self.ask(session_key, request.guild_id, Question::CountMembers(request.channel_id));
+            }
+            Opcode::TimeSpentSession | Opcode::Ignored(_) | Opcode::Heartbeat | Opcode::QosHeartbeat => {}
         }
         Ok(())
     }

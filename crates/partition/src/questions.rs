@@ -1,4 +1,4 @@
-//! Questions: what user accounts ask about guilds they are in, beyond members (ops 14, 30, 31, 34, 36, 37, 38, 43).
+//! Questions: what user accounts ask about guilds they are in, beyond members (ops 14, 30, 31, 34 to 39, 43).
 //!
 //! Doors       `Core::ask` from the opcodes; `Partition::answer_questions` before the next input, since relays know the answers.
 //! Invariants  a session learns nothing of guilds it is not in, nor of channels that it may not view.
@@ -17,9 +17,12 @@ use guildhall_model::{
         ChannelBody, ChannelInfoBody, ChannelStatusesBody, ChannelSyncBody, DeletedEntityIdsBody, ExistingEntities,
         LastMessagesBody, MessageBody, SoundboardSoundsBody, ThreadListSyncBody,
     },
-    to_gateway::{GetDeletedEntityIds, GuildChannelsResync, RequestLastMessages, Subscription, SubscriptionPatch},
+    to_gateway::{
+        GetDeletedEntityIds, GuildChannelsResync, RequestLastMessages, SearchRecentMembers, Subscription,
+        SubscriptionPatch,
+    },
 };
-use guildhall_relay::{GuildPicture, Redaction};
+use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild};
 use guildhall_session::{Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey};
 use serde::Serialize;
@@ -39,6 +42,10 @@ pub enum Question {
     Soundboard,
     /// 34
     LastMessages(RequestLastMessages),
+    /// 35
+    RecentMembers(Box<SearchRecentMembers>),
+    /// 39
+    CountMembers(ChannelId),
     /// 36
     ChannelStatuses,
     /// 38
@@ -99,6 +106,12 @@ impl Partition {
                     self.core.reply(now, key, EventName::DeletedEntityIds, &body, link);
                 }
                 Question::ChannelSync(request) => self.sync_channels(now, key, guild_id, &request, link),
+                Question::RecentMembers(request) => {
+                    self.tell_guild(key, guild_id, |session| ToGuild::RecentMembers { session, request });
+                }
+                Question::CountMembers(channel_id) => {
+                    self.tell_guild(key, guild_id, |session| ToGuild::CountMembers { session, channel_id });
+                }
                 Question::LastMessages(request) => self.fetch_last_messages(key, guild_id, &request),
             }
         }
@@ -108,6 +121,13 @@ impl Partition {
     fn relay_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
         let index = self.core.sessions.get(key)?.guilds.get(guild_id)?.relay;
         Some((self.relays.get_mut(&guild_id)?.get_mut(&index)?, &mut self.core))
+    }
+
+    fn tell_guild(&mut self, key: SlotKey, guild_id: GuildId, message: impl FnOnce(SessionKey) -> ToGuild) {
+        let session = self.core.sessions.get(key);
+        if let Some(of_guild) = session.and_then(|session| session.key_in(self.core.config.partition, guild_id)) {
+            self.core.outputs.push_back(Output::ToGuild(guild_id, message(of_guild)));
+        }
     }
 
     fn picture_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<&GuildPicture> {

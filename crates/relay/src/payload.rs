@@ -15,10 +15,10 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, GuildId, Member, Message, MessageId, Presence, ReactionEmoji, Role, RoleId, User,
     UserId, VoiceState,
     from_gateway::{
-        ChannelBody, ChannelMemberCountUpdateBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody, MemberListGroup, MemberListItem,
-        MemberListOp, MemberListUpdateBody, MemberUpdateBody, MessageBody, MessageExtras, PassiveUpdateV1Body,
-        PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage, RoleBody, UnavailableGuild, UserBody,
-        VoiceStateBody,
+        ChannelBody, ChannelMemberCountUpdateBody, ChannelUnread, ChannelUnreadUpdateBody, GuildBody, MemberBody,
+        MemberListGroup, MemberListItem, MemberListOp, MemberListUpdateBody, MemberUpdateBody, MessageBody,
+        MessageExtras, PassiveUpdateV1Body, PassiveUpdateV2Body, PresenceBody, ReactionEmojiBody, ReferencedMessage,
+        RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
     },
 };
 use serde::Serialize;

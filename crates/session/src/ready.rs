@@ -13,9 +13,9 @@ use guildhall_model::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, MemberBody, PresenceBody,
         ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
     },
-    to_gateway::{MemberQuery, ShardId},
+    to_gateway::ShardId,
 };
-use guildhall_relay::{GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of};
+use guildhall_relay::{FoundMembers, GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of};
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
 
@@ -182,7 +182,7 @@ struct ChunkBody<'a> {
     members: Vec<MemberBody<'a>>,
     chunk_index: usize,
     chunk_count: usize,
-    not_found: Vec<UserId>,
+    not_found: &'a [UserId],
     #[serde(skip_serializing_if = "Option::is_none")]
     presences: Option<Vec<PresenceBody<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,28 +196,15 @@ pub fn next_chunk(
     encoding: Encoding,
     job: &mut MemberRequest,
 ) -> (Rc<Dispatch>, bool) {
-    let mut not_found = Vec::new();
-    let starts_with = |entry: &MemberEntry, prefix: &str| {
-        let member = &entry.member;
-        let names = [Some(&*member.user.username), member.user.global_name.as_deref(), member.nick.as_deref()];
-        names.into_iter().flatten().any(|name| starts_with_ignoring_case(name, prefix))
-    };
-    let (listed, chunk_count): (Vec<&MemberEntry>, usize) = match &job.request.query {
-        MemberQuery::All => {
-            let listed = job.members.iter_after(job.after).take(CHUNK_MEMBERS).collect();
-            (listed, job.members.len().div_ceil(CHUNK_MEMBERS).max(1))
+    let (listed, not_found, chunk_count): (Vec<&MemberEntry>, &[UserId], usize) = match &job.answer.members {
+        FoundMembers::Whole(members) => {
+            let listed = members.iter_after(job.after).take(CHUNK_MEMBERS).collect();
+            (listed, &[], members.len().div_ceil(CHUNK_MEMBERS).max(1))
         }
-        MemberQuery::Prefix { prefix, limit } => {
-            (job.members.iter().filter(|entry| starts_with(entry, prefix)).take(*limit).collect(), 1)
-        }
-        MemberQuery::Ids(ids) => {
-            let found: Vec<_> = ids.iter().map(|id| (*id, job.members.entry(*id))).collect();
-            not_found = found.iter().filter(|(_, entry)| entry.is_none()).map(|(id, _)| *id).collect();
-            (found.into_iter().filter_map(|(_, entry)| entry).collect(), 1)
-        }
+        FoundMembers::Some { entries, not_found } => (entries.iter().take(CHUNK_MEMBERS).collect(), not_found, 1),
     };
     let with_presences =
-        job.request.presences && (kind == AccountKind::User || session_intents.contains(Intents::GUILD_PRESENCES));
+        job.answer.presences && (kind == AccountKind::User || session_intents.contains(Intents::GUILD_PRESENCES));
     let body = ChunkBody {
         guild_id: job.guild_id,
         members: listed.iter().map(|entry| MemberBody::from(&*entry.member)).collect(),
@@ -225,7 +212,7 @@ pub fn next_chunk(
         chunk_count,
         not_found,
         presences: with_presences.then(|| listed.iter().filter_map(|entry| presence_of(entry)).collect()),
-        nonce: job.request.nonce.as_deref(),
+        nonce: job.answer.nonce.as_deref(),
     };
     let dispatch = Dispatch::own(encoding, EventName::GuildMembersChunk, &body);
     if let Some(last) = listed.last() {
@@ -237,9 +224,4 @@ pub fn next_chunk(
 
 fn presence_of(entry: &MemberEntry) -> Option<PresenceBody<'_>> {
     Some(PresenceBody::new(None, entry.member.user.id, entry.presence.as_deref()?))
-}
-
-fn starts_with_ignoring_case(name: &str, prefix: &str) -> bool {
-    let mut name = name.chars().flat_map(char::to_lowercase);
-    prefix.chars().flat_map(char::to_lowercase).all(|c| name.next() == Some(c))
 }

@@ -10,10 +10,10 @@ use crate::{dispatch::Dispatch, guilds::Guilds, log::Log, replay::ReplayBuffer};
 use guildhall_codec::Encoding;
 use guildhall_model::{
     AccountKind, Capabilities, GuildId, Intents, Platform, User,
-    to_gateway::{Identify, RequestGuildMembers, ShardId},
+    to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{
-    GuildPicture, GuildView, Listening, MemberTable, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
+    GuildPicture, GuildView, Listening, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
     SessionPresence, UserListening,
 };
 use guildhall_stdx::{Instant, SlotKey};
@@ -46,10 +46,8 @@ pub struct Gathering {
 pub struct MemberRequest {
     /// Of which guild.
     pub guild_id: GuildId,
-    /// What was asked.
-    pub request: RequestGuildMembers,
-    /// Members at the moment of the request.
-    pub members: MemberTable,
+    /// What the guild answered.
+    pub answer: MembersAnswer,
     /// Chunks sent so far.
     pub chunk_index: usize,
     /// The last member sent.
