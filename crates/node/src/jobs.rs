@@ -4,13 +4,15 @@
 //! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`)
 //!             What grows with the number of members (building a guild from its record, freeing one) happens
 //!             here and not on the worker, where other guilds would wait for it.
-//! Limits      per guild one load, one commit, and the messages `slot` allows; loads per worker: `worker`.
+//! Limits      per guild one load, one commit, and the messages `slot` allows; loads per worker: `worker`; what guilds
+//!             themselves want done: `pool`.
 
 use crate::{
     ids::{Ids, RESTING_ORIGIN},
     mailbox::Mailbox,
+    pool::{Pool, Task},
 };
-use guildhall_guild::{Guild, GuildLimits, MessageRecord, NewGuild, Write};
+use guildhall_guild::{Guild, GuildLimits, Job, JobDone, JobId, MessageRecord, NewGuild, Write};
 use guildhall_model::{ChannelId, GuildId, MessageId};
 use guildhall_stdx::Now;
 use guildhall_store::{Store, StoreError};
@@ -28,6 +30,14 @@ pub(crate) enum JobEnd {
     Loaded(Result<Option<Box<Guild>>, LoadError>),
     /// With the number the slot gave the load.
     MessageLoaded(u64, Result<Option<MessageRecord>, StoreError>),
+    /// With the guild's incarnation: the ids of jobs begin anew with each.
+    Guild(u64, GuildJobEnd),
+}
+
+/// The end of what a guild itself wanted done.
+pub(crate) enum GuildJobEnd {
+    Done(JobDone),
+    Lost(JobId),
 }
 
 /// Why a guild is not there.
@@ -43,18 +53,24 @@ pub(crate) struct Jobs {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) runtime: Handle,
     pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) guild_limits: GuildLimits,
 }
 
 /// Reports when it is dropped, whatever dropped it.
-struct ReportOnDrop {
+pub(crate) struct ReportOnDrop {
     mailbox: Arc<Mailbox>,
     report: Option<Report>,
 }
 
 impl ReportOnDrop {
-    fn end_with(mut self, end: JobEnd) {
+    /// `lost` is what is reported when nothing else was said.
+    pub(crate) fn new(mailbox: Arc<Mailbox>, lost: Report) -> Self {
+        Self { mailbox, report: Some(lost) }
+    }
+
+    pub(crate) fn end_with(mut self, end: JobEnd) {
         if let Some(report) = &mut self.report {
             report.end = end;
         }
@@ -70,9 +86,13 @@ impl Drop for ReportOnDrop {
 }
 
 impl Jobs {
+    fn report_on_drop(&self, guild_id: GuildId, lost: JobEnd) -> ReportOnDrop {
+        ReportOnDrop::new(self.mailbox.clone(), Report { guild_id, end: lost })
+    }
+
     /// `lost` is reported when `job` does not come to its end.
     fn spawn(&self, guild_id: GuildId, lost: JobEnd, job: impl Future<Output = JobEnd> + Send + 'static) {
-        let on_drop = ReportOnDrop { mailbox: self.mailbox.clone(), report: Some(Report { guild_id, end: lost }) };
+        let on_drop = self.report_on_drop(guild_id, lost);
         self.runtime.spawn(async move {
             let end = job.await;
             on_drop.end_with(end);
@@ -103,6 +123,12 @@ impl Jobs {
         self.spawn(guild_id, JobEnd::MessageLoaded(number, Err(StoreError::Closed)), async move {
             JobEnd::MessageLoaded(number, store.message(channel_id, message_id).await)
         });
+    }
+
+    /// Runs what a guild put out.
+    pub(crate) fn run(&self, guild_id: GuildId, incarnation: u64, job: Job) {
+        let report = self.report_on_drop(guild_id, JobEnd::Guild(incarnation, GuildJobEnd::Lost(job.id())));
+        self.pool.submit(&self.runtime, guild_id, Task { job, incarnation, report });
     }
 
     /// Frees a guild that is not needed any more.
@@ -137,6 +163,7 @@ mod tests {
             store,
             runtime,
             mailbox: Arc::new(Mailbox::new(2)),
+            pool: Arc::new(Pool::new(1)),
             guild_limits: GuildLimits::default(),
         }
     }

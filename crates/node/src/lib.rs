@@ -15,6 +15,7 @@ mod jobs;
 mod limits;
 mod mailbox;
 mod pipeline;
+mod pool;
 mod slot;
 mod streams;
 mod tokens;
@@ -32,6 +33,7 @@ use guildhall_store::Store;
 use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
 use mailbox::{Answer, Ask, Input, Mailbox};
+use pool::Pool;
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use tokens::Tokens;
 use tokio::{runtime::Handle, sync::oneshot};
@@ -150,6 +152,7 @@ impl Node {
         limits.guild.seed ^= u64::from_le_bytes(tokens::random_bytes());
         let directory = Arc::new(Directory::new(store.clone()));
         let ids = Arc::new(Ids::new(store.clone()));
+        let pool = Arc::new(Pool::new(limits.guild_jobs_max));
         let mut mailboxes = Vec::new();
         let mut threads = Vec::new();
         let workers_count = config.guild_workers_count.clamp(1, WORKERS_MAX);
@@ -159,6 +162,7 @@ impl Node {
                 store: store.clone(),
                 runtime: Handle::current(),
                 mailbox: mailbox.clone(),
+                pool: pool.clone(),
                 ids: ids.clone(),
                 guild_limits: limits.guild.clone(),
             };

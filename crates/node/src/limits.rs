@@ -14,12 +14,21 @@ pub struct NodeLimits {
     /// Guilds that one worker has loaded from the store at once. More wait for their turn, so that a node
     /// that starts does not ask for ten thousand guilds in one breath.
     pub guild_loads_max: usize,
+    /// Jobs of guilds (searches, counts, prunes) that run at once on the node; more wait, and guilds take turns. Half the
+    /// cores by default, so that they leave the other half to what cannot wait.
+    pub guild_jobs_max: usize,
     /// Of every guild. Its `seed` is mixed with the system's randomness.
     pub guild: GuildLimits,
 }
 
 impl Default for NodeLimits {
     fn default() -> Self {
-        Self { guild_idle_ms: GUILD_IDLE_MS, guild_loads_max: 16, guild: GuildLimits::default() }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            guild_idle_ms: GUILD_IDLE_MS,
+            guild_loads_max: 16,
+            guild_jobs_max: (cores / 2).max(1),
+            guild: GuildLimits::default(),
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! Not here    the store, the relays: `Slot` moves things between them.
 
 use crate::{directory::Change, mailbox::Answer};
-use guildhall_guild::{Output, Refusal, Write};
+use guildhall_guild::{Job, JobId, Output, Refusal, Write};
 use guildhall_model::UserId;
 use guildhall_relay::{RelayId, ToRelay};
 use std::collections::VecDeque;
@@ -25,7 +25,11 @@ pub(crate) struct Group {
     /// Moved out when its commit begins.
     pub(crate) writes: Vec<Write>,
     pub(crate) relay: Vec<(RelayId, ToRelay)>,
-    pub(crate) answer: Option<(oneshot::Sender<Answer>, Answer)>,
+    /// Late answers to commands. Moved to `answers` by who knows who asked.
+    pub(crate) late: Vec<(JobId, Answer)>,
+    /// To be run at once. Moved out when the group is made.
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     /// Of the guild, after the input.
     pub(crate) version: u64,
     /// What the writes change in the directory.
@@ -40,6 +44,8 @@ impl Group {
     pub(crate) fn add(&mut self, output: Output) {
         match output {
             Output::Relay(relay, message) => self.relay.push((relay, message)),
+            Output::Job(job) => self.jobs.push(job),
+            Output::Answer(command, answer) => self.late.push((command, answer)),
             Output::Write(write) => {
                 self.changes.extend(Change::of(&write));
                 self.writes.push(write);
@@ -48,7 +54,7 @@ impl Group {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.relay.is_empty() && self.answer.is_none()
+        self.writes.is_empty() && self.relay.is_empty() && self.answers.is_empty()
     }
 
     /// Whether the guild is gone with it.
@@ -57,7 +63,7 @@ impl Group {
     }
 
     fn refuse(self) {
-        if let Some((sender, _)) = self.answer {
+        for (sender, _) in self.answers {
             // Whoever asked may have given up.
             let _ = sender.send(Err(Refusal::Unavailable));
         }
@@ -152,7 +158,7 @@ mod tests {
 
     fn group(version: u64, writes: bool) -> (Group, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
-        let mut group = Group { version, answer: Some((sender, Ok(Reply::Done))), ..Group::default() };
+        let mut group = Group { version, answers: vec![(sender, Ok(Reply::Done))], ..Group::default() };
         group.add(Output::Relay(relay(version as u16 % 2), message(version)));
         if writes {
             group.add(Output::Write(Write::DeleteMember(GuildId::new(1), UserId::new(version))));

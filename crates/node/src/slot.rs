@@ -9,7 +9,7 @@
 //!             or a relay that is subscribed) and that is not there is loaded again and again, each time after a
 //!             longer pause, without being asked to; relays that were told `Unavailable` then get a snapshot that
 //!             resets, upon which their sessions ask again. (tests `it/`)
-//! Limits      inputs that wait: the mailbox's places; groups: the pipeline's; `MESSAGE_LOADS_MAX`.
+//! Limits      inputs that wait, and commands that are answered late: the mailbox's places; groups: the pipeline's; `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 
 mod live;
@@ -26,7 +26,7 @@ use crate::{
     pipeline::Pipeline,
     streams::Streams,
 };
-use guildhall_guild::{Guild, Refusal};
+use guildhall_guild::{Guild, JobId, Refusal};
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
 use guildhall_relay::{RelayId, RelayMessage, ToRelay};
 use guildhall_stdx::{Instant, Now};
@@ -92,6 +92,12 @@ pub(crate) struct Slot {
     /// By number of the load. Each holds a place of the mailbox.
     parked: BTreeMap<u64, Parked>,
     message_loads_count: usize,
+    /// Commands that the guild answers later. Each holds a place of the mailbox.
+    late: BTreeMap<JobId, oneshot::Sender<Answer>>,
+    /// Jobs of the guild, and of incarnations before it, that have not ended.
+    jobs_count: usize,
+    /// Counts the guilds that were here: what one wanted done is nothing to the next.
+    incarnation: u64,
     /// Relays that were full, and whose streams are cut.
     lagging: BTreeSet<RelayId>,
     /// When to try them again, and (with no guild) the first of `waiting`.
@@ -127,6 +133,9 @@ impl Slot {
             waiting: VecDeque::new(),
             parked: BTreeMap::new(),
             message_loads_count: 0,
+            late: BTreeMap::new(),
+            jobs_count: 0,
+            incarnation: 0,
             lagging: BTreeSet::new(),
             retry_at: None,
             is_deleting: false,
@@ -156,6 +165,7 @@ impl Slot {
             }
             JobEnd::Loaded(result) => self.loaded(cx, result),
             JobEnd::MessageLoaded(number, result) => self.message_loaded(cx, number, result),
+            JobEnd::Guild(incarnation, end) => self.job_ended(cx, incarnation, end),
         }
         self.advance(cx);
     }
@@ -219,6 +229,8 @@ impl Slot {
             && self.pipeline.is_empty()
             && self.waiting.is_empty()
             && self.parked.is_empty()
+            && self.late.is_empty()
+            && self.jobs_count == 0
     }
 
     fn takes_inputs(&self) -> bool {
@@ -264,7 +276,7 @@ impl Slot {
             if let Some(user_id) = group.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }
-            if let Some((sender, answer)) = group.answer {
+            for (sender, answer) in group.answers {
                 // Whoever asked may have given up.
                 let _ = sender.send(answer);
             }

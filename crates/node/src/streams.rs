@@ -63,6 +63,8 @@ impl Streams {
             | ToGuild::Presence { .. }
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
+            | ToGuild::RecentMembers { .. }
+            | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }

@@ -2,6 +2,7 @@
 
 use super::{Context, Delivery, Parked, Slot, State};
 use crate::{
+    jobs::GuildJobEnd,
     mailbox::{Ask, Input},
     pipeline::Group,
 };
@@ -33,7 +34,7 @@ impl Slot {
                     return self.refuse(cx, answer, Refusal::Unavailable);
                 };
                 let is_same = found.meta.guild.owner_id == new.owner.id;
-                group.answer = Some((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
+                group.answers.push((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
                 self.push(cx, group);
                 cx.given_back.push(self.guild_id);
             }
@@ -59,9 +60,14 @@ impl Slot {
                 if let (Ok(_), Command::AddMember(user)) = (&answer, &ask.command) {
                     group.joined = Some(user.id);
                 }
-                group.answer = Some((ask.answer, answer));
+                group.answers.push((ask.answer, answer));
                 self.push(cx, group);
                 cx.given_back.push(self.guild_id);
+            }
+            Some((Outcome::Later(command), group)) => {
+                // It keeps its place of the mailbox until it is answered.
+                self.late.insert(command, ask.answer);
+                self.push(cx, group);
             }
             Some((Outcome::NeedsMessage(channel_id, message_id), group)) => {
                 self.push(cx, group);
@@ -127,13 +133,44 @@ impl Slot {
         }));
         guild.swap_ids(cx.ids);
         match outcome {
-            Ok(done) => Some(done),
+            Ok((outcome, mut group)) => {
+                self.begin_jobs(cx, &mut group);
+                Some((outcome, group))
+            }
             Err(panic) => {
                 error!(guild_id = %self.guild_id, error = panic_text(&*panic), "a guild panicked: it is loaded anew");
                 self.abandon_guild(cx);
                 None
             }
         }
+    }
+
+    /// What a guild wants done elsewhere begins at once, whether or not what came with it is durable; who waited for a
+    /// late answer gets it with the group.
+    fn begin_jobs(&mut self, cx: &mut Context<'_>, group: &mut Group) {
+        for job in group.jobs.drain(..) {
+            self.jobs_count += 1;
+            cx.jobs.run(self.guild_id, self.incarnation, job);
+        }
+        for (command, answer) in group.late.drain(..) {
+            if let Some(sender) = self.late.remove(&command) {
+                group.answers.push((sender, answer));
+                cx.given_back.push(self.guild_id);
+            }
+        }
+    }
+
+    /// A job that the guild put out ended; it may be one of an earlier incarnation.
+    pub(super) fn job_ended(&mut self, cx: &mut Context<'_>, incarnation: u64, end: GuildJobEnd) {
+        self.jobs_count -= 1;
+        if incarnation != self.incarnation {
+            return;
+        }
+        let now = cx.now;
+        self.run_and_push(cx, |guild| match end {
+            GuildJobEnd::Done(done) => guild.handle_job_done(now, done),
+            GuildJobEnd::Lost(id) => guild.handle_job_lost(now, id),
+        });
     }
 
     pub(super) fn run_and_push(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild)) {
@@ -203,11 +240,17 @@ impl Slot {
     }
 
     /// Takes the guild out of memory; another state, or loading it anew, follows.
-    pub(super) fn abandon_guild(&mut self, cx: &Context<'_>) {
+    pub(super) fn abandon_guild(&mut self, cx: &mut Context<'_>) {
         if let State::Live(_) = self.state
             && let State::Live(guild) = mem::replace(&mut self.state, State::Settling)
         {
             cx.jobs.dispose(guild);
+            self.incarnation += 1;
+            // Commands that were not answered yet will not be.
+            for (_, answer) in mem::take(&mut self.late) {
+                let _ = answer.send(Err(Refusal::Unavailable));
+                cx.given_back.push(self.guild_id);
+            }
         }
     }
 

@@ -120,6 +120,8 @@ impl Slot {
             | ToGuild::Presence { .. }
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
+            | ToGuild::RecentMembers { .. }
+            | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }
@@ -163,7 +165,7 @@ impl Slot {
             error!(guild_id = %self.guild_id, "making a guild panicked");
             return self.refuse(cx, answer, Refusal::Unavailable);
         };
-        group.answer = Some((answer, Ok(Reply::Done)));
+        group.answers.push((answer, Ok(Reply::Done)));
         group.joined = Some(owner_id);
         // Its writes come before anything that it does from here on.
         self.pipeline.push(group);

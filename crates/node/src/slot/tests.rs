@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     ids::{Ids, worker_ids},
     mailbox::Mailbox,
+    pool::Pool,
 };
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
 use guildhall_model::{AccountKind, ChannelType, Guild as GuildFields, Platform, Status, User, UserId};
@@ -57,6 +58,7 @@ impl Bench {
             store: store.clone(),
             runtime: Handle::current(),
             mailbox: Arc::new(Mailbox::new(2)),
+            pool: Arc::new(Pool::new(1)),
             ids: Arc::new(Ids::new(store.clone())),
             guild_limits: GuildLimits::default(),
         };

@@ -1,0 +1,226 @@
+//! Pool: the jobs of all guilds, a few at a time, each guild in its turn.
+//!
+//! Owns        the queue of guild jobs, and how many run.
+//! Doors       `submit` from the workers.
+//! Invariants  N1 at most `running_max` run at once. N2 guilds take turns: one with many jobs does not hold up the
+//!             others. N3 each job reports exactly once, whether it ran, panicked, or the runtime ended. N4 what a job
+//!             worked on is freed here, not on a worker. (tests `n*_*`)
+//! Limits      `running_max` threads of the runtime's blocking pool; what waits: `jobs_running_max` of each guild, and one
+//!             more of a guild that was deleted.
+
+use crate::jobs::{GuildJobEnd, JobEnd, ReportOnDrop};
+use guildhall_guild::Job;
+use guildhall_model::GuildId;
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::runtime::Handle;
+use tracing::error;
+
+/// A job, and the report that it was lost, until it comes to its end.
+pub(crate) struct Task {
+    pub(crate) job: Job,
+    /// Which incarnation of the guild waits for it.
+    pub(crate) incarnation: u64,
+    pub(crate) report: ReportOnDrop,
+}
+
+pub(crate) struct Pool {
+    running_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running_count: usize,
+    waiting: HashMap<GuildId, VecDeque<Task>>,
+    /// Guilds that have something waiting, in turn.
+    turns: VecDeque<GuildId>,
+}
+
+/// A thread's share in the pool.
+struct Seat {
+    pool: Arc<Pool>,
+    /// It has not given its place back.
+    is_taken: bool,
+}
+
+impl Drop for Seat {
+    /// Of a thread that never began, because the runtime is ending.
+    fn drop(&mut self) {
+        if !self.is_taken {
+            return;
+        }
+        let mut state = self.pool.lock();
+        state.running_count -= 1;
+        // The last one gives up what waits: nobody else will take it.
+        let given_up = if state.running_count == 0 { std::mem::take(&mut *state) } else { State::default() };
+        drop(state);
+        // Not under the lock: they report.
+        drop(given_up);
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(running_max: usize) -> Self {
+        Self { running_max: running_max.max(1), state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a job, when it is its guild's turn.
+    pub(crate) fn submit(self: &Arc<Self>, runtime: &Handle, guild_id: GuildId, task: Task) {
+        let mut state = self.lock();
+        let waiting = state.waiting.entry(guild_id).or_default();
+        waiting.push_back(task);
+        if waiting.len() == 1 {
+            state.turns.push_back(guild_id);
+        }
+        if state.running_count < self.running_max {
+            state.running_count += 1;
+            drop(state);
+            let seat = Seat { pool: self.clone(), is_taken: true };
+            runtime.spawn_blocking(move || seat.work());
+        }
+    }
+}
+
+impl State {
+    fn next(&mut self) -> Option<(GuildId, Task)> {
+        let guild_id = self.turns.pop_front()?;
+        let waiting = self.waiting.get_mut(&guild_id)?;
+        let task = waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&guild_id);
+        } else {
+            self.turns.push_back(guild_id);
+        }
+        Some((guild_id, task?))
+    }
+}
+
+impl Seat {
+    fn work(mut self) {
+        while let Some((guild_id, Task { job, incarnation, report })) = self.next() {
+            let id = job.id();
+            // It owns what it works on, so nothing half done is left.
+            match catch_unwind(AssertUnwindSafe(|| job.run())) {
+                Ok(done) => report.end_with(JobEnd::Guild(incarnation, GuildJobEnd::Done(done))),
+                Err(_) => error!(%guild_id, job = ?id, "a job panicked"),
+            }
+        }
+    }
+
+    /// The next job; none, and the place is given back in the same moment, when nothing waits.
+    fn next(&mut self) -> Option<(GuildId, Task)> {
+        let mut state = self.pool.lock();
+        let next = state.next();
+        if next.is_none() {
+            state.running_count -= 1;
+            self.is_taken = false;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{jobs::Report, mailbox::Mailbox};
+    use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewGuild, Outcome, Output};
+    use guildhall_model::{Guild as GuildFields, User, UserId};
+    use guildhall_stdx::Now;
+    use std::time::Duration;
+
+    /// As many jobs as asked for, of the guild with this id, and where they report.
+    fn tasks(guild_id: u64, count: usize, mailbox: &Arc<Mailbox>) -> Vec<Task> {
+        let now = Now::new(0, 1_700_000_000_000);
+        let (guild_id, owner) = (GuildId::new(guild_id), Arc::new(User::new(UserId::new(1), "owner")));
+        let new = NewGuild { guild: GuildFields::new(guild_id, "g", owner.id), owner };
+        let limits = GuildLimits { jobs_running_max: count, ..GuildLimits::default() };
+        let mut guild = Guild::create(now, new, limits, 3);
+        let search = Command::SearchMembers { query: "o".to_owned(), limit: 10 };
+        for _ in 0..count {
+            assert!(matches!(guild.handle_command(now, Actor::System, &search), Outcome::Later(_)));
+        }
+        let jobs = std::iter::from_fn(|| guild.poll_output()).filter_map(|output| match output {
+            Output::Job(job) => Some(job),
+            _ => None,
+        });
+        let task = |job: Job| {
+            let lost = JobEnd::Guild(0, GuildJobEnd::Lost(job.id()));
+            let report = ReportOnDrop::new(mailbox.clone(), Report { guild_id, end: lost });
+            Task { job, incarnation: 0, report }
+        };
+        jobs.map(task).collect()
+    }
+
+    /// Whether each of so many jobs was done.
+    fn reports(mailbox: &Mailbox, count: usize) -> Vec<bool> {
+        let mut done = Vec::new();
+        while done.len() < count {
+            let batch = mailbox.take(Some(Duration::from_secs(30)), false);
+            assert!(!batch.reports.is_empty(), "{done:?} and no more");
+            done.extend(
+                batch.reports.iter().map(|report| matches!(report.end, JobEnd::Guild(0, GuildJobEnd::Done(_)))),
+            );
+        }
+        done
+    }
+
+    #[test]
+    fn n2_guilds_take_turns() {
+        let mailbox = Arc::new(Mailbox::new(2));
+        let mut state = State::default();
+        for (guild_id, count) in [(7, 3), (8, 1), (9, 2)] {
+            state.turns.push_back(GuildId::new(guild_id));
+            state.waiting.insert(GuildId::new(guild_id), tasks(guild_id, count, &mailbox).into());
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| state.next()).map(|(guild_id, _)| guild_id.get()).collect();
+        assert_eq!(order, [7, 8, 9, 7, 9, 7]);
+        assert!(state.waiting.is_empty() && state.turns.is_empty());
+    }
+
+    #[test]
+    fn n1_n3_a_few_run_and_all_report() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (pool, mailbox) = (Arc::new(Pool::new(2)), Arc::new(Mailbox::new(2)));
+        let mut count = 0;
+        for round in 0..50 {
+            for guild_id in [7, 8, 9] {
+                for task in tasks(guild_id, 3, &mailbox) {
+                    pool.submit(runtime.handle(), GuildId::new(guild_id), task);
+                    assert!(pool.lock().running_count <= 2, "round {round}");
+                    count += 1;
+                }
+            }
+        }
+        assert!(reports(&mailbox, count).into_iter().all(|is_done| is_done));
+    }
+
+    #[test]
+    fn n3_all_report_also_if_the_runtime_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (pool, mailbox) = (Arc::new(Pool::new(4)), Arc::new(Mailbox::new(2)));
+        let handle = runtime.handle().clone();
+        // The only thread is busy until the runtime is told to end.
+        let (ending, ends) = std::sync::mpsc::channel::<()>();
+        runtime.spawn_blocking(move || ends.recv().unwrap_err());
+        for task in tasks(7, 6, &mailbox) {
+            pool.submit(&handle, GuildId::new(7), task);
+        }
+        runtime.shutdown_background();
+        drop(ending);
+        // Whether that thread still takes them is up to the runtime.
+        assert_eq!(reports(&mailbox, 6).len(), 6);
+        for task in tasks(8, 2, &mailbox) {
+            pool.submit(&handle, GuildId::new(8), task);
+        }
+        assert_eq!(reports(&mailbox, 2), [false; 2]);
+        assert_eq!(pool.lock().running_count, 0);
+    }
+}
