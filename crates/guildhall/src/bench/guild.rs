@@ -171,6 +171,7 @@ impl Lab {
         match self.time(|guild, now| guild.handle_command(now, actor, command))? {
             (took, Outcome::Reply(Ok(reply))) => Ok((took, reply)),
             (_, Outcome::Reply(Err(refusal))) => bail!("{command:?} was refused: {refusal}"),
+            (_, Outcome::Later(_)) => bail!("{command:?} is answered later"),
             (_, Outcome::NeedsMessage(..)) => bail!("{command:?} needs a message that is not in memory"),
         }
     }

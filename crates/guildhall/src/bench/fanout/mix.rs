@@ -190,8 +190,8 @@ mod tests {
         let mut guild = Guild::load(crowd::record(people, 0, 0), GuildLimits::default(), 1);
         let mut mix = Mix::new(7, people);
         let now = Now::new(1, 1_800_000_000_000);
-        let partition = guildhall_relay::PartitionId(0);
-        guild.handle_relay(now, guildhall_relay::ToGuild::Subscribe { partition, epoch: 1 });
+        let relay = guildhall_relay::RelayId::first(guildhall_relay::PartitionId(0));
+        guild.handle_relay(now, guildhall_relay::ToGuild::Subscribe { relay, epoch: 1 });
         while guild.poll_output().is_some() {}
         let mut silent = 0;
         for _ in 0..3_000 {

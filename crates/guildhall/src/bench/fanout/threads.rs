@@ -175,7 +175,7 @@ impl GuildThread {
 fn drain(guild: &mut Guild) -> Vec<(RelayId, ToRelay)> {
     let relay = |output| match output {
         GuildOutput::Relay(partition, message) => Some((partition, message)),
-        GuildOutput::Write(_) => None,
+        GuildOutput::Write(_) | GuildOutput::Job(_) | GuildOutput::Answer(..) => None,
     };
     std::iter::from_fn(|| guild.poll_output()).filter_map(relay).collect()
 }
