@@ -231,6 +231,8 @@ impl Core {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(now, session_key, request, link);
             }
+            // Bots have nothing to look at, whatever they send.
+            Opcode::GuildSubscription | Opcode::GuildSubscriptionsBulk if session.kind() == AccountKind::Bot => {}
             Opcode::GuildSubscription => self.subscribe(session_key, GuildSubscriptions::parse_single(d)?),
             Opcode::GuildSubscriptionsBulk => self.subscribe(session_key, GuildSubscriptions::parse_bulk(d)?),
             Opcode::GetDeletedEntityIds
@@ -251,9 +253,6 @@ impl Core {
 
     /// Ops 14 and 37: what a user account wants to be told of; the relays hear of it before the next input.
     fn subscribe(&mut self, session: SlotKey, subscriptions: GuildSubscriptions) {
-        if self.sessions.get(session).is_none_or(|session| session.kind() == AccountKind::Bot) {
-            return;
-        }
         let patches = subscriptions.patches.into_iter();
         self.subscribed.extend(patches.map(|(guild_id, patch)| Subscribed { session, guild_id, patch }));
     }

@@ -376,13 +376,28 @@ impl Pair {
 
     /// Hands a partition the oldest `count` of what waits for it from its guilds.
     pub fn deliver_mail(&mut self, side: usize, count: usize) {
-        let now = self.clock.now();
-        let Side { partition, link, mail, .. } = &mut self.sides[side];
         for _ in 0..count {
-            let Some(message) = mail.pop_front() else { break };
-            partition.handle_guild(now, message, false, link);
+            let Some(message) = self.sides[side].mail.pop_front() else { break };
+            self.hand_over(side, message);
         }
         self.settle();
+    }
+
+    /// Hands one relay the oldest `count` of what waits for it, past what waits for others there.
+    pub fn deliver_mail_to(&mut self, relay: RelayId, count: usize) {
+        let side = usize::from(relay.partition.0);
+        for _ in 0..count {
+            let mail = &mut self.sides[side].mail;
+            let Some(at) = mail.iter().position(|message| message.relay == relay) else { break };
+            let message = mail.remove(at).expect("it is there");
+            self.hand_over(side, message);
+        }
+        self.settle();
+    }
+
+    fn hand_over(&mut self, side: usize, message: ToRelay) {
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.handle_guild(self.clock.now(), message, false, link);
     }
 
     /// Hands guilds the oldest `count` of what waits for them.
@@ -393,18 +408,19 @@ impl Pair {
         }
     }
 
-    /// The link between a guild and a partition overflowed.
-    pub fn overflow(&mut self, side: usize, guild_id: GuildId) {
-        self.sides[side].mail.clear();
+    /// The link between a guild and one of its relays overflowed: what waits for it is lost.
+    pub fn overflow(&mut self, relay: RelayId, guild_id: GuildId) {
+        let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
+        mail.retain(|message| message.relay != relay || message.guild_id != guild_id);
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
-        guild.handle_relay_lost(RelayId::first(PartitionId(side as u16)));
+        guild.handle_relay_lost(relay);
         self.drain_guild(guild_id);
     }
 
     /// The link has room again.
-    pub fn room(&mut self, side: usize, guild_id: GuildId) {
+    pub fn room(&mut self, relay: RelayId, guild_id: GuildId) {
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
-        guild.handle_relay_room(RelayId::first(PartitionId(side as u16)));
+        guild.handle_relay_room(relay);
         self.drain_guild(guild_id);
     }
 
@@ -412,8 +428,8 @@ impl Pair {
         let Some(guild) = self.guilds.get_mut(&guild_id) else { return };
         let version = guild.version();
         while let Some(output) = guild.poll_output() {
-            if let GuildOutput::Relay(partition, message) = output {
-                self.sides[usize::from(partition.partition.0)].mail.push_back(message);
+            if let GuildOutput::Relay(relay, message) = output {
+                self.sides[usize::from(relay.partition.0)].mail.push_back(message);
             }
         }
         guild.handle_committed(version);

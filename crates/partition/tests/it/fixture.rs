@@ -3,6 +3,7 @@
 use guildhall_guild::{Actor, Command, MemberPatch, NewMessage, Reply};
 use guildhall_model::{ChannelId, ChannelType, Intents, MessageId, RoleId, User};
 use guildhall_partition::PartitionConfig;
+use guildhall_relay::{PartitionId, RelayId};
 use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, privileged, user};
 use serde_json::Value;
 use std::sync::Arc;
@@ -172,6 +173,11 @@ pub fn ids(accounts: &[Arc<User>]) -> Vec<String> {
     let mut ids: Vec<String> = accounts.iter().map(|account| account.id.to_string()).collect();
     ids.sort();
     ids
+}
+
+/// One of the guild's relays on the first partition.
+pub fn relay(index: u16) -> RelayId {
+    RelayId { partition: PartitionId(0), index }
 }
 
 pub fn channel(n: u64) -> ChannelId {
