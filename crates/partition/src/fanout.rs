@@ -157,7 +157,8 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
-        if self.core.sessions.get(slot_key(session)).is_some() {
+        // It may have been thrown out since it asked.
+        if self.is_in(session, event.guild_id) {
             self.core.push(self.now, session.slot, &Dispatch::direct(event), Redaction::NONE, self.link);
         }
     }
@@ -169,6 +170,9 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         request: &RequestGuildMembers,
         members: &MemberTable,
     ) {
+        if !self.is_in(session, guild_id) {
+            return;
+        }
         let Some(session) = self.core.sessions.get_mut(slot_key(session)) else { return };
         let requests = &mut session.profile.member_requests;
         if requests.len() >= MEMBER_REQUESTS_MAX {
@@ -188,12 +192,19 @@ impl<L: Link> Recipients for Fanout<'_, L> {
 }
 
 impl<L: Link> Fanout<'_, L> {
+    /// Whether the session is in the guild, or about to be, as the guild knows it.
+    fn is_in(&self, of_guild: SessionKey, guild_id: GuildId) -> bool {
+        let session = self.core.sessions.get(slot_key(of_guild));
+        session.is_some_and(|session| session.key_in(self.core.config.partition, guild_id) == Some(of_guild))
+    }
+
     /// A session is not in a guild any more; the guild knows, unless a request to enter is still on its way to it.
     fn leave(&mut self, key: SlotKey, guild_id: GuildId) {
         let partition = self.core.config.partition;
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(of_guild) = session.key_in(partition, guild_id) else { return };
         session.guilds.remove(guild_id);
+        session.profile.member_requests.retain(|request| request.guild_id != guild_id);
         if session.profile.asked_again {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));
         }

@@ -395,6 +395,13 @@ impl Pair {
         self.settle();
     }
 
+    /// The oldest message that waits for a relay vanishes, and nobody notices. Returns whether there was one.
+    pub fn lose_mail_to(&mut self, relay: RelayId) -> bool {
+        let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
+        let at = mail.iter().position(|message| message.relay == relay);
+        at.and_then(|at| mail.remove(at)).is_some()
+    }
+
     fn hand_over(&mut self, side: usize, message: ToRelay) {
         let Side { partition, link, .. } = &mut self.sides[side];
         partition.handle_guild(self.clock.now(), message, false, link);
