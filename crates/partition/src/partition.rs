@@ -159,6 +159,7 @@ impl Partition {
             unsent: Vec::new(),
             unsent_at: 0,
             partial: 0,
+            is_torn: false,
             next_seq: 1,
             rendered_bytes: 0,
             waits_to_render: false,

@@ -263,12 +263,15 @@ impl Core {
         if conn.partial == 0 {
             return;
         }
-        if let Some(entry) = session.replay.entry(conn.next_seq) {
-            let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-            let parts = frame.parts(conn.next_seq, Framing::websocket(session.encoding));
-            for slice in parts.slices(conn.partial) {
-                conn.unsent.extend_from_slice(slice);
+        match session.replay.entry(conn.next_seq) {
+            Some(entry) => {
+                let frame = entry.dispatch.frame(session.encoding, entry.redaction);
+                let parts = frame.parts(conn.next_seq, Framing::websocket(session.encoding));
+                for slice in parts.slices(conn.partial) {
+                    conn.unsent.extend_from_slice(slice);
+                }
             }
+            None => conn.is_torn = true,
         }
         conn.partial = 0;
     }
