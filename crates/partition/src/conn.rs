@@ -89,6 +89,8 @@ pub struct Conn {
     pub unsent_at: usize,
     /// Bytes of the frame under `next_seq` that are out; only without compression.
     pub partial: usize,
+    /// A frame was begun and the rest of it is gone: whatever followed would be taken for that rest.
+    pub is_torn: bool,
     /// The next dispatch to write.
     pub next_seq: u64,
     /// Bytes of a dispatch that was made for it alone and is not out yet.

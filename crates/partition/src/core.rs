@@ -172,6 +172,9 @@ impl Core {
         }
         conn.phase = Phase::Closing;
         conn.phase_since = now.instant;
+        if conn.is_torn {
+            return self.cut(now, key, link);
+        }
         // What is begun is finished; what only waits is not worth sending any more.
         conn.control.clear();
         conn.stash = Vec::new();

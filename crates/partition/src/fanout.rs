@@ -5,8 +5,9 @@
 use crate::{
     core::{Core, Departure},
     link::{Link, Output},
+    questions::Question,
 };
-use guildhall_model::{AccountKind, GuildId, Intents};
+use guildhall_model::{AccountKind, GuildId, Intents, to_gateway::SubscriptionPatch};
 use guildhall_relay::{
     Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction, Seat, SessionKey,
     ToGuild,
@@ -114,6 +115,11 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
         let seat = Seat { slot: key.slot, listening: session.listening(guild_id) };
+        if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
+            // What it subscribed to while it was not inside.
+            self.core.ask(key, guild_id, Question::Subscribe(SubscriptionPatch::default()));
+        }
+        let session = self.core.sessions.get_mut(key)?;
         if session.gathering.is_some() {
             self.gathered(key, Some((picture.clone(), view.clone())));
         } else if session.kind() == AccountKind::User || session.intents.contains(Intents::GUILDS) {
@@ -157,12 +163,16 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
-        if self.core.sessions.get(slot_key(session)).is_some() {
+        // It may have been thrown out since it asked.
+        if self.is_in(session, event.guild_id) {
             self.core.push(self.now, session.slot, &Dispatch::direct(event), Redaction::NONE, self.link);
         }
     }
 
     fn members(&mut self, session: SessionKey, guild_id: GuildId, answer: &MembersAnswer) {
+        if !self.is_in(session, guild_id) {
+            return;
+        }
         let Some(session) = self.core.sessions.get_mut(slot_key(session)) else { return };
         let requests = &mut session.profile.member_requests;
         if requests.len() >= MEMBER_REQUESTS_MAX {
@@ -181,12 +191,19 @@ impl<L: Link> Recipients for Fanout<'_, L> {
 }
 
 impl<L: Link> Fanout<'_, L> {
+    /// Whether the session is in the guild, or about to be, as the guild knows it.
+    fn is_in(&self, of_guild: SessionKey, guild_id: GuildId) -> bool {
+        let session = self.core.sessions.get(slot_key(of_guild));
+        session.is_some_and(|session| session.key_in(self.core.config.partition, guild_id) == Some(of_guild))
+    }
+
     /// A session is not in a guild any more; the guild knows, unless a request to enter is still on its way to it.
     fn leave(&mut self, key: SlotKey, guild_id: GuildId) {
         let partition = self.core.config.partition;
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(of_guild) = session.key_in(partition, guild_id) else { return };
         session.guilds.remove(guild_id);
+        session.profile.member_requests.retain(|request| request.guild_id != guild_id);
         if session.profile.asked_again {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));
         }

@@ -233,43 +233,63 @@ impl Core {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(now, session_key, request, link);
             }
+            // Bots have nothing to look at, whatever they send.
+            Opcode::GuildSubscription
+            | Opcode::GuildSubscriptionsBulk
+            | Opcode::GetDeletedEntityIds
+            | Opcode::RequestLastMessages
+            | Opcode::SearchRecentMembers
+            | Opcode::RequestChannelStatuses
+            | Opcode::GuildChannelsResync
+            | Opcode::RequestChannelMemberCount
+                if session.kind() == AccountKind::Bot => {}
             Opcode::GuildSubscription => self.subscribe(session_key, GuildSubscriptions::parse_single(d)?),
             Opcode::GuildSubscriptionsBulk => self.subscribe(session_key, GuildSubscriptions::parse_bulk(d)?),
-            Opcode::GetDeletedEntityIds => {
-                let request = GetDeletedEntityIds::parse(d)?;
-                self.ask(session_key, request.guild_id, Question::DeletedEntities(request));
-            }
-            Opcode::RequestSoundboardSounds => {
-                for guild_id in RequestSoundboardSounds::parse(d)?.guild_ids {
-                    self.ask(session_key, guild_id, Question::Soundboard);
-                }
-            }
-            Opcode::RequestLastMessages => {
-                let request = RequestLastMessages::parse(d)?;
-                self.ask(session_key, request.guild_id, Question::LastMessages(request));
-            }
-            Opcode::RequestChannelStatuses => {
-                self.ask(session_key, RequestChannelStatuses::parse(d)?.guild_id, Question::ChannelStatuses);
-            }
-            Opcode::GuildChannelsResync => {
-                let request = GuildChannelsResync::parse(d)?;
-                self.ask(session_key, request.guild_id, Question::ChannelSync(request));
-            }
-            Opcode::RequestChannelInfo => {
-                self.ask(session_key, RequestChannelInfo::parse(d)?.guild_id, Question::ChannelInfo);
-            }
-            Opcode::SearchRecentMembers => {
-                let request = SearchRecentMembers::parse(d)?;
-                let guild_id = request.guild_id;
-                self.ask(session_key, guild_id, Question::RecentMembers(Box::new(request)));
-            }
-            Opcode::RequestChannelMemberCount => {
-                let request = RequestChannelMemberCount::parse(d)?;
-                self.ask(session_key, request.guild_id, Question::CountMembers(request.channel_id));
-            }
-            Opcode::TimeSpentSession | Opcode::Ignored(_) | Opcode::Heartbeat | Opcode::QosHeartbeat => {}
+            _ => self.handle_question(session_key, opcode, d),
         }
         Ok(())
+    }
+
+    /// What clients ask for their convenience. A body that cannot be read is passed over: no client deserves to lose its
+    /// session for it.
+    fn handle_question(&mut self, session: SlotKey, opcode: Opcode, d: &Value) {
+        match opcode {
+            Opcode::GetDeletedEntityIds => {
+                let Ok(request) = GetDeletedEntityIds::parse(d) else { return };
+                self.ask(session, request.guild_id, Question::DeletedEntities(request));
+            }
+            Opcode::RequestSoundboardSounds => {
+                let Ok(request) = RequestSoundboardSounds::parse(d) else { return };
+                request.guild_ids.into_iter().for_each(|guild_id| self.ask(session, guild_id, Question::Soundboard));
+            }
+            Opcode::RequestLastMessages => {
+                let Ok(request) = RequestLastMessages::parse(d) else { return };
+                self.ask(session, request.guild_id, Question::LastMessages(request));
+            }
+            Opcode::RequestChannelStatuses => {
+                let Ok(request) = RequestChannelStatuses::parse(d) else { return };
+                self.ask(session, request.guild_id, Question::ChannelStatuses);
+            }
+            Opcode::GuildChannelsResync => {
+                let Ok(request) = GuildChannelsResync::parse(d) else { return };
+                self.ask(session, request.guild_id, Question::ChannelSync(request));
+            }
+            Opcode::RequestChannelInfo => {
+                let Ok(request) = RequestChannelInfo::parse(d) else { return };
+                self.ask(session, request.guild_id, Question::ChannelInfo);
+            }
+            Opcode::SearchRecentMembers => {
+                let Ok(request) = SearchRecentMembers::parse(d) else { return };
+                let guild_id = request.guild_id;
+                self.ask(session, guild_id, Question::RecentMembers(Box::new(request)));
+            }
+            Opcode::RequestChannelMemberCount => {
+                let Ok(request) = RequestChannelMemberCount::parse(d) else { return };
+                self.ask(session, request.guild_id, Question::CountMembers(request.channel_id));
+            }
+            // Handled before, or safe to ignore.
+            _ => {}
+        }
     }
 
     /// Ops 14 and 37: what a user account wants to be told of.

@@ -89,6 +89,12 @@ impl Partition {
         self.core.sessions.len()
     }
 
+    /// Bytes of READY and GUILD_CREATE that were made and are not written yet.
+    #[must_use]
+    pub fn rendered_bytes(&self) -> usize {
+        self.core.rendered_bytes
+    }
+
     /// All sessions, for checkers and inspection.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.core.sessions.iter().map(|(_, session)| session)
@@ -108,7 +114,7 @@ impl Partition {
     /// Whether a `flush` has anything to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        !self.core.dirty.is_empty()
+        !self.core.dirty.is_empty() || self.core.has_turn_to_render()
     }
 
     // ── connections ──────────────────────────────────────────────────────────────────────────────
@@ -159,6 +165,7 @@ impl Partition {
             unsent: Vec::new(),
             unsent_at: 0,
             partial: 0,
+            is_torn: false,
             next_seq: 1,
             rendered_bytes: 0,
             waits_to_render: false,
@@ -328,7 +335,11 @@ impl Partition {
             AccountKind::User => {
                 session.gathering =
                     Some(Box::new(Gathering { waiting_count: guilds_count, views: Vec::new(), deadline }));
-                session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                // What happens until then comes after all of it.
+                let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
+                for _ in 0..parts {
+                    session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                }
                 self.core.timers.push(deadline, Subject::Session(key));
                 self.core.finish_gathering(now, key, link);
             }
@@ -448,6 +459,7 @@ impl Partition {
         if let Some(user_id) = joined {
             self.let_in(user_id, guild_id);
         }
+        self.answer_questions(now, link);
         self.settle();
     }
 
@@ -671,7 +683,7 @@ impl Core {
         let (ready, supplemental) = user_ready(session, gathering.views, &self.config.resume_gateway_url);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
-            session.dispatch(supplemental, Redaction::NONE, 0);
+            session.replay.replace(2, supplemental, 0);
         }
         if let Some(conn) = session.conn {
             self.pump(now, conn, link);

@@ -132,6 +132,7 @@ impl Core {
                 self.pump(now, key, link);
             }
         }
+        self.give_turns_to_render(now, link);
         if self.dirty.is_empty() {
             // Keep the larger allocation.
             self.dirty = dirty;
@@ -236,22 +237,25 @@ impl Core {
         }
     }
 
-    /// Room for READY and GUILD_CREATE came free: those who wait for it are visited.
+    /// A READY or GUILD_CREATE is out, or will never be: those who wait get their turn with the next `flush`.
     pub fn give_back_rendered(&mut self, bytes: usize) {
-        if bytes == 0 {
-            return;
-        }
         self.rendered_bytes -= bytes;
-        while self.rendered_bytes < self.config.rendered_bytes_max
+    }
+
+    /// Whether somebody waits to have READY or GUILD_CREATE made, and may.
+    pub fn has_turn_to_render(&self) -> bool {
+        !self.waiting_to_render.is_empty() && self.rendered_bytes < self.config.rendered_bytes_max
+    }
+
+    /// One after the other, for as long as there is room: some want little, some nothing any more.
+    fn give_turns_to_render(&mut self, now: Now, link: &mut impl Link) {
+        while self.has_turn_to_render()
             && let Some(key) = self.waiting_to_render.pop_front()
         {
-            let Some(conn) = self.conns.get_mut(key) else { continue };
-            conn.waits_to_render = false;
-            if !std::mem::replace(&mut conn.is_dirty, true) {
-                self.dirty.push(key);
+            if let Some(conn) = self.conns.get_mut(key) {
+                conn.waits_to_render = false;
+                self.pump(now, key, link);
             }
-            // Each makes one: the next is visited when that is out, or at once if it is small.
-            break;
         }
     }
 
@@ -263,12 +267,17 @@ impl Core {
         if conn.partial == 0 {
             return;
         }
-        if let Some(entry) = session.replay.entry(conn.next_seq) {
-            let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-            let parts = frame.parts(conn.next_seq, Framing::websocket(session.encoding));
-            for slice in parts.slices(conn.partial) {
-                conn.unsent.extend_from_slice(slice);
+        match session.replay.entry(conn.next_seq) {
+            Some(entry) => {
+                let frame = entry.dispatch.frame(session.encoding, entry.redaction);
+                let parts = frame.parts(conn.next_seq, Framing::websocket(session.encoding));
+                for slice in parts.slices(conn.partial) {
+                    conn.unsent.extend_from_slice(slice);
+                }
+                drop(frame);
+                entry.dispatch.was_written(session.encoding);
             }
+            None => conn.is_torn = true,
         }
         conn.partial = 0;
     }

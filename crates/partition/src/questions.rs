@@ -12,7 +12,7 @@ use crate::{
     partition::{Partition, RelayEntry},
 };
 use guildhall_model::{
-    AccountKind, ChannelId, EventName, GuildId, Message, MessageId, UserId,
+    ChannelId, EventName, GuildId, Message, MessageId, UserId,
     from_gateway::{
         ChannelBody, ChannelInfoBody, ChannelStatusesBody, ChannelSyncBody, DeletedEntityIdsBody, ExistingEntities,
         LastMessagesBody, MessageBody, SoundboardSoundsBody, ThreadListSyncBody,
@@ -54,20 +54,10 @@ pub enum Question {
     ChannelInfo,
 }
 
-impl Question {
-    /// Bots may ask it too.
-    fn is_for_bots(&self) -> bool {
-        matches!(self, Self::Soundboard | Self::ChannelInfo)
-    }
-}
-
 impl Core {
     /// Keeps a question until the relays can be asked.
     pub fn ask(&mut self, session: SlotKey, guild_id: GuildId, question: Question) {
-        let is_bot = self.sessions.get(session).is_none_or(|session| session.kind() == AccountKind::Bot);
-        if !is_bot || question.is_for_bots() {
-            self.questions.push((session, guild_id, question));
-        }
+        self.questions.push((session, guild_id, question));
     }
 
     fn reply(&mut self, now: Now, key: SlotKey, name: EventName, body: &impl Serialize, link: &mut impl Link) {

@@ -225,14 +225,13 @@ impl Relay {
         state.audience.listen(user_id, slot, listening, state.changes.version());
     }
 
-    /// A session watches exactly these members from now on. Returns what the guild has to be told.
+    /// A session watches exactly these members from now on; one whose view has yet to begin is told what they show when
+    /// it does. Returns what the guild has to be told.
     pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: &[UserId]) -> ToGuilds {
-        if self.audience().and_then(|audience| audience.listening(user_id, session.slot)).is_none() {
-            return ToGuilds::new();
-        }
         let (watched, user_ids) = self.subscriptions.set(user_id, session.slot, members);
         let mut messages = self.tell_watched(watched);
-        if !user_ids.is_empty() {
+        let is_here = self.audience().and_then(|audience| audience.listening(user_id, session.slot)).is_some();
+        if is_here && !user_ids.is_empty() {
             messages.push(ToGuild::TellPresences { session, user_ids });
         }
         messages
@@ -306,6 +305,11 @@ impl Relay {
                     state.audience.seat(seat, view.member, state.changes.version());
                     self.count_presence_reader(seat.listening, true, to_guild);
                     self.renew_lists(vec![seat.slot], recipients, to_guild);
+                    // Whom it watched before its relay was reset may show something else by now.
+                    let user_ids = self.subscriptions.of(seat.slot).to_vec();
+                    if !user_ids.is_empty() {
+                        to_guild.push(ToGuild::TellPresences { session, user_ids });
+                    }
                 }
             }
             RelayMessage::List(update) => tell_lists(self.lists.handle(self.guild_id, &update), recipients),

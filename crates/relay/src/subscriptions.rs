@@ -66,6 +66,11 @@ impl Subscriptions {
         watched
     }
 
+    /// Whom a session watches.
+    pub fn of(&self, slot: u32) -> &[UserId] {
+        self.by_slot.get(&slot).map_or(&[], |watching| &watching.members)
+    }
+
     /// All members that are watched here.
     pub fn watched(&self) -> Vec<UserId> {
         self.watchers.keys().copied().collect()

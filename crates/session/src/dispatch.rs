@@ -112,6 +112,14 @@ impl Dispatch {
         }
     }
 
+    /// Bytes of the bodies that it holds at this moment, for inspection.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let held =
+            |cell: &RefCell<Option<Box<DispatchFrame>>>| cell.borrow().as_ref().map_or(0, |frame| frame.body().len());
+        self.frames.iter().flatten().map(held).sum()
+    }
+
     /// Nothing to write.
     #[must_use]
     pub fn is_withheld(&self) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! Owns        who it is and what it asked for; its sequence and replay buffer; its limits on op 3 and op 8.
 //! Doors       `dispatch` from the partition's fan-out; the rest is asked by the partition.
-//! Invariants  S1 every dispatch takes the next seq. S2 with `gathering`, seq 1 is held free for READY and nothing is written.
+//! Invariants  S1 every dispatch takes the next seq. S2 with `gathering`, seq 1 is held free for READY, and seq 2 for
+//!             READY_SUPPLEMENTAL if there will be one, and nothing is written.
 //! Limits      the replay buffer's; one op 8 for a whole guild per `MEMBERS_INTERVAL_MS`; 5 op 3 per 20 s.
 //! Not here    the connection.     Spec  docs/protocol.md §1.5, §1.8–§1.10.
 

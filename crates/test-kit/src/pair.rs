@@ -12,8 +12,8 @@ use crate::{
     received::{Dispatch, Received},
     socket::{FakeLink, FakeSocket, ServerEnd},
 };
-use guildhall_guild::{Actor, Command, Guild, Outcome, Output as GuildOutput, Refusal, Reply};
-use guildhall_model::{CloseCode, GuildId, User, UserId};
+use guildhall_guild::{Actor, Command, Guild, JobId, Outcome, Output as GuildOutput, Refusal, Reply, Write};
+use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Output, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
@@ -23,6 +23,8 @@ use std::{
 };
 
 const TURNS_MAX: usize = 10_000;
+/// Turns of a command that is done in slices.
+const LATE_TURNS_MAX: usize = 10_000;
 
 /// One of a pair's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +101,10 @@ pub struct Pair {
     accounts: BTreeMap<String, Arc<User>>,
     named_guilds: BTreeMap<UserId, Vec<GuildId>>,
     held_to_guilds: VecDeque<(GuildId, ToGuild)>,
+    /// Answers to commands that took a while.
+    late_answers: BTreeMap<(GuildId, JobId), Result<Reply, Refusal>>,
+    /// As the store would have them.
+    messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
     questions: VecDeque<Question>,
     /// Questions whose account was read, and whose answer is held.
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
@@ -140,6 +146,8 @@ impl Pair {
             holds_mail: false,
             holds_to_guilds: false,
             held_to_guilds: VecDeque::new(),
+            late_answers: BTreeMap::new(),
+            messages: BTreeMap::new(),
             holds_moves: false,
             read_bytes_max: usize::MAX,
             guilds: BTreeMap::new(),
@@ -358,6 +366,18 @@ impl Pair {
                     }
                     return reply;
                 }
+                Outcome::Later(id) => {
+                    for _ in 0..LATE_TURNS_MAX {
+                        self.drain_guild(guild_id);
+                        if let Some(answer) = self.late_answers.remove(&(guild_id, id)) {
+                            return answer;
+                        }
+                        // What is done in slices goes on with time.
+                        let now = self.clock.now();
+                        self.guilds.get_mut(&guild_id).expect("the guild is run here").handle_timer(now);
+                    }
+                    panic!("{command:?} is never answered");
+                }
                 Outcome::NeedsMessage(channel, message) => guild.handle_message_loaded(channel, message, None),
             }
         }
@@ -376,13 +396,35 @@ impl Pair {
 
     /// Hands a partition the oldest `count` of what waits for it from its guilds.
     pub fn deliver_mail(&mut self, side: usize, count: usize) {
-        let now = self.clock.now();
-        let Side { partition, link, mail, .. } = &mut self.sides[side];
         for _ in 0..count {
-            let Some(message) = mail.pop_front() else { break };
-            partition.handle_guild(now, message, false, link);
+            let Some(message) = self.sides[side].mail.pop_front() else { break };
+            self.hand_over(side, message);
         }
         self.settle();
+    }
+
+    /// Hands one relay the oldest `count` of what waits for it, past what waits for others there.
+    pub fn deliver_mail_to(&mut self, relay: RelayId, count: usize) {
+        let side = usize::from(relay.partition.0);
+        for _ in 0..count {
+            let mail = &mut self.sides[side].mail;
+            let Some(at) = mail.iter().position(|message| message.relay == relay) else { break };
+            let message = mail.remove(at).expect("it is there");
+            self.hand_over(side, message);
+        }
+        self.settle();
+    }
+
+    /// The oldest message that waits for a relay vanishes, and nobody notices. Returns whether there was one.
+    pub fn lose_mail_to(&mut self, relay: RelayId) -> bool {
+        let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
+        let at = mail.iter().position(|message| message.relay == relay);
+        at.and_then(|at| mail.remove(at)).is_some()
+    }
+
+    fn hand_over(&mut self, side: usize, message: ToRelay) {
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.handle_guild(self.clock.now(), message, false, link);
     }
 
     /// Hands guilds the oldest `count` of what waits for them.
@@ -393,29 +435,39 @@ impl Pair {
         }
     }
 
-    /// The link between a guild and a partition overflowed.
-    pub fn overflow(&mut self, side: usize, guild_id: GuildId) {
-        self.sides[side].mail.clear();
+    /// The link between a guild and one of its relays overflowed: what waits for it is lost.
+    pub fn overflow(&mut self, relay: RelayId, guild_id: GuildId) {
+        let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
+        mail.retain(|message| message.relay != relay || message.guild_id != guild_id);
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
-        guild.handle_relay_lost(RelayId::first(PartitionId(side as u16)));
+        guild.handle_relay_lost(relay);
         self.drain_guild(guild_id);
     }
 
     /// The link has room again.
-    pub fn room(&mut self, side: usize, guild_id: GuildId) {
+    pub fn room(&mut self, relay: RelayId, guild_id: GuildId) {
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
-        guild.handle_relay_room(RelayId::first(PartitionId(side as u16)));
+        guild.handle_relay_room(relay);
         self.drain_guild(guild_id);
     }
 
     fn drain_guild(&mut self, guild_id: GuildId) {
+        let now = self.clock.now();
         let Some(guild) = self.guilds.get_mut(&guild_id) else { return };
-        let version = guild.version();
         while let Some(output) = guild.poll_output() {
-            if let GuildOutput::Relay(partition, message) = output {
-                self.sides[usize::from(partition.partition.0)].mail.push_back(message);
+            match output {
+                GuildOutput::Relay(relay, message) => {
+                    self.sides[usize::from(relay.partition.0)].mail.push_back(message);
+                }
+                GuildOutput::Write(Write::PutMessage(message)) => {
+                    self.messages.insert((message.channel_id, message.id), message);
+                }
+                GuildOutput::Write(_) => {}
+                GuildOutput::Job(job) => guild.handle_job_done(now, job.run()),
+                GuildOutput::Answer(id, answer) => drop(self.late_answers.insert((guild_id, id), answer)),
             }
         }
+        let version = guild.version();
         guild.handle_committed(version);
     }
 
@@ -476,6 +528,10 @@ impl Pair {
         let now = self.clock.now();
         for side in &mut self.sides {
             side.partition.handle_timers(now, &mut side.link);
+        }
+        for guild_id in self.guilds.keys().copied().collect::<Vec<_>>() {
+            self.guilds.get_mut(&guild_id).expect("it was there just now").handle_timer(now);
+            self.drain_guild(guild_id);
         }
         self.settle();
     }
@@ -579,6 +635,11 @@ impl Pair {
                 if !self.holds_to_guilds {
                     self.deliver_to_guilds(usize::MAX);
                 }
+            }
+            Output::FetchMessages { session, guild_id, messages } => {
+                let found: Vec<_> = messages.iter().filter_map(|id| self.messages.get(id).cloned()).collect();
+                let Side { partition, link, .. } = &mut self.sides[side];
+                partition.handle_messages(self.clock.now(), session, guild_id, &found, link);
             }
             Output::Transfer { to, socket, conn } => {
                 let socket = self.sides[side].link.take(socket).expect("a socket moves once");

@@ -93,12 +93,13 @@ impl Crowd {
             }
             self.take_mail();
             if self.mail.is_empty() {
-                return;
+                break;
             }
             while let Some(message) = self.mail.pop_front() {
                 self.partition.handle_guild(now, message, false, &mut self.link);
             }
         }
+        self.partition.flush(now, &mut self.link);
     }
 
     fn take_mail(&mut self) {

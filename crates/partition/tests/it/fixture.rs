@@ -3,7 +3,10 @@
 use guildhall_guild::{Actor, Command, MemberPatch, NewMessage, Reply};
 use guildhall_model::{ChannelId, ChannelType, Intents, MessageId, RoleId, User};
 use guildhall_partition::PartitionConfig;
-use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, privileged, user};
+use guildhall_relay::{PartitionId, RelayId};
+use guildhall_test_kit::{
+    ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, identify_payload, privileged, user,
+};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -172,6 +175,34 @@ pub fn ids(accounts: &[Arc<User>]) -> Vec<String> {
     let mut ids: Vec<String> = accounts.iter().map(|account| account.id.to_string()).collect();
     ids.sort();
     ids
+}
+
+/// A user account with capabilities who is ready; the inbox holds what followed READY.
+pub fn live_user(pair: &mut Pair, account: &Arc<User>, capabilities: u64) -> ClientId {
+    let client = pair.connect(ClientParams::JSON);
+    let mut d = identify_payload(&account.username, None);
+    d["capabilities"] = capabilities.into();
+    pair.client(client).identify(d);
+    let names = names(pair, client);
+    assert_eq!(names.first().map(String::as_str), Some("READY"), "{names:?}");
+    client
+}
+
+/// Op 14 about the guild.
+pub fn subscribe(pair: &mut Pair, client: ClientId, mut subscription: Value) {
+    subscription["guild_id"] = id::<()>(GUILD).to_string().into();
+    pair.client(client).send(14, &subscription);
+    pair.settle();
+}
+
+/// Names of the dispatches that a client got.
+pub fn names(pair: &mut Pair, client: ClientId) -> Vec<String> {
+    pair.names(client).into_iter().map(|(_, name)| name).collect()
+}
+
+/// One of the guild's relays on the first partition.
+pub fn relay(index: u16) -> RelayId {
+    RelayId { partition: PartitionId(0), index }
 }
 
 pub fn channel(n: u64) -> ChannelId {

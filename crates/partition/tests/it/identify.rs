@@ -4,7 +4,7 @@ use crate::fixture::*;
 use guildhall_guild::{Command, Output};
 use guildhall_model::{CloseCode, GuildId, shard_of};
 use guildhall_partition::Denial;
-use guildhall_relay::{PartitionId, RelayMessage, ToGuild, ToRelay};
+use guildhall_relay::{RelayMessage, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, Received, id, identify_payload};
 use serde_json::json;
@@ -188,12 +188,12 @@ fn a_user_waits_for_slow_guilds_only_so_long() {
 fn tell_unavailable(pair: &mut Pair, guild_id: GuildId) {
     let told: Vec<ToGuild> =
         pair.to_guilds.iter().filter(|(of, _)| *of == guild_id).map(|(_, message)| message.clone()).collect();
-    let [ToGuild::Subscribe { partition, epoch }, ToGuild::Attach { session, .. }] = told[..] else {
+    let [ToGuild::Subscribe { relay: of, epoch }, ToGuild::Attach { session, .. }] = told[..] else {
         panic!("{told:?}")
     };
-    assert_eq!(partition, PartitionId(0));
+    assert_eq!((of, session.relay), (relay(0), relay(0)));
     let message = RelayMessage::Unavailable { session };
-    pair.publish(0, ToRelay { guild_id, epoch, seq: 1, message });
+    pair.publish(0, ToRelay { guild_id, relay: of, epoch, seq: 1, message });
 }
 
 #[test]
@@ -214,17 +214,18 @@ fn a_guild_that_is_out_of_order_is_told_so() {
         pair.to_guilds.iter().filter(|(id, m)| *id == lost && matches!(m, ToGuild::Attach { .. })).count()
     };
     assert_eq!(attaches(&pair), 1);
-    let Some((_, ToGuild::Subscribe { partition, epoch })) = pair.to_guilds.iter().find(|(id, _)| *id == lost).cloned()
+    let Some((_, ToGuild::Subscribe { relay, epoch })) = pair.to_guilds.iter().find(|(id, _)| *id == lost).cloned()
     else {
         panic!("{:?}", pair.to_guilds)
     };
     let mut guild = restored.load();
-    guild.handle_relay(Now::default(), ToGuild::Subscribe { partition, epoch });
-    let Some(Output::Relay(_, ToRelay { message: RelayMessage::Snapshot { meta, .. }, .. })) = guild.poll_output()
+    guild.handle_relay(Now::default(), ToGuild::Subscribe { relay, epoch });
+    let Some(Output::Relay(_, ToRelay { message: RelayMessage::Snapshot { picture, .. }, .. })) = guild.poll_output()
     else {
         panic!("a relay gets a snapshot first")
     };
-    pair.publish(0, ToRelay { guild_id: lost, epoch, seq: 2, message: RelayMessage::Snapshot { meta, reset: true } });
+    let message = RelayMessage::Snapshot { picture, reset: true };
+    pair.publish(0, ToRelay { guild_id: lost, relay, epoch, seq: 2, message });
     pair.settle();
     assert_eq!(attaches(&pair), 2);
 

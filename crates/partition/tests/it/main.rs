@@ -1,6 +1,7 @@
 //! Partitions, from a client's socket to a guild and back, on `Pair`.
 
 mod allocations;
+mod backlog;
 mod closing;
 mod compression;
 mod fixture;
@@ -10,7 +11,11 @@ mod identify;
 mod joins;
 mod members;
 mod moves;
+mod passive;
 mod redaction;
+mod relays;
 mod resume;
 mod slow;
+mod storms;
+mod subscriptions;
 mod withheld;

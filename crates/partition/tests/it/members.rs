@@ -75,6 +75,23 @@ fn events_go_between_the_chunks_of_a_slow_reader() {
 }
 
 #[test]
+fn who_is_thrown_out_in_the_middle_gets_no_more_of_them() {
+    let mut pair = world();
+    pair.add_guild(crowd(guild(), 9_000).load());
+    let client = live_bot(&mut pair);
+    pair.stop_reading(client);
+    pair.client(client).socket().set_room(300_000);
+    pair.client(client).send(8, &request(json!({"query": "", "limit": 0})));
+    pair.settle();
+    system(&mut pair, Command::RemoveMember(pro().id));
+    pair.settle();
+    pair.start_reading(client);
+    let names = names(&mut pair, client);
+    assert_eq!(names.last().map(String::as_str), Some("GUILD_DELETE"), "{names:?}");
+    assert!((1..9).contains(&(names.len() - 1)), "{names:?}");
+}
+
+#[test]
 fn a_resume_in_the_middle_of_the_chunks_loses_none() {
     let mut pair = world();
     pair.add_guild(crowd(guild(), 9_000).load());

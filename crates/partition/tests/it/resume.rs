@@ -286,27 +286,39 @@ fn a_missing_seq_means_nothing_was_seen() {
 
 #[test]
 fn lost_guild_messages_are_never_passed_over() {
+    let outage = ["GUILD_DELETE", "GUILD_CREATE"];
     let mut pair = world();
     let connected = live_bot(&mut pair);
     let detached = live(&mut pair, &bob(), None, ClientParams::ETF);
     pair.take(connected);
     pair.cut(detached);
     say(&mut pair, &ana(), GENERAL, "lost");
-    pair.overflow(0, guildhall_test_kit::id(GUILD));
+    pair.overflow(relay(0), guildhall_test_kit::id(GUILD));
     pair.settle();
     say(&mut pair, &ana(), GENERAL, "lost too");
     pair.settle();
-    pair.room(0, guildhall_test_kit::id(GUILD));
-    assert_eq!(pair.take(connected), [Received::InvalidSession(false)]);
-    refused(&mut pair, detached, &bob());
-    refused(&mut pair, connected, &pro());
-    // On the same socket, as some libraries do.
-    pair.client(connected).identify(identify_payload(&pro().username, Some(FULL)));
-    let names = pair.names(connected);
-    assert_eq!(names[0], (1, "READY".to_owned()), "{names:?}");
-    assert_eq!(names[1].1, "GUILD_CREATE");
+    assert_eq!(pair.take(connected), [], "it knows of nothing yet");
+    pair.room(relay(0), guildhall_test_kit::id(GUILD));
+    let dispatches = pair.dispatches(connected);
+    let seen = dispatches[0].seq - 1;
+    assert_eq!(dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect::<Vec<_>>(), outage);
+    let unavailable = json!({"id": guildhall_test_kit::id::<()>(GUILD).to_string(), "unavailable": true});
+    assert_eq!(dispatches[0].d(), unavailable);
+    // Who was away is told the same.
+    let (detached, names) = replayed(&mut pair, detached, &bob());
+    assert_eq!(names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), outage);
+    let before = pair.partition().counters();
+    assert_eq!((before.resets_total, before.sessions_ended_total), (2, 0));
+    // Both go on where they are.
     say(&mut pair, &ana(), GENERAL, "live");
-    assert_eq!(heard(&mut pair, connected).len(), 1);
+    assert_eq!(heard(&mut pair, connected), [(seen + 3, "live".to_owned())]);
+    assert_eq!(heard(&mut pair, detached).len(), 1);
+    // What was told before can be asked for again: the outage is told in its place.
+    pair.cut(connected);
+    pair.client(connected).seq = seen;
+    let (_, names) = replayed(&mut pair, connected, &pro());
+    let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names, ["GUILD_DELETE", "GUILD_CREATE", "MESSAGE_CREATE"]);
 }
 
 #[test]
@@ -318,15 +330,13 @@ fn a_reset_in_the_middle_of_a_frame_finishes_it_first() {
         pair.client(client).socket().set_room(30);
         say(&mut pair, &ana(), GENERAL, "cut in the middle");
         pair.settle();
-        pair.overflow(0, guildhall_test_kit::id(GUILD));
-        pair.room(0, guildhall_test_kit::id(GUILD));
+        pair.overflow(relay(0), guildhall_test_kit::id(GUILD));
+        pair.room(relay(0), guildhall_test_kit::id(GUILD));
         pair.settle();
         pair.client(client).socket().set_room(usize::MAX);
         pair.start_reading(client);
-        let received = pair.take(client);
-        assert!(matches!(received[..], [Received::Dispatch(_), Received::InvalidSession(false)]), "{received:?}");
-        pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
-        assert_eq!(pair.names(client)[0], (1, "READY".to_owned()));
+        let names: Vec<String> = pair.names(client).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, ["MESSAGE_CREATE", "GUILD_DELETE", "GUILD_CREATE"]);
     }
 }
 
@@ -335,12 +345,12 @@ fn who_is_entering_when_messages_are_lost_enters_all_the_same() {
     let mut pair = world();
     // A first session, so that the stream exists already.
     let _first = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    pair.overflow(0, guildhall_test_kit::id(GUILD));
+    pair.overflow(relay(0), guildhall_test_kit::id(GUILD));
     let bot = pair.login(&pro(), Some(FULL), ClientParams::JSON);
     let user = pair.login(&bob(), None, ClientParams::JSON);
     assert_eq!(pair.names(bot), [(1, "READY".to_owned())], "its guild cannot answer now");
     assert_eq!(pair.names(user), []);
-    pair.room(0, guildhall_test_kit::id(GUILD));
+    pair.room(relay(0), guildhall_test_kit::id(GUILD));
     let names: Vec<String> = pair.names(bot).into_iter().map(|(_, name)| name).collect();
     assert!(names.contains(&"GUILD_CREATE".to_owned()), "{names:?}");
     assert_eq!(pair.names(user)[0], (1, "READY".to_owned()));

@@ -1,0 +1,403 @@
+//! Passive user accounts: what still reaches them, what they are told now and then, and that nothing is missing or comes
+//! twice when they look again (docs/protocol.md §8.5).
+
+use crate::fixture::*;
+use guildhall_guild::{Actor, Command};
+use guildhall_model::User;
+use guildhall_stdx::Rng;
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id, identify_payload, user};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+const V1: u64 = 1 << 11;
+const V2: u64 = 1 << 14;
+const INTERVAL_MS: u64 = 30_000;
+/// No round is further from the last than this.
+const ROUND_MS: u64 = INTERVAL_MS * 5 / 4;
+
+fn quiet() -> Pair {
+    world_with(|config| config.passive_above_members = Some(0))
+}
+
+/// A guild of so many members, with Bob in it.
+fn of_size(pair: &mut Pair, members: u64) {
+    let strangers = members - 4;
+    pair.add_guild((0..strangers).fold(guild(), |guild, n| guild.member(&user(10_000 + n), &[])).load());
+}
+
+/// Whether a user account with this in its IDENTIFY hears what is said.
+fn is_active(pair: &mut Pair, change: impl FnOnce(&mut Value)) -> bool {
+    let client = pair.connect(ClientParams::JSON);
+    let mut d = identify_payload(&bob().username, None);
+    change(&mut d);
+    pair.client(client).identify(d);
+    assert_eq!(names(pair, client), ["READY"]);
+    say(pair, &ana(), GENERAL, "hi");
+    let told = names(pair, client);
+    pair.client(client).close(Some(1000));
+    pair.settle();
+    !told.is_empty()
+}
+
+#[test]
+fn who_begins_passive_is_a_matter_of_the_guilds_size() {
+    for (members, threshold, expected) in
+        [(250, None, true), (251, None, false), (100, Some(99), false), (100, Some(100), true), (30, Some(0), false)]
+    {
+        let mut pair = world();
+        of_size(&mut pair, members);
+        let threshold: Value = threshold.into();
+        let active = is_active(&mut pair, |d| d["large_threshold"] = threshold.clone());
+        assert_eq!(active, expected, "{members} members, {threshold}");
+    }
+    // Set for the node, it does not matter what clients ask for.
+    for (above, expected) in [(4, true), (3, false), (0, false)] {
+        let mut pair = world_with(|config| config.passive_above_members = Some(above));
+        assert_eq!(is_active(&mut pair, |d| d["large_threshold"] = 250.into()), expected, "above {above}");
+    }
+}
+
+#[test]
+fn bots_are_never_passive() {
+    let mut pair = quiet();
+    of_size(&mut pair, 300);
+    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    pair.take(client);
+    say(&mut pair, &ana(), GENERAL, "hi");
+    assert_eq!(names(&mut pair, client), ["MESSAGE_CREATE"]);
+}
+
+#[test]
+fn who_is_called_hears_it_in_spite() {
+    let mut pair = quiet();
+    give_role(&mut pair, &bob(), INSIDERS);
+    let client = live_user(&mut pair, &bob(), V2);
+    let outsider = user_in(&mut pair, 750);
+    let outsider = live_user(&mut pair, &outsider, V2);
+    pair.take(client);
+    let role = id::<()>(INSIDERS);
+    for (who, channel, content, expected) in [
+        (ana(), GENERAL, "to nobody".to_owned(), [0, 0]),
+        (ana(), GENERAL, format!("<@{}>, come", bob().id), [1, 0]),
+        (ana(), GENERAL, format!("<@{}>, come", gob().id), [0, 0]),
+        (ana(), GENERAL, format!("<@&{role}>, all of you"), [1, 0]),
+        (ana(), GENERAL, "@everyone".to_owned(), [1, 1]),
+        (ana(), GENERAL, "@here".to_owned(), [1, 1]),
+        (ana(), HIDDEN, "@everyone".to_owned(), [1, 0]),
+        (bob(), GENERAL, "I said that".to_owned(), [1, 0]),
+        (bob(), GENERAL, format!("<@{}> <@&{role}> that was me", bob().id), [1, 0]),
+    ] {
+        say(&mut pair, &who, channel, &content);
+        for (client, expected) in [client, outsider].into_iter().zip(expected) {
+            assert_eq!(heard(&mut pair, client).len(), expected, "{content}");
+        }
+    }
+}
+
+/// One more user account of the guild.
+fn user_in(pair: &mut Pair, n: u64) -> Arc<User> {
+    let account = user(n);
+    pair.add_account(&account);
+    system(pair, Command::AddMember(account.clone()));
+    account
+}
+
+#[test]
+fn what_the_guild_itself_does_is_told_as_ever() {
+    let mut pair = quiet();
+    let client = live_user(&mut pair, &bob(), V2);
+    system(&mut pair, Command::AddMemberRole(bob().id, id(INSIDERS)));
+    system(&mut pair, Command::DeleteChannel(channel(HIDDEN)));
+    system(&mut pair, Command::DeleteRole(id(INSIDERS)));
+    assert_eq!(names(&mut pair, client), ["GUILD_MEMBER_UPDATE", "CHANNEL_DELETE", "GUILD_ROLE_DELETE"]);
+}
+
+#[test]
+fn changes_are_told_at_the_interval_in_the_form_that_the_client_takes() {
+    for (capabilities, name) in [
+        (0, "CHANNEL_UNREAD_UPDATE"),
+        (V1, "PASSIVE_UPDATE_V1"),
+        (V2, "PASSIVE_UPDATE_V2"),
+        (V1 | V2, "PASSIVE_UPDATE_V2"),
+    ] {
+        let mut pair = quiet();
+        let client = live_user(&mut pair, &bob(), capabilities);
+        say(&mut pair, &ana(), GENERAL, "one");
+        let newest = say(&mut pair, &ana(), GENERAL, "two").to_string();
+        say(&mut pair, &ana(), HIDDEN, "not for Bob");
+        pair.settle();
+        pair.advance_with_heartbeats(INTERVAL_MS - 1);
+        assert_eq!(pair.dispatches(client), [], "{name}");
+        pair.advance_with_heartbeats(1);
+        let dispatches = pair.dispatches(client);
+        assert_eq!(dispatches.len(), 1, "{dispatches:?}");
+        assert_eq!(dispatches[0].name, name);
+        let d = dispatches[0].d();
+        assert_eq!(d["guild_id"], id::<()>(GUILD).to_string());
+        let (key, others) = match capabilities {
+            0 => ("channel_unread_updates", 0),
+            V1 => ("channels", 1),
+            _ => ("updated_channels", 0),
+        };
+        let channels = d[key].as_array().expect("an array");
+        assert_eq!(channels.len(), 1 + others, "{d}");
+        assert_eq!(
+            (&channels[0]["id"], &channels[0]["last_message_id"]),
+            (&json!(channel(GENERAL).to_string()), &json!(newest))
+        );
+
+        // Nothing happens, or nothing that Bob may see: nothing is told.
+        pair.advance_with_heartbeats(10 * ROUND_MS);
+        assert_eq!(pair.dispatches(client), []);
+        say(&mut pair, &ana(), HIDDEN, "still not for Bob");
+        pair.settle();
+        pair.advance_with_heartbeats(2 * ROUND_MS);
+        assert_eq!(pair.dispatches(client), []);
+        say(&mut pair, &ana(), GENERAL, "three");
+        pair.settle();
+        pair.advance_with_heartbeats(ROUND_MS);
+        assert_eq!(names(&mut pair, client), [name]);
+    }
+}
+
+#[test]
+fn who_is_active_is_not_told_again_what_was_said() {
+    let mut pair = quiet();
+    let active = live_user(&mut pair, &ana(), V2);
+    subscribe(&mut pair, active, json!({"typing": true}));
+    let bot = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    pair.take(bot);
+    for client in [active, bot] {
+        say(&mut pair, &ana(), GENERAL, "hi");
+        pair.settle();
+        pair.advance_with_heartbeats(3 * ROUND_MS);
+        assert_eq!(names(&mut pair, client).first().map(String::as_str), Some("MESSAGE_CREATE"));
+        pair.take(active);
+    }
+    assert_eq!(pair.dispatches(bot).len(), 0);
+}
+
+#[test]
+fn an_update_about_a_channel_that_was_lost_meanwhile_is_withheld() {
+    let mut pair = quiet();
+    give_role(&mut pair, &bob(), INSIDERS);
+    let client = live_user(&mut pair, &bob(), V2);
+    let _keeps_the_relay = live_user(&mut pair, &ana(), V2);
+    pair.cut(client);
+    say(&mut pair, &ana(), HIDDEN, "secret");
+    pair.settle();
+    pair.advance(INTERVAL_MS);
+    take_role(&mut pair, &bob(), INSIDERS);
+    pair.settle();
+    let (_, told) = replayed(&mut pair, client, &bob());
+    assert_eq!(told.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["GUILD_MEMBER_UPDATE"]);
+    assert_eq!(pair.partition().counters().withheld_total, 1);
+}
+
+/// What a client knows of the guild from all that it was told.
+struct Reader {
+    client: ClientId,
+    capabilities: u64,
+    is_active: bool,
+    /// How many of the messages in `GENERAL` it knows of.
+    known: usize,
+    voice: BTreeMap<String, String>,
+    is_out: bool,
+    seq: u64,
+}
+
+/// What there is to know.
+#[derive(Default)]
+struct Truth {
+    said: Vec<String>,
+    voice: BTreeMap<String, String>,
+}
+
+impl Truth {
+    /// How many messages there are up to this one.
+    fn upto(&self, message_id: &Value) -> usize {
+        message_id
+            .as_str()
+            .map_or(0, |message| self.said.iter().position(|known| known == message).expect("it was said") + 1)
+    }
+}
+
+/// Absent means nobody.
+fn voice_of(states: &Value) -> BTreeMap<String, String> {
+    let states = states.as_array().into_iter().flatten();
+    states.map(|state| (text(&state["user_id"]), text(&state["channel_id"]))).collect()
+}
+
+impl Reader {
+    fn take(&mut self, pair: &mut Pair, truth: &Truth) -> usize {
+        let dispatches = pair.dispatches(self.client);
+        for dispatch in &dispatches {
+            assert_eq!(dispatch.seq, self.seq + 1);
+            self.seq += 1;
+            self.apply(dispatch, truth);
+        }
+        dispatches.len()
+    }
+
+    /// The guild as a whole.
+    fn begin(&mut self, guild: &Value, truth: &Truth) {
+        (self.known, self.voice) = (0, voice_of(&guild["voice_states"]));
+        self.channels(&guild["channels"], truth);
+    }
+
+    /// Channels with their newest messages. Whether one of them was news.
+    fn channels(&mut self, channels: &Value, truth: &Truth) -> bool {
+        let mut is_news = false;
+        for told in channels.as_array().expect("an array") {
+            if told["id"] == channel(GENERAL).to_string() {
+                let upto = truth.upto(&told["last_message_id"]);
+                assert!(upto >= self.known, "it goes back");
+                is_news |= upto > self.known;
+                self.known = upto;
+            }
+        }
+        is_news
+    }
+
+    fn apply(&mut self, dispatch: &Dispatch, truth: &Truth) {
+        let d = dispatch.d();
+        let voice_before = self.voice.clone();
+        match dispatch.name.as_str() {
+            "RESUMED" => {}
+            "GUILD_DELETE" => self.is_out = true,
+            "GUILD_CREATE" => {
+                assert!(std::mem::take(&mut self.is_out));
+                self.begin(&d, truth);
+            }
+            "MESSAGE_CREATE" => {
+                assert!(self.is_active && !self.is_out);
+                assert_eq!(truth.upto(&d["id"]), self.known + 1, "missing, twice, or out of order");
+                self.known += 1;
+            }
+            "VOICE_STATE_UPDATE" => {
+                assert!(self.is_active || self.capabilities == 0);
+                match d["channel_id"].as_str() {
+                    Some(channel) => self.voice.insert(text(&d["user_id"]), channel.to_owned()),
+                    None => self.voice.remove(&text(&d["user_id"])),
+                };
+                assert_ne!(self.voice, voice_before, "told twice");
+            }
+            "PASSIVE_UPDATE_V1" => {
+                assert!(!self.is_out);
+                // Nothing may be news: somebody may have come and gone in between.
+                self.channels(&d["channels"], truth);
+                self.voice = voice_of(&d["voice_states"]);
+            }
+            "PASSIVE_UPDATE_V2" => {
+                assert!(!self.is_out);
+                let is_news = self.channels(&d["updated_channels"], truth);
+                self.voice.extend(voice_of(&d["updated_voice_states"]));
+                d["removed_voice_states"].as_array().expect("an array").iter().for_each(|gone| {
+                    self.voice.remove(&text(gone));
+                });
+                assert_eq!(
+                    d["updated_members"].as_array().map(Vec::len),
+                    d["updated_voice_states"].as_array().map(Vec::len)
+                );
+                assert!(is_news || d["updated_channels"] == json!([]), "an old message is told as a new one");
+            }
+            "CHANNEL_UNREAD_UPDATE" => {
+                assert!(!self.is_out);
+                assert!(self.channels(&d["channel_unread_updates"], truth), "nothing changed");
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    fn come_back(&mut self, pair: &mut Pair) {
+        pair.cut(self.client);
+        self.client = pair.reconnect(self.client);
+        pair.client(self.client).resume(&bob().username);
+    }
+
+    fn knows_all(&self, truth: &Truth) -> bool {
+        !self.is_out && self.known == truth.said.len() && self.voice == truth.voice
+    }
+}
+
+#[test]
+fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
+    for seed in 0..120 {
+        let mut rng = Rng::new(seed);
+        let mut pair = quiet();
+        let capabilities = [0, V1, V2][seed as usize % 3];
+        // Keeps the relay; looks all the time.
+        let bot = live(&mut pair, &pro(), Some(PLAIN), ClientParams::JSON);
+        let client = pair.connect(ClientParams::JSON);
+        let mut d = identify_payload(&bob().username, None);
+        d["capabilities"] = capabilities.into();
+        pair.client(client).identify(d);
+        let ready = pair.dispatches(client).remove(0);
+        let mut truth = Truth::default();
+        let mut reader =
+            Reader { client, capabilities, is_active: false, known: 0, voice: BTreeMap::new(), is_out: false, seq: 1 };
+        reader.begin(&ready.d()["guilds"][0], &truth);
+        let (mut is_away, mut away_ms) = (false, 0);
+        for _ in 0..80 {
+            match rng.below(12) {
+                0..=3 => truth.said.push(say(&mut pair, &ana(), GENERAL, "hi").to_string()),
+                4 => drop(say(&mut pair, &ana(), HIDDEN, "not for Bob")),
+                5 | 6 => {
+                    let who = user(9_000 + rng.below(3));
+                    let _ = pair.command(Actor::System, Command::AddMember(who.clone()));
+                    let place = (!truth.voice.contains_key(&who.id.to_string())).then_some(channel(VOICE));
+                    system(&mut pair, Command::ShowVoice(who.id, place));
+                    match place {
+                        Some(place) => truth.voice.insert(who.id.to_string(), place.to_string()),
+                        None => truth.voice.remove(&who.id.to_string()),
+                    };
+                }
+                7 if !is_away => {
+                    reader.take(&mut pair, &truth);
+                    let typing = rng.chance(0.5);
+                    // What arrives until then was told to an active or to a passive session; both are right.
+                    reader.is_active |= typing;
+                    subscribe(&mut pair, reader.client, json!({"typing": typing}));
+                    reader.take(&mut pair, &truth);
+                    reader.is_active = typing;
+                }
+                8 => {
+                    // A session waits for its client only so long.
+                    let ms = rng.below(ROUND_MS).min(150_000 - away_ms);
+                    away_ms += if is_away { ms } else { 0 };
+                    pair.advance_with_heartbeats(ms);
+                }
+                9 if !is_away => {
+                    pair.stop_reading(reader.client);
+                    is_away = true;
+                }
+                10 if is_away => {
+                    reader.come_back(&mut pair);
+                    (is_away, away_ms) = (false, 0);
+                }
+                11 if rng.chance(0.3) => {
+                    pair.overflow(relay(0), id(GUILD));
+                    pair.room(relay(0), id(GUILD));
+                }
+                _ => {
+                    pair.settle();
+                }
+            }
+            pair.settle();
+            if !is_away {
+                reader.take(&mut pair, &truth);
+                assert!(!reader.is_active || reader.knows_all(&truth), "seed {seed}: an active one knows everything");
+            }
+        }
+        if is_away {
+            reader.come_back(&mut pair);
+        }
+        pair.settle();
+        pair.advance_with_heartbeats(ROUND_MS);
+        reader.take(&mut pair, &truth);
+        assert!(reader.knows_all(&truth), "seed {seed}: after a round everybody knows everything");
+        pair.advance_with_heartbeats(2 * ROUND_MS);
+        assert_eq!(reader.take(&mut pair, &truth), 0, "seed {seed}: told once");
+        pair.take(bot);
+    }
+}

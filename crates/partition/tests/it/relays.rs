@@ -1,0 +1,279 @@
+//! Several relays of one guild on one partition: everybody hears everything once, and each falls behind for itself (trap 15).
+
+use crate::fixture::*;
+use guildhall_codec::Encoding;
+use guildhall_model::MessageId;
+use guildhall_partition::Compression;
+use guildhall_relay::{RelayId, ToGuild};
+use guildhall_stdx::Rng;
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id};
+
+const SESSIONS_PER_RELAY: usize = 3;
+
+fn split() -> Pair {
+    world_with(|config| config.sessions_per_relay_max = SESSIONS_PER_RELAY)
+}
+
+/// Bots that are told of messages, but not of each other. The relay of the nth is `relay(n / SESSIONS_PER_RELAY)`.
+fn crowd(pair: &mut Pair, count: usize) -> Vec<ClientId> {
+    let kinds = [ClientParams::JSON, ClientParams::ETF, ClientParams::new(Encoding::Json, Compression::Zstd)];
+    let login = |n| live(pair, &gob(), Some(PLAIN), kinds[n % kinds.len()]);
+    (0..count).map(login).collect()
+}
+
+/// The relays that subscribed and did not unsubscribe since, in the order of their last subscription.
+fn subscribed(pair: &Pair) -> Vec<RelayId> {
+    let mut relays: Vec<RelayId> = Vec::new();
+    for (_, message) in &pair.to_guilds {
+        match message {
+            ToGuild::Subscribe { relay, .. } => relays.push(*relay),
+            ToGuild::Unsubscribe { relay, .. } => relays.retain(|other| other != relay),
+            _ => {}
+        }
+    }
+    relays
+}
+
+/// Ids of the messages that a client heard of, which must come without a hole in its sequence numbers.
+fn message_ids(dispatches: &[Dispatch]) -> Vec<String> {
+    assert!(dispatches.is_sorted_by(|a, b| a.seq + 1 == b.seq), "{dispatches:?}");
+    dispatches.iter().map(|dispatch| text(&dispatch.d()["id"])).collect()
+}
+
+fn close(pair: &mut Pair, client: ClientId) {
+    pair.client(client).close(Some(1000));
+    pair.settle();
+}
+
+#[test]
+fn everybody_gets_each_message_once_and_in_order() {
+    let mut pair = split();
+    let clients = crowd(&mut pair, 20);
+    assert_eq!(subscribed(&pair), (0..7).map(relay).collect::<Vec<_>>());
+    // More in a row than the dispatches that are remembered from one relay to the next.
+    for round in [1, 7, 50] {
+        let said: Vec<String> =
+            (0..round).map(|n| say(&mut pair, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
+        for client in &clients {
+            let dispatches = pair.dispatches(*client);
+            assert_eq!(message_ids(&dispatches), said);
+        }
+    }
+    assert_eq!(pair.partition().counters().dispatches_total, 20 * (2 + 1 + 7 + 50));
+}
+
+#[test]
+fn relays_that_are_told_one_after_the_other_tell_the_same() {
+    let mut pair = split();
+    let clients = crowd(&mut pair, 9);
+    pair.holds_mail = true;
+    let said: Vec<String> = (0..50).map(|n| say(&mut pair, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
+    for index in [2, 0, 1] {
+        pair.deliver_mail_to(relay(index), usize::MAX);
+        for (n, client) in clients.iter().enumerate() {
+            let expected = if n / SESSIONS_PER_RELAY == usize::from(index) { &said[..] } else { &[] };
+            assert_eq!(message_ids(&pair.dispatches(*client)), expected, "client {n} after relay {index}");
+        }
+    }
+}
+
+#[test]
+fn a_relay_whose_sessions_left_ends_and_its_number_is_used_again() {
+    let mut pair = split();
+    let clients = crowd(&mut pair, 9);
+    close(&mut pair, clients[3]);
+    close(&mut pair, clients[4]);
+    assert_eq!(subscribed(&pair), [relay(0), relay(1), relay(2)], "one is left");
+    // There is room in it again, and there it goes.
+    let newcomer = crowd(&mut pair, 1)[0];
+    close(&mut pair, newcomer);
+    close(&mut pair, clients[5]);
+    assert_eq!(subscribed(&pair), [relay(0), relay(2)]);
+
+    let newcomer = crowd(&mut pair, 1)[0];
+    assert_eq!(subscribed(&pair), [relay(0), relay(2), relay(1)]);
+    say(&mut pair, &ana(), GENERAL, "hi");
+    for client in [clients[0], clients[8], newcomer] {
+        assert_eq!(names(&mut pair, client), ["MESSAGE_CREATE"]);
+    }
+}
+
+#[test]
+fn what_was_meant_for_an_ended_relay_does_not_reach_the_next_of_its_number() {
+    let mut pair = split();
+    let clients = crowd(&mut pair, 6);
+    pair.holds_mail = true;
+    say(&mut pair, &ana(), GENERAL, "to nobody");
+    clients[3..].iter().for_each(|client| close(&mut pair, *client));
+    let newcomer = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(names(&mut pair, newcomer), ["READY"]);
+    pair.holds_mail = false;
+    assert_eq!(names(&mut pair, newcomer), ["GUILD_CREATE"]);
+    say(&mut pair, &ana(), GENERAL, "to everybody");
+    assert_eq!(names(&mut pair, newcomer), ["MESSAGE_CREATE"]);
+}
+
+#[test]
+fn a_session_that_comes_back_may_be_served_by_another_relay() {
+    let mut pair = split();
+    let first = live(&mut pair, &pro(), Some(PLAIN), ClientParams::JSON);
+    let others = crowd(&mut pair, 3);
+    system(&mut pair, guildhall_guild::Command::RemoveMember(pro().id));
+    pair.settle();
+    // Its place is taken.
+    let _taken = crowd(&mut pair, 1)[0];
+    system(&mut pair, guildhall_guild::Command::AddMember(pro()));
+    assert_eq!(names(&mut pair, first), ["GUILD_DELETE", "GUILD_CREATE"]);
+    say(&mut pair, &ana(), GENERAL, "welcome back");
+    assert_eq!(names(&mut pair, first), ["MESSAGE_CREATE"]);
+    for other in others {
+        assert_eq!(names(&mut pair, other), ["MESSAGE_CREATE"]);
+    }
+}
+
+#[test]
+fn a_reset_concerns_only_the_sessions_of_its_relay() {
+    let mut pair = split();
+    let clients = crowd(&mut pair, 9);
+    for reset in [1, 0, 2] {
+        pair.overflow(relay(reset), id(GUILD));
+        pair.room(relay(reset), id(GUILD));
+        pair.settle();
+        say(&mut pair, &ana(), GENERAL, "hi");
+        for (n, client) in clients.iter().enumerate() {
+            let told = names(&mut pair, *client);
+            if n / SESSIONS_PER_RELAY == usize::from(reset) {
+                assert_eq!(told, ["GUILD_DELETE", "GUILD_CREATE", "MESSAGE_CREATE"], "client {n}");
+            } else {
+                assert_eq!(told, ["MESSAGE_CREATE"], "client {n}");
+            }
+        }
+    }
+    assert_eq!(pair.partition().counters().resets_total, 9);
+}
+
+#[test]
+fn a_relay_that_fell_behind_holds_up_no_other_and_starts_again_where_the_guild_is() {
+    let mut pair = split();
+    let clients = crowd(&mut pair, 9);
+    pair.overflow(relay(1), id(GUILD));
+    let mut last = say(&mut pair, &ana(), GENERAL, "0");
+    for n in 1..40 {
+        last = say(&mut pair, &ana(), GENERAL, &n.to_string());
+        pair.settle();
+    }
+    for client in clients[..3].iter().chain(&clients[6..]) {
+        assert_eq!(pair.dispatches(*client).len(), 40);
+    }
+    for client in &clients[3..6] {
+        assert_eq!(pair.take(*client), []);
+    }
+    pair.room(relay(1), id(GUILD));
+    for client in &clients[3..6] {
+        let dispatches = pair.dispatches(*client);
+        assert_eq!(dispatches.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["GUILD_DELETE", "GUILD_CREATE"]);
+        assert_eq!(newest_message(&dispatches[1]), Some(last.to_string()));
+    }
+}
+
+/// What GUILD_CREATE says of the channel in which everything is said.
+fn newest_message(guild_create: &Dispatch) -> Option<String> {
+    let d = guild_create.d();
+    let channels = d["channels"].as_array().expect("an array");
+    let general = channels.iter().find(|known| known["id"] == channel(GENERAL).to_string());
+    general.expect("the channel is there")["last_message_id"].as_str().map(str::to_owned)
+}
+
+/// Holds what a client was told to what was said: after a GUILD_CREATE the next message is the one after the newest that
+/// it named, and otherwise the one after the last.
+struct Witness {
+    client: ClientId,
+    /// How many of what was said it knows of, one way or the other.
+    known: usize,
+    is_out: bool,
+    seq: u64,
+}
+
+impl Witness {
+    fn look(&mut self, pair: &mut Pair, said: &[MessageId]) {
+        for dispatch in pair.dispatches(self.client) {
+            assert_eq!(dispatch.seq, self.seq + 1);
+            self.seq += 1;
+            let place = |message: &str| said.iter().position(|id| id.to_string() == message).expect("it was said");
+            match dispatch.name.as_str() {
+                "GUILD_DELETE" => {
+                    assert!(!self.is_out && dispatch.d()["unavailable"] == true);
+                    self.is_out = true;
+                }
+                "GUILD_CREATE" => {
+                    assert!(std::mem::take(&mut self.is_out), "without GUILD_DELETE");
+                    let known = newest_message(&dispatch).map_or(0, |newest| place(&newest) + 1);
+                    assert!(known >= self.known, "it is older than what was told");
+                    self.known = known;
+                }
+                "MESSAGE_CREATE" => {
+                    assert!(!self.is_out, "the guild is unavailable");
+                    assert_eq!(place(&text(&dispatch.d()["id"])), self.known, "out of order, twice, or one is missing");
+                    self.known += 1;
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_is_late_or_lost_everybody_ends_where_the_guild_is() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut pair = split();
+        let clients = crowd(&mut pair, 9);
+        let witness = |client: ClientId, pair: &mut Pair| Witness {
+            client,
+            known: 0,
+            is_out: false,
+            seq: pair.client(client).seq,
+        };
+        let mut witnesses: Vec<Witness> = clients.into_iter().map(|client| witness(client, &mut pair)).collect();
+        pair.holds_mail = true;
+        let mut said = Vec::new();
+        let mut is_cut = [false; 3];
+        for _ in 0..120 {
+            let index = rng.below(3) as usize;
+            let which = relay(index as u16);
+            match rng.below(10) {
+                0..=3 => said.push(say(&mut pair, &ana(), GENERAL, &said.len().to_string())),
+                4..=6 => pair.deliver_mail_to(which, rng.below(6) as usize),
+                7 => {
+                    // Nobody knows of this one before the next arrives.
+                    pair.lose_mail_to(which);
+                }
+                8 if !is_cut[index] => {
+                    is_cut[index] = true;
+                    pair.overflow(which, id(GUILD));
+                }
+                _ => {
+                    is_cut[index] = false;
+                    pair.room(which, id(GUILD));
+                    pair.advance(rng.below(700));
+                }
+            }
+            let looker = rng.below(9) as usize;
+            witnesses[looker].look(&mut pair, &said);
+        }
+        // All links have room again, and go on. A request to start again may have been lost: then it is made again.
+        pair.holds_mail = false;
+        for index in 0..3 {
+            pair.room(relay(index), id(GUILD));
+        }
+        for _ in 0..3 {
+            pair.advance(1_000);
+            said.push(say(&mut pair, &ana(), GENERAL, "last"));
+            pair.settle();
+        }
+        for witness in &mut witnesses {
+            witness.look(&mut pair, &said);
+            assert!(!witness.is_out && witness.known == said.len(), "seed {seed}: left behind");
+        }
+    }
+}
