@@ -73,7 +73,7 @@ impl Guild {
             none_of: own.into_iter().chain([self.meta.guild.owner_id]).collect(),
             ..MemberFilter::default()
         };
-        self.begin_bulk(now, actor, Change::Remove, filter, prune.counts_only)
+        self.begin_bulk(actor, Change::Remove, filter, prune.counts_only)
     }
 
     pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult {
@@ -84,19 +84,12 @@ impl Guild {
         }
         standing.need(Permissions::MANAGE_ROLES)?;
         self.check_hand_out(&standing, bulk.role_id)?;
-        self.begin_bulk(now, actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false)
+        self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false)
     }
 
-    fn begin_bulk(
-        &mut self,
-        now: Now,
-        actor: Actor,
-        change: Change,
-        filter: MemberFilter,
-        counts_only: bool,
-    ) -> CommandResult {
+    fn begin_bulk(&mut self, actor: Actor, change: Change, filter: MemberFilter, counts_only: bool) -> CommandResult {
         self.need_room_for_slow_command()?;
-        self.answer_later(now, actor, |command| {
+        self.answer_later(actor, |command| {
             Waiting::Bulk(Box::new(Bulk {
                 command,
                 actor,
@@ -141,7 +134,7 @@ impl Guild {
             return Some(bulk);
         }
         if bulk.more_after.is_some() {
-            self.enqueue(now, Waiting::Bulk(bulk));
+            self.enqueue(Waiting::Bulk(bulk));
         } else {
             self.answer(bulk.command, Ok(Reply::Count(bulk.done_count)));
         }

@@ -9,6 +9,7 @@
 use crate::{
     bulk::{Bulk, ClosingChannel},
     job::JobId,
+    lists::Watched,
     machine::Guild,
 };
 use guildhall_relay::{RelayId, SessionKey};
@@ -30,6 +31,8 @@ pub(crate) struct RelayGone {
     /// Its sessions up to this one were looked at. None: none were.
     after: Option<SessionKey>,
     has_sessions: bool,
+    /// Rows of member lists.
+    watched: Watched,
 }
 
 #[derive(Debug)]
@@ -91,10 +94,16 @@ impl Guild {
 
     /// A relay's sessions do not count any more, up to this incarnation: the first slice of them leaves at once.
     pub(crate) fn relay_gone(&mut self, now: Now, relay: RelayId, epoch: u32) {
+        let mut watched = self.lists.remove_relay(now.instant, relay);
         // One walk finds what two incarnations left.
-        let is_same = |chore: &Chore| matches!(chore, Chore::RelayGone(gone) if gone.relay == relay);
-        self.chores.queue.retain(|chore| !is_same(chore));
-        let gone = RelayGone { relay, epoch, after: None, has_sessions: true };
+        self.chores.queue.retain_mut(|chore| match chore {
+            Chore::RelayGone(gone) if gone.relay == relay => {
+                watched.append(&mut gone.watched);
+                false
+            }
+            _ => true,
+        });
+        let gone = RelayGone { relay, epoch, after: None, has_sessions: true, watched };
         if let Some(rest) = self.forget_relay(now, gone) {
             self.begin_chore(now, Chore::RelayGone(rest));
         }
@@ -124,6 +133,7 @@ impl Guild {
             gone.after = after;
         }
         let has_watched = self.watchers.forget(gone.relay, gone.epoch, WATCHED_SLICE) == WATCHED_SLICE;
-        (gone.has_sessions || has_watched).then_some(gone)
+        let has_lists = self.lists.forget_watched(&mut gone.watched, WATCHED_SLICE);
+        (gone.has_sessions || has_watched || has_lists).then_some(gone)
     }
 }

@@ -7,8 +7,7 @@
 use crate::{
     check::Standing,
     command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
-    job::{Job, Work},
-    machine::{CommandResult, Guild, Output},
+    machine::{CommandResult, Guild},
     presence::Pace,
     record::Write,
     relays::RelayLink,
@@ -102,20 +101,21 @@ impl Guild {
         self.publish(event, effect);
     }
 
-    /// Forgets everybody. Freeing what grows with them is a job. Whoever waits for an answer gets it.
-    fn dispose(&mut self) {
+    /// Forgets everybody. Whoever waits for an answer gets it.
+    fn forget_everybody(&mut self) {
         let limits = &self.limits;
         let pace = Pace::new(limits.presence_events_per_s_max, limits.presence_burst_max, limits.presence_waiting_max);
         let remains = (
             mem::take(&mut self.members),
             mem::take(&mut self.sessions),
             mem::take(&mut self.watchers),
+            mem::take(&mut self.lists),
             mem::take(&mut self.shown),
             mem::take(&mut self.voice),
             mem::replace(&mut self.presences, pace),
         );
-        let job = Job { id: self.queue.next_id(), work: Work::Dispose(Box::new(remains)) };
-        self.put_out(Output::Job(job));
+        // Sessions, presences and the like are as many as members, or few.
+        self.dispose(remains.0.len(), remains);
         for command in [self.queue.clear(), self.chores.clear()].concat() {
             self.answer(command, Err(Refusal::UnknownGuild));
         }
@@ -135,7 +135,7 @@ impl Guild {
         self.is_deleted = true;
         self.online_count = 0;
         self.last_message_ids = Arc::new(BTreeMap::new());
-        self.dispose();
+        self.forget_everybody();
         Ok(Reply::Done)
     }
 }

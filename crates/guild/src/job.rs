@@ -3,7 +3,8 @@
 //! Owns        `Job`, which the guild puts out as `Output::Job`, a driver runs anywhere, and whose `JobDone` comes back
 //!             through `Guild::handle_job_done`; `MemberFilter`.
 //! Doors       `Job::run`: pure, so that the simulation runs jobs when it pleases; it also drops the snapshot.
-//! Invariants  J1 a result holds ids and counts, never members: the guild looks them up again, so that no answer is
+//! Invariants  J1 a result holds ids and counts, never members (but the rows of a list, which the guild brings up to
+//!             date): the guild looks them up again, so that no answer is
 //!             older than an event that was told already. J2 a result is bounded, however many members there are.
 //!             (tests `j*_*`)
 //! Limits      `RECENT_MAX`, `MATCHES_MAX`, and the limit of a search.
@@ -59,7 +60,7 @@ pub(crate) enum Work {
     Matching { members: MemberTable, meta: Arc<GuildMeta>, filter: MemberFilter, after: UserId, counts_only: bool },
     /// A member list of those who can view a channel.
     List(Box<ListBuild>),
-    /// Frees what is left of a guild that was deleted.
+    /// Frees what was large.
     Dispose(Box<dyn fmt::Debug + Send + Sync>),
 }
 

@@ -11,11 +11,7 @@
 //!             is told once and goes stale.
 //! Not here    which sessions watch what (`guildhall_relay`).     Spec  docs/protocol.md §8.6.
 
-use crate::{
-    job::{Job, Work},
-    machine::{Guild, Output},
-    queue::Waiting,
-};
+use crate::machine::Guild;
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
 use guildhall_relay::{GuildMeta, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage};
@@ -155,6 +151,16 @@ struct List {
     idle_since: Option<Instant>,
 }
 
+/// What a relay that is gone watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watched(Vec<(ListId, BTreeSet<Interval>)>);
+
+impl Watched {
+    pub fn append(&mut self, other: &mut Self) {
+        self.0.append(&mut other.0);
+    }
+}
+
 /// The lists of one guild.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
@@ -168,14 +174,34 @@ impl Lists {
         self.lists.is_empty()
     }
 
-    /// A relay is gone.
-    pub fn remove_relay(&mut self, relay: RelayId) {
-        for list in self.lists.values_mut() {
+    /// A relay is gone. Returns what it watched, for `forget_watched`.
+    pub fn remove_relay(&mut self, now: Instant, relay: RelayId) -> Watched {
+        let mut watched = Watched::default();
+        for (id, list) in &mut self.lists {
             list.unanswered.remove(&relay);
-            if let Some(intervals) = list.wanted.remove(&relay) {
-                list.forget_unwatched(intervals);
+            let Some(intervals) = list.wanted.remove(&relay) else { continue };
+            watched.0.push((*id, intervals));
+            if list.wanted.is_empty() {
+                list.idle_since.get_or_insert(now);
             }
         }
+        watched
+    }
+
+    /// Ends the watches of some of the intervals, if nobody else has them. False when none are left.
+    pub fn forget_watched(&mut self, watched: &mut Watched, max: usize) -> bool {
+        for _ in 0..max {
+            let Some((id, intervals)) = watched.0.last_mut() else { return false };
+            match intervals.pop_first() {
+                None => drop(watched.0.pop()),
+                Some(interval) => {
+                    if let Some(list) = self.lists.get_mut(id) {
+                        list.forget_unwatched([interval]);
+                    }
+                }
+            }
+        }
+        !watched.0.is_empty()
     }
 
     /// When there is something to tell or to free.
@@ -190,7 +216,7 @@ impl Lists {
 }
 
 impl List {
-    fn forget_unwatched(&mut self, intervals: BTreeSet<Interval>) {
+    fn forget_unwatched(&mut self, intervals: impl IntoIterator<Item = Interval>) {
         for interval in intervals {
             if !self.wanted.values().any(|wanted| wanted.contains(&interval)) {
                 self.watches.remove(&interval);
@@ -223,7 +249,7 @@ impl Guild {
             if let Some(unanswered) = list.unanswered.get_mut(&relay) {
                 unanswered.retain(|interval| !removed.contains(interval));
             }
-            list.forget_unwatched(removed.iter().copied().collect());
+            list.forget_unwatched(removed.iter().copied());
             if list.wanted.is_empty() {
                 list.idle_since.get_or_insert(now.instant);
             }
@@ -278,6 +304,7 @@ impl Guild {
         self.lists.last_number += 1;
         let (number, members_count) = (self.lists.last_number, self.members.len());
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
+        // Whatever runs for it now comes to nothing.
         list.number = number;
         let touched = match &mut list.rows {
             Rows::Building { touched, .. } => mem::take(touched),
@@ -286,7 +313,7 @@ impl Guild {
         let work = if before.is_some() { touched.len() } else { members_count };
         list.rows = Rows::Building { touched, before };
         if work > AT_ONCE_MAX {
-            self.enqueue(now, Waiting::List(id, number));
+            self.enqueue_list(id, number);
         } else if let Some(build) = self.begin_build(id, number) {
             self.handle_list_built(now, build.run());
         }
@@ -307,13 +334,14 @@ impl Guild {
         let ListBuilt { list: id, number, rows, members } = built;
         let Some(list) = self.lists.lists.get_mut(&id).filter(|list| list.number == number) else {
             // Nobody watches it any more, or it was begun anew.
-            return self.dispose_list(rows, members);
+            return self.dispose(members.len(), (rows, members));
         };
         if matches!(&list.rows, Rows::Building { touched, .. } if !touched.is_empty()) {
             return self.build_list(now, id, Some((members, rows)));
         }
         list.rows = Rows::Live(rows);
         self.answer_watchers(id);
+        self.dispose(members.len(), members);
     }
 
     /// Tells relays the rows that they asked for, if the list is there.
@@ -401,10 +429,7 @@ impl Guild {
             }
             list.viewers = Viewers::new(meta.clone(), channel.clone(), id);
             list.rules.clone_from(&rules);
-            let before = mem::replace(&mut list.rows, Rows::NEW);
-            if let Rows::Live(rows) = before {
-                self.dispose_list(rows, MemberTable::default());
-            }
+            self.dispose_rows(id);
             self.build_list(now, id, None);
         }
     }
@@ -451,24 +476,23 @@ impl Guild {
         }
     }
 
-    /// A build did not come to its end: it is begun again.
-    pub(crate) fn list_build_failed(&mut self, now: Now, id: ListId, number: u64) {
+    /// A build did not come to its end. The list is given up: to begin again and again what fails helps nobody. Whoever
+    /// asks for rows of it next has it built anew.
+    pub(crate) fn list_build_lost(&mut self, id: ListId, number: u64) {
         if self.lists.lists.get(&id).is_some_and(|list| list.number == number) {
-            self.build_list(now, id, None);
-        }
-    }
-
-    /// Frees rows that nobody needs, beside the guild if they are many.
-    fn dispose_list(&mut self, rows: MemberList, members: MemberTable) {
-        if rows.len_rows() > AT_ONCE_MAX {
-            let id = self.queue.next_id();
-            self.put_out(Output::Job(Job { id, work: Work::Dispose(Box::new((rows, members))) }));
+            self.drop_list(id);
         }
     }
 
     fn drop_list(&mut self, id: ListId) {
-        if let Some(List { rows: Rows::Live(rows), .. }) = self.lists.lists.remove(&id) {
-            self.dispose_list(rows, MemberTable::default());
-        }
+        self.dispose_rows(id);
+        self.lists.lists.remove(&id);
+    }
+
+    /// Frees a list's rows, which takes time with their number.
+    fn dispose_rows(&mut self, id: ListId) {
+        let Some(list) = self.lists.lists.get_mut(&id) else { return };
+        let rows = mem::replace(&mut list.rows, Rows::NEW);
+        self.dispose(self.members.len(), rows);
     }
 }

@@ -6,7 +6,7 @@
 //!             that are gone by then. Q2 a snapshot is taken when its job begins, not while it waits.
 //! Limits      `jobs_running_max`, `jobs_waiting_max`, `jobs_per_user_max`. Past them a command is refused as
 //!             `Unavailable`, a session gets an empty answer at once. A bulk that goes on gets in always: there are at
-//!             most `slow_commands_max`.
+//!             most `slow_commands_max`; and a list that is to be built, once each.
 //! Not here    what jobs do (`job`), what is made of their results (`requests`, `bulk`).
 
 use crate::{
@@ -18,8 +18,14 @@ use crate::{
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, UserId};
 use guildhall_relay::SessionKey;
-use guildhall_stdx::Now;
-use std::collections::{BTreeMap, VecDeque};
+use guildhall_stdx::{Now, Timestamp};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+};
+
+/// What has no more parts than these is freed where it is.
+const DISPOSED_AT_ONCE_MAX: usize = 1_024;
 
 /// Somebody who waits for a job.
 #[derive(Debug)]
@@ -27,11 +33,11 @@ pub(crate) enum Waiting {
     /// A session, for members.
     Members(MembersAsked),
     /// A session, for the audience of a channel.
-    Count { session: SessionKey, user_id: UserId, channel_id: ChannelId },
+    Count { session: SessionKey, user_id: UserId, channel_id: ChannelId, at: Timestamp },
     /// A command, for members.
     Search { command: JobId, actor: Actor, prefix: Prefix, limit: usize },
     /// A command, for the audience of a channel.
-    Audience { command: JobId, actor: Actor, channel_id: ChannelId },
+    Audience { command: JobId, actor: Actor, channel_id: ChannelId, at: Timestamp },
     /// A command, for members it is to be applied to.
     Bulk(Box<Bulk>),
     /// A member list, to be built or to catch up.
@@ -127,16 +133,24 @@ impl Guild {
     }
 
     /// Puts somebody at the end, whether or not there is room.
-    pub(crate) fn enqueue(&mut self, now: Now, waiting: Waiting) {
+    pub(crate) fn enqueue(&mut self, waiting: Waiting) {
         self.queue.waiting.push_back(waiting);
-        self.begin_jobs(now);
+        self.begin_jobs();
     }
 
-    fn begin_jobs(&mut self, now: Now) {
+    /// A list is to be built. It takes its turn before requests do: it answers many.
+    pub(crate) fn enqueue_list(&mut self, list: ListId, number: u64) {
+        // What was to be done for it before comes to nothing.
+        self.queue.waiting.retain(|waiting| !matches!(waiting, Waiting::List(other, _) if *other == list));
+        self.queue.waiting.push_front(Waiting::List(list, number));
+        self.begin_jobs();
+    }
+
+    fn begin_jobs(&mut self) {
         while self.queue.running.len() < self.limits.jobs_running_max.max(1)
             && let Some(waiting) = self.queue.waiting.pop_front()
         {
-            match self.work_for(now, &waiting) {
+            match self.work_for(&waiting) {
                 Some(work) => {
                     let id = self.queue.next_id();
                     self.queue.running.insert(id, waiting);
@@ -148,7 +162,7 @@ impl Guild {
     }
 
     /// None when there is nothing left to do it with.
-    fn work_for(&mut self, now: Now, waiting: &Waiting) -> Option<Work> {
+    fn work_for(&mut self, waiting: &Waiting) -> Option<Work> {
         let members = self.members.clone();
         Some(match waiting {
             Waiting::Members(MembersAsked { which: Which::Named { prefix, limit }, .. })
@@ -156,9 +170,9 @@ impl Guild {
             Waiting::Members(MembersAsked { which: Which::Recent { prefix, after }, .. }) => {
                 Work::Recent { members, prefix: prefix.clone(), after: *after }
             }
-            Waiting::Count { channel_id, .. } | Waiting::Audience { channel_id, .. } => {
+            Waiting::Count { channel_id, at, .. } | Waiting::Audience { channel_id, at, .. } => {
                 let channel = self.meta.channels.get(channel_id)?.clone();
-                Work::Audience { members, meta: self.meta.clone(), channel, now: now.unix }
+                Work::Audience { members, meta: self.meta.clone(), channel, now: *at }
             }
             Waiting::Bulk(bulk) => bulk.work(members, self.meta.clone()),
             Waiting::List(list, number) => Work::List(Box::new(self.begin_build(*list, *number)?)),
@@ -178,7 +192,7 @@ impl Guild {
                 let answer = self.found_members(now, actor, &prefix, &user_ids);
                 self.answer(command, answer);
             }
-            (Waiting::Audience { command, actor, channel_id }, Found::Audience(audience)) => {
+            (Waiting::Audience { command, actor, channel_id, .. }, Found::Audience(audience)) => {
                 let answer = self.in_channel(now, actor, channel_id).map(|_| Reply::Audience(audience));
                 self.answer(command, answer);
             }
@@ -189,18 +203,15 @@ impl Guild {
                 self.job_failed(waiting, Refusal::Unavailable);
             }
         }
-        self.begin_jobs(now);
+        self.begin_jobs();
     }
 
     /// A job that was put out did not come to its end: whoever waits for it is told so.
-    pub fn handle_job_lost(&mut self, now: Now, id: JobId) {
+    pub fn handle_job_lost(&mut self, _now: Now, id: JobId) {
         self.is_touched = false;
         let Some(waiting) = self.queue.running.remove(&id) else { return };
-        if let Waiting::List(list, number) = waiting {
-            self.list_build_failed(now, list, number);
-        }
         self.job_failed(waiting, Refusal::Unavailable);
-        self.begin_jobs(now);
+        self.begin_jobs();
     }
 
     fn job_failed(&mut self, waiting: Waiting, refusal: Refusal) {
@@ -208,10 +219,19 @@ impl Guild {
             Waiting::Members(asked) => self.tell_members(asked, &[]),
             // Clients that want a count ask again when they next need it.
             Waiting::Count { .. } => {}
-            Waiting::Search { .. } | Waiting::Audience { .. } | Waiting::Bulk(_) | Waiting::List(..) => {}
+            Waiting::List(list, number) => self.list_build_lost(*list, *number),
+            Waiting::Search { .. } | Waiting::Audience { .. } | Waiting::Bulk(_) => {}
         }
         if let Some(command) = waiting.command() {
             self.answer(command, Err(refusal));
+        }
+    }
+
+    /// Frees something, beside the guild if it is large.
+    pub(crate) fn dispose(&mut self, size: usize, what: impl fmt::Debug + Send + Sync + 'static) {
+        if size > DISPOSED_AT_ONCE_MAX {
+            let id = self.queue.next_id();
+            self.put_out(Output::Job(Job { id, work: Work::Dispose(Box::new(what)) }));
         }
     }
 

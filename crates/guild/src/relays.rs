@@ -241,7 +241,6 @@ impl Guild {
     /// An incarnation of a relay is gone, and its sessions with it.
     fn drop_relay(&mut self, now: Now, relay: RelayId) {
         self.touch();
-        self.lists.remove_relay(relay);
         if let Some(link) = self.relays.remove(&relay) {
             self.relay_gone(now, relay, link.epoch);
         }

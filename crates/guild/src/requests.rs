@@ -42,7 +42,7 @@ impl Guild {
                     return self.send_members(key, MembersAnswer { nonce, presences, members });
                 };
                 let which = Which::Named { prefix, limit };
-                return self.ask_for_members(now, MembersAsked { session: key, user_id, nonce, presences, which });
+                return self.ask_for_members(MembersAsked { session: key, user_id, nonce, presences, which });
             }
         };
         self.send_members(key, MembersAnswer { nonce, presences, members });
@@ -57,12 +57,12 @@ impl Guild {
             let members = FoundMembers::default();
             return self.send_members(key, MembersAnswer { nonce, presences: false, members });
         }
-        self.ask_for_members(now, MembersAsked { session: key, user_id, nonce, presences: false, which });
+        self.ask_for_members(MembersAsked { session: key, user_id, nonce, presences: false, which });
     }
 
-    fn ask_for_members(&mut self, now: Now, asked: MembersAsked) {
+    fn ask_for_members(&mut self, asked: MembersAsked) {
         if self.has_room_for_job(Some(asked.user_id)) {
-            self.enqueue(now, Waiting::Members(asked));
+            self.enqueue(Waiting::Members(asked));
         } else {
             self.tell_members(&asked, &[]);
         }
@@ -113,7 +113,7 @@ impl Guild {
     pub(crate) fn count_members(&mut self, now: Now, session: SessionKey, channel_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.user_id) else { return };
         if self.in_channel(now, Actor::User(user_id), channel_id).is_ok() && self.has_room_for_job(Some(user_id)) {
-            self.enqueue(now, Waiting::Count { session, user_id, channel_id });
+            self.enqueue(Waiting::Count { session, user_id, channel_id, at: now.unix });
         }
     }
 
@@ -133,7 +133,7 @@ impl Guild {
         self.in_guild(now, actor)?;
         let prefix = Prefix::new(query).ok_or(Refusal::InvalidForm("query"))?;
         let limit = limit.clamp(1, self.limits.found_members_max);
-        self.answer_later(now, actor, |command| Waiting::Search { command, actor, prefix, limit })
+        self.answer_later(actor, |command| Waiting::Search { command, actor, prefix, limit })
     }
 
     pub(crate) fn found_members(
@@ -150,13 +150,12 @@ impl Guild {
 
     pub(crate) fn read_audience(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         self.in_channel(now, actor, channel_id)?;
-        self.answer_later(now, actor, |command| Waiting::Audience { command, actor, channel_id })
+        self.answer_later(actor, |command| Waiting::Audience { command, actor, channel_id, at: now.unix })
     }
 
     /// A command that a job is needed for.
     pub(crate) fn answer_later(
         &mut self,
-        now: Now,
         actor: Actor,
         waiting: impl FnOnce(crate::JobId) -> Waiting,
     ) -> CommandResult {
@@ -164,7 +163,7 @@ impl Guild {
             return Err(Refusal::Unavailable.into());
         }
         let command = self.queue.next_id();
-        self.enqueue(now, waiting(command));
+        self.enqueue(waiting(command));
         Err(Stop::Later(command))
     }
 }

@@ -1,5 +1,6 @@
 //! The guild machine from outside: a module per theme.
 
+mod bulk;
 mod fixture;
 mod members;
 mod messages;
@@ -9,6 +10,7 @@ mod random;
 mod reactions;
 mod records;
 mod relays;
+mod requests;
 mod scale;
 mod structure;
 mod voice;

@@ -22,6 +22,7 @@ fn kinds(world: &mut World, relay: RelayId) -> Vec<&'static str> {
             RelayMessage::Unavailable { .. } => "unavailable",
             RelayMessage::Direct { .. } => "direct",
             RelayMessage::Members { .. } => "members",
+            RelayMessage::List(_) => "list",
         })
         .collect()
 }
