@@ -97,7 +97,12 @@ impl Guild {
         }
         let prefix = asked.which.prefix();
         let still = |entry: &&MemberEntry| prefix.is_none_or(|prefix| prefix.is_of(&entry.member));
-        let entries = user_ids.iter().filter_map(|id| self.members.entry(*id)).filter(still).cloned().collect();
+        let entries = user_ids.iter().filter_map(|id| self.members.entry(*id)).filter(still).cloned();
+        let mut entries: Vec<MemberEntry> = entries.collect();
+        if matches!(asked.which, Which::Recent { .. }) {
+            // A page is the newest, but within it they ascend: clients ask on from the first.
+            entries.reverse();
+        }
         let members = FoundMembers::Some { entries, not_found: Vec::new() };
         self.send_members(
             asked.session,

@@ -138,7 +138,9 @@ impl Lists {
         let before: Vec<ListId> = watcher.lists.iter().map(|of| of.list).collect();
         let mut told = Vec::new();
         for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
-            told.extend(self.want(guild_id, relay, slot, list, None, Intervals::new(), to_guild));
+            // Who only looks away is told its groups to the end; whom it is hidden from forgets them.
+            let still = self.lists.get(&list).map(|watched| watched.channel_id).filter(|id| list_of(*id) == Some(list));
+            told.extend(self.want(guild_id, relay, slot, list, still, Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
@@ -171,6 +173,7 @@ impl Lists {
             of_lists.len() - 1
         });
         let of = &mut of_lists[index];
+        let is_hidden = channel_id.is_none();
         let watched = match channel_id {
             Some(channel_id) => self.lists.entry(list).or_insert_with(|| Watched::new(channel_id)),
             None => self.lists.get_mut(&list)?,
@@ -186,7 +189,7 @@ impl Lists {
         let mut ops: Vec<ListOp> = dropped.into_iter().map(|interval| ListOp::Invalidate { interval }).collect();
         ops.extend(watched.catch_up(slot, of));
         let is_gone = wants.is_empty();
-        let told = watched.event(guild_id, list, ops, is_gone).map(|event| (event, vec![slot]));
+        let told = watched.event(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
         if !asked.added.is_empty() || !asked.removed.is_empty() {
             let (channel_id, Asked { added, removed }) = (watched.channel_id, asked);
             to_guild.push(ToGuild::WatchList { relay, list, channel_id, added, removed });
@@ -316,17 +319,16 @@ impl Watched {
         ops.unwrap_or_default()
     }
 
-    fn event(&self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_gone: bool) -> Option<Arc<Published>> {
+    fn event(&self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_hidden: bool) -> Option<Arc<Published>> {
         let counts = self.counts.as_ref().filter(|_| !ops.is_empty())?;
         let payload = Payload::MemberList(Box::new(ListChange {
             list,
             member_count: counts.member_count,
             online_count: counts.online_count,
-            // Who watches nothing of it any more forgets all its rows.
-            groups: if is_gone { Arc::default() } else { counts.groups.clone() },
+            groups: if is_hidden { Arc::default() } else { counts.groups.clone() },
             ops,
         }));
-        let gate = if is_gone { Gate::Members } else { Gate::Channel(self.channel_id) };
+        let gate = if is_hidden { Gate::Members } else { Gate::Channel(self.channel_id) };
         let event = Event::new(guild_id, EventName::GuildMemberListUpdate, gate, payload);
         Some(Arc::new(Published { event, effect: Effect::None }))
     }
