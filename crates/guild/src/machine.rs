@@ -309,7 +309,7 @@ impl Guild {
             ToGuild::Presence { session, presence } => self.set_session_presence(now, session, presence),
             ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
             ToGuild::RequestMembers { session, request } => self.request_members(now, session, *request),
-            ToGuild::RecentMembers { session, request } => self.recent_members(now, session, *request),
+            ToGuild::RecentMembers { session, request } => self.recent_members(session, *request),
             ToGuild::CountMembers { session, channel_id } => self.count_members(now, session, channel_id),
             ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
             ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),

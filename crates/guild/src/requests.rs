@@ -48,15 +48,11 @@ impl Guild {
         self.send_members(key, MembersAnswer { nonce, presences, members });
     }
 
-    /// Op 35. Everybody by when they joined is as good as the whole list.
-    pub(crate) fn recent_members(&mut self, now: Now, key: SessionKey, request: SearchRecentMembers) {
+    /// Op 35. Any member may ask, as docs/protocol.md §8.7 names no permission for it; it goes back `RECENT_MAX` members.
+    pub(crate) fn recent_members(&mut self, key: SessionKey, request: SearchRecentMembers) {
         let Some(user_id) = self.session(key).map(|session| session.user_id) else { return };
         let SearchRecentMembers { query, continuation_token: after, nonce, .. } = request;
         let which = Which::Recent { prefix: Prefix::new(&query), after };
-        if which.prefix().is_none() && !self.may_list(now, key) {
-            let members = FoundMembers::default();
-            return self.send_members(key, MembersAnswer { nonce, presences: false, members });
-        }
         self.ask_for_members(MembersAsked { session: key, user_id, nonce, presences: false, which });
     }
 
