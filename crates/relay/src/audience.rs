@@ -5,8 +5,9 @@
 //! Doors       `seat`, `unseat`, `listen`, `set_member`, `set_meta` keep it; `fan_out` walks an event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change
-//!             recomputes classes, never sessions one by one. A4 groups with equal view and listening share a log, and
-//!             get exactly the same events but those about single users. (checked against the algorithm in `tests`)
+//!             recomputes classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with equal view and listening share a log, and
+//!             get exactly the same events but those about single users. A5 of a passive session whose view changes it is
+//!             kept what it viewed before (`Baselines`). (checked against the algorithm in `tests`)
 //! Limits      one class per distinct standing among the sessions here; a bit per channel and view.
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
 
@@ -48,6 +49,20 @@ pub trait Deliver {
     fn deliver(&mut self, slot: u32);
     /// To a session that gets it though its group does not, or in another form.
     fn deliver_alone(&mut self, slot: u32, redaction: Redaction);
+}
+
+/// Where it is kept what passive sessions knew whose view changed, until they are told what that means.
+pub trait Baselines {
+    /// A session that was told of `version` viewed `channels` (sorted) and now views others. Returns the version that
+    /// stands for both.
+    fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32;
+}
+
+/// Nobody asks later.
+impl Baselines for () {
+    fn rebase(&mut self, version: u32, _channels: &Arc<[ChannelId]>) -> u32 {
+        version
+    }
 }
 
 /// One session in the list of its group, laid out for the walk.
@@ -100,6 +115,15 @@ impl Class {
     fn group_mut(&mut self, listening: Listening) -> &mut Group {
         let group = self.groups.iter_mut().find(|group| group.listening == listening);
         group.expect("a seat's group exists")
+    }
+
+    /// Its passive sessions viewed these channels, and others now.
+    fn rebase(&mut self, baselines: &mut impl Baselines, channels: &Arc<[ChannelId]>) {
+        for group in self.groups.iter_mut().filter(|group| group.listening.is_passive()) {
+            for listener in &mut group.listeners {
+                listener.version = baselines.rebase(listener.version, channels);
+            }
+        }
     }
 
     fn is_called(&self, calls: Option<&Calls>) -> bool {
@@ -187,7 +211,7 @@ impl AudienceIndex {
             seats_count: 0,
             meta: meta.clone(),
         };
-        index.set_meta(meta);
+        index.set_meta(meta, &mut ());
         index
     }
 
@@ -212,9 +236,9 @@ impl AudienceIndex {
     // ── who is here ──────────────────────────────────────────────────────────────────────────────
 
     /// Adds a session of `member`. `version` is that of the relay's change log.
-    pub fn seat(&mut self, seat: Seat, member: Arc<Member>, version: u32) {
+    pub fn seat(&mut self, seat: Seat, member: Arc<Member>, version: u32, baselines: &mut impl Baselines) {
         let user_id = member.user.id;
-        self.set_member(&member);
+        self.set_member(&member, baselines);
         if !self.users.contains_key(&user_id) {
             let class = self.class_for(self.standing_of(&member));
             self.users.insert(user_id, Seated { member, class, seats: SmallVec::new() });
@@ -314,16 +338,17 @@ impl AudienceIndex {
     // ── classes and views ────────────────────────────────────────────────────────────────────────
 
     /// A member changed. Nothing happens unless they have a session here.
-    pub fn set_member(&mut self, member: &Arc<Member>) {
+    pub fn set_member(&mut self, member: &Arc<Member>, baselines: &mut impl Baselines) {
         let user_id = member.user.id;
         let Some(seated) = self.users.get_mut(&user_id) else { return };
         seated.member = member.clone();
-        self.reclass(user_id);
+        self.reclass(user_id, baselines);
     }
 
     /// Roles, channels, overwrites or the owner changed.
-    pub fn set_meta(&mut self, meta: Arc<GuildMeta>) {
-        let owner_before = std::mem::replace(&mut self.meta, meta).guild.owner_id;
+    pub fn set_meta(&mut self, meta: Arc<GuildMeta>, baselines: &mut impl Baselines) {
+        let before = std::mem::replace(&mut self.meta, meta);
+        let owner_before = before.guild.owner_id;
         self.channel_bits = self.meta.channels.keys().enumerate().map(|(bit, id)| (*id, bit)).collect();
         let overwritten: BTreeSet<UserId> = self
             .meta
@@ -340,14 +365,16 @@ impl AudienceIndex {
             moved.extend([owner_before, self.meta.guild.owner_id]);
         }
         self.overwritten = overwritten;
-        self.renew_views();
+        self.renew_views(&before, baselines);
         for user_id in moved {
-            self.reclass(user_id);
+            self.reclass(user_id, baselines);
         }
     }
 
     /// Computes anew what each class views. A view that some class keeps keeps its logs.
-    fn renew_views(&mut self) {
+    fn renew_views(&mut self, meta_before: &GuildMeta, baselines: &mut impl Baselines) {
+        // By the class's view before and now.
+        let mut viewed: Map<(usize, usize), Option<Arc<[ChannelId]>>> = Map::default();
         let mut before = std::mem::take(&mut self.views);
         self.view_of.clear();
         self.free_views.clear();
@@ -356,19 +383,32 @@ impl AudienceIndex {
                 continue;
             }
             let visible = self.visible_to(&self.classes[class]);
-            let old = &mut before[self.classes[class].view].logs;
+            let view_before = self.classes[class].view;
             let view = match self.view_of.get(&visible) {
                 Some(view) => *view,
-                None => self.add_view(visible, std::mem::take(old)),
+                None => self.add_view(visible, std::mem::take(&mut before[view_before].logs)),
             };
             self.views[view].classes_count += 1;
             self.classes[class].view = view;
+            let viewed = viewed
+                .entry((view_before, view))
+                .or_insert_with(|| self.viewed_before(meta_before, &before[view_before].visible, view));
+            if let Some(channels) = viewed {
+                self.classes[class].rebase(baselines, channels);
+            }
             for group in 0..self.classes[class].groups.len() {
                 let log = self.log_for(view, self.classes[class].groups[group].listening);
                 self.classes[class].groups[group].log = log;
             }
         }
         self.free_logs.extend(before.into_iter().flat_map(|view| view.logs).map(|(_, log)| log));
+    }
+
+    /// The channels that a view held, unless those that there were and are in it are the same.
+    fn viewed_before(&self, meta: &GuildMeta, visible: &BitSet, view: usize) -> Option<Arc<[ChannelId]>> {
+        let channels = || meta.channels.keys().enumerate().map(|(bit, id)| (*id, visible.contains(bit)));
+        let is_other = channels().any(|(id, was_held)| was_held != self.view_holds(view, id));
+        is_other.then(|| channels().filter(|(_, was_held)| *was_held).map(|(id, _)| id).collect())
     }
 
     fn add_view(&mut self, visible: BitSet, logs: SmallVec<[(Listening, LogId); 2]>) -> usize {
@@ -411,17 +451,23 @@ impl AudienceIndex {
     }
 
     /// Puts a user's sessions into the class their member's standing asks for.
-    fn reclass(&mut self, user_id: UserId) {
+    fn reclass(&mut self, user_id: UserId, baselines: &mut impl Baselines) {
         let Some(seated) = self.users.get(&user_id) else { return };
         let (from, standing) = (seated.class, self.standing_of(&seated.member));
         if self.classes[from].standing == standing {
             return;
         }
         let to = self.class_for(standing);
+        let (viewed, view) = (self.classes[from].view, self.classes[to].view);
+        let viewed =
+            if viewed == view { None } else { self.viewed_before(&self.meta, &self.views[viewed].visible, view) };
         for index in 0..self.users[&user_id].seats.len() {
             // Looked up each time: taking one listener may have moved the user's next.
             let placed = self.users[&user_id].seats[index];
-            let listener = self.classes[from].group_mut(placed.seat.listening).listeners[placed.at as usize];
+            let mut listener = self.classes[from].group_mut(placed.seat.listening).listeners[placed.at as usize];
+            if let Some(channels) = viewed.as_ref().filter(|_| placed.seat.listening.is_passive()) {
+                listener.version = baselines.rebase(listener.version, channels);
+            }
             self.take_listener(from, placed);
             let at = self.put_listener(to, placed.seat.listening, listener);
             self.users.get_mut(&user_id).expect("found above").seats[index].at = at;
@@ -540,7 +586,10 @@ impl AudienceIndex {
             }
         }
         for (user_id, slot) in watchers {
-            if audience.always == Some(user_id) {
+            // Told above, by name.
+            if audience.always == Some(user_id)
+                || audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id))
+            {
                 continue;
             }
             let Some(seated) = self.users.get(&user_id) else { continue };
@@ -551,7 +600,7 @@ impl AudienceIndex {
                 && !self.reaches(class, seat.listening, audience)
                 && !is_barred(audience, seat.listening, user_id)
             {
-                out.deliver_alone(slot, Redaction::NONE);
+                out.deliver_alone(slot, redaction_for(event, seat.listening, user_id));
             }
         }
     }

@@ -20,7 +20,7 @@ mod relay;
 mod subscriptions;
 mod view;
 
-pub use audience::{AudienceIndex, Deliver, LogId, Seat};
+pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
 pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction};
 pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};

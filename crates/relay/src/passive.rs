@@ -2,14 +2,21 @@
 //!
 //! Owns        `ChangeLog`: which channels and voice states changed at which version, since the oldest version that any
 //!             passive session was told of. What changed is made into one update per (version, view, form) and shared.
-//! Doors       `note` before each effect is applied; `since` for one update; `forget` after everybody was told.
+//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `since` for one update;
+//!             `forget` after everybody was told.
 //! Invariants  U1 applying the updates from version a to b to what was known at a gives what is there at b, for the
-//!             channels in view. U2 nothing in an update is about a channel that its reader cannot view. (tests)
+//!             channels in view. U2 nothing in an update is about a channel that its reader cannot view, but who is no
+//!             more in one that they could. U3 whose view changed is told, with the next update, the newest message of
+//!             and everybody in each channel that came into view, and that whoever was in one that went out of view left.
+//!             U4 a user's own voice state is theirs to know wherever they are. (tests `u*_*`)
 //! Limits      one entry per channel, and one per user whose voice state changed since the last round, each with at most
-//!             `LEFT_MAX` channels; past it a user who left may be named to somebody who did not know they were there.
+//!             `LEFT_MAX` channels. A user who left may be named to somebody who became passive since and did not know
+//!             they were there.
+//!             One baseline per view and version that sessions had whose view changed since the last round.
 //! Spec        docs/protocol.md §8.5.
 
 use crate::{
+    audience::{Baselines, Map},
     meta::GuildMeta,
     picture::{GuildPicture, VoiceEntry},
     protocol::Effect,
@@ -49,25 +56,85 @@ pub struct PassiveSnapshot {
     pub voice: Vec<VoiceEntry>,
 }
 
-#[derive(Debug, Default)]
+/// Of a user whose voice state changed since the last round.
+#[derive(Debug)]
 struct VoiceChange {
     version: u32,
-    /// Channels they were in until a change, with that change's version.
+    /// The first change, and where they were until then.
+    first: (u32, Option<ChannelId>),
+    /// Channels they were in until a change, each once, with the last such change's version. Oldest first.
     was_in: SmallVec<[(u32, ChannelId); 1]>,
+    /// They were in more channels than are remembered, until this version.
+    was_elsewhere: Option<u32>,
+}
+
+impl VoiceChange {
+    fn new(version: u32, was_in: Option<ChannelId>) -> Self {
+        Self { version, first: (version, was_in), was_in: SmallVec::new(), was_elsewhere: None }
+    }
+
+    fn left(&mut self, channel_id: ChannelId, version: u32) {
+        self.was_in.retain(|(_, other)| *other != channel_id);
+        if self.was_in.len() == LEFT_MAX {
+            self.was_elsewhere = Some(self.was_in.remove(0).0);
+        }
+        self.was_in.push((version, channel_id));
+    }
+
+    /// Whether somebody who was told at `from`, and viewed the channels that `held` says, may believe them in one.
+    /// Certain for those who were told in the last round: nearly everybody.
+    fn was_known(&self, from: u32, held: impl Fn(ChannelId) -> bool) -> bool {
+        let (version, was_in) = self.first;
+        if is_after(version, from) {
+            return was_in.is_some_and(held);
+        }
+        self.was_elsewhere.is_some_and(|version| is_after(version, from))
+            || self.was_in.iter().any(|(version, channel_id)| is_after(*version, from) && held(*channel_id))
+    }
+}
+
+/// What a session was told of that views other channels now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Baseline {
+    version: u32,
+    /// Sorted.
+    channels: Arc<[ChannelId]>,
 }
 
 /// What changed at which version.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeLog {
-    /// Counts up with each change, and wraps.
+    /// Counts up with each change and past each baseline, and wraps.
     version: u32,
     channels: BTreeMap<ChannelId, u32>,
     voice: BTreeMap<UserId, VoiceChange>,
+    /// By the version that stands for it.
+    baselines: Map<u32, Baseline>,
+    version_of: Map<Baseline, u32>,
 }
 
 /// Versions wrap: no two that are compared are half of all of them apart, since everybody is told within a round.
 fn is_after(version: u32, than: u32) -> bool {
     (version.wrapping_sub(than) as i32) > 0
+}
+
+impl Baselines for ChangeLog {
+    fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32 {
+        // Whose view changes once more still knows what they knew before the first time.
+        if self.baselines.contains_key(&version) {
+            return version;
+        }
+        let baseline = Baseline { version, channels: channels.clone() };
+        if let Some(version) = self.version_of.get(&baseline) {
+            return *version;
+        }
+        let stands_for_it = self.version.wrapping_add(1);
+        // Sessions that are told of everything from here on must not be taken for those.
+        self.version = self.version.wrapping_add(2);
+        self.baselines.insert(stands_for_it, baseline.clone());
+        self.version_of.insert(baseline, stands_for_it);
+        stands_for_it
+    }
 }
 
 impl ChangeLog {
@@ -77,7 +144,7 @@ impl ChangeLog {
 
     /// Nothing changed since the last round.
     pub fn is_empty(&self) -> bool {
-        self.channels.is_empty() && self.voice.is_empty()
+        self.channels.is_empty() && self.voice.is_empty() && self.baselines.is_empty()
     }
 
     /// An effect is about to be applied to `picture`.
@@ -89,43 +156,72 @@ impl ChangeLog {
             }
             Effect::Voice(user_id, _) => {
                 self.version = self.version.wrapping_add(1);
-                let change = self.voice.entry(*user_id).or_default();
-                change.version = self.version;
                 let before = picture.voice.get(*user_id).and_then(|entry| entry.state.channel_id);
-                if let Some(before) = before
-                    && change.was_in.len() < LEFT_MAX
-                {
-                    change.was_in.push((self.version, before));
+                let change = self.voice.entry(*user_id).or_insert_with(|| VoiceChange::new(self.version, before));
+                change.version = self.version;
+                if let Some(before) = before {
+                    change.left(before, self.version);
                 }
             }
             Effect::None | Effect::Meta(_) | Effect::Member(..) | Effect::Deleted => {}
         }
     }
 
-    /// What changed since `from`, for who views the channels that `holds` says.
-    pub fn since(&self, from: u32, picture: &GuildPicture, holds: impl Fn(ChannelId) -> bool) -> PassiveDelta {
-        let mut delta = PassiveDelta::default();
-        for (channel_id, version) in &self.channels {
-            if is_after(*version, from)
-                && holds(*channel_id)
-                && let Some(message_id) = picture.last_message_ids.get(channel_id)
+    /// What changed since `from`, for who views the channels that `holds` says. `own`: a user who is told of their own
+    /// voice state wherever they are.
+    pub fn since(
+        &self,
+        from: u32,
+        picture: &GuildPicture,
+        holds: impl Fn(ChannelId) -> bool,
+        own: Option<UserId>,
+    ) -> PassiveDelta {
+        let Some(Baseline { version, channels }) = self.baselines.get(&from) else {
+            return self.delta(from, picture, &holds, &holds, own);
+        };
+        let held = |channel_id: ChannelId| channels.binary_search(&channel_id).is_ok();
+        let mut delta = self.delta(*version, picture, held, &holds, own);
+        let is_told = |change_version: Option<u32>| change_version.is_some_and(|at| is_after(at, *version));
+        for channel in picture.meta.channels.values().filter(|channel| holds(channel.id) && !held(channel.id)) {
+            if !is_told(self.channels.get(&channel.id).copied())
+                && let Some(message_id) = newest_message(picture, channel.id)
             {
-                delta.channels.push((*channel_id, *message_id));
+                delta.channels.push((channel.id, message_id));
             }
         }
-        for (user_id, change) in &self.voice {
-            if !is_after(change.version, from) {
+        for (user_id, entry) in picture.voice.iter() {
+            let Some(channel_id) = entry.state.channel_id else { continue };
+            if is_told(self.voice.get(&user_id).map(|change| change.version)) || own == Some(user_id) {
                 continue;
             }
-            match picture.voice.get(*user_id) {
-                Some(entry) if entry.state.channel_id.is_some_and(&holds) => delta.voice.push(entry.clone()),
-                _ => {
-                    let was_seen =
-                        change.was_in.iter().any(|(version, channel)| is_after(*version, from) && holds(*channel));
-                    if was_seen {
-                        delta.left.push(*user_id);
-                    }
-                }
+            match (held(channel_id), holds(channel_id)) {
+                (false, true) => delta.voice.push(entry.clone()),
+                (true, false) => delta.left.push(user_id),
+                (true, true) | (false, false) => {}
+            }
+        }
+        delta
+    }
+
+    /// What changed since `from`, for who viewed the channels that `held` says then and `holds` says now.
+    fn delta(
+        &self,
+        from: u32,
+        picture: &GuildPicture,
+        held: impl Fn(ChannelId) -> bool,
+        holds: impl Fn(ChannelId) -> bool,
+        own: Option<UserId>,
+    ) -> PassiveDelta {
+        let mut delta = PassiveDelta::default();
+        for (channel_id, _) in self.channels.iter().filter(|(id, version)| is_after(**version, from) && holds(**id)) {
+            delta.channels.extend(newest_message(picture, *channel_id).map(|message_id| (*channel_id, message_id)));
+        }
+        for (user_id, change) in self.voice.iter().filter(|(_, change)| is_after(change.version, from)) {
+            let is_in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
+            match picture.voice.get(*user_id).filter(is_in_view) {
+                Some(entry) => delta.voice.push(entry.clone()),
+                None if change.was_known(from, &held) => delta.left.push(*user_id),
+                None => {}
             }
         }
         delta
@@ -135,25 +231,42 @@ impl ChangeLog {
     pub fn forget(&mut self) {
         self.channels.clear();
         self.voice.clear();
+        self.baselines.clear();
+        self.version_of.clear();
     }
 }
 
-/// All there is, for who views the channels that `holds` says.
-pub(crate) fn snapshot(picture: &GuildPicture, holds: impl Fn(ChannelId) -> bool) -> PassiveSnapshot {
+fn newest_message(picture: &GuildPicture, channel_id: ChannelId) -> Option<MessageId> {
+    let told_with_the_channel = || picture.meta.channels.get(&channel_id).and_then(|channel| channel.last_message_id);
+    picture.last_message_ids.get(&channel_id).copied().or_else(told_with_the_channel)
+}
+
+/// All there is, for who views the channels that `holds` says, and for `own` where they are themselves.
+pub(crate) fn snapshot(
+    picture: &GuildPicture,
+    holds: impl Fn(ChannelId) -> bool,
+    own: Option<UserId>,
+) -> PassiveSnapshot {
     let meta: &GuildMeta = &picture.meta;
-    let in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds);
+    let in_view =
+        |(user_id, entry): &(UserId, &VoiceEntry)| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
     PassiveSnapshot {
         channels: (meta.channels.values())
             .filter(|channel| holds(channel.id))
-            .map(|channel| (channel.id, picture.last_message_ids.get(&channel.id).copied().or(channel.last_message_id)))
+            .map(|channel| (channel.id, newest_message(picture, channel.id)))
             .collect(),
-        voice: picture.voice.iter().map(|(_, entry)| entry).filter(in_view).cloned().collect(),
+        voice: picture.voice.iter().filter(in_view).map(|(_, entry)| entry.clone()).collect(),
     }
 }
 
-/// The channels that an update is about: whoever may not view one of them any more does not get it at replay.
-pub(crate) fn channels_of(channels: impl Iterator<Item = ChannelId>, voice: &[VoiceEntry]) -> Arc<[ChannelId]> {
-    let mut ids: Vec<ChannelId> = channels.chain(voice.iter().filter_map(|entry| entry.state.channel_id)).collect();
+/// The channels in view that an update is about: whoever may not view one of them any more does not get it at replay.
+pub(crate) fn channels_of(
+    channels: impl Iterator<Item = ChannelId>,
+    voice: &[VoiceEntry],
+    holds: impl Fn(ChannelId) -> bool,
+) -> Arc<[ChannelId]> {
+    let of_voice = voice.iter().filter_map(|entry| entry.state.channel_id).filter(|channel_id| holds(*channel_id));
+    let mut ids: Vec<ChannelId> = channels.chain(of_voice).collect();
     ids.sort_unstable();
     ids.dedup();
     ids.into()

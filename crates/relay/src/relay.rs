@@ -12,7 +12,7 @@
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Deliver, Map, Seat},
+    audience::{AudienceIndex, Deliver, Listener, Map, PassiveGroup, Seat},
     event::{Event, Gate, Redaction},
     listening::Listening,
     lists::{Lists, Told},
@@ -217,12 +217,17 @@ impl Relay {
         let Some((before, version)) = state.audience.listening(user_id, slot) else { return };
         if before.is_passive() && !listening.is_passive() {
             let view = state.audience.view_of(user_id).expect("a session that listens has a view");
-            if let Some(published) = state.passive_update(self.guild_id, view, before.passive_form(), version) {
+            let own = state.is_out_of_view(user_id).then_some(user_id);
+            let reader = Reader { view, form: before.passive_form(), version, own };
+            if let Some(published) = state.passive_update(self.guild_id, reader) {
                 recipients.begin(&published);
                 recipients.deliver_alone(slot, Redaction::NONE);
             }
         }
-        state.audience.listen(user_id, slot, listening, state.changes.version());
+        // Who stays passive has yet to be told.
+        let is_untold = before.is_passive() && listening.is_passive();
+        let version = if is_untold { version } else { state.changes.version() };
+        state.audience.listen(user_id, slot, listening, version);
     }
 
     /// A session watches exactly these members from now on; one whose view has yet to begin is told what they show when
@@ -302,7 +307,8 @@ impl Relay {
                 let Some(state) = &mut self.state else { return Progress::Gap };
                 let seat = recipients.attached(session, &state.picture, view.as_deref());
                 if let (Some(seat), Some(view)) = (seat, view) {
-                    state.audience.seat(seat, view.member, state.changes.version());
+                    let version = state.changes.version();
+                    state.audience.seat(seat, view.member, version, &mut state.changes);
                     self.count_presence_reader(seat.listening, true, to_guild);
                     self.renew_lists(vec![seat.slot], recipients, to_guild);
                     // Whom it watched before its relay was reset may show something else by now.
@@ -320,7 +326,8 @@ impl Relay {
         Progress::Steady
     }
 
-    /// The stream begins, or begins again after a loss: then every session has to be let in anew.
+    /// The stream begins, or begins again: then every session has to be let in anew. That is so after a loss, and when
+    /// the guild knows nothing of an earlier stream because it began again itself.
     fn restart(&mut self, now: Now, picture: GuildPicture, reset: bool, recipients: &mut impl Recipients) -> Progress {
         let before = self.state.take();
         let audience = AudienceIndex::new(picture.meta.clone());
@@ -328,10 +335,11 @@ impl Relay {
         self.gap_told_at = None;
         self.presence_readers_count = 0;
         self.lists.restart();
+        let begins_again = reset || before.is_some();
         self.passive_at.get_or_insert_with(|| now.instant.after_ms(self.passive_interval_ms));
-        let seated = before.iter().filter(|_| reset).flat_map(|state| state.audience.slots());
+        let seated = before.iter().flat_map(|state| state.audience.slots());
         seated.for_each(|slot| recipients.reset(slot, self.guild_id));
-        if reset { Progress::Restarted } else { Progress::Steady }
+        if begins_again { Progress::Restarted } else { Progress::Steady }
     }
 
     /// Applies an event's effect and delivers it to whom it is for.
@@ -347,11 +355,11 @@ impl Relay {
         state.picture.apply(&published.effect);
         match &published.effect {
             Effect::Meta(meta) => {
-                state.audience.set_meta(meta.clone());
+                state.audience.set_meta(meta.clone(), &mut state.changes);
                 self.renew_lists(self.lists.slots(), recipients, to_guild);
             }
             Effect::Member(user_id, Some(member)) => {
-                state.audience.set_member(member);
+                state.audience.set_member(member, &mut state.changes);
                 let slots = state.audience.slots_of(*user_id).collect();
                 self.renew_lists(slots, recipients, to_guild);
             }
@@ -365,6 +373,7 @@ impl Relay {
             Effect::Deleted => {
                 state.audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
                 state.audience = AudienceIndex::new(state.picture.meta.clone());
+                self.presence_readers_count = 0;
                 return;
             }
             Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
@@ -412,6 +421,16 @@ struct Reader {
     view: usize,
     form: PassiveUpdate,
     version: u32,
+    /// The user, if they are in voice where they cannot view: they alone are told so.
+    own: Option<UserId>,
+}
+
+/// A session that is told apart from its group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Apart {
+    version: u32,
+    own: Option<UserId>,
+    slot: u32,
 }
 
 impl State {
@@ -426,71 +445,78 @@ impl State {
         if self.changes.is_empty() {
             return;
         }
+        let out_of_view = self.users_out_of_view();
+        let own = |user_id| out_of_view.binary_search(&user_id).is_ok().then_some(user_id);
         let mut updates: Map<Reader, Option<Arc<Published>>> = Map::default();
-        self.audience.passive_groups(|group| {
-            for listener in group.listeners.iter() {
-                updates.entry(Reader { view: group.view, form: group.form, version: listener.version }).or_default();
+        self.audience.passive_groups(|PassiveGroup { view, form, listeners, .. }| {
+            for Listener { user_id, version, .. } in listeners.iter().copied() {
+                updates.entry(Reader { view, form, version, own: own(user_id) }).or_default();
             }
         });
         for (reader, update) in &mut updates {
-            *update = self.passive_update(guild_id, reader.view, reader.form, reader.version);
+            *update = self.passive_update(guild_id, *reader);
         }
         let version = self.changes.version();
-        let mut apart: Vec<(u32, u32)> = Vec::new();
-        self.audience.passive_groups(|group| {
-            let update = |version| updates.get(&Reader { view: group.view, form: group.form, version })?.as_ref();
+        let mut apart: Vec<Apart> = Vec::new();
+        self.audience.passive_groups(|PassiveGroup { view, form, log, listeners }| {
+            let update = |version, own| updates.get(&Reader { view, form, version, own })?.as_ref();
             // Nearly all of a group were told in the last round; those few who became passive since come apart.
-            let common =
-                group.listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
+            let common = listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
             let Some(common) = common else { return };
             apart.clear();
             let mut is_begun = false;
-            for listener in group.listeners.iter_mut() {
+            for listener in listeners.iter_mut() {
                 let told = std::mem::replace(&mut listener.version, version);
-                if told != common {
-                    apart.push((told, listener.slot));
-                } else if let Some(update) = update(common) {
+                let own = own(listener.user_id);
+                if told != common || own.is_some() {
+                    apart.push(Apart { version: told, own, slot: listener.slot });
+                } else if let Some(update) = update(common, None) {
                     if !std::mem::replace(&mut is_begun, true) {
                         recipients.begin(update);
-                        recipients.group(group.log, Redaction::NONE);
+                        recipients.group(log, Redaction::NONE);
                     }
                     recipients.deliver(listener.slot);
                 }
             }
             apart.sort_unstable();
-            for those in apart.chunk_by(|a, b| a.0 == b.0) {
-                let Some(update) = update(those[0].0) else { continue };
+            for those in apart.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
+                let Some(update) = update(those[0].version, those[0].own) else { continue };
                 recipients.begin(update);
-                those.iter().for_each(|(_, slot)| recipients.deliver_alone(*slot, Redaction::NONE));
+                those.iter().for_each(|apart| recipients.deliver_alone(apart.slot, Redaction::NONE));
             }
         });
         self.changes.forget();
     }
 
-    /// What changed since `version`, in one form, for those who share a view. None: nothing.
-    fn passive_update(
-        &self,
-        guild_id: GuildId,
-        view: usize,
-        form: PassiveUpdate,
-        version: u32,
-    ) -> Option<Arc<Published>> {
+    /// Users with sessions here who are in voice where they cannot view: few, moved there or stripped of a role. Sorted.
+    fn users_out_of_view(&self) -> Vec<UserId> {
+        self.picture.voice.iter().map(|(user_id, _)| user_id).filter(|user_id| self.is_out_of_view(*user_id)).collect()
+    }
+
+    fn is_out_of_view(&self, user_id: UserId) -> bool {
+        let channel_id = self.picture.voice.get(user_id).and_then(|entry| entry.state.channel_id);
+        channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.may_view(user_id, id))
+    }
+
+    /// What changed for some who are told the same. None: nothing.
+    fn passive_update(&self, guild_id: GuildId, reader: Reader) -> Option<Arc<Published>> {
+        let Reader { view, form, version, own } = reader;
         let holds = |channel_id| self.audience.view_holds(view, channel_id);
-        let delta = self.changes.since(version, &self.picture, holds);
+        let delta = self.changes.since(version, &self.picture, holds, own);
         let (name, channels, payload) = match form {
             _ if delta.is_empty() => return None,
             PassiveUpdate::Delta => {
-                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice);
+                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
                 (EventName::PassiveUpdateV2, channels, Payload::PassiveDelta(delta))
             }
             PassiveUpdate::Snapshot => {
-                let snapshot = snapshot(&self.picture, holds);
-                let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice);
+                let snapshot = snapshot(&self.picture, holds, own);
+                let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
                 (EventName::PassiveUpdateV1, channels, Payload::PassiveSnapshot(snapshot))
             }
             PassiveUpdate::ChannelUnreads if delta.channels.is_empty() => return None,
             PassiveUpdate::ChannelUnreads => {
-                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &[]);
+                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &[], holds);
                 (EventName::ChannelUnreadUpdate, channels, Payload::Unread(delta.channels))
             }
         };

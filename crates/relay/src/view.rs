@@ -9,10 +9,11 @@ use crate::{
     protocol::GuildView,
 };
 use guildhall_model::{
-    Capabilities, Channel, Member, Permissions, Presence, UserId,
+    Capabilities, Channel, ChannelId, Member, Permissions, Presence, UserId,
     from_gateway::{ChannelBody, GuildPeople, GuildSnapshot, RoleBody},
 };
 use guildhall_stdx::Timestamp;
+use std::collections::BTreeSet;
 
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
@@ -57,7 +58,12 @@ fn may_view(meta: &GuildMeta, member: &Member, channel: &Channel) -> bool {
 #[must_use]
 pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeople<'a> {
     let own = view.member.user.id;
-    let voice = || picture.voice.iter().map(|(_, entry)| entry);
+    // As the events do, this tells of those in channels in view, and of the reader's own state.
+    let viewed = viewed_voice_channels(picture, &view.member);
+    let is_told = |entry: &&VoiceEntry| {
+        entry.state.user_id == own || entry.state.channel_id.is_some_and(|channel_id| viewed.contains(&channel_id))
+    };
+    let voice = || picture.voice.iter().map(|(_, entry)| entry).filter(is_told);
     let voice_states = voice().map(|VoiceEntry { state, .. }| &**state).collect();
     let Some((table, threshold)) = &view.members else {
         let others = voice().filter(|VoiceEntry { state, .. }| state.user_id != own);
@@ -70,7 +76,7 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
     let stands_out = |entry: &&MemberEntry| {
         let member = &entry.member;
         member.user.id == own
-            || picture.voice.get(member.user.id).is_some()
+            || picture.voice.get(member.user.id).as_ref().is_some_and(is_told)
             || view.member_count <= MEMBERS_LISTED_MAX
                 && (everybody || entry.presence.is_some() || has_role(member) || member.nick.is_some())
     };
@@ -84,4 +90,12 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
         presences: listed.iter().filter_map(presence).collect(),
         voice_states,
     }
+}
+
+/// The channels that somebody is in and that `member` can view.
+fn viewed_voice_channels(picture: &GuildPicture, member: &Member) -> BTreeSet<ChannelId> {
+    let meta = &picture.meta;
+    let taken: BTreeSet<ChannelId> = picture.voice.iter().filter_map(|(_, entry)| entry.state.channel_id).collect();
+    let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(meta, member, channel));
+    taken.into_iter().filter(is_viewed).collect()
 }

@@ -1,12 +1,15 @@
 //! A small guild, and docs/protocol.md §5.2 once more, as plainly as it is written there.
 
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Overwrite, OverwriteKind, Permissions,
-    Role, RoleId, User, UserId,
+    Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
+    OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
-use guildhall_relay::{Event, Gate, GuildMeta, Payload};
+use guildhall_relay::{AudienceIndex, Deliver, Event, Gate, GuildMeta, LogId, MessageEvent, Payload, Redaction};
 use guildhall_stdx::{Rng, Timestamp};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub const GUILD: GuildId = GuildId::new(1);
 pub const NOW: Timestamp = Timestamp(1_000_000);
@@ -60,6 +63,42 @@ pub fn overwrite(target: OverwriteKind, allow: Permissions, deny: Permissions) -
 
 pub fn event(gate: Gate) -> Event {
     Event::new(GUILD, EventName::VoiceServerUpdate, gate, Payload::GuildGone)
+}
+
+/// A session that got an event: its place, the form, and the log if it got it with its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delivery {
+    pub slot: u32,
+    pub redaction: usize,
+    pub log: Option<LogId>,
+}
+
+/// Writes down who got an event.
+#[derive(Default)]
+pub struct Deliveries {
+    group: Option<(LogId, Redaction)>,
+    pub found: Vec<Delivery>,
+}
+
+impl Deliver for Deliveries {
+    fn group(&mut self, log: LogId, redaction: Redaction) {
+        self.group = Some((log, redaction));
+    }
+    fn deliver(&mut self, slot: u32) {
+        let (log, redaction) = self.group.expect("a group was named first");
+        self.found.push(Delivery { slot, redaction: redaction.index(), log: Some(log) });
+    }
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
+        self.found.push(Delivery { slot, redaction: redaction.index(), log: None });
+    }
+}
+
+/// Who gets an event, by place. A session that got it twice is in there twice.
+pub fn delivered(index: &AudienceIndex, event: &Event, now: Timestamp, watchers: &[(UserId, u32)]) -> Vec<Delivery> {
+    let mut out = Deliveries::default();
+    index.fan_out(event, now, watchers.iter().copied(), &mut out);
+    out.found.sort_unstable();
+    out.found
 }
 
 /// Some of `BITS`; administrators are rare.
@@ -144,17 +183,24 @@ pub fn naive_sees(meta: &GuildMeta, member: &Member, channel: ChannelId) -> bool
     meta.channels.get(&channel).is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) != 0)
 }
 
-pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: Gate) -> bool {
+pub fn naive_view(meta: &GuildMeta, member: &Member) -> BTreeSet<ChannelId> {
+    meta.channels.keys().copied().filter(|channel| naive_sees(meta, member, *channel)).collect()
+}
+
+pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
     match gate {
         Gate::Members => true,
-        Gate::Channel(channel) => naive_sees(meta, member, channel),
-        Gate::ChannelExcept(channel, except) => naive_sees(meta, member, channel) && !naive_sees(meta, member, except),
+        Gate::Channel(channel) => naive_sees(meta, member, *channel),
+        Gate::Channels(channels) => channels.iter().all(|channel| naive_sees(meta, member, *channel)),
+        Gate::ChannelExcept(channel, except) => {
+            naive_sees(meta, member, *channel) && !naive_sees(meta, member, *except)
+        }
         Gate::GuildPermission(any) => naive_guild_permissions(meta, member, NOW) & any.0 != 0,
         Gate::ChannelPermission(channel, all) => meta
             .channels
-            .get(&channel)
+            .get(channel)
             .is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) & all.0 == all.0),
-        Gate::User(user_id) => member.user.id == user_id,
+        Gate::User(user_id) => member.user.id == *user_id,
     }
 }
 
@@ -163,4 +209,42 @@ pub type Members = BTreeMap<UserId, Member>;
 
 pub fn id<T>(n: u64) -> Id<T> {
     Id::new(n)
+}
+
+/// MESSAGE_CREATE.
+pub fn said_in(
+    channel_id: ChannelId,
+    message_id: MessageId,
+    author: UserId,
+    mentions: &[UserId],
+    mention_everyone: bool,
+) -> Event {
+    let user = |id: UserId| Arc::new(User::new(id, "somebody"));
+    let message = Message {
+        id: message_id,
+        channel_id,
+        guild_id: GUILD,
+        author: user(author),
+        content: "hello".to_owned(),
+        edited_timestamp: None,
+        tts: false,
+        mention_everyone,
+        mentions: mentions.iter().map(|id| user(*id)).collect(),
+        mention_roles: Vec::new(),
+        embeds: Vec::new(),
+        components: Vec::new(),
+        nonce: None,
+        pinned: false,
+        kind: 0,
+        flags: 0,
+        message_reference: None,
+    };
+    let payload = Payload::Message(Box::new(MessageEvent {
+        message: Arc::new(message),
+        channel_type: ChannelType::Text,
+        author: None,
+        mentioned: Vec::new(),
+        referenced: None,
+    }));
+    Event::new(GUILD, EventName::MessageCreate, Gate::Channel(channel_id), payload)
 }

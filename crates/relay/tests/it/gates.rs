@@ -3,9 +3,11 @@
 use crate::fixture::*;
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    AccountKind, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, Permissions, UserId,
+    ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
-use guildhall_relay::{AudienceIndex, Event, Gate, MessageEvent, Payload, Redaction, Seat};
+use guildhall_relay::{
+    AudienceIndex, Deliver, Event, Gate, Listening, LogId, MessageEvent, Payload, Redaction, Seat, UserListening,
+};
 use std::sync::Arc;
 
 const OWNER: u64 = 50;
@@ -30,24 +32,29 @@ fn index() -> AudienceIndex {
     ];
     let channels = [channel(OPEN, ChannelType::Text, Vec::new()), channel(HIDDEN, ChannelType::Text, hidden)];
     let mut index = AudienceIndex::new(meta(OWNER, &roles, &channels));
-    for (user, roles, intents) in [
-        (OWNER, &[][..], Intents::ALL),
-        (PLAIN, &[], Intents::ALL),
-        (INSIDER, &[21], Intents::ALL),
-        (QUIET, &[], Intents::NONE),
+    for (user, roles, listening) in [
+        (OWNER, &[][..], looking()),
+        (PLAIN, &[], looking()),
+        (INSIDER, &[21], Listening::bot(Intents::ALL)),
+        (QUIET, &[], Listening::bot(Intents::NONE)),
     ] {
-        let kind = if user == PLAIN || user == OWNER { AccountKind::User } else { AccountKind::Bot };
-        index.seat(Seat { slot: user as u32, intents, kind }, Arc::new(member(user, roles)));
+        index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, roles)), 0, &mut ());
     }
     index
 }
 
+/// Of a user account that looks at the guild.
+fn looking() -> Listening {
+    Listening::user(UserListening { active: true, ..UserListening::default() })
+}
+
 fn check(event: &Event, expected: &[u64]) {
-    let index = index();
-    let mut delivered = Vec::new();
-    index.for_each(event, NOW, |slot, _| delivered.push(u64::from(slot)));
-    delivered.sort_unstable();
-    assert_eq!(delivered, expected, "{:?}", event.audience);
+    check_with(&index(), event, &[], expected);
+}
+
+fn check_with(index: &AudienceIndex, event: &Event, watchers: &[(UserId, u32)], expected: &[u64]) {
+    let found: Vec<u64> = delivered(index, event, NOW, watchers).iter().map(|d| u64::from(d.slot)).collect();
+    assert_eq!(found, expected, "{:?}", event.audience);
 }
 
 #[test]
@@ -66,6 +73,9 @@ fn every_gate() {
         &[OWNER],
     );
     check(&event(Gate::ChannelPermission(id(OPEN), Permissions::MANAGE_CHANNELS)), &[OWNER, INSIDER]);
+    check(&event(Gate::Channels([].into())), &[OWNER, PLAIN, INSIDER, QUIET]);
+    check(&event(Gate::Channels([id(OPEN), id(HIDDEN)].into())), &[OWNER, INSIDER]);
+    check(&event(Gate::Channels([id(OPEN), id(999)].into())), &[]);
     check(&event(Gate::User(UserId::new(PLAIN))), &[PLAIN]);
     check(&event(Gate::User(UserId::new(999))), &[]);
 }
@@ -97,6 +107,78 @@ fn user_accounts_are_spared_what_they_know_or_did_not_subscribe_to() {
     check(&update(), &[INSIDER]);
     check(&update().always_to(UserId::new(PLAIN)), &[PLAIN, INSIDER]);
     check(&update().always_to(UserId::new(QUIET)), &[INSIDER, QUIET]);
+}
+
+#[test]
+fn user_accounts_get_what_they_subscribed_to() {
+    let mut index = index();
+    // Typing for 61, members' changes for 63, nothing but what is for all for 65.
+    for (user, typing, member_updates) in [(61, true, false), (63, false, true), (65, false, false)] {
+        let passive = PassiveUpdate::Delta;
+        let listening = Listening::user(UserListening { active: false, typing, member_updates, passive });
+        index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, &[])), 0, &mut ());
+    }
+    let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
+    let check = |event: &Event, expected: &[u64]| {
+        let of_users: Vec<u64> = expected.iter().copied().chain([INSIDER]).collect();
+        let mut of_users = of_users;
+        of_users.sort_unstable();
+        check_with(&index, event, &[], &of_users);
+    };
+    check(&named(EventName::GuildRoleUpdate), &[OWNER, PLAIN, 61, 63, 65]);
+    check(&named(EventName::MessageUpdate), &[OWNER, PLAIN]);
+    check(&named(EventName::VoiceStateUpdate), &[OWNER, PLAIN]);
+    check(&named(EventName::TypingStart), &[61]);
+    check(&named(EventName::GuildMemberUpdate), &[63]);
+    check(&named(EventName::PresenceUpdate), &[]);
+    // Who watches the member that an event is about gets it, if they may see it and know it from nowhere else.
+    let about = |name, gate| Event::new(GUILD, name, gate, Payload::GuildGone).about(UserId::new(INSIDER));
+    let watchers = [(UserId::new(63), 63), (UserId::new(65), 65), (UserId::new(65), 99), (UserId::new(999), 65)];
+    let update = about(EventName::GuildMemberUpdate, Gate::Members);
+    check_with(&index, &update, &watchers, &[INSIDER, 63, 65]);
+    check_with(&index, &update.always_to(UserId::new(65)), &watchers, &[INSIDER, 63, 65]);
+    let presence = || about(EventName::PresenceUpdate, Gate::Members);
+    check_with(&index, &presence(), &watchers, &[INSIDER, 63, 65]);
+    check_with(&index, &presence().never_to_user_account(UserId::new(63)), &watchers, &[INSIDER, 65]);
+    check_with(&index, &about(EventName::PresenceUpdate, Gate::Channel(id(HIDDEN))), &watchers, &[INSIDER]);
+}
+
+#[test]
+fn a_message_calls_passive_sessions_that_view_its_channel() {
+    let mut index = index();
+    // Passive: 61 in the open, 63 an insider, 65 with both.
+    for (user, roles, passive) in [
+        (61, &[][..], PassiveUpdate::ChannelUnreads),
+        (63, &[21], PassiveUpdate::Delta),
+        (65, &[21], PassiveUpdate::Snapshot),
+    ] {
+        let listening = Listening::user(UserListening { passive, ..UserListening::default() });
+        index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, roles)), 0, &mut ());
+    }
+    let create = |channel: u64, author: u64, mentions: &[u64], change: &dyn Fn(&mut Message)| {
+        let mut said_there = Message { channel_id: id(channel), ..message(author, mentions) };
+        change(&mut said_there);
+        let mut event = said(said_there, None);
+        event.audience.gate = Gate::Channel(id(channel));
+        event
+    };
+    let nothing = |_: &mut Message| {};
+    let looking = |also: &[u64]| [&[OWNER, PLAIN, INSIDER], also].concat();
+    let check = |event: &Event, expected: &[u64]| check_with(&index, event, &[], expected);
+    check(&create(OPEN, OWNER, &[], &nothing), &looking(&[]));
+    check(&create(OPEN, 61, &[], &nothing), &looking(&[61]));
+    check(&create(OPEN, 61, &[61, 63, 63], &nothing), &looking(&[61, 63]));
+    check(&create(OPEN, OWNER, &[PLAIN, OWNER], &nothing), &looking(&[]));
+    check(&create(OPEN, OWNER, &[63], &|m| m.mention_roles = vec![id(21)]), &looking(&[63, 65]));
+    check(&create(OPEN, OWNER, &[63], &|m| m.mention_everyone = true), &looking(&[61, 63, 65]));
+    check(&create(HIDDEN, OWNER, &[61, 63], &nothing), &[OWNER, INSIDER, 63]);
+    check(&create(HIDDEN, 61, &[], &|m| m.mention_everyone = true), &[OWNER, INSIDER, 63, 65]);
+    // Bots are called by nothing: QUIET lacks the intent.
+    check(&create(OPEN, QUIET, &[QUIET], &|m| m.mention_everyone = true), &looking(&[61, 63, 65]));
+    // An edit calls nobody.
+    let Payload::Message(edited) = create(OPEN, 61, &[61, 63], &nothing).payload else { unreachable!("a message") };
+    let edit = Event::new(GUILD, EventName::MessageUpdate, Gate::Channel(id(OPEN)), Payload::Message(edited));
+    check(&edit, &looking(&[]));
 }
 
 fn message(author: u64, mentions: &[u64]) -> Message {
@@ -133,18 +215,37 @@ fn said(message: Message, referenced: Option<Message>) -> Event {
     Event::new(GUILD, EventName::MessageCreate, Gate::Members, payload)
 }
 
+/// Who got an event in which form.
+#[derive(Default)]
+struct Forms {
+    of_group: Redaction,
+    forms: Vec<(u32, Redaction)>,
+}
+
+impl Deliver for Forms {
+    fn group(&mut self, _log: LogId, redaction: Redaction) {
+        self.of_group = redaction;
+    }
+    fn deliver(&mut self, slot: u32) {
+        self.forms.push((slot, self.of_group));
+    }
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
+        self.forms.push((slot, redaction));
+    }
+}
+
 /// What a bot without MESSAGE_CONTENT may not read of an event: the message, the message it answers.
 fn withheld(event: &Event, bot: u64) -> (bool, bool) {
     let mut index = AudienceIndex::new(meta(OWNER, &[role(1, Permissions::VIEW_CHANNEL)], &[]));
     let intents = Intents(Intents::ALL.0 & !Intents::MESSAGE_CONTENT.0);
-    for (slot, kind, intents) in
-        [(0, AccountKind::Bot, intents), (1, AccountKind::User, intents), (2, AccountKind::Bot, Intents::ALL)]
-    {
-        index.seat(Seat { slot, intents, kind }, Arc::new(member(bot, &[])));
+    let listening = [Listening::bot(intents), looking(), Listening::bot(Intents::ALL)];
+    for (slot, listening) in (0..).zip(listening) {
+        index.seat(Seat { slot, listening }, Arc::new(member(bot, &[])), 0, &mut ());
     }
-    let mut found = Vec::new();
-    index.for_each(event, NOW, |slot, redaction| found.push((slot, redaction)));
-    found.sort_unstable_by_key(|(slot, _)| *slot);
+    let mut found = Forms::default();
+    index.fan_out(event, NOW, std::iter::empty(), &mut found);
+    found.forms.sort_unstable_by_key(|(slot, _)| *slot);
+    let found = found.forms;
     assert_eq!(found[1..], [(1, Redaction::NONE), (2, Redaction::NONE)], "only bots without the intent");
     let mut body = Vec::new();
     event.render(Encoding::Json, found[0].1, &mut body);

@@ -3,4 +3,5 @@
 mod audience;
 mod fixture;
 mod gates;
-mod stream;
+mod passive;
+//mod stream;
