@@ -4,4 +4,7 @@ mod audience;
 mod fixture;
 mod gates;
 mod passive;
-//mod stream;
+mod passive_client;
+mod passive_world;
+mod replay;
+mod stream;

@@ -2,34 +2,44 @@
 
 use crate::fixture::*;
 use guildhall_model::{
-    AccountKind, ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId,
+    ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, GuildView, MemberTable, PartitionId, Payload, Progress, Published, Recipients,
-    Redaction, Relay, RelayMessage, Seat, SessionKey, ToGuild, ToRelay,
+    Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MemberTable, PartitionId,
+    Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuild,
+    ToGuilds, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
-const P: PartitionId = PartitionId(4);
+const RELAY: RelayId = RelayId { partition: PartitionId(4), index: 2 };
+const INTERVAL_MS: u64 = 30_000;
 const OPEN: u64 = 100;
 const HIDDEN: u64 = 101;
 
-/// Writes down what it is told; every session wants everything.
+/// Writes down what it is told. Sessions are bots that want everything, or from 1,000 on all but presences.
 #[derive(Default)]
 struct Notes(Vec<String>);
+
+impl Deliver for Notes {
+    fn group(&mut self, _log: LogId, _redaction: Redaction) {}
+    fn deliver(&mut self, slot: u32) {
+        self.0.push(format!("deliver {slot}"));
+    }
+    fn deliver_alone(&mut self, slot: u32, _redaction: Redaction) {
+        self.0.push(format!("deliver {slot}"));
+    }
+}
 
 impl Recipients for Notes {
     fn begin(&mut self, published: &Arc<Published>) {
         self.0.push(format!("begin {}", published.event.name.as_str()));
     }
-    fn deliver(&mut self, slot: u32, _redaction: Redaction) {
-        self.0.push(format!("deliver {slot}"));
-    }
-    fn attached(&mut self, session: SessionKey, _meta: &Arc<GuildMeta>, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
         self.0.push(format!("attached {} {}", session.slot, view.is_some()));
-        view.map(|_| Seat { slot: session.slot, intents: Intents::ALL, kind: AccountKind::Bot })
+        let without = if session.slot < 1_000 { 0 } else { Intents::GUILD_PRESENCES.0 };
+        view.map(|_| Seat { slot: session.slot, listening: Listening::bot(Intents(Intents::ALL.0 & !without)) })
     }
     fn unavailable(&mut self, session: SessionKey, _guild_id: GuildId) {
         self.0.push(format!("unavailable {}", session.slot));
@@ -37,7 +47,7 @@ impl Recipients for Notes {
     fn lost(&mut self, slot: u32, _guild_id: GuildId) {
         self.0.push(format!("lost {slot}"));
     }
-    fn reset(&mut self, slot: u32) {
+    fn reset(&mut self, slot: u32, _guild_id: GuildId) {
         self.0.push(format!("reset {slot}"));
     }
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
@@ -53,6 +63,7 @@ struct Stream {
     relay: Relay,
     seq: u64,
     notes: Notes,
+    to_guild: ToGuilds,
 }
 
 fn open_meta() -> Arc<GuildMeta> {
@@ -62,18 +73,11 @@ fn open_meta() -> Arc<GuildMeta> {
 }
 
 fn key(slot: u32) -> SessionKey {
-    SessionKey { partition: P, slot, generation: 0 }
+    SessionKey { relay: RELAY, slot, generation: 0 }
 }
 
 fn view(member: Member) -> GuildView {
-    GuildView {
-        member: Arc::new(member),
-        member_count: 3,
-        voice: Vec::new(),
-        last_message_ids: Arc::default(),
-        members: None,
-        version: 1,
-    }
+    GuildView { member: Arc::new(member), member_count: 3, members: None, version: 1 }
 }
 
 fn published(gate: Gate, effect: Effect) -> RelayMessage {
@@ -82,30 +86,68 @@ fn published(gate: Gate, effect: Effect) -> RelayMessage {
 }
 
 fn snapshot(reset: bool) -> RelayMessage {
-    RelayMessage::Snapshot { meta: open_meta(), reset }
+    RelayMessage::Snapshot { picture: GuildPicture::new(open_meta()), reset }
+}
+
+fn attached(slot: u32, user: u64) -> RelayMessage {
+    RelayMessage::Attached { session: key(slot), view: Some(Box::new(view(member(user, &[])))) }
+}
+
+fn users(ids: &[u64]) -> Vec<UserId> {
+    ids.iter().copied().map(UserId::new).collect()
+}
+
+/// What a relay has to say about its interests, in words; ids in the order of their numbers.
+fn words(messages: ToGuilds) -> Vec<String> {
+    let list = |mut ids: Vec<UserId>| {
+        ids.sort_unstable();
+        ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let word = |message| match message {
+        ToGuild::WantPresences { relay: RELAY, all } => format!("want {all}"),
+        ToGuild::WatchMembers { relay: RELAY, added, removed } => format!("watch +{} -{}", list(added), list(removed)),
+        ToGuild::TellPresences { session, user_ids } => format!("tell {} {}", session.slot, list(user_ids)),
+        other => panic!("not about interests: {other:?}"),
+    };
+    messages.into_iter().map(word).collect()
 }
 
 impl Stream {
+    fn new() -> Self {
+        let relay = Relay::new(GUILD, RELAY, 1, INTERVAL_MS);
+        Self { now: Now::default(), relay, seq: 0, notes: Notes::default(), to_guild: ToGuilds::new() }
+    }
+
     /// With a snapshot, and users 52 and 54 in it under their ids.
     fn begun() -> Self {
-        let mut stream = Self { now: Now::default(), relay: Relay::new(GUILD, P, 1), seq: 0, notes: Notes::default() };
+        let mut stream = Self::new();
         assert_eq!(stream.next(snapshot(false)), Progress::Steady);
         for user in [52, 54] {
-            let view = Some(Box::new(view(member(user, &[]))));
-            stream.next(RelayMessage::Attached { session: key(user as u32), view });
+            stream.next(attached(user as u32, user));
         }
+        assert_eq!(words(std::mem::take(&mut stream.to_guild)), ["want true"]);
         stream.take();
         stream
     }
 
     fn say(&mut self, epoch: u32, seq: u64, message: RelayMessage) -> Progress {
-        let message = ToRelay { guild_id: GUILD, epoch, seq, message };
-        self.relay.handle(self.now, message, &mut self.notes)
+        let message = ToRelay { guild_id: GUILD, relay: RELAY, epoch, seq, message };
+        self.relay.handle(self.now, message, &mut self.notes, &mut self.to_guild)
     }
 
     fn next(&mut self, message: RelayMessage) -> Progress {
         self.seq += 1;
         self.say(1, self.seq, message)
+    }
+
+    /// What the guild is told because of the next message.
+    fn says(&mut self, message: RelayMessage) -> Vec<String> {
+        self.next(message);
+        words(std::mem::take(&mut self.to_guild))
+    }
+
+    fn watch(&mut self, user: u64, slot: u32, members: &[u64]) -> Vec<String> {
+        words(self.relay.watch_members(key(slot), UserId::new(user), &users(members)))
     }
 
     /// Deliveries, which come last, are sorted: their order means nothing.
@@ -176,15 +218,11 @@ fn p2_another_epoch_is_not_ours() {
 
 #[test]
 fn r2_nothing_before_attached_and_everything_after() {
-    let mut stream = Stream { now: Now::default(), relay: Relay::new(GUILD, P, 1), seq: 0, notes: Notes::default() };
+    let mut stream = Stream::new();
     stream.next(snapshot(false));
     stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE"]);
-    let attached = |user: u64, is_member| RelayMessage::Attached {
-        session: key(user as u32),
-        view: if is_member { Some(Box::new(view(member(user, &[])))) } else { None },
-    };
-    stream.check(attached(52, true), &["attached 52 true"]);
-    stream.check(attached(54, false), &["attached 54 false"]);
+    stream.check(attached(52, 52), &["attached 52 true"]);
+    stream.check(RelayMessage::Attached { session: key(54), view: None }, &["attached 54 false"]);
     stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE", "deliver 52"]);
     assert_eq!(stream.relay.sessions_count(), 1);
     stream.relay.detach(id(52), 52);
@@ -194,20 +232,20 @@ fn r2_nothing_before_attached_and_everything_after() {
 #[test]
 fn r3_effects_come_before_their_event() {
     let mut stream = Stream::begun();
-    let hidden = Gate::Channel(id(HIDDEN));
-    stream.check(published(hidden, Effect::None), &["begin MESSAGE_DELETE"]);
+    let hidden = || Gate::Channel(id(HIDDEN));
+    stream.check(published(hidden(), Effect::None), &["begin MESSAGE_DELETE"]);
     // Who gains sight by an event gets that event, who loses it does not.
     let admin = Arc::new(member(52, &[21]));
     let gained = Effect::Member(id(52), Some(admin));
-    stream.check(published(hidden, gained), &["begin MESSAGE_DELETE", "deliver 52"]);
+    stream.check(published(hidden(), gained), &["begin MESSAGE_DELETE", "deliver 52"]);
     let plain = Effect::Member(id(52), Some(Arc::new(member(52, &[]))));
-    stream.check(published(hidden, plain), &["begin MESSAGE_DELETE"]);
+    stream.check(published(hidden(), plain), &["begin MESSAGE_DELETE"]);
 
     let mut shown = GuildMeta::clone(&open_meta());
     Arc::make_mut(&mut shown.channels).insert(id(HIDDEN), channel(HIDDEN, ChannelType::Text, Vec::new()));
     let effect = Effect::Meta(Arc::new(shown));
-    stream.check(published(hidden, effect), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
-    stream.check(published(hidden, Effect::Meta(open_meta())), &["begin MESSAGE_DELETE"]);
+    stream.check(published(hidden(), effect), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
+    stream.check(published(hidden(), Effect::Meta(open_meta())), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
@@ -241,9 +279,102 @@ fn what_concerns_one_session_goes_to_it() {
 
 #[test]
 fn the_messages_to_the_guild_name_the_relay() {
-    let relay = Relay::new(GUILD, P, 7);
-    assert!(matches!(relay.subscribe(), ToGuild::Subscribe { partition: P, epoch: 7 }));
-    assert!(matches!(relay.unsubscribe(), ToGuild::Unsubscribe { partition: P, epoch: 7 }));
-    assert!(matches!(relay.resync(), ToGuild::Resync { partition: P, epoch: 7 }));
-    assert!(relay.audience().is_none());
+    let relay = Relay::new(GUILD, RELAY, 7, INTERVAL_MS);
+    assert!(matches!(relay.subscribe(), ToGuild::Subscribe { relay: RELAY, epoch: 7 }));
+    assert!(matches!(relay.unsubscribe(), ToGuild::Unsubscribe { relay: RELAY, epoch: 7 }));
+    assert!(matches!(relay.resync(), ToGuild::Resync { relay: RELAY, epoch: 7 }));
+    assert!(relay.audience().is_none() && relay.interests().is_empty() && relay.next_deadline().is_none());
+    assert_eq!((relay.id(), relay.epoch(), relay.sessions_count()), (RELAY, 7, 0));
+}
+
+#[test]
+fn a_stream_that_begins_again_lets_everybody_in_anew() {
+    // Whether the guild knows of a loss, or of nothing because it began again itself.
+    for reset in [true, false] {
+        let mut stream = Stream::begun();
+        stream.watch(52, 52, &[7]);
+        assert_eq!(stream.says(snapshot(reset)), Vec::<String>::new());
+        assert_eq!(stream.take(), ["reset 52", "reset 54"]);
+        assert_eq!(stream.relay.sessions_count(), 0);
+        // What is watched goes on, as do the sessions; who wants presences is counted anew.
+        assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
+        assert_eq!(stream.says(attached(52, 52)), ["want true"]);
+        assert_eq!(words(stream.relay.interests()), ["want true", "watch +7 -"]);
+    }
+    // A relay without sessions asks those anew that were waiting.
+    let mut stream = Stream::new();
+    assert_eq!(stream.next(snapshot(false)), Progress::Steady);
+    assert_eq!(stream.next(snapshot(false)), Progress::Restarted);
+    let mut stream = Stream::new();
+    assert_eq!(stream.next(snapshot(true)), Progress::Restarted, "the first one was lost");
+}
+
+#[test]
+fn r1_before_the_first_snapshot_everything_is_a_gap() {
+    let mut stream = Stream::new();
+    assert_eq!(stream.say(1, 2, published(Gate::Members, Effect::None)), Progress::Gap);
+    assert_eq!(stream.say(1, 1, attached(52, 52)), Progress::Gap, "there is nothing to attach to");
+    assert_eq!(stream.take(), Vec::<String>::new());
+}
+
+#[test]
+fn the_guild_hears_of_the_first_session_that_wants_presences_and_of_the_last() {
+    let none = Vec::<String>::new();
+    let mut stream = Stream::new();
+    stream.next(snapshot(false));
+    assert_eq!(stream.says(attached(1_000, 50)), none, "it does not want them");
+    assert_eq!(words(stream.relay.interests()), none);
+    assert_eq!(stream.says(attached(52, 52)), ["want true"]);
+    assert_eq!(stream.says(attached(53, 52)), none);
+    assert_eq!(words(stream.relay.interests()), ["want true"]);
+    assert_eq!(words(stream.relay.detach(id(50), 1_000)), none);
+    assert_eq!(words(stream.relay.detach(id(52), 52)), none);
+    assert_eq!(words(stream.relay.detach(id(52), 52)), none, "a second time changes nothing");
+    assert_eq!(words(stream.relay.detach(id(52), 53)), ["want false"]);
+    assert_eq!(words(stream.relay.interests()), none);
+    assert_eq!(stream.says(attached(54, 54)), ["want true"]);
+    // Its member leaves; or the guild is deleted.
+    assert_eq!(stream.says(published(Gate::Members, Effect::Member(id(54), None))), ["want false"]);
+    assert_eq!(stream.says(attached(54, 54)), ["want true"]);
+    assert_eq!(stream.says(published(Gate::Members, Effect::Deleted)), none, "there is nobody to be told");
+    assert_eq!(words(stream.relay.interests()), none);
+}
+
+#[test]
+fn the_guild_hears_which_members_are_watched() {
+    let none = Vec::<String>::new();
+    let mut stream = Stream::begun();
+    assert_eq!(stream.watch(99, 99, &[7]), none, "nobody's session");
+    assert_eq!(stream.watch(54, 52, &[7]), none, "another's session");
+    assert_eq!(stream.watch(52, 52, &[7, 8, 8]), ["watch +7 8 -", "tell 52 7 8"]);
+    assert_eq!(stream.watch(54, 54, &[8, 9]), ["watch +9 -", "tell 54 8 9"], "each is told what is new to it");
+    assert_eq!(stream.watch(54, 54, &[8, 9]), none);
+    assert_eq!(stream.watch(52, 52, &[7]), none, "another still watches");
+    let mut about_eight = |name| {
+        let event = Event::new(GUILD, name, Gate::Members, Payload::GuildGone).about(UserId::new(8));
+        stream.next(RelayMessage::Published(Arc::new(Published { event, effect: Effect::None })));
+        stream.take()
+    };
+    // Bots that get it by their intents do not get it once more.
+    assert_eq!(about_eight(EventName::PresenceUpdate), ["begin PRESENCE_UPDATE", "deliver 52", "deliver 54"]);
+    assert_eq!(words(stream.relay.interests()), ["want true", "watch +7 8 9 -"]);
+    assert_eq!(words(stream.relay.detach(id(54), 54)), ["watch + -8 9"]);
+    // Who departs watches no more; who is watched and departs stays watched, for who watches may see them return.
+    assert_eq!(stream.says(published(Gate::Members, Effect::Member(id(7), None))), none);
+    assert_eq!(words(stream.relay.interests()), ["want true", "watch +7 -"]);
+    assert_eq!(
+        stream.says(published(Gate::Members, Effect::Member(id(52), None))),
+        ["want false", "watch + -7"],
+        "the last session"
+    );
+    assert_eq!(words(stream.relay.interests()), none);
+}
+
+#[test]
+fn a_session_that_leaves_while_it_is_let_in_anew_watches_no_more() {
+    let mut stream = Stream::begun();
+    stream.watch(52, 52, &[7]);
+    stream.next(snapshot(true));
+    assert_eq!(words(stream.relay.detach(id(52), 52)), ["watch + -7"]);
+    assert_eq!(words(stream.relay.interests()), Vec::<String>::new());
 }

@@ -1,0 +1,109 @@
+//! Clients of user accounts that believe what they are told, and what brings it to them.
+
+use guildhall_model::{
+    ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState, to_gateway::RequestGuildMembers,
+};
+use guildhall_relay::{
+    Deliver, Event, GuildPicture, GuildView, Listening, LogId, MemberTable, Payload, Published, Recipients, Redaction,
+    Seat, SessionKey, UserListening, with_guild_create,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// A client that believes what it is told.
+#[derive(Debug)]
+pub struct Client {
+    pub user_id: UserId,
+    pub listening: UserListening,
+    pub newest: BTreeMap<ChannelId, MessageId>,
+    pub voice: BTreeMap<UserId, VoiceState>,
+    /// Channels that came into view or went out of it while it was told of messages live: nothing tells it what it missed.
+    pub unsure_messages: BTreeSet<ChannelId>,
+    /// The same of voice states.
+    pub unsure_voice: BTreeSet<ChannelId>,
+}
+
+impl Client {
+    pub fn is_told_voice_live(&self) -> bool {
+        self.listening.active || self.listening.passive == PassiveUpdate::ChannelUnreads
+    }
+
+    pub fn apply(&mut self, payload: &Payload) {
+        match payload {
+            Payload::Message(event) => {
+                self.newest.insert(event.message.channel_id, event.message.id);
+            }
+            Payload::Voice { state, .. } => self.voice_state(state),
+            Payload::PassiveDelta(delta) => {
+                self.newest.extend(delta.channels.iter().copied());
+                delta.voice.iter().for_each(|entry| self.voice_state(&entry.state));
+                delta.left.iter().for_each(|user_id| drop(self.voice.remove(user_id)));
+            }
+            Payload::PassiveSnapshot(snapshot) => {
+                let newest = snapshot.channels.iter().filter_map(|(id, message_id)| Some((*id, (*message_id)?)));
+                self.newest.extend(newest);
+                self.voice.clear();
+                snapshot.voice.iter().for_each(|entry| self.voice_state(&entry.state));
+                self.unsure_messages.clear();
+                self.unsure_voice.clear();
+            }
+            Payload::Unread(channels) => self.newest.extend(channels.iter().copied()),
+            Payload::Channel(channel) => drop(self.newest.remove(&channel.id)),
+            _ => {}
+        }
+    }
+
+    fn voice_state(&mut self, state: &VoiceState) {
+        match state.channel_id {
+            Some(_) => self.voice.insert(state.user_id, state.clone()),
+            None => self.voice.remove(&state.user_id),
+        };
+    }
+}
+
+/// Writes down who got what, and in which log.
+#[derive(Default)]
+pub struct Post {
+    current: Option<Arc<Published>>,
+    group: Option<LogId>,
+    pub got: Vec<(u32, Arc<Published>, Option<LogId>)>,
+    pub lost: Vec<u32>,
+    /// What GUILD_CREATE said to the session that was let in last.
+    pub create: serde_json::Value,
+    pub listening: UserListening,
+}
+
+impl Deliver for Post {
+    fn group(&mut self, log: LogId, _redaction: Redaction) {
+        self.group = Some(log);
+    }
+    fn deliver(&mut self, slot: u32) {
+        let current = self.current.clone().expect("begun");
+        self.got.push((slot, current, Some(self.group.expect("a group was named"))));
+    }
+    fn deliver_alone(&mut self, slot: u32, _redaction: Redaction) {
+        self.got.push((slot, self.current.clone().expect("begun"), None));
+    }
+}
+
+impl Recipients for Post {
+    fn begin(&mut self, published: &Arc<Published>) {
+        self.current = Some(published.clone());
+        self.group = None;
+    }
+    fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
+        self.create = with_guild_create(picture, view?, 250, |body| serde_json::to_value(body).expect("it is JSON"));
+        Some(Seat { slot: session.slot, listening: Listening::user(self.listening) })
+    }
+    fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
+    fn lost(&mut self, slot: u32, _guild_id: GuildId) {
+        self.lost.push(slot);
+    }
+    fn reset(&mut self, slot: u32, _guild_id: GuildId) {
+        self.lost.push(slot);
+    }
+    fn direct(&mut self, _session: SessionKey, _event: &Arc<Event>) {}
+    fn members(&mut self, _: SessionKey, _: GuildId, _: &RequestGuildMembers, _: &MemberTable) {}
+}

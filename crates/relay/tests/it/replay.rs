@@ -1,0 +1,300 @@
+//! Permissions at replay: what was sent to a session may have become none of its user's business before it resumes.
+
+use crate::fixture::*;
+use guildhall_model::{
+    ChannelId, ChannelType, EventName, GuildId, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
+    VoiceState, to_gateway::RequestGuildMembers,
+};
+use guildhall_relay::{
+    Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MemberTable, PartitionId,
+    Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuilds, ToRelay,
+    UserListening, VoiceEntry,
+};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+const RELAY: RelayId = RelayId::first(PartitionId(0));
+/// Sees the club by her role; watches it live, and a second session is passive.
+const ANA: UserId = UserId::new(53);
+const OWNER: UserId = UserId::new(51);
+const HALL: ChannelId = ChannelId::new(100);
+/// For holders of the role only.
+const CLUB: ChannelId = ChannelId::new(101);
+/// Its voice channel.
+const BAR: ChannelId = ChannelId::new(102);
+const ROLE: u64 = 21;
+
+/// Keeps what a session was sent, as its replay buffer does.
+#[derive(Default)]
+struct Buffers {
+    current: Option<Arc<Published>>,
+    sent: Vec<(u32, Arc<Published>)>,
+}
+
+impl Deliver for Buffers {
+    fn group(&mut self, _log: LogId, _redaction: Redaction) {}
+    fn deliver(&mut self, slot: u32) {
+        self.sent.push((slot, self.current.clone().expect("begun")));
+    }
+    fn deliver_alone(&mut self, slot: u32, _redaction: Redaction) {
+        self.deliver(slot);
+    }
+}
+
+impl Recipients for Buffers {
+    fn begin(&mut self, published: &Arc<Published>) {
+        self.current = Some(published.clone());
+    }
+    fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
+        let active = session.slot == LOOKING;
+        let user = UserListening { active, typing: active, member_updates: true, passive: PassiveUpdate::Delta };
+        view.map(|_| Seat { slot: session.slot, listening: Listening::user(user) })
+    }
+    fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
+    fn lost(&mut self, _slot: u32, _guild_id: GuildId) {}
+    fn reset(&mut self, _slot: u32, _guild_id: GuildId) {}
+    fn direct(&mut self, _session: SessionKey, _event: &Arc<Event>) {}
+    fn members(&mut self, _: SessionKey, _: GuildId, _: &RequestGuildMembers, _: &MemberTable) {}
+}
+
+const LOOKING: u32 = 1;
+const PASSIVE: u32 = 2;
+
+struct Guild {
+    relay: Relay,
+    seq: u64,
+    buffers: Buffers,
+}
+
+fn club_meta(is_shown_to_the_role: bool) -> Arc<GuildMeta> {
+    let everyone = overwrite(OverwriteKind::Role(id(1)), Permissions::NONE, Permissions::VIEW_CHANNEL);
+    let insiders = overwrite(OverwriteKind::Role(id(ROLE)), Permissions::VIEW_CHANNEL, Permissions::NONE);
+    let overwrites = || if is_shown_to_the_role { vec![everyone, insiders] } else { vec![everyone] };
+    let channels = [
+        channel(HALL.get(), ChannelType::Text, Vec::new()),
+        channel(CLUB.get(), ChannelType::Text, overwrites()),
+        channel(BAR.get(), ChannelType::Voice, overwrites()),
+    ];
+    meta(OWNER.get(), &[role(1, Permissions::VIEW_CHANNEL), role(ROLE, Permissions::NONE)], &channels)
+}
+
+fn in_voice(user_id: UserId, channel_id: Option<ChannelId>) -> VoiceState {
+    VoiceState {
+        channel_id,
+        user_id,
+        session_id: "s".to_owned(),
+        deaf: false,
+        mute: false,
+        self_deaf: false,
+        self_mute: false,
+        self_video: false,
+        suppress: false,
+        request_to_speak_timestamp: None,
+    }
+}
+
+impl Guild {
+    /// In which Ana's two sessions were sent something of each kind.
+    fn eventful() -> Self {
+        let mut guild = Self { relay: Relay::new(GUILD, RELAY, 1, 1_000), seq: 0, buffers: Buffers::default() };
+        guild.say(RelayMessage::Snapshot { picture: GuildPicture::new(club_meta(true)), reset: false });
+        for slot in [LOOKING, PASSIVE] {
+            let member = Arc::new(member(ANA.get(), &[ROLE]));
+            let view = GuildView { member, member_count: 2, members: None, version: 1 };
+            let session = SessionKey { relay: RELAY, slot, generation: 0 };
+            guild.say(RelayMessage::Attached { session, view: Some(Box::new(view)) });
+        }
+        for (channel, message) in [(HALL, 1), (CLUB, 2)] {
+            let event = said_in(channel, MessageId::new(message), OWNER, &[], false);
+            guild.publish(event, Effect::Message(channel, MessageId::new(message)));
+        }
+        // The club called Ana: her passive session got that message at once.
+        let event = said_in(CLUB, MessageId::new(3), OWNER, &[ANA], false);
+        guild.publish(event, Effect::Message(CLUB, MessageId::new(3)));
+        guild.voice(OWNER, Some(BAR));
+        guild.timer(10_000);
+        guild.voice(ANA, Some(BAR));
+        guild.voice(OWNER, None);
+        guild.voice(ANA, None);
+        guild.timer(20_000);
+        let event = said_in(HALL, MessageId::new(4), OWNER, &[], false);
+        guild.publish(event, Effect::Message(HALL, MessageId::new(4)));
+        guild.timer(30_000);
+        guild
+    }
+
+    fn say(&mut self, message: RelayMessage) {
+        self.seq += 1;
+        let message = ToRelay { guild_id: GUILD, relay: RELAY, epoch: 1, seq: self.seq, message };
+        self.relay.handle(Now::new(0, NOW.0), message, &mut self.buffers, &mut ToGuilds::new());
+    }
+
+    fn publish(&mut self, event: Event, effect: Effect) {
+        self.say(RelayMessage::Published(Arc::new(Published { event, effect })));
+    }
+
+    /// Into the bar, or out of it.
+    fn voice(&mut self, user_id: UserId, channel_id: Option<ChannelId>) {
+        let state = Arc::new(in_voice(user_id, channel_id));
+        let entry =
+            channel_id.map(|_| VoiceEntry { state: state.clone(), member: Arc::new(member(user_id.get(), &[])) });
+        let payload = Payload::Voice { state, member: None };
+        let event = Event::new(GUILD, EventName::VoiceStateUpdate, Gate::Channel(BAR), payload).always_to(user_id);
+        self.publish(event, Effect::Voice(user_id, entry));
+    }
+
+    fn timer(&mut self, now_ms: u64) {
+        self.relay.handle_timer(Now::new(now_ms, NOW.0), &mut self.buffers);
+    }
+
+    fn member(&mut self, roles: Option<&[u64]>) {
+        let after = roles.map(|roles| Arc::new(member(ANA.get(), roles)));
+        let event = Event::new(GUILD, EventName::GuildMemberUpdate, Gate::Members, Payload::GuildGone);
+        self.publish(event, Effect::Member(ANA, after));
+    }
+
+    fn meta(&mut self, meta: Arc<GuildMeta>) {
+        let event = Event::new(GUILD, EventName::ChannelUpdate, Gate::Members, Payload::GuildGone);
+        self.publish(event, Effect::Meta(meta));
+    }
+
+    /// What a session was sent so far and would be sent again.
+    fn replayed(&self, slot: u32, sent: usize) -> Vec<String> {
+        let audience = self.relay.audience().expect("there was a snapshot");
+        let of_slot = self.buffers.sent[..sent].iter().filter(|(to, _)| *to == slot);
+        let seen = of_slot.filter(|(_, published)| audience.may_see(ANA, &published.event, NOW));
+        seen.map(|(_, published)| text(&published.event)).collect()
+    }
+
+    fn sent(&self) -> usize {
+        self.buffers.sent.len()
+    }
+}
+
+fn text(event: &Event) -> String {
+    match &event.payload {
+        Payload::Message(event) => format!("message {} in {}", event.message.id, event.message.channel_id),
+        Payload::Voice { state, .. } => match state.channel_id {
+            Some(channel_id) => format!("{} joins {channel_id}", state.user_id),
+            None => format!("{} leaves", state.user_id),
+        },
+        Payload::PassiveDelta(delta) => {
+            let channels = delta.channels.iter().map(|(id, _)| format!(" {id}"));
+            let voice = delta.voice.iter().map(|entry| format!(" +{}", entry.state.user_id));
+            let left = delta.left.iter().map(|user_id| format!(" -{user_id}"));
+            format!("update{}", channels.chain(voice).chain(left).collect::<String>())
+        }
+        other => panic!("not sent here: {other:?}"),
+    }
+}
+
+const LIVE: [&str; 8] = [
+    "message 1 in 100",
+    "message 2 in 101",
+    "message 3 in 101",
+    "51 joins 102",
+    "53 joins 102",
+    "51 leaves",
+    "53 leaves",
+    "message 4 in 100",
+];
+const TOLD: [&str; 6] =
+    ["message 3 in 101", "update 100 101 +51", "53 joins 102", "53 leaves", "update -51", "update 100"];
+
+#[test]
+fn while_nothing_changed_everything_is_sent_again() {
+    let guild = Guild::eventful();
+    assert_eq!(guild.replayed(LOOKING, guild.sent()), LIVE);
+    assert_eq!(guild.replayed(PASSIVE, guild.sent()), TOLD);
+}
+
+/// After a change that takes the club from Ana, and one that gives it back.
+fn check_club_is_lost(take: impl Fn(&mut Guild), give: impl Fn(&mut Guild)) {
+    let mut guild = Guild::eventful();
+    let sent = guild.sent();
+    take(&mut guild);
+    // What is about herself she knows.
+    assert_eq!(
+        guild.replayed(LOOKING, sent),
+        ["message 1 in 100", "53 joins 102", "53 leaves", "message 4 in 100"],
+        "nothing of the club"
+    );
+    // Whoever left is nowhere: that tells nothing of the club.
+    assert_eq!(guild.replayed(PASSIVE, sent), ["53 joins 102", "53 leaves", "update -51", "update 100"]);
+    give(&mut guild);
+    assert_eq!(guild.replayed(LOOKING, sent), LIVE);
+    assert_eq!(guild.replayed(PASSIVE, sent), TOLD);
+}
+
+#[test]
+fn who_lost_a_role_is_not_sent_what_they_saw_by_it() {
+    check_club_is_lost(|guild| guild.member(Some(&[])), |guild| guild.member(Some(&[ROLE])));
+}
+
+#[test]
+fn what_was_said_in_a_channel_that_was_hidden_is_not_sent() {
+    check_club_is_lost(|guild| guild.meta(club_meta(false)), |guild| guild.meta(club_meta(true)));
+}
+
+#[test]
+fn a_role_that_was_deleted_shows_nothing_any_more() {
+    let without_role = |guild: &mut Guild| {
+        let mut meta = GuildMeta::clone(&club_meta(true));
+        Arc::make_mut(&mut meta.roles).remove(&id(ROLE));
+        // As the guild does: the overwrites of a role go with it.
+        for channel in Arc::make_mut(&mut meta.channels).values_mut() {
+            Arc::make_mut(channel).overwrites.retain(|o| o.target != OverwriteKind::Role(id(ROLE)));
+        }
+        guild.meta(Arc::new(meta));
+    };
+    check_club_is_lost(without_role, |guild| guild.meta(club_meta(true)));
+}
+
+#[test]
+fn what_was_said_in_a_channel_that_was_deleted_is_not_sent() {
+    let mut guild = Guild::eventful();
+    let sent = guild.sent();
+    let mut meta = GuildMeta::clone(&club_meta(true));
+    Arc::make_mut(&mut meta.channels).remove(&CLUB);
+    guild.meta(Arc::new(meta));
+    let live: Vec<&str> = LIVE.into_iter().filter(|text| !text.ends_with("101")).collect();
+    assert_eq!(guild.replayed(LOOKING, sent), live);
+}
+
+#[test]
+fn who_was_kicked_or_banned_is_sent_nothing_at_all() {
+    let mut guild = Guild::eventful();
+    let sent = guild.sent();
+    guild.member(None);
+    assert_eq!(guild.replayed(LOOKING, sent), Vec::<String>::new());
+    assert_eq!(guild.replayed(PASSIVE, sent), Vec::<String>::new());
+}
+
+#[test]
+fn of_a_guild_that_was_deleted_nothing_is_sent() {
+    let mut guild = Guild::eventful();
+    let sent = guild.sent();
+    let event = Event::new(GUILD, EventName::GuildDelete, Gate::Members, Payload::GuildGone);
+    guild.publish(event, Effect::Deleted);
+    assert_eq!(guild.replayed(LOOKING, sent), Vec::<String>::new());
+    assert_eq!(guild.replayed(PASSIVE, sent), Vec::<String>::new());
+}
+
+#[test]
+fn who_moved_where_one_cannot_see_is_only_known_to_have_left() {
+    let mut guild = Guild::eventful();
+    guild.voice(OWNER, Some(BAR));
+    let before = guild.sent();
+    // To the owner's own room, which nobody else can view.
+    let room = ChannelId::new(103);
+    let left = Payload::Voice { state: Arc::new(in_voice(OWNER, None)), member: None };
+    let event = Event::new(GUILD, EventName::VoiceStateUpdate, Gate::ChannelExcept(BAR, room), left);
+    guild.publish(event, Effect::None);
+    let to_her: Vec<&Arc<Published>> = guild.buffers.sent[before..].iter().map(|(_, published)| published).collect();
+    let [published] = to_her[..] else { panic!("her session that looks got it") };
+    let may_see = |guild: &Guild| guild.relay.audience().expect("begun").may_see(ANA, &published.event, NOW);
+    assert!(may_see(&guild));
+    let published = published.clone();
+    guild.member(Some(&[]));
+    assert!(!guild.relay.audience().expect("begun").may_see(ANA, &published.event, NOW), "she cannot view the bar now");
+}
