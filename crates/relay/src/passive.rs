@@ -271,3 +271,137 @@ pub(crate) fn channels_of(
     ids.dedup();
     ids.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{Channel, ChannelType, Guild, GuildId, Member, User, VoiceState};
+    use guildhall_stdx::Timestamp;
+
+    const ANA: UserId = UserId::new(7);
+
+    /// The relay's side: the log, and the picture that effects are applied to.
+    struct Side {
+        log: ChangeLog,
+        picture: GuildPicture,
+    }
+
+    impl Side {
+        fn new(version: u32) -> Self {
+            let guild_id = GuildId::new(1);
+            let channel = |id| Channel::new(ChannelId::new(id), guild_id, ChannelType::Voice, "room");
+            let meta = GuildMeta {
+                guild: Arc::new(Guild::new(guild_id, "guild", UserId::new(50))),
+                roles: Arc::default(),
+                channels: Arc::new((100..130).map(|id| (ChannelId::new(id), Arc::new(channel(id)))).collect()),
+            };
+            let log = ChangeLog { version, ..ChangeLog::default() };
+            Self { log, picture: GuildPicture::new(Arc::new(meta)) }
+        }
+
+        fn say(&mut self, channel: u64, message: u64) {
+            self.apply(&Effect::Message(ChannelId::new(channel), MessageId::new(message)));
+        }
+
+        fn voice(&mut self, channel: Option<u64>) {
+            let entry = channel.map(|channel| VoiceEntry {
+                state: Arc::new(VoiceState {
+                    channel_id: Some(ChannelId::new(channel)),
+                    user_id: ANA,
+                    session_id: String::new(),
+                    deaf: false,
+                    mute: false,
+                    self_deaf: false,
+                    self_mute: false,
+                    self_video: false,
+                    suppress: false,
+                    request_to_speak_timestamp: None,
+                }),
+                member: Arc::new(Member::new(Arc::new(User::new(ANA, "ana")), Timestamp(0))),
+            });
+            self.apply(&Effect::Voice(ANA, entry));
+        }
+
+        fn apply(&mut self, effect: &Effect) {
+            self.log.note(effect, &self.picture);
+            self.picture.apply(effect);
+        }
+
+        /// Channels with news, and who left.
+        fn told(&self, from: u32, holds: impl Fn(u64) -> bool) -> (Vec<u64>, Vec<u64>, usize) {
+            let delta = self.log.since(from, &self.picture, |id| holds(id.get()), None);
+            let channels = delta.channels.iter().map(|(id, _)| id.get()).collect();
+            (channels, delta.left.iter().map(|id| id.get()).collect(), delta.voice.len())
+        }
+    }
+
+    #[test]
+    fn u1_versions_wrap() {
+        for start in [0, u32::MAX - 1, u32::MAX, i32::MAX as u32] {
+            let mut side = Side::new(start);
+            side.say(100, 1);
+            let between = side.log.version();
+            side.say(101, 2);
+            assert_eq!(side.told(start, |_| true), (vec![100, 101], vec![], 0));
+            assert_eq!(side.told(between, |_| true), (vec![101], vec![], 0));
+            assert_eq!(side.told(side.log.version(), |_| true), (vec![], vec![], 0));
+        }
+    }
+
+    #[test]
+    fn u1_nobody_stays_in_voice_who_moved_more_often_than_is_remembered() {
+        let moves = LEFT_MAX as u64 * 2;
+        for known_in in 0..moves {
+            let mut side = Side::new(0);
+            let mut from = 0;
+            for n in 0..moves {
+                side.voice(Some(100 + n));
+                if n == known_in {
+                    from = side.log.version();
+                }
+            }
+            side.voice(None);
+            let told = side.told(from, |id| id == 100 + known_in);
+            assert_eq!(told, (vec![], vec![ANA.get()], 0), "known in {known_in}");
+            // Who was told before they came never knew of them.
+            assert_eq!(side.told(0, |_| true), (vec![], vec![], 0));
+            assert_eq!(side.log.voice[&ANA].was_in.len(), LEFT_MAX);
+        }
+    }
+
+    #[test]
+    fn u2_who_left_a_channel_out_of_view_is_not_named() {
+        let mut side = Side::new(0);
+        side.voice(Some(100));
+        let from = side.log.version();
+        side.log.forget();
+        side.voice(Some(101));
+        side.voice(None);
+        let told = |holds: &dyn Fn(u64) -> bool| side.told(from, holds);
+        assert_eq!(told(&|id| id == 100), (vec![], vec![ANA.get()], 0));
+        assert_eq!(told(&|id| id == 101), (vec![], vec![], 0));
+        assert_eq!(told(&|_| false), (vec![], vec![], 0));
+    }
+
+    #[test]
+    fn u3_baselines_are_shared_and_forgotten() {
+        let mut side = Side::new(0);
+        side.say(101, 1);
+        side.voice(Some(100));
+        let viewed = |ids: &[u64]| ids.iter().copied().map(ChannelId::new).collect::<Arc<[ChannelId]>>();
+        let version = side.log.version();
+        let one = side.log.rebase(version, &viewed(&[100]));
+        assert_eq!(side.log.rebase(version, &viewed(&[100])), one, "the same for who knew the same");
+        let other = side.log.rebase(version, &viewed(&[102]));
+        assert!(one != other && side.log.version() != one && side.log.version() != other);
+        assert_eq!(side.log.rebase(one, &viewed(&[101])), one, "what was known at first counts");
+        assert_eq!(side.log.baselines.len(), 2);
+        let told = |from, ids: &[u64]| side.told(from, |id| ids.contains(&id));
+        assert_eq!(told(one, &[101]), (vec![101], vec![ANA.get()], 0), "out of sight, and a channel with a message");
+        assert_eq!(told(one, &[100]), (vec![], vec![], 0), "as it was");
+        assert_eq!(told(other, &[100, 102]), (vec![], vec![], 1), "who is there");
+        assert_eq!(told(side.log.version(), &[100, 101]), (vec![], vec![], 0), "who is told of nothing but changes");
+        side.log.forget();
+        assert!(side.log.is_empty() && side.log.version_of.is_empty());
+    }
+}

@@ -72,3 +72,61 @@ impl GuildPicture {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{Channel, ChannelType, Guild, User};
+    use guildhall_stdx::Timestamp;
+
+    const ROOM: ChannelId = ChannelId::new(100);
+    const ANA: UserId = UserId::new(7);
+
+    fn meta(channels: &[ChannelId]) -> Arc<GuildMeta> {
+        let guild_id = GuildId::new(1);
+        let channel = |id| Arc::new(Channel::new(id, guild_id, ChannelType::Voice, "room"));
+        Arc::new(GuildMeta {
+            guild: Arc::new(Guild::new(guild_id, "guild", UserId::new(50))),
+            roles: Arc::default(),
+            channels: Arc::new(channels.iter().map(|id| (*id, channel(*id))).collect()),
+        })
+    }
+
+    fn ana(nick: Option<&str>) -> Arc<Member> {
+        let member = Member::new(Arc::new(User::new(ANA, "ana")), Timestamp(0));
+        Arc::new(Member { nick: nick.map(str::to_owned), ..member })
+    }
+
+    #[test]
+    fn effects_change_it_and_a_clone_stays_as_it_was() {
+        let mut picture = GuildPicture::new(meta(&[ROOM]));
+        let before = picture.clone();
+        picture.apply(&Effect::Message(ROOM, MessageId::new(5)));
+        picture.apply(&Effect::Message(ROOM, MessageId::new(6)));
+        let state = VoiceState {
+            channel_id: Some(ROOM),
+            user_id: ANA,
+            session_id: String::new(),
+            deaf: false,
+            mute: false,
+            self_deaf: false,
+            self_mute: false,
+            self_video: false,
+            suppress: false,
+            request_to_speak_timestamp: None,
+        };
+        picture.apply(&Effect::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
+        // Of somebody who is not in voice nothing is kept.
+        picture.apply(&Effect::Member(UserId::new(8), Some(ana(None))));
+        picture.apply(&Effect::Member(ANA, Some(ana(Some("a")))));
+        assert_eq!(picture.last_message_ids.get(&ROOM), Some(&MessageId::new(6)));
+        assert_eq!(picture.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".to_owned())));
+        assert_eq!(picture.voice.len(), 1);
+
+        picture.apply(&Effect::Meta(meta(&[])));
+        assert!(picture.meta.channels.is_empty() && picture.last_message_ids.is_empty(), "they go with the channel");
+        picture.apply(&Effect::Voice(ANA, None));
+        assert!(picture.voice.is_empty());
+        assert!(before.last_message_ids.is_empty() && before.voice.is_empty() && before.meta.channels.len() == 1);
+    }
+}

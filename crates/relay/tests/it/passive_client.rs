@@ -1,11 +1,9 @@
 //! Clients of user accounts that believe what they are told, and what brings it to them.
 
-use guildhall_model::{
-    ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState, to_gateway::RequestGuildMembers,
-};
+use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    Deliver, Event, GuildPicture, GuildView, Listening, LogId, MemberTable, Payload, Published, Recipients, Redaction,
-    Seat, SessionKey, UserListening, with_guild_create,
+    Deliver, Event, GuildPicture, GuildView, Listening, LogId, MembersAnswer, Payload, Published, Recipients,
+    Redaction, Seat, SessionKey, UserListening, people_of, snapshot_of,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,6 +61,13 @@ impl Client {
     }
 }
 
+/// What GUILD_CREATE or READY said.
+#[derive(Default)]
+pub struct Create {
+    pub newest: BTreeMap<ChannelId, MessageId>,
+    pub voice: BTreeMap<UserId, VoiceState>,
+}
+
 /// Writes down who got what, and in which log.
 #[derive(Default)]
 pub struct Post {
@@ -71,7 +76,7 @@ pub struct Post {
     pub got: Vec<(u32, Arc<Published>, Option<LogId>)>,
     pub lost: Vec<u32>,
     /// What GUILD_CREATE said to the session that was let in last.
-    pub create: serde_json::Value,
+    pub create: Create,
     pub listening: UserListening,
 }
 
@@ -94,7 +99,19 @@ impl Recipients for Post {
         self.group = None;
     }
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
-        self.create = with_guild_create(picture, view?, 250, |body| serde_json::to_value(body).expect("it is JSON"));
+        let view = view?;
+        let snapshot = snapshot_of(picture, view, 250, Capabilities::NONE);
+        let body = serde_json::to_value(&snapshot.channels).expect("it is JSON");
+        let number = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
+        let newest = body.as_array().into_iter().flatten().filter_map(|channel| {
+            Some((ChannelId::new(number(&channel["id"])?), MessageId::new(number(&channel["last_message_id"])?)))
+        });
+        self.create.newest = newest.collect();
+        let people = people_of(picture, view);
+        self.create.voice = people.voice_states.iter().map(|state| (state.user_id, (*state).clone())).collect();
+        let listed =
+            |user_id: &UserId| *user_id == people.own.user.id || people.others.iter().any(|m| m.user.id == *user_id);
+        assert!(self.create.voice.keys().all(listed), "no id without its user");
         Some(Seat { slot: session.slot, listening: Listening::user(self.listening) })
     }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
@@ -105,5 +122,5 @@ impl Recipients for Post {
         self.lost.push(slot);
     }
     fn direct(&mut self, _session: SessionKey, _event: &Arc<Event>) {}
-    fn members(&mut self, _: SessionKey, _: GuildId, _: &RequestGuildMembers, _: &MemberTable) {}
+    fn members(&mut self, _session: SessionKey, _guild_id: GuildId, _answer: &MembersAnswer) {}
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     fixture::*,
-    passive_client::{Client, Post},
+    passive_client::{Client, Create, Post},
 };
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Member, MessageId, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId,
@@ -102,19 +102,7 @@ impl World {
         let session = SessionKey { relay: RELAY, slot, generation: 0 };
         self.say(RelayMessage::Attached { session, view: Some(Box::new(view)) });
 
-        let create = std::mem::take(&mut self.post.create);
-        let parse = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
-        let list = |key: &str| create[key].as_array().cloned().expect("a list");
-        let newest = list("channels").into_iter().filter_map(|channel| {
-            Some((ChannelId::new(parse(&channel["id"])?), MessageId::new(parse(&channel["last_message_id"])?)))
-        });
-        let newest = newest.collect();
-        let voice = list("voice_states").into_iter().map(|told| {
-            let user_id = UserId::new(parse(&told["user_id"]).expect("a user id"));
-            let channel_id = parse(&told["channel_id"]).map(ChannelId::new);
-            (user_id, state(user_id, channel_id, told["self_mute"] == true))
-        });
-        let voice: BTreeMap<_, _> = voice.collect();
+        let Create { newest, voice } = std::mem::take(&mut self.post.create);
         let view = naive_view(&self.meta, &self.members[&user_id]);
         for (of, state) in &voice {
             let is_viewed = state.channel_id.is_some_and(|id| view.contains(&id));

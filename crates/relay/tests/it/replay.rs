@@ -3,10 +3,10 @@
 use crate::fixture::*;
 use guildhall_model::{
     ChannelId, ChannelType, EventName, GuildId, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
-    VoiceState, to_gateway::RequestGuildMembers,
+    VoiceState,
 };
 use guildhall_relay::{
-    Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MemberTable, PartitionId,
+    Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MembersAnswer, PartitionId,
     Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuilds, ToRelay,
     UserListening, VoiceEntry,
 };
@@ -54,7 +54,7 @@ impl Recipients for Buffers {
     fn lost(&mut self, _slot: u32, _guild_id: GuildId) {}
     fn reset(&mut self, _slot: u32, _guild_id: GuildId) {}
     fn direct(&mut self, _session: SessionKey, _event: &Arc<Event>) {}
-    fn members(&mut self, _: SessionKey, _: GuildId, _: &RequestGuildMembers, _: &MemberTable) {}
+    fn members(&mut self, _session: SessionKey, _guild_id: GuildId, _answer: &MembersAnswer) {}
 }
 
 const LOOKING: u32 = 1;

@@ -1,14 +1,11 @@
 //! The stream from the guild: numbers, epochs, gaps, and what recipients hear when.
 
 use crate::fixture::*;
-use guildhall_model::{
-    ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId,
-    to_gateway::{MemberQuery, RequestGuildMembers},
-};
+use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MemberTable, PartitionId,
-    Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuild,
-    ToGuilds, ToRelay,
+    Deliver, Effect, Event, FoundMembers, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MembersAnswer,
+    PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey,
+    ToGuild, ToGuilds, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -53,7 +50,8 @@ impl Recipients for Notes {
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
         self.0.push(format!("direct {} {}", session.slot, event.name.as_str()));
     }
-    fn members(&mut self, session: SessionKey, _: GuildId, _: &RequestGuildMembers, members: &MemberTable) {
+    fn members(&mut self, session: SessionKey, _guild_id: GuildId, answer: &MembersAnswer) {
+        let FoundMembers::Whole(members) = &answer.members else { panic!("all were asked for") };
         self.0.push(format!("members {} {}", session.slot, members.len()));
     }
 }
@@ -271,10 +269,9 @@ fn what_concerns_one_session_goes_to_it() {
     let event = Arc::new(Event::new(GUILD, EventName::VoiceServerUpdate, Gate::User(id(52)), Payload::GuildGone));
     stream.check(RelayMessage::Direct { session: key(52), event }, &["direct 52 VOICE_SERVER_UPDATE"]);
     stream.check(RelayMessage::Unavailable { session: key(99) }, &["unavailable 99"]);
-    let request =
-        Box::new(RequestGuildMembers { guild_ids: Vec::new(), query: MemberQuery::All, presences: false, nonce: None });
-    let members: MemberTable = (1..=3).map(|n| Arc::new(member(n, &[]))).collect();
-    stream.check(RelayMessage::Members { session: key(52), request, members }, &["members 52 3"]);
+    let members = FoundMembers::Whole((1..=3).map(|n| Arc::new(member(n, &[]))).collect());
+    let answer = Box::new(MembersAnswer { nonce: None, presences: false, members });
+    stream.check(RelayMessage::Members { session: key(52), answer }, &["members 52 3"]);
 }
 
 #[test]
@@ -298,7 +295,7 @@ fn a_stream_that_begins_again_lets_everybody_in_anew() {
         assert_eq!(stream.relay.sessions_count(), 0);
         // What is watched goes on, as do the sessions; who wants presences is counted anew.
         assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
-        assert_eq!(stream.says(attached(52, 52)), ["want true"]);
+        assert_eq!(stream.says(attached(52, 52)), ["want true", "tell 52 7"]);
         assert_eq!(words(stream.relay.interests()), ["want true", "watch +7 -"]);
     }
     // A relay without sessions asks those anew that were waiting.
@@ -344,8 +341,6 @@ fn the_guild_hears_of_the_first_session_that_wants_presences_and_of_the_last() {
 fn the_guild_hears_which_members_are_watched() {
     let none = Vec::<String>::new();
     let mut stream = Stream::begun();
-    assert_eq!(stream.watch(99, 99, &[7]), none, "nobody's session");
-    assert_eq!(stream.watch(54, 52, &[7]), none, "another's session");
     assert_eq!(stream.watch(52, 52, &[7, 8, 8]), ["watch +7 8 -", "tell 52 7 8"]);
     assert_eq!(stream.watch(54, 54, &[8, 9]), ["watch +9 -", "tell 54 8 9"], "each is told what is new to it");
     assert_eq!(stream.watch(54, 54, &[8, 9]), none);
@@ -377,4 +372,14 @@ fn a_session_that_leaves_while_it_is_let_in_anew_watches_no_more() {
     stream.next(snapshot(true));
     assert_eq!(words(stream.relay.detach(id(52), 52)), ["watch + -7"]);
     assert_eq!(words(stream.relay.interests()), Vec::<String>::new());
+}
+
+#[test]
+fn who_watches_before_their_view_begins_is_told_when_it_does() {
+    let mut stream = Stream::begun();
+    assert_eq!(stream.watch(56, 56, &[7, 8]), ["watch +7 8 -"]);
+    assert_eq!(stream.says(attached(56, 56)), ["tell 56 7 8"]);
+    assert_eq!(stream.watch(57, 57, &[9]), ["watch +9 -"]);
+    // It left before.
+    assert_eq!(words(stream.relay.detach(id(57), 57)), ["watch + -9"]);
 }
