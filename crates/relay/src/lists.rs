@@ -140,11 +140,11 @@ impl Lists {
         for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
             // Who only looks away is told its groups to the end; whom it is hidden from forgets them.
             let still = self.lists.get(&list).map(|watched| watched.channel_id).filter(|id| list_of(*id) == Some(list));
-            told.extend(self.want(guild_id, relay, slot, list, still, Intervals::new(), to_guild));
+            told.extend(self.want(guild_id, relay, slot, (list, still), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
-            told.extend(self.want(guild_id, relay, slot, list, Some(channel_id), wants, to_guild));
+            told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id)), wants, to_guild));
         }
         if is_empty {
             self.by_slot.remove(&slot);
@@ -158,8 +158,7 @@ impl Lists {
         guild_id: GuildId,
         relay: RelayId,
         slot: u32,
-        list: ListId,
-        channel_id: Option<ChannelId>,
+        (list, channel_id): (ListId, Option<ChannelId>),
         wants: Intervals,
         to_guild: &mut ToGuilds,
     ) -> Option<Told> {
