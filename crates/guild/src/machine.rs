@@ -24,7 +24,7 @@ use crate::{
     queue::Queue,
     recent::Recent,
     record::{GuildRecord, MessageRecord, Write},
-    relays::{RelayLink, Sessions, Watchers},
+    relays::{Client, RelayLink, Sessions, Watchers},
     voice::VoiceTable,
 };
 use guildhall_model::{
@@ -303,7 +303,7 @@ impl Guild {
             ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(now, relay, epoch),
             ToGuild::Resync { relay, epoch } => self.resync(relay, epoch),
             ToGuild::Attach { session, session_id, user_id, kind, presence, members } => {
-                self.attach(now, session, session_id, user_id, kind, presence, members);
+                self.attach(now, session, Client { session_id, user_id, kind, presence }, members);
             }
             ToGuild::Detach { session } => self.detach(now, session),
             ToGuild::Presence { session, presence } => self.set_session_presence(now, session, presence),
