@@ -34,7 +34,7 @@ use guildhall_model::{
 use guildhall_relay::{
     Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay,
 };
-use guildhall_stdx::{Instant, Now, Rng};
+use guildhall_stdx::{Instant, Now, Rng, count_steps};
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
@@ -417,6 +417,7 @@ impl Guild {
     }
 
     pub(crate) fn put_out(&mut self, output: Output) {
+        count_steps(1);
         self.outputs.push_back(output);
     }
 
@@ -432,6 +433,7 @@ impl Guild {
         let guild_id = self.meta.id();
         for (relay, link) in &mut self.relays {
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+                count_steps(1);
                 self.outputs.push_back(Output::Relay(*relay, message));
             }
         }
@@ -447,6 +449,7 @@ impl Guild {
                 continue;
             }
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+                count_steps(1);
                 self.outputs.push_back(Output::Relay(*relay, message));
             }
         }
