@@ -24,7 +24,7 @@ use crate::{
     queue::Queue,
     recent::Recent,
     record::{GuildRecord, MessageRecord, Write},
-    relays::{RelayLink, Sessions, Watchers},
+    relays::{Client, RelayLink, Sessions, Watchers},
     voice::VoiceTable,
 };
 use guildhall_model::{
@@ -34,7 +34,7 @@ use guildhall_model::{
 use guildhall_relay::{
     Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay,
 };
-use guildhall_stdx::{Instant, Now, Rng};
+use guildhall_stdx::{Instant, Now, Rng, count_steps};
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
@@ -303,7 +303,7 @@ impl Guild {
             ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(now, relay, epoch),
             ToGuild::Resync { relay, epoch } => self.resync(relay, epoch),
             ToGuild::Attach { session, session_id, user_id, kind, presence, members } => {
-                self.attach(now, session, session_id, user_id, kind, presence, members);
+                self.attach(now, session, Client { session_id, user_id, kind, presence }, members);
             }
             ToGuild::Detach { session } => self.detach(now, session),
             ToGuild::Presence { session, presence } => self.set_session_presence(now, session, presence),
@@ -417,6 +417,7 @@ impl Guild {
     }
 
     pub(crate) fn put_out(&mut self, output: Output) {
+        count_steps(1);
         self.outputs.push_back(output);
     }
 
@@ -432,6 +433,7 @@ impl Guild {
         let guild_id = self.meta.id();
         for (relay, link) in &mut self.relays {
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+                count_steps(1);
                 self.outputs.push_back(Output::Relay(*relay, message));
             }
         }
@@ -447,6 +449,7 @@ impl Guild {
                 continue;
             }
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+                count_steps(1);
                 self.outputs.push_back(Output::Relay(*relay, message));
             }
         }

@@ -87,7 +87,7 @@ impl Guild {
         }
         let mut platforms = [Status::Offline; 5];
         for (_, session) in self.sessions.of_user(user_id).take(self.limits.presence_sessions_max) {
-            let presence = &session.presence;
+            let presence = &session.client.presence;
             if presence.status == Status::Offline {
                 continue;
             }

@@ -62,13 +62,19 @@ impl RelayLink {
     }
 }
 
-/// A session, as far as the guild is concerned.
+/// Who a session is.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub(crate) struct Client {
     pub session_id: Arc<str>,
     pub user_id: UserId,
     pub kind: AccountKind,
     pub presence: SessionPresence,
+}
+
+/// A session, as far as the guild is concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub client: Client,
     /// Its view held every member's presence.
     pub reads_presences: bool,
     /// Of its relay, when it entered.
@@ -100,13 +106,13 @@ impl Sessions {
 
     pub fn insert(&mut self, key: SessionKey, session: Session) {
         debug_assert!(!self.by_key.contains_key(&key), "it was dropped first");
-        self.by_user.insert((session.user_id, key));
+        self.by_user.insert((session.client.user_id, key));
         self.by_key.insert(key, session);
     }
 
     pub fn remove(&mut self, key: SessionKey) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
-        self.by_user.remove(&(session.user_id, key));
+        self.by_user.remove(&(session.client.user_id, key));
         Some(session)
     }
 
@@ -248,27 +254,19 @@ impl Guild {
 
     /// A session enters, or enters again (its relay was reset). While its relay is cut it counts but gets no
     /// answer: it asks again after the reset.
-    pub(crate) fn attach(
-        &mut self,
-        now: Now,
-        key: SessionKey,
-        session_id: Arc<str>,
-        user_id: UserId,
-        kind: AccountKind,
-        presence: SessionPresence,
-        members: MembersWanted,
-    ) {
+    pub(crate) fn attach(&mut self, now: Now, key: SessionKey, client: Client, members: MembersWanted) {
+        let user_id = client.user_id;
         let Some(epoch) = self.relays.get(&key.relay).map(|link| link.epoch) else { return };
         if self.member(user_id).is_none() {
             return self.send(key.relay, RelayMessage::Attached { session: key, view: None });
         }
         // Keys are never reused, so this is a relay's mistake; the first user's presence must not stay behind.
-        if self.sessions.find(key).is_some_and(|session| session.user_id != user_id) {
+        if self.sessions.find(key).is_some_and(|session| session.client.user_id != user_id) {
             self.detach(now, key);
         }
         self.touch();
         let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
-        self.put_session(key, Session { session_id, user_id, kind, presence, reads_presences, epoch });
+        self.put_session(key, Session { client, reads_presences, epoch });
         // First, so that the view holds it (L3).
         self.refresh_presence(now, user_id);
         if reads_presences {
@@ -311,8 +309,8 @@ impl Guild {
     pub(crate) fn detach(&mut self, now: Now, key: SessionKey) {
         let Some(session) = self.drop_session(key) else { return };
         self.touch();
-        self.leave_voice_with(session.user_id, key);
-        self.refresh_presence(now, session.user_id);
+        self.leave_voice_with(session.client.user_id, key);
+        self.refresh_presence(now, session.client.user_id);
     }
 
     pub(crate) fn set_session_presence(&mut self, now: Now, key: SessionKey, presence: SessionPresence) {
@@ -320,8 +318,8 @@ impl Guild {
             return;
         }
         let Some(session) = self.sessions.find_mut(key) else { return };
-        session.presence = presence;
-        let user_id = session.user_id;
+        session.client.presence = presence;
+        let user_id = session.client.user_id;
         self.touch();
         self.refresh_presence(now, user_id);
     }
@@ -341,7 +339,7 @@ impl Guild {
 
     /// What members show, to a session that began to watch them.
     pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
-        let own = self.sessions.find(session).map(|session| session.user_id);
+        let own = self.sessions.find(session).map(|session| session.client.user_id);
         self.presences.table_was_read();
         // Nobody is told what they show themselves.
         for user_id in user_ids.iter().take(Subscription::MEMBERS_MAX).filter(|user_id| Some(**user_id) != own) {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 impl Guild {
     /// Op 8. Whoever sees the guild sees its members; only the whole list of a user account needs a permission.
     pub(crate) fn request_members(&mut self, now: Now, key: SessionKey, request: RequestGuildMembers) {
-        let Some(user_id) = self.session(key).map(|session| session.user_id) else { return };
+        let Some(user_id) = self.session(key).map(|session| session.client.user_id) else { return };
         let RequestGuildMembers { query, presences, nonce, .. } = request;
         if presences {
             self.presences.table_was_read();
@@ -50,7 +50,7 @@ impl Guild {
 
     /// Op 35. Any member may ask, as docs/protocol.md §8.7 names no permission for it; it goes back `RECENT_MAX` members.
     pub(crate) fn recent_members(&mut self, key: SessionKey, request: SearchRecentMembers) {
-        let Some(user_id) = self.session(key).map(|session| session.user_id) else { return };
+        let Some(user_id) = self.session(key).map(|session| session.client.user_id) else { return };
         let SearchRecentMembers { query, continuation_token: after, nonce, .. } = request;
         let which = Which::Recent { prefix: Prefix::new(&query), after };
         self.ask_for_members(MembersAsked { session: key, user_id, nonce, presences: false, which });
@@ -66,9 +66,9 @@ impl Guild {
 
     fn may_list(&self, now: Now, key: SessionKey) -> bool {
         let Some(session) = self.session(key) else { return false };
-        let Some(member) = self.member(session.user_id) else { return false };
+        let Some(member) = self.member(session.client.user_id) else { return false };
         let lists = Permissions::MANAGE_ROLES | Permissions::KICK_MEMBERS | Permissions::BAN_MEMBERS;
-        session.kind == AccountKind::Bot
+        session.client.kind == AccountKind::Bot
             || self.meta.guild_permissions(self.meta.standing(&member, now.unix)).intersects(lists)
     }
 
@@ -112,14 +112,14 @@ impl Guild {
 
     /// Op 39. Not answered to who cannot view the channel, nor past the limits of jobs: clients ask again.
     pub(crate) fn count_members(&mut self, now: Now, session: SessionKey, channel_id: ChannelId) {
-        let Some(user_id) = self.session(session).map(|session| session.user_id) else { return };
+        let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_channel(now, Actor::User(user_id), channel_id).is_ok() && self.has_room_for_job(Some(user_id)) {
             self.enqueue(Waiting::Count { session, user_id, channel_id, at: now.unix });
         }
     }
 
     pub(crate) fn tell_count(&mut self, now: Now, session: SessionKey, channel_id: ChannelId, audience: Audience) {
-        let Some(user_id) = self.session(session).map(|session| session.user_id) else { return };
+        let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_channel(now, Actor::User(user_id), channel_id).is_err() {
             return;
         }

@@ -91,7 +91,7 @@ impl Guild {
     /// Op 4. A session of a user who is in voice through another takes over.
     pub(crate) fn set_session_voice(&mut self, now: Now, key: SessionKey, update: VoiceStateUpdate) {
         let Some(session) = self.session(key) else { return };
-        let (user_id, session_id) = (session.user_id, session.session_id.to_string());
+        let (user_id, session_id) = (session.client.user_id, session.client.session_id.to_string());
         let Some(channel_id) = update.channel_id else { return self.leave_voice(user_id) };
         let Some(member) = self.member(user_id) else { return };
         let Some(channel) = self.meta.channels.get(&channel_id).cloned().filter(|channel| channel.kind.is_voice())

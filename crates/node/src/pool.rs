@@ -217,10 +217,17 @@ mod tests {
         drop(ending);
         // Whether that thread still takes them is up to the runtime.
         assert_eq!(reports(&mailbox, 6).len(), 6);
-        for task in tasks(8, 2, &mailbox) {
+    }
+
+    #[test]
+    fn n3_all_report_also_if_the_runtime_is_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (pool, mailbox, handle) = (Arc::new(Pool::new(2)), Arc::new(Mailbox::new(2)), runtime.handle().clone());
+        drop(runtime);
+        for task in tasks(8, 3, &mailbox) {
             pool.submit(&handle, GuildId::new(8), task);
         }
-        assert_eq!(reports(&mailbox, 2), [false; 2]);
+        assert_eq!(reports(&mailbox, 3), [false; 3]);
         assert_eq!(pool.lock().running_count, 0);
     }
 }

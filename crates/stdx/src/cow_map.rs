@@ -14,6 +14,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::count_steps;
 use std::{
     fmt::{self, Debug},
     mem, slice,
@@ -84,6 +85,7 @@ fn entry_index<K: Ord, V>(entries: &[(K, V)], key: &K) -> Result<usize, usize> {
 fn own<'a, K: Copy, V: Clone>(node: &'a mut Arc<Node<K, V>>, steps: &mut u64) -> &'a mut Node<K, V> {
     if Arc::strong_count(node) > 1 {
         *steps += node.len() as u64;
+        count_steps(node.len() as u64);
     }
     Arc::make_mut(node)
 }
@@ -163,6 +165,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
     pub fn get(&self, key: K) -> Option<&V> {
         let mut node = &self.root;
         loop {
+            count_steps(1);
             match &**node {
                 Node::Branch(children) => node = &children[child_index(children, &key)].node,
                 Node::Leaf(entries) => return entry_index(entries, &key).ok().map(|at| &entries[at].1),
@@ -357,6 +360,7 @@ impl<'a, K: Ord, V> Iter<'a, K, V> {
     /// Goes to the first entry below `node`, or the first above `after`: that may be in the next leaf.
     fn descend(&mut self, mut node: &'a Node<K, V>, after: Option<K>) {
         loop {
+            count_steps(1);
             match node {
                 Node::Branch(children) => {
                     let at = after.as_ref().map_or(0, |after| child_index(children, after));
@@ -379,6 +383,7 @@ impl<'a, K: Ord + Copy, V> Iterator for Iter<'a, K, V> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some((key, value)) = self.leaf.next() {
+                count_steps(1);
                 return Some((*key, value));
             }
             match self.branches.last_mut()?.next() {

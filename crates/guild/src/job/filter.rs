@@ -25,7 +25,7 @@ impl MemberFilter {
         let member: &Member = &entry.member;
         let has_none_but =
             |roles: &[RoleId]| member.roles.iter().all(|role| roles.contains(role) || !meta.roles.contains_key(role));
-        !(self.offline && entry.presence.is_some())
+        (!self.offline || entry.presence.is_none())
             && !self.none_of.contains(&member.user.id)
             && self.joined_before.is_none_or(|before| member.joined_at < before)
             && self.roles.iter().all(|role| member.roles.contains(role) && meta.roles.contains_key(role))

@@ -1,0 +1,27 @@
+//! Steps: how much a thread looked at or copied, for tests that show that something does not grow.
+//!
+//! Doors       `count_steps` from structures that can be large; `steps_taken` before and after what is measured.
+//! Invariants  in release builds nothing is counted, and counting costs nothing.
+
+/// Counts steps of this thread, in debug builds.
+#[inline]
+pub fn count_steps(count: u64) {
+    #[cfg(debug_assertions)]
+    STEPS.set(STEPS.get().wrapping_add(count));
+    #[cfg(not(debug_assertions))]
+    let _ = count;
+}
+
+/// The steps of this thread so far; 0 in release builds.
+#[must_use]
+pub fn steps_taken() -> u64 {
+    #[cfg(debug_assertions)]
+    return STEPS.get();
+    #[cfg(not(debug_assertions))]
+    0
+}
+
+#[cfg(debug_assertions)]
+std::thread_local! {
+    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
