@@ -28,7 +28,8 @@ pub struct PartitionConfig {
     pub backlog_events_max: usize,
     /// Bytes of bodies a connected client may be behind, likewise.
     pub backlog_bytes_max: usize,
-    /// A connection whose socket takes nothing for so long is cut.
+    /// A connection whose socket takes nothing for so long is cut, and one that takes so long over one READY or
+    /// GUILD_CREATE while others wait to be made theirs.
     pub write_stall_ms: u64,
     /// Messages a client may send per minute; past it 4008.
     pub inbound_per_minute_max: u32,

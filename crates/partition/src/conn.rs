@@ -95,8 +95,12 @@ pub struct Conn {
     pub next_seq: u64,
     /// Bytes of a dispatch that was made for it alone and is not out yet.
     pub rendered_bytes: usize,
+    /// Since when.
+    pub rendered_at: Instant,
     /// It waits until others' are out.
     pub waits_to_render: bool,
+    /// It has waited, and its turn has come.
+    pub has_turn_to_render: bool,
     /// Since when the socket has been full.
     pub blocked_since: Option<Instant>,
     /// In the list of connections to flush.

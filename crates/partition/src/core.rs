@@ -96,7 +96,8 @@ pub struct Core {
     pub made: VecDeque<Rc<Dispatch>>,
     /// Bytes of READY and GUILD_CREATE that were made and are not written yet, over all connections.
     pub rendered_bytes: usize,
-    /// Connections that wait for room among these, first come first served.
+    /// Connections that wait for room among these, first come first served; those that are gone among them are never
+    /// more than those that are there.
     pub waiting_to_render: VecDeque<SlotKey>,
     pub fixed: [FixedPayloads; 2],
     pub withheld: Rc<Dispatch>,

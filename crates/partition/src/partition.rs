@@ -168,7 +168,9 @@ impl Partition {
             is_torn: false,
             next_seq: 1,
             rendered_bytes: 0,
+            rendered_at: now.instant,
             waits_to_render: false,
+            has_turn_to_render: false,
             blocked_since: None,
             is_dirty: false,
             last_inbound: now.instant,
@@ -657,6 +659,15 @@ impl Core {
                 return self.cut(now, key, link);
             }
             next = next.min(stalled);
+        }
+        if conn.rendered_bytes > 0 {
+            let too_long = conn.rendered_at.after_ms(self.config.write_stall_ms);
+            let is_waited_for = !self.waiting_to_render.is_empty();
+            if too_long <= now.instant && is_waited_for {
+                self.counters.slow_consumers_total += 1;
+                return self.cut(now, key, link);
+            }
+            next = next.min(too_long.max(now.instant.after_ms(self.config.write_stall_ms / 2)));
         }
         self.look_again(next, key);
     }

@@ -4,9 +4,11 @@
 //! Doors       `push` gives a session a dispatch (and writes it at once if nothing stands in the way); `pump` writes
 //!             what a connection can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq, none skipped but withheld ones.
-//!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed.
+//!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
+//!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
 //!             W3 no allocation per delivery in steady state (test `no_allocation_per_delivery`).
-//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`; one compressed message is unsent at most.
+//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; one compressed message
+//!             is unsent at most.
 //! Spec        docs/protocol.md §2.3, §2.4.
 
 use crate::{
@@ -141,7 +143,7 @@ impl Core {
 
     /// Writes what a connection can take. Never called from within itself.
     pub fn pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        match self.try_pump(key, link) {
+        match self.try_pump(now, key, link) {
             Ok(Pumped::Drained) => {
                 if let Some(conn) = self.conns.get_mut(key) {
                     conn.blocked_since = None;
@@ -165,7 +167,7 @@ impl Core {
         }
     }
 
-    fn try_pump(&mut self, key: SlotKey, link: &mut impl Link) -> Result<Pumped, PumpError> {
+    fn try_pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) -> Result<Pumped, PumpError> {
         let mut chunks = 0;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
@@ -207,12 +209,14 @@ impl Core {
             }
             let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
             if entry.dispatch.is_lazy() && conn.partial == 0 {
-                if self.rendered_bytes >= self.config.rendered_bytes_max {
+                let has_turn = std::mem::take(&mut conn.has_turn_to_render) || self.waiting_to_render.is_empty();
+                if !has_turn || self.rendered_bytes >= self.config.rendered_bytes_max {
                     if !std::mem::replace(&mut conn.waits_to_render, true) {
                         self.waiting_to_render.push_back(key);
                     }
                     return Ok(Pumped::Waiting);
                 }
+                conn.rendered_at = now.instant;
                 conn.rendered_bytes = entry.dispatch.frame(session.encoding, entry.redaction).body().len();
                 self.rendered_bytes += conn.rendered_bytes;
             }
@@ -228,6 +232,9 @@ impl Core {
             };
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 entry.dispatch.was_written(session.encoding);
+                if conn.unsent.is_empty() {
+                    self.rendered_bytes -= std::mem::take(&mut conn.rendered_bytes);
+                }
                 // Who has no READY yet cannot resume, and who has it does not need it again.
                 if session.kind() == AccountKind::User && session.replay.first_seq() == 1 && conn.next_seq > 1 {
                     session.replay.trim(1);
@@ -247,14 +254,21 @@ impl Core {
         !self.waiting_to_render.is_empty() && self.rendered_bytes < self.config.rendered_bytes_max
     }
 
-    /// One after the other, for as long as there is room: some want little, some nothing any more.
+    /// One dispatch each and one after the other, for as long as there is room: some want little, some nothing any more.
     fn give_turns_to_render(&mut self, now: Now, link: &mut impl Link) {
+        let conns = &self.conns;
+        if self.waiting_to_render.len() > 2 * conns.len() {
+            self.waiting_to_render.retain(|key| conns.get(*key).is_some());
+        }
         while self.has_turn_to_render()
             && let Some(key) = self.waiting_to_render.pop_front()
         {
             if let Some(conn) = self.conns.get_mut(key) {
-                conn.waits_to_render = false;
+                (conn.waits_to_render, conn.has_turn_to_render) = (false, true);
                 self.pump(now, key, link);
+                if let Some(conn) = self.conns.get_mut(key) {
+                    conn.has_turn_to_render = false;
+                }
             }
         }
     }

@@ -11,21 +11,23 @@ use guildhall_ws_proto::{Opcode, append_masked_frame};
 use serde_json::Value;
 use std::{collections::VecDeque, io::IoSlice, sync::Arc};
 
-/// Sockets that take everything and keep nothing.
+/// Sockets that keep nothing, and take everything unless they are full.
 #[derive(Default)]
 struct Void {
+    is_full: bool,
     bytes: usize,
     sends: usize,
 }
 
 impl Link for Void {
-    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
-        self.bytes += bytes.len();
-        self.sends += 1;
-        Ok(bytes.len())
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+        self.send_vectored(conn, &[IoSlice::new(bytes)])
     }
 
     fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+        if self.is_full {
+            return Ok(0);
+        }
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         self.bytes += bytes;
         self.sends += 1;
@@ -37,7 +39,15 @@ impl Link for Void {
     fn drop_conn(&mut self, _conn: SlotKey) {}
 }
 
-/// Many plain JSON sessions of one bot, in one guild.
+/// Whose sessions they are.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Bot,
+    Active,
+    Passive,
+}
+
+/// Many plain JSON sessions of one account, in one guild. They stand together.
 struct Crowd {
     clock: FakeClock,
     partition: Partition,
@@ -55,10 +65,11 @@ fn masked(op: u64, d: &Value) -> Vec<u8> {
 }
 
 impl Crowd {
-    fn new(count: usize) -> Self {
-        let bot = privileged(800);
-        let guild = GuildBuilder::new(1, &user(700)).channel(10, ChannelType::Text).member(&bot, &[]).load();
-        let config = PartitionConfig::new(PartitionId(0), "ws://localhost".into(), [1; 32]);
+    fn new(kind: Kind, count: usize) -> Self {
+        let account = if kind == Kind::Bot { privileged(800) } else { user(800) };
+        let guild = GuildBuilder::new(1, &user(700)).channel(10, ChannelType::Text).member(&account, &[]).load();
+        let mut config = PartitionConfig::new(PartitionId(0), "ws://localhost".into(), [1; 32]);
+        config.passive_above_members = (kind == Kind::Passive).then_some(0);
         let mut crowd = Self {
             clock: FakeClock::default(),
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
@@ -74,7 +85,7 @@ impl Crowd {
             // Messages and members, but no presences: each session would be told of all others.
             let mut identify = masked(2, &identify_payload("token", Some(1 | 1 << 9 | 1 << 15)));
             crowd.partition.handle_bytes(now, key, &mut identify, &mut crowd.link);
-            let account = Account { user: bot.clone(), guilds: vec![id(1)] };
+            let account = Account { user: account.clone(), guilds: vec![id(1)] };
             crowd.partition.handle_authenticated(now, key, Ok(account), &mut crowd.link);
             crowd.conns.push(key);
         }
@@ -129,6 +140,28 @@ impl Crowd {
         }
     }
 
+    /// Allocations while the partition handles a message after the other.
+    fn allocations_of_each(&mut self, messages: usize) -> u64 {
+        let batch: Vec<ToRelay> = (0..messages).map(|_| self.say()).collect();
+        let now = self.clock.now();
+        let info = allocation_counter::measure(|| {
+            batch.into_iter().for_each(|message| self.partition.handle_guild(now, message, false, &mut self.link));
+            self.partition.flush(now, &mut self.link);
+        });
+        info.count_total
+    }
+
+    /// Allocations while passive sessions are told that something was said.
+    fn allocations_of_a_round(&mut self) -> u64 {
+        let message = self.say();
+        self.partition.handle_guild(self.clock.now(), message, false, &mut self.link);
+        self.heartbeats();
+        let (now, sends) = (self.clock.now(), self.link.sends);
+        let info = allocation_counter::measure(|| self.partition.handle_timers(now, &mut self.link));
+        assert_eq!(self.link.sends - sends, self.conns.len(), "everybody was told");
+        info.count_total
+    }
+
     /// Allocations while the partition handles a batch of so many messages.
     fn allocations(&mut self, messages: usize) -> u64 {
         let batch: Vec<ToRelay> = (0..messages).map(|_| self.say()).collect();
@@ -157,12 +190,65 @@ impl Crowd {
     }
 }
 
+fn crowds(kind: Kind) -> [Crowd; 2] {
+    [100, 1_000].map(|count| Crowd::new(kind, count))
+}
+
 #[test]
 fn no_allocation_per_delivery() {
-    let (mut few, mut many) = (Crowd::new(100), Crowd::new(1_000));
-    for messages in [1, 4] {
-        let (few, many) = (few.warm_allocations(messages), many.warm_allocations(messages));
-        assert_eq!(few, many, "allocations for {messages} messages to 100 and to 1,000 sessions");
-        assert!(many <= 10 * messages as u64, "{many} allocations for {messages} messages");
+    for kind in [Kind::Bot, Kind::Active] {
+        let [mut few, mut many] = crowds(kind);
+        for messages in [1, 4] {
+            let (few, many) = (few.warm_allocations(messages), many.warm_allocations(messages));
+            assert_eq!(few, many, "allocations for {messages} messages to 100 and to 1,000 sessions");
+            assert!(many <= 10 * messages as u64, "{many} allocations for {messages} messages");
+        }
+    }
+}
+
+#[test]
+fn no_allocation_per_passive_session_that_is_told() {
+    let [few, many] = crowds(Kind::Passive).map(|mut crowd| {
+        for _ in 0..6 {
+            crowd.allocations_of_a_round();
+        }
+        crowd.allocations_of_a_round()
+    });
+    assert_eq!(few, many, "allocations for a round of 100 and of 1,000 sessions");
+    assert!(many <= 40, "{many} allocations");
+}
+
+#[test]
+fn a_backlog_on_a_shared_log_costs_nothing_per_session() {
+    const MESSAGES: usize = 400;
+    for kind in [Kind::Bot, Kind::Active] {
+        for is_away in [false, true] {
+            let [few, many] = crowds(kind).map(|mut crowd| {
+                crowd.warm_allocations(1);
+                let now = crowd.clock.now();
+                crowd.link.is_full = true;
+                if is_away {
+                    crowd.conns.iter().for_each(|key| crowd.partition.handle_hangup(now, *key, &mut crowd.link));
+                }
+                // With the first a stretch begins, and connections notice that they are full.
+                crowd.allocations_of_each(1);
+                let allocations = crowd.allocations_of_each(MESSAGES);
+                for session in crowd.partition.sessions() {
+                    assert!(session.replay.len() > MESSAGES);
+                }
+                if !is_away {
+                    // All of it is there when there is room again.
+                    crowd.link.is_full = false;
+                    let bytes = crowd.link.bytes;
+                    for key in crowd.conns.clone() {
+                        crowd.partition.handle_writable(now, key, &mut crowd.link);
+                    }
+                    assert!(crowd.link.bytes - bytes > 100 * MESSAGES * crowd.conns.len());
+                }
+                allocations
+            });
+            assert_eq!(few, many, "allocations for {MESSAGES} messages to 100 and to 1,000 sessions");
+            assert!(many <= 10 * MESSAGES as u64, "{many} allocations");
+        }
     }
 }

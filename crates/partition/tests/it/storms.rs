@@ -264,3 +264,73 @@ fn ready_comes_in_its_two_parts_before_what_happened_while_it_was_gathered() {
     assert!(dispatches.is_sorted_by(|a, b| a.seq + 1 == b.seq));
     assert_eq!(dispatches[1].d()["guilds"][0]["voice_states"], json!([]));
 }
+
+/// A slow user whose READY takes all the room there is, and another who waits for it.
+fn one_waits_for_another(pair: &mut Pair) -> [ClientId; 2] {
+    [(); 2].map(|()| {
+        let client = pair.connect(ClientParams::JSON);
+        pair.stop_reading(client);
+        pair.read_some(client, usize::MAX);
+        pair.client(client).socket().set_room(100);
+        pair.client(client).identify(identify_payload(&bob().username, None));
+        pair.settle();
+        client
+    })
+}
+
+/// Reads as little as it can without being taken for dead.
+fn trickle(pair: &mut Pair, client: ClientId, seconds: usize) {
+    for _ in 0..seconds / 10 {
+        pair.advance(10_000);
+        pair.client(client).heartbeat();
+        pair.read_some(client, 100);
+        pair.settle();
+    }
+}
+
+#[test]
+fn who_takes_too_long_over_what_others_wait_for_is_cut() {
+    let mut pair = stormy(1);
+    let [slow, waiting] = one_waits_for_another(&mut pair);
+    trickle(&mut pair, slow, 20);
+    assert_eq!(pair.client(waiting).socket().unread_bytes(), 0);
+    trickle(&mut pair, slow, 10);
+    assert_eq!(pair.partition().counters().slow_consumers_total, 1);
+    pair.start_reading(waiting);
+    assert_eq!(names(&mut pair, waiting), ["READY"]);
+    assert_eq!(pair.partition().conns_count(), 1);
+}
+
+#[test]
+fn who_takes_long_while_nobody_waits_is_left_alone() {
+    let mut pair = stormy(usize::MAX);
+    let [slow, other] = one_waits_for_another(&mut pair);
+    pair.cut(other);
+    trickle(&mut pair, slow, 300);
+    pair.start_reading(slow);
+    assert_eq!(names(&mut pair, slow), ["READY"]);
+}
+
+#[test]
+fn who_has_many_guilds_takes_turns_with_those_who_wait() {
+    let mut pair = stormy(1);
+    (3..50).for_each(|n| pair.add_guild(large(n, 3).load()));
+    let many = pair.connect(ClientParams::JSON);
+    pair.stop_reading(many);
+    pair.client(many).socket().set_room(200);
+    pair.client(many).identify(identify_payload(&gob().username, Some(PLAIN)));
+    pair.settle();
+    // A bot's READY is small and waits for nobody; then its guilds begin.
+    while pair.partition().rendered_bytes() == 0 {
+        pair.read_some(many, 200);
+        pair.settle();
+    }
+    let other = pair.connect(ClientParams::JSON);
+    pair.client(other).identify(identify_payload(&pro().username, Some(PLAIN)));
+    while !names(&mut pair, other).contains(&"GUILD_CREATE".to_owned()) {
+        pair.read_some(many, 200);
+        pair.settle();
+    }
+    // READY, its first guild, and little more.
+    assert!(pair.names(many).len() <= 4);
+}

@@ -295,3 +295,31 @@ fn a_subscription_in_the_same_breath_as_a_close_is_harmless() {
     live(&mut pair, &bob(), None, ClientParams::JSON);
     assert_eq!(pair.partition().sessions_count(), 2);
 }
+
+#[test]
+fn a_member_list_is_told_once_and_once_more_after_a_reset() {
+    let mut pair = quiet();
+    let client = live_user(&mut pair, &bob(), 0);
+    let _keeps_the_relay = live_user(&mut pair, &ana(), 0);
+    let rows = json!({"channels": {channel(GENERAL).to_string(): [[0, 99]]}});
+    let syncs = |pair: &mut Pair| -> Vec<String> {
+        pair.advance_with_heartbeats(5_000);
+        let dispatches = pair.dispatches(client);
+        let ops = |dispatch: &guildhall_test_kit::Dispatch| {
+            let d = dispatch.d();
+            let ops = d["ops"].as_array().cloned().unwrap_or_default();
+            let ops: Vec<String> = ops.iter().map(|op| text(&op["op"])).collect();
+            if ops.is_empty() { vec![dispatch.name.clone()] } else { ops }
+        };
+        dispatches.iter().flat_map(ops).collect()
+    };
+    subscribe(&mut pair, client, rows.clone());
+    assert_eq!(syncs(&mut pair), ["SYNC"]);
+    subscribe(&mut pair, client, rows);
+    assert_eq!(syncs(&mut pair), [""; 0]);
+    pair.overflow(relay(0), id(GUILD));
+    pair.room(relay(0), id(GUILD));
+    assert_eq!(syncs(&mut pair), ["GUILD_DELETE", "GUILD_CREATE", "SYNC"]);
+    shows(&mut pair, &gob(), Status::Online);
+    assert!(!syncs(&mut pair).is_empty(), "and goes on");
+}
