@@ -1,16 +1,23 @@
 //! Sockets: the real `Link`. Non-blocking, edge-triggered, written to by their partition and nobody else.
 //!
 //! Invariants  N1 a full socket is never written to again before it says that it has room. N2 a socket whose reading was
-//!             stopped is read again when it goes on, since the edge may have passed.
+//!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one frame per socket.
+//! Limits      `QUEUED_BYTES_MAX` per queued frame, the batch's own per batch.
 
 use crate::mailbox::ConnPermit;
-use guildhall_partition::{Dead, Link};
+use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
+use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},
+    mem,
     net::Shutdown,
+    os::fd::AsFd as _,
 };
+
+/// Larger frames are sent by themselves: copying them into a batch would cost more than it saves.
+const QUEUED_BYTES_MAX: usize = 4 << 10;
 
 /// The poll's token for the mailbox; sockets have their slot.
 pub const WAKE: Token = Token(usize::MAX);
@@ -22,6 +29,8 @@ struct Socket {
     is_reading: bool,
     /// In `readable`.
     is_queued: bool,
+    /// The batch that its last queued frame went into.
+    queued_in: u32,
 }
 
 /// The sockets of one partition.
@@ -30,11 +39,24 @@ pub struct Sockets {
     sockets: Vec<Option<Socket>>,
     /// Sockets that may have something to read, in the order they said so.
     pub readable: Vec<SlotKey>,
+    /// Frames that go out together. None: each goes out by itself.
+    batch: Option<SendBatch>,
+    /// Which batch is being filled, from 1; batches that were submitted because they were full count as one with the next.
+    batch_number: u32,
+    /// What did not go out whole, of this batch: at most one frame per socket.
+    shortfalls: Vec<(SlotKey, Shortfall)>,
 }
 
 impl Sockets {
-    pub fn new(registry: Registry) -> Self {
-        Self { registry, sockets: Vec::new(), readable: Vec::new() }
+    pub fn new(registry: Registry, batch: Option<SendBatch>) -> Self {
+        Self {
+            registry,
+            sockets: Vec::new(),
+            readable: Vec::new(),
+            batch,
+            batch_number: 1,
+            shortfalls: Vec::new(),
+        }
     }
 
     /// Takes a socket in; it is read from at once.
@@ -45,7 +67,7 @@ impl Sockets {
             self.sockets.resize_with(slot + 1, || None);
         }
         self.sockets[slot] =
-            Some(Socket { stream, permit, generation: key.generation, is_reading: true, is_queued: false });
+            Some(Socket { stream, permit, generation: key.generation, is_reading: true, is_queued: false, queued_in: 0 });
         self.queue(key);
         Ok(())
     }
@@ -79,6 +101,29 @@ impl Sockets {
         }
     }
 
+    /// Sends what is in the batch; what does not fit is in `shortfalls` then.
+    fn submit_batch(&mut self) {
+        let Some(batch) = &mut self.batch else { return };
+        let (sockets, shortfalls) = (&self.sockets, &mut self.shortfalls);
+        // A socket that was dropped since is not there, or another one has its slot.
+        let fd_of = |tag| {
+            let key = key_of_tag(tag);
+            let socket = sockets.get(key.slot as usize)?.as_ref()?;
+            (socket.generation == key.generation).then(|| socket.stream.as_fd())
+        };
+        let result = batch.submit(fd_of, |tag, shortfall| {
+            let shortfall = match shortfall {
+                guildhall_uring::Shortfall::Rest(rest) => Shortfall::Rest(rest.to_vec()),
+                guildhall_uring::Shortfall::Dead => Shortfall::Dead,
+            };
+            shortfalls.push((key_of_tag(tag), shortfall));
+        });
+        if let Err(error) = result {
+            tracing::warn!(error = &error as &dyn std::error::Error, "io_uring failed: from now on each frame is sent by itself");
+            self.batch = None;
+        }
+    }
+
     /// Reads once. `Ok(None)`: nothing there now, or reading is stopped. `Ok(Some(0))`: the end.
     pub fn read(&mut self, key: SlotKey, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(socket) = self.get(key) else { return Ok(None) };
@@ -95,6 +140,14 @@ impl Sockets {
             }
         }
     }
+}
+
+fn tag_of(key: SlotKey) -> u64 {
+    u64::from(key.slot) << 32 | u64::from(key.generation)
+}
+
+fn key_of_tag(tag: u64) -> SlotKey {
+    SlotKey { slot: (tag >> 32) as u32, generation: tag as u32 }
 }
 
 /// Full is not an error, everything else ends the connection.
@@ -125,6 +178,41 @@ impl Link for Sockets {
                 return result;
             }
         }
+    }
+
+    fn queue(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
+        if self.batch.is_none() || bytes.len() > QUEUED_BYTES_MAX {
+            return false;
+        }
+        let number = self.batch_number;
+        let Some(socket) = self.get(conn) else { return false };
+        socket.queued_in = number;
+        if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
+            return true;
+        }
+        self.submit_batch();
+        if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
+            return true;
+        }
+        // The ring just broke.
+        if let Some(socket) = self.get(conn) {
+            socket.queued_in = 0;
+        }
+        false
+    }
+
+    fn is_queued(&self, conn: SlotKey) -> bool {
+        let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
+        // Also while its shortfall has not been collected.
+        socket.is_some_and(|socket| socket.generation == conn.generation && socket.queued_in == self.batch_number)
+    }
+
+    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+        if self.batch.as_ref().is_some_and(|batch| !batch.is_empty()) {
+            self.submit_batch();
+        }
+        self.batch_number = self.batch_number.wrapping_add(1).max(1);
+        mem::take(&mut self.shortfalls)
     }
 
     fn set_reading(&mut self, conn: SlotKey, reading: bool) {
