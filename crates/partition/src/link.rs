@@ -38,13 +38,13 @@ pub trait Link {
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead>;
 
     /// Takes a whole frame that may go out later, together with others': with the next `submit` at the latest. False:
-    /// not taken, use `send`. Nothing else is written to a connection while a frame of it `is_queued`.
-    fn queue(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
+    /// not taken, use `send`. Nothing else is written to a connection while a frame of it `is_waiting`.
+    fn send_later(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
         false
     }
 
     /// Whether a frame of this connection waits for `submit`.
-    fn is_queued(&self, _conn: SlotKey) -> bool {
+    fn is_waiting(&self, _conn: SlotKey) -> bool {
         false
     }
 

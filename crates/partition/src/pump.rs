@@ -77,10 +77,10 @@ impl Core {
             && !(session.compress_payloads && dispatch.is_own())
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
-        if straight && !link.is_queued(conn_key) {
+        if straight && !link.is_waiting(conn_key) {
             let mut frame = dispatch.frame(session.encoding, redaction);
             let bytes = frame.write_for(seq, Framing::websocket(session.encoding));
-            let sent = if link.queue(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
+            let sent = if link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
             match sent {
                 Ok(sent) if sent == bytes.len() => conn.next_seq += 1,
                 Ok(sent) => {
@@ -158,7 +158,7 @@ impl Core {
 
     /// Writes what a connection can take. Never called from within itself.
     pub fn pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        if link.is_queued(key) {
+        if link.is_waiting(key) {
             // What is about to be written comes after it.
             self.submit(now, link);
         }

@@ -1,6 +1,7 @@
 //! Partitions, from a client's socket to a guild and back, on `Pair`.
 
 mod allocations;
+mod batches;
 mod closing;
 mod compression;
 mod fixture;
