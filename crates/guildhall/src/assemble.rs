@@ -7,7 +7,7 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
-    config::{AuthConfig, Config, GatewayUrl, Secret, Synchronous},
+    config::{AuthConfig, Config, GatewayUrl, IoUring, Secret, Synchronous},
     open_files,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
 };
@@ -249,7 +249,12 @@ fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, Sta
         0 => cores().min(256) as u16,
         count => count,
     };
-    Ok(ServerConfig { partitions_count, connections_max: config.server.connections_max as usize, identify, partition })
+    let io_uring = match config.server.io_uring {
+        IoUring::Auto => guildhall_net::IoUring::Auto,
+        IoUring::Off => guildhall_net::IoUring::Off,
+    };
+    let connections_max = config.server.connections_max as usize;
+    Ok(ServerConfig { partitions_count, connections_max, io_uring, identify, partition })
 }
 
 fn api_limits(config: &Config) -> ApiLimits {

@@ -18,4 +18,4 @@ mod url;
 pub use clock::SystemClock;
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use partition_loop::{AuthAnswer, MessagesAnswer};
-pub use server::{PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};
+pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};

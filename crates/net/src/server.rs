@@ -14,6 +14,7 @@ use axum::Router;
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use guildhall_uring::SendBatch;
 use std::{
     collections::VecDeque,
     io,
@@ -42,6 +43,15 @@ pub trait Upstream: Send + Sync + 'static {
     fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild>;
 }
 
+/// Whether frames may be sent in batches, by io_uring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoUring {
+    /// Where the system has it and allows it.
+    Auto,
+    /// No.
+    Off,
+}
+
 /// Settings of the server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -49,6 +59,8 @@ pub struct ServerConfig {
     pub partitions_count: u16,
     /// Most sockets at once, REST included; past it 503.
     pub connections_max: usize,
+    /// Whether frames may be sent in batches.
+    pub io_uring: IoUring,
     /// How often accounts may identify.
     pub identify: IdentifyLimits,
     /// Of each partition; `partition` and `partitions_count` are filled in.
@@ -163,6 +175,7 @@ impl Server {
         let local_addr = listener.local_addr()?;
         let partitions_count = self.prepared.len() as u16;
         let failure = Arc::new(Notify::new());
+        let batches = may_batch(self.config.io_uring, || SendBatch::new().map(drop));
         let mut threads = Vec::new();
         for (index, Prepared { poll, receiver, mailbox }) in self.prepared.into_iter().enumerate() {
             let mut config = self.config.partition.clone();
@@ -174,7 +187,9 @@ impl Server {
             let run = move || {
                 // Made here: a partition never leaves its thread.
                 let partition = Partition::new(config, gatekeeper);
-                let sockets = Sockets::new(registry);
+                // Made here as well: a ring belongs to its thread. One that cannot be had is not missed.
+                let batch = if batches { SendBatch::new().ok() } else { None };
+                let sockets = Sockets::new(registry, batch);
                 let stalled = VecDeque::new();
                 PartitionLoop {
                     poll,
@@ -209,7 +224,25 @@ impl Server {
         });
         let conns_count = front.conns_count.clone();
         let acceptor = tokio::spawn(accept(front, listener));
-        Ok(RunningServer { partitions: self.partitions, threads, acceptor, local_addr, conns_count, failure })
+        let partitions = self.partitions;
+        Ok(RunningServer { partitions, threads, acceptor, local_addr, conns_count, failure, batches })
+    }
+}
+
+/// Probes io_uring, and says what came of it.
+fn may_batch(setting: IoUring, probe: impl FnOnce() -> io::Result<()>) -> bool {
+    if setting == IoUring::Off {
+        return false;
+    }
+    match probe() {
+        Ok(()) => {
+            tracing::info!("frames are sent in batches, by io_uring");
+            true
+        }
+        Err(error) => {
+            tracing::info!(%error, "io_uring cannot be used here: each frame is sent by itself");
+            false
+        }
     }
 }
 
@@ -221,6 +254,7 @@ pub struct RunningServer {
     local_addr: SocketAddr,
     conns_count: Arc<AtomicUsize>,
     failure: Arc<Notify>,
+    batches: bool,
 }
 
 impl RunningServer {
@@ -234,6 +268,12 @@ impl RunningServer {
     #[must_use]
     pub fn conns_count(&self) -> usize {
         self.conns_count.load(Ordering::Relaxed)
+    }
+
+    /// Whether frames are sent in batches.
+    #[must_use]
+    pub fn sends_in_batches(&self) -> bool {
+        self.batches
     }
 
     /// Completes when a partition has panicked: the process should end, and be started again.
@@ -256,5 +296,17 @@ impl RunningServer {
             // Its panics were caught and told.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_batches_where_they_are_off_or_do_not_work() {
+        assert!(may_batch(IoUring::Auto, || Ok(())));
+        assert!(!may_batch(IoUring::Auto, || Err(io::ErrorKind::PermissionDenied.into())));
+        assert!(!may_batch(IoUring::Off, || unreachable!("nobody asked")));
     }
 }

@@ -1,16 +1,23 @@
 //! Sockets: the real `Link`. Non-blocking, edge-triggered, written to by their partition and nobody else.
 //!
 //! Invariants  N1 a full socket is never written to again before it says that it has room. N2 a socket whose reading was
-//!             stopped is read again when it goes on, since the edge may have passed.
+//!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one frame per socket.
+//! Limits      `LATER_BYTES_MAX` per frame sent later, the batch's own per batch.
 
 use crate::mailbox::ConnPermit;
-use guildhall_partition::{Dead, Link};
+use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
+use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},
+    mem,
     net::Shutdown,
+    os::fd::AsFd as _,
 };
+
+/// Larger frames are sent by themselves: copying them into a batch would cost more than it saves.
+const LATER_BYTES_MAX: usize = 4 << 10;
 
 /// The poll's token for the mailbox; sockets have their slot.
 pub const WAKE: Token = Token(usize::MAX);
@@ -22,6 +29,8 @@ struct Socket {
     is_reading: bool,
     /// In `readable`.
     is_queued: bool,
+    /// The batch that its last frame for later went into.
+    waits_in: u32,
 }
 
 /// The sockets of one partition.
@@ -30,11 +39,17 @@ pub struct Sockets {
     sockets: Vec<Option<Socket>>,
     /// Sockets that may have something to read, in the order they said so.
     pub readable: Vec<SlotKey>,
+    /// Frames that go out together. None: each goes out by itself.
+    batch: Option<SendBatch>,
+    /// Which batch is being filled, from 1; batches that were submitted because they were full count as one with the next.
+    batch_number: u32,
+    /// What did not go out whole, of this batch: at most one frame per socket.
+    shortfalls: Vec<(SlotKey, Shortfall)>,
 }
 
 impl Sockets {
-    pub fn new(registry: Registry) -> Self {
-        Self { registry, sockets: Vec::new(), readable: Vec::new() }
+    pub fn new(registry: Registry, batch: Option<SendBatch>) -> Self {
+        Self { registry, sockets: Vec::new(), readable: Vec::new(), batch, batch_number: 1, shortfalls: Vec::new() }
     }
 
     /// Takes a socket in; it is read from at once.
@@ -44,8 +59,14 @@ impl Sockets {
         if self.sockets.len() <= slot {
             self.sockets.resize_with(slot + 1, || None);
         }
-        self.sockets[slot] =
-            Some(Socket { stream, permit, generation: key.generation, is_reading: true, is_queued: false });
+        self.sockets[slot] = Some(Socket {
+            stream,
+            permit,
+            generation: key.generation,
+            is_reading: true,
+            is_queued: false,
+            waits_in: 0,
+        });
         self.queue(key);
         Ok(())
     }
@@ -79,6 +100,32 @@ impl Sockets {
         }
     }
 
+    /// Sends what is in the batch; what does not fit is in `shortfalls` then.
+    fn submit_batch(&mut self) {
+        let Some(batch) = &mut self.batch else { return };
+        let (sockets, shortfalls) = (&self.sockets, &mut self.shortfalls);
+        // A socket that was dropped since is not there, or another one has its slot.
+        let fd_of = |tag| {
+            let key = key_of_tag(tag);
+            let socket = sockets.get(key.slot as usize)?.as_ref()?;
+            (socket.generation == key.generation).then(|| socket.stream.as_fd())
+        };
+        let result = batch.submit(fd_of, |tag, shortfall| {
+            let shortfall = match shortfall {
+                guildhall_uring::Shortfall::Rest(rest) => Shortfall::Rest(rest.to_vec()),
+                guildhall_uring::Shortfall::Dead => Shortfall::Dead,
+            };
+            shortfalls.push((key_of_tag(tag), shortfall));
+        });
+        if let Err(error) = result {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "io_uring failed: from now on each frame is sent by itself"
+            );
+            self.batch = None;
+        }
+    }
+
     /// Reads once. `Ok(None)`: nothing there now, or reading is stopped. `Ok(Some(0))`: the end.
     pub fn read(&mut self, key: SlotKey, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(socket) = self.get(key) else { return Ok(None) };
@@ -95,6 +142,14 @@ impl Sockets {
             }
         }
     }
+}
+
+fn tag_of(key: SlotKey) -> u64 {
+    u64::from(key.slot) << 32 | u64::from(key.generation)
+}
+
+fn key_of_tag(tag: u64) -> SlotKey {
+    SlotKey { slot: (tag >> 32) as u32, generation: tag as u32 }
 }
 
 /// Full is not an error, everything else ends the connection.
@@ -127,6 +182,41 @@ impl Link for Sockets {
         }
     }
 
+    fn send_later(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
+        if self.batch.is_none() || bytes.len() > LATER_BYTES_MAX {
+            return false;
+        }
+        let number = self.batch_number;
+        let Some(socket) = self.get(conn) else { return false };
+        socket.waits_in = number;
+        if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
+            return true;
+        }
+        self.submit_batch();
+        if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
+            return true;
+        }
+        // The ring just broke.
+        if let Some(socket) = self.get(conn) {
+            socket.waits_in = 0;
+        }
+        false
+    }
+
+    fn is_waiting(&self, conn: SlotKey) -> bool {
+        let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
+        // Also while its shortfall has not been collected.
+        socket.is_some_and(|socket| socket.generation == conn.generation && socket.waits_in == self.batch_number)
+    }
+
+    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+        if self.batch.as_ref().is_some_and(|batch| !batch.is_empty()) {
+            self.submit_batch();
+        }
+        self.batch_number = self.batch_number.wrapping_add(1).max(1);
+        mem::take(&mut self.shortfalls)
+    }
+
     fn set_reading(&mut self, conn: SlotKey, reading: bool) {
         if let Some(socket) = self.get(conn) {
             socket.is_reading = reading;
@@ -145,5 +235,163 @@ impl Link for Sockets {
 
     fn drop_conn(&mut self, conn: SlotKey) {
         drop(self.take(conn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        net::{TcpListener, TcpStream as StdStream},
+        sync::{Arc, atomic::AtomicUsize},
+        time::Duration,
+    };
+
+    struct World {
+        poll: mio::Poll,
+        sockets: Sockets,
+        count: Arc<AtomicUsize>,
+    }
+
+    fn key(slot: u32, generation: u32) -> SlotKey {
+        SlotKey { slot, generation }
+    }
+
+    impl World {
+        fn new(batch: Option<SendBatch>) -> Self {
+            let poll = mio::Poll::new().unwrap();
+            let sockets = Sockets::new(poll.registry().try_clone().unwrap(), batch);
+            Self { poll, sockets, count: Arc::default() }
+        }
+
+        /// The client's end.
+        fn connect(&mut self, key: SlotKey) -> StdStream {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let theirs = StdStream::connect(listener.local_addr().unwrap()).unwrap();
+            let ours = listener.accept().unwrap().0;
+            ours.set_nonblocking(true).unwrap();
+            self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let permit = ConnPermit(self.count.clone());
+            self.sockets.insert(key, TcpStream::from_std(ours), permit).unwrap();
+            theirs
+        }
+
+        /// As the partition does: by way of the batch, or directly where there is none.
+        fn give(&mut self, key: SlotKey, bytes: &[u8]) -> usize {
+            if self.sockets.send_later(key, bytes) { bytes.len() } else { self.sockets.send(key, bytes).unwrap() }
+        }
+    }
+
+    /// Both ways of sending; the second only where there is io_uring.
+    fn worlds() -> impl Iterator<Item = World> {
+        std::iter::once(World::new(None)).chain(SendBatch::new().ok().map(|batch| World::new(Some(batch))))
+    }
+
+    fn read(theirs: &mut StdStream, count: usize) -> Vec<u8> {
+        theirs.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut bytes = vec![0; count];
+        theirs.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn everybody_gets_theirs_in_order() {
+        for mut world in worlds() {
+            // More bytes than fit into one batch.
+            const BYTES: usize = 4000;
+            let mut clients: Vec<_> = (0..200).map(|slot| world.connect(key(slot, 1))).collect();
+            for round in 0..3u8 {
+                for slot in 0..200 {
+                    assert!(!world.sockets.is_waiting(key(slot, 1)));
+                    assert_eq!(world.give(key(slot, 1), &[round ^ slot as u8; BYTES]), BYTES);
+                    assert_eq!(world.sockets.is_waiting(key(slot, 1)), world.sockets.batch.is_some());
+                }
+                assert_eq!(world.sockets.submit(), []);
+            }
+            for (slot, theirs) in clients.iter_mut().enumerate() {
+                for round in 0..3 {
+                    assert_eq!(read(theirs, BYTES), [round ^ slot as u8; BYTES]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_comes_back_and_room_is_told() {
+        for mut world in worlds() {
+            let mut theirs = world.connect(key(0, 1));
+            let mut events = mio::Events::with_capacity(8);
+            // The edge of a new socket.
+            world.poll.poll(&mut events, Some(Duration::from_secs(30))).unwrap();
+            let frame: Vec<u8> = (0..4096).map(|n| n as u8).collect();
+            let mut taken = 0;
+            let rest = loop {
+                let mut sent = world.give(key(0, 1), &frame);
+                if let Some((of, shortfall)) = world.sockets.submit().pop() {
+                    let Shortfall::Rest(rest) = shortfall else { panic!("it lives") };
+                    assert_eq!(of, key(0, 1));
+                    assert!(frame.ends_with(&rest));
+                    sent = frame.len() - rest.len();
+                }
+                taken += sent;
+                if sent < frame.len() {
+                    break frame[sent..].to_vec();
+                }
+            };
+            let got = read(&mut theirs, taken);
+            assert!(got.iter().enumerate().all(|(n, byte)| *byte == n as u8));
+            let is_writable = |events: &mio::Events| events.iter().any(mio::event::Event::is_writable);
+            for _ in 0..100 {
+                world.poll.poll(&mut events, Some(Duration::from_millis(300))).unwrap();
+                if is_writable(&events) {
+                    break;
+                }
+            }
+            assert!(is_writable(&events), "the partition is told of the room");
+            assert_eq!(world.sockets.send(key(0, 1), &rest), Ok(rest.len()));
+            assert_eq!(read(&mut theirs, rest.len()), rest);
+        }
+    }
+
+    #[test]
+    fn who_is_dropped_while_a_frame_waits_gets_nothing_and_neither_does_who_comes_after() {
+        for mut world in worlds() {
+            if world.sockets.batch.is_none() {
+                continue;
+            }
+            let mut before = world.connect(key(0, 1));
+            assert_eq!(world.give(key(0, 1), b"for the first"), 13);
+            world.sockets.drop_conn(key(0, 1));
+            let mut after = world.connect(key(0, 2));
+            assert!(!world.sockets.is_waiting(key(0, 2)));
+            assert_eq!(world.give(key(0, 2), b"hello"), 5);
+            assert_eq!(world.sockets.submit(), []);
+            assert_eq!(read(&mut after, 5), b"hello");
+            let mut nothing = Vec::new();
+            before.read_to_end(&mut nothing).unwrap();
+            assert!(nothing.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_dead_are_told() {
+        for mut world in worlds() {
+            let _theirs = world.connect(key(0, 1));
+            world.sockets.finish(key(0, 1));
+            if world.sockets.send_later(key(0, 1), b"too late") {
+                assert_eq!(world.sockets.submit(), [(key(0, 1), Shortfall::Dead)]);
+            } else {
+                assert_eq!(world.sockets.send(key(0, 1), b"too late"), Err(Dead));
+            }
+        }
+    }
+
+    #[test]
+    fn large_frames_are_not_queued() {
+        for mut world in worlds() {
+            let _theirs = world.connect(key(0, 1));
+            assert!(!world.sockets.send_later(key(0, 1), &vec![0; LATER_BYTES_MAX + 1]));
+            assert!(!world.sockets.is_waiting(key(0, 1)));
+        }
     }
 }

@@ -18,5 +18,5 @@ mod timers;
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, MovingConn};
 pub use happening::Counters;
-pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output};
+pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
 pub use partition::Partition;

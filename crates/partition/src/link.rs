@@ -13,6 +13,15 @@ use std::{io::IoSlice, sync::Arc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dead;
 
+/// Why a queued frame did not go out whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// The socket is full: this is left. `Partition::handle_writable` follows when it has room again.
+    Rest(Vec<u8>),
+    /// As the error of the same name.
+    Dead,
+}
+
 /// The sockets of a partition.
 pub trait Link {
     /// Writes what the socket takes now and returns how many bytes that were. Fewer than asked for means it is
@@ -27,6 +36,22 @@ pub trait Link {
     /// # Errors
     /// `Dead`.
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead>;
+
+    /// Takes a whole frame that may go out later, together with others': with the next `submit` at the latest. False:
+    /// not taken, use `send`. Nothing else is written to a connection while a frame of it `is_waiting`.
+    fn send_later(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// Whether a frame of this connection waits for `submit`.
+    fn is_waiting(&self, _conn: SlotKey) -> bool {
+        false
+    }
+
+    /// Sends what was queued, and tells of each frame that did not go out whole.
+    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+        Vec::new()
+    }
 
     /// Stops or goes on reading. Told to go on, it also delivers what came in between.
     fn set_reading(&mut self, conn: SlotKey, reading: bool);

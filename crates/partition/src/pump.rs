@@ -1,8 +1,8 @@
 //! Pump: from replay buffers and control queues to sockets.
 //!
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
-//! Doors       `push` gives a session a dispatch (and writes it at once if nothing stands in the way); `pump` writes
-//!             what a connection can take.
+//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands in
+//!             the way); `pump` writes what a connection can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq, none skipped but withheld ones.
 //!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
 //!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
@@ -14,7 +14,7 @@
 use crate::{
     conn::{Conn, Control, Phase},
     core::Core,
-    link::{Dead, Link},
+    link::{Dead, Link, Shortfall},
 };
 use guildhall_codec::{Encoding, FrameParts, Framing, WsOpcode, deflate_once, websocket_header};
 use guildhall_model::{AccountKind, CloseCode};
@@ -78,10 +78,12 @@ impl Core {
             && conn.compressor.is_none()
             && !(session.compress_payloads && dispatch.is_own())
             && !dispatch.is_lazy();
-        if straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none() {
+        let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
+        if straight && !link.is_waiting(conn_key) {
             let mut frame = dispatch.frame(session.encoding, redaction);
             let bytes = frame.write_for(seq, Framing::websocket(session.encoding));
-            match link.send(conn_key, bytes) {
+            let sent = if link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
+            match sent {
                 Ok(sent) if sent == bytes.len() => conn.next_seq += 1,
                 Ok(sent) => {
                     conn.partial = sent;
@@ -124,8 +126,24 @@ impl Core {
         }
     }
 
+    /// Sends what `push` left with the link, and keeps what did not fit.
+    fn submit(&mut self, now: Now, link: &mut impl Link) {
+        for (key, shortfall) in link.submit() {
+            match shortfall {
+                Shortfall::Rest(rest) => {
+                    if let Some(conn) = self.conns.get_mut(key) {
+                        conn.keep_unsent(&rest);
+                        self.block(now, key);
+                    }
+                }
+                Shortfall::Dead => self.cut(now, key, link),
+            }
+        }
+    }
+
     /// Writes what every connection got since the last call. Called once per batch of inputs.
     pub fn flush(&mut self, now: Now, link: &mut impl Link) {
+        self.submit(now, link);
         self.batching = false;
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
@@ -143,6 +161,10 @@ impl Core {
 
     /// Writes what a connection can take. Never called from within itself.
     pub fn pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        if link.is_waiting(key) {
+            // What is about to be written comes after it.
+            self.submit(now, link);
+        }
         match self.try_pump(now, key, link) {
             Ok(Pumped::Drained) => {
                 if let Some(conn) = self.conns.get_mut(key) {

@@ -109,7 +109,8 @@ impl World {
             config.zstd = ZstdParams { level: 1, window_log: 14, chain_log: 8, hash_log: 10, block_bytes_max: 4 << 10 };
             Side {
                 partition: Partition::new(config, gate.clone()),
-                link: FakeLink::default(),
+                // One partition sends each frame by itself, the other in batches.
+                link: if n == 0 { FakeLink::default() } else { FakeLink::batching() },
                 inbox: VecDeque::new(),
                 is_lagging: false,
                 to_guild: VecDeque::new(),

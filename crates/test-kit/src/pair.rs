@@ -37,6 +37,8 @@ pub struct PairConfig {
     pub partitions_count: u16,
     /// Of every partition; its number and secret are filled in.
     pub partition: PartitionConfig,
+    /// Sockets take frames for later, as with io_uring.
+    pub batches: bool,
 }
 
 impl Default for PairConfig {
@@ -44,6 +46,7 @@ impl Default for PairConfig {
         Self {
             partitions_count: 1,
             partition: PartitionConfig::new(PartitionId(0), "wss://gw.example.net".into(), [7; 32]),
+            batches: false,
         }
     }
 }
@@ -132,7 +135,7 @@ impl Pair {
                 },
                 gate.clone(),
             ),
-            link: FakeLink::default(),
+            link: if config.batches { FakeLink::batching() } else { FakeLink::default() },
             mail: VecDeque::new(),
             notes: VecDeque::new(),
         };

@@ -5,7 +5,7 @@
 //!             writable notice, once there is room.
 //! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can be changed at any time.
 
-use guildhall_partition::{Dead, Link};
+use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
 use std::{
     cell::{RefCell, RefMut},
@@ -231,9 +231,18 @@ impl FakeSocket {
 #[derive(Debug, Default)]
 pub struct FakeLink {
     sockets: HashMap<SlotKey, FakeSocket>,
+    /// Whether it takes frames for later.
+    batches: bool,
+    queued: Vec<(SlotKey, Vec<u8>)>,
 }
 
 impl FakeLink {
+    /// One that takes frames for later, as with io_uring.
+    #[must_use]
+    pub fn batching() -> Self {
+        Self { batches: true, ..Self::default() }
+    }
+
     /// Puts a socket under the key that its connection is about to get.
     pub fn insert(&mut self, key: SlotKey, socket: FakeSocket) {
         let before = self.sockets.insert(key, socket);
@@ -266,7 +275,33 @@ impl Link for FakeLink {
     }
 
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+        assert!(!self.is_waiting(conn), "written to while a frame waits");
         self.sockets.get(&conn).expect("only sockets that are there are written to").server_write(slices)
+    }
+
+    fn send_later(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
+        assert!(!self.is_waiting(conn), "one frame per socket and batch");
+        if self.batches {
+            self.queued.push((conn, bytes.to_vec()));
+        }
+        self.batches
+    }
+
+    fn is_waiting(&self, conn: SlotKey) -> bool {
+        self.queued.iter().any(|(key, _)| *key == conn)
+    }
+
+    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+        let mut shortfalls = Vec::new();
+        for (key, bytes) in std::mem::take(&mut self.queued) {
+            let Some(socket) = self.sockets.get(&key) else { continue };
+            match socket.server_write(&[IoSlice::new(&bytes)]) {
+                Ok(sent) if sent == bytes.len() => {}
+                Ok(sent) => shortfalls.push((key, Shortfall::Rest(bytes[sent..].to_vec()))),
+                Err(Dead) => shortfalls.push((key, Shortfall::Dead)),
+            }
+        }
+        shortfalls
     }
 
     fn set_reading(&mut self, conn: SlotKey, reading: bool) {

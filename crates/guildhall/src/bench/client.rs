@@ -2,7 +2,10 @@
 //!
 //! Invariants  every connection counts its MESSAGE_CREATEs; the first decodes all it gets to the last byte.
 
-use super::role::{say, serve};
+use super::{
+    CONNECTING_MAX,
+    role::{say, serve},
+};
 use anyhow::{Context, Result, anyhow, bail};
 use guildhall_codec::StreamDecompressor;
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, append_masked_frame, handshake::ClientHandshake};
@@ -15,8 +18,6 @@ use std::{
 };
 
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Connections on their way at once.
-const CONNECTING_MAX: usize = 200;
 /// The longest the whole swarm may take for one step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(150);
 /// GUILDS and GUILD_MESSAGES.

@@ -6,30 +6,31 @@ use super::{
     usage,
 };
 use anyhow::{Context, Result, bail};
-use mio::{
-    Events, Interest, Poll, Token,
-    net::{TcpListener, TcpStream},
-};
+use mio::{Events, Interest, Poll, Token, net::TcpListener};
 use serde_json::json;
 use std::{
     io::{ErrorKind, Read, Write},
+    net::TcpStream,
     time::{Duration, Instant},
 };
 
 const STEP_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// Connects `count` sockets to `port` and sends to all of them on command.
-pub fn run_sender(port: u16, count: usize) -> Result<()> {
-    let mut streams = Vec::with_capacity(count);
-    for _ in 0..count {
-        let stream = std::net::TcpStream::connect(("127.0.0.1", port)).context("connecting to the floor's reader")?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        streams.push(stream);
-    }
-    say(&json!({"connected": count}));
+/// Connects sockets to `port` and sends to all of them, on command.
+pub fn run_sender(port: u16) -> Result<()> {
+    let mut streams = Vec::new();
+    say(&json!({"connected": 0}));
     let mut frame = Vec::new();
     serve(|command, args| match (command, args) {
+        ("connect", [count]) => {
+            for _ in 0..count.parse()? {
+                let stream = TcpStream::connect(("127.0.0.1", port)).context("connecting to the floor's reader")?;
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                streams.push(stream);
+            }
+            Ok(json!({"connected": streams.len()}))
+        }
         ("frame", [hex]) => {
             frame =
                 (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[i * 2..i * 2 + 2], 16)).collect::<Result<_, _>>()?;
@@ -49,18 +50,18 @@ pub fn run_sender(port: u16, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Accepts `count` sockets and reads whatever comes.
-pub fn run_reader(count: usize) -> Result<()> {
+/// Accepts sockets and reads whatever comes.
+pub fn run_reader() -> Result<()> {
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind(([127, 0, 0, 1], 0).into())?;
     const LISTENER: Token = Token(usize::MAX);
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     say(&json!({"port": listener.local_addr()?.port()}));
-    let mut streams: Vec<TcpStream> = Vec::with_capacity(count);
+    let mut streams: Vec<mio::net::TcpStream> = Vec::new();
     let mut events = Events::with_capacity(4096);
     let mut buffer = vec![0; 256 << 10];
     let mut bytes = 0u64;
-    let mut step = |streams: &mut Vec<TcpStream>, bytes: &mut u64| -> Result<()> {
+    let mut step = |streams: &mut Vec<mio::net::TcpStream>, bytes: &mut u64| -> Result<()> {
         poll.poll(&mut events, Some(Duration::from_millis(200)))?;
         for event in &events {
             if event.token() == LISTENER {
@@ -81,14 +82,18 @@ pub fn run_reader(count: usize) -> Result<()> {
         }
         Ok(())
     };
-    let deadline = Instant::now() + STEP_TIMEOUT;
-    while streams.len() < count {
-        step(&mut streams, &mut bytes)?;
-        if Instant::now() > deadline {
-            bail!("only {} of {count} sockets came", streams.len());
-        }
-    }
     serve(|command, args| match (command, args) {
+        ("accept", [total]) => {
+            let total: usize = total.parse()?;
+            let deadline = Instant::now() + STEP_TIMEOUT;
+            while streams.len() < total {
+                step(&mut streams, &mut bytes)?;
+                if Instant::now() > deadline {
+                    bail!("only {} of {total} sockets came", streams.len());
+                }
+            }
+            Ok(json!({"accepted": streams.len()}))
+        }
         ("await", [total]) => {
             let total: u64 = total.parse()?;
             let deadline = Instant::now() + STEP_TIMEOUT;

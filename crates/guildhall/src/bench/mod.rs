@@ -25,6 +25,9 @@ use std::{path::PathBuf, time::Duration};
 
 /// Messages per round; more rounds make a steadier median.
 const MESSAGES_PER_ROUND: usize = 5;
+/// Connections on their way at once. A listener's queue holds 128; the kernel drops whoever comes while it is full, and
+/// they try again only after seconds.
+const CONNECTING_MAX: usize = 100;
 /// How long the server may take to give memory back before its idle size is read.
 const SETTLE: Duration = Duration::from_millis(1500);
 
@@ -70,6 +73,15 @@ impl Mode {
     }
 }
 
+/// Whether the server may send in batches.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum IoUring {
+    /// Where the system has io_uring and allows it.
+    Auto,
+    /// No.
+    Off,
+}
+
 /// `guildhall bench sockets`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SocketsArgs {
@@ -82,6 +94,9 @@ pub struct SocketsArgs {
     /// Transport compression.
     #[arg(long, value_enum, default_value_t = Mode::Plain)]
     mode: Mode,
+    /// Whether the server may send to many with one system call. The floor never does.
+    #[arg(long, value_enum, default_value_t = IoUring::Auto)]
+    io_uring: IoUring,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -91,13 +106,13 @@ pub struct SocketsArgs {
 #[derive(Debug, Subcommand)]
 pub enum BenchRole {
     /// The node under test.
-    Server { members: usize, dir: PathBuf },
+    Server { members: usize, dir: PathBuf, io_uring: IoUring },
     /// Its clients.
     Client { port: u16, tokens: PathBuf, mode: Mode },
     /// Who sends at the floor.
-    FloorSender { port: u16, count: usize },
+    FloorSender { port: u16 },
     /// Who reads at the floor.
-    FloorReader { count: usize },
+    FloorReader,
 }
 
 /// What `bench sockets` found. CPU is user and system time of the whole server process.
@@ -105,6 +120,7 @@ pub enum BenchRole {
 struct SocketsResult {
     connections: usize,
     deliveries: u64,
+    io_uring: bool,
     cpu_us_per_delivery: f64,
     floor_cpu_us_per_send: f64,
     ratio_to_floor: f64,
@@ -121,10 +137,10 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Sockets(args) => sockets(*args),
         Bench::Fanout(args) => fanout::run(*args),
         Bench::Guild(args) => guild::run(*args),
-        Bench::Role(BenchRole::Server { members, dir }) => server::run(*members, dir),
+        Bench::Role(BenchRole::Server { members, dir, io_uring }) => server::run(*members, dir, *io_uring),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, mode.query()),
-        Bench::Role(BenchRole::FloorSender { port, count }) => floor::run_sender(*port, *count),
-        Bench::Role(BenchRole::FloorReader { count }) => floor::run_reader(*count),
+        Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),
+        Bench::Role(BenchRole::FloorReader) => floor::run_reader(),
     }
 }
 
@@ -135,14 +151,16 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn sockets(args: SocketsArgs) -> Result<()> {
-    let SocketsArgs { connections, messages, mode, json } = args;
+    let SocketsArgs { connections, messages, mode, io_uring, json } = args;
     ensure!(connections > 0 && messages > 0, "--connections and --messages must be at least 1");
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let path = |name: &str| dir.path().join(name).display().to_string();
     let mode_name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let io_uring = io_uring.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
 
-    let mut server = Role::start("server", &[connections.to_string(), dir.path().display().to_string()])?;
-    let port = number(&server.answer()?, "port")?;
+    let mut server = Role::start("server", &[connections.to_string(), dir.path().display().to_string(), io_uring])?;
+    let started = server.answer()?;
+    let port = number(&started, "port")?;
     // The guild is loaded and everything that is made once is made before anybody is counted.
     server.ask("publish")?;
     std::thread::sleep(SETTLE);
@@ -160,11 +178,15 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     let sample = client.ask("sample")?;
     let frame = sample["hex"].as_str().context("the sample")?.to_owned();
 
-    let reader = Role::start("floor-reader", &[connections.to_string()])?;
+    let mut reader = Role::start("floor-reader", &[])?;
     let floor_port = number(&reader.answer()?, "port")?;
-    let mut reader = reader;
-    let mut sender = Role::start("floor-sender", &[floor_port.to_string(), connections.to_string()])?;
+    let mut sender = Role::start("floor-sender", &[floor_port.to_string()])?;
     sender.answer()?;
+    for connected in (0..connections).step_by(CONNECTING_MAX) {
+        let count = CONNECTING_MAX.min(connections - connected);
+        sender.ask(&format!("connect {count}"))?;
+        reader.ask(&format!("accept {}", connected + count))?;
+    }
     let frame_bytes = number(&sender.ask(&format!("frame {frame}"))?, "bytes")?;
     let mut floor_bytes = 0;
 
@@ -201,6 +223,7 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     let result = SocketsResult {
         connections,
         deliveries,
+        io_uring: started["io_uring"] == true,
         cpu_us_per_delivery: median(costs),
         floor_cpu_us_per_send: median(floors),
         ratio_to_floor: median(ratios),
@@ -212,6 +235,7 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     } else {
         println!("connections               {}", result.connections);
         println!("deliveries                {}", result.deliveries);
+        println!("sent by                   {}", if result.io_uring { "io_uring" } else { "send()" });
         println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
         println!("floor: CPU per send       {:.2} µs", result.floor_cpu_us_per_send);
         println!("ratio to the floor        {:.2}", result.ratio_to_floor);

@@ -1,6 +1,7 @@
 //! Server role: a real node with one guild, whose members are all user accounts with a token.
 
 use super::{
+    IoUring,
     role::{say, serve},
     usage,
 };
@@ -25,6 +26,8 @@ const FIRST_USER: u64 = 1_100_000_000_001_000_000;
 /// Writes per batch while the guild is filled.
 const BATCH: usize = 1000;
 const TOKEN_TTL_S: u64 = 86_400;
+/// Longer than any run: the clients wait for their turn in between, and what is measured is deliveries.
+const HEARTBEAT_INTERVAL_MS: u64 = 3_600_000;
 
 fn user(index: usize) -> Arc<User> {
     Arc::new(User::new(UserId::new(FIRST_USER + index as u64), &format!("member{index}")))
@@ -64,7 +67,7 @@ async fn fill(store: &dyn Store, members_count: usize) -> Result<()> {
 }
 
 /// Runs until the bench closes our input. `dir` gets the database and `tokens`, one per line.
-pub fn run(members_count: usize, dir: &Path) -> Result<()> {
+pub fn run(members_count: usize, dir: &Path, io_uring: IoUring) -> Result<()> {
     let runtime = Runtime::new().context("starting the runtime")?;
     let _guard = runtime.enter();
     let store: Arc<dyn Store> = Arc::new(
@@ -77,8 +80,15 @@ pub fn run(members_count: usize, dir: &Path) -> Result<()> {
     let config = ServerConfig {
         partitions_count: std::thread::available_parallelism().map_or(1, |n| n.get() as u16),
         connections_max: members_count + 64,
+        io_uring: match io_uring {
+            IoUring::Auto => guildhall_net::IoUring::Auto,
+            IoUring::Off => guildhall_net::IoUring::Off,
+        },
         identify: IdentifyLimits::default(),
-        partition: PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32]),
+        partition: PartitionConfig {
+            heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
+            ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
+        },
     };
     let server = Server::prepare(config, clock)?;
     let node_config = NodeConfig { guild_workers_count: 1, jwt_secret: vec![9; 32], worker_mailbox_max: 65_536 };
@@ -90,7 +100,7 @@ pub fn run(members_count: usize, dir: &Path) -> Result<()> {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
     let running = server.start(listener, Router::new(), Arc::new(NodeUpstream::new(node.clone())))?;
 
-    say(&json!({"port": running.local_addr().port()}));
+    say(&json!({"port": running.local_addr().port(), "io_uring": running.sends_in_batches()}));
     let mut sent = 0usize;
     serve(|command, args| match command {
         "publish" => {

@@ -1,6 +1,6 @@
 //! Defaults: each a named constant with the reason beside it.
 
-use super::value::{LogFilter, LogFormat, Synchronous};
+use super::value::{IoUring, LogFilter, LogFormat, Synchronous};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Loopback: whoever wants strangers to connect says so.
@@ -17,6 +17,8 @@ pub const CONNECTIONS_MAX: u32 = 20_000;
 pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 /// Supervisors commonly kill after 30 s; leave them no reason to.
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
+/// It costs less wherever it works, and is not used where it does not.
+pub const IO_URING: IoUring = IoUring::Auto;
 
 /// Some libraries queue their identifies; a minute covers that.
 pub const IDENTIFY_DEADLINE_MS: u32 = 60_000;

@@ -5,7 +5,7 @@
 use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
-    value::{Addresses, GatewayUrl, LogFilter, LogFormat, Secret, Synchronous, Value, VoiceEndpoint},
+    value::{Addresses, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Value, VoiceEndpoint},
 };
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -102,6 +102,8 @@ settings! {
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
         /// Sockets at once, REST included; past it 503.
         connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX;
+        /// Send to many clients with one system call, by io_uring. "auto": where the system has it and allows it; "off": no.
+        io_uring: IoUring => defaults::IO_URING;
         /// How often clients send a heartbeat, milliseconds. Silence of one and a half times that ends a connection.
         heartbeat_interval_ms: u32, 1000..=600_000 => defaults::HEARTBEAT_INTERVAL_MS;
         /// How long a stopping node waits for what is under way, milliseconds.

@@ -145,6 +145,17 @@ choices! {
         Normal = "normal",
     }
 }
+
+choices! {
+    /// Whether frames are sent in batches.
+    IoUring {
+        /// Where the system has it and allows it.
+        Auto = "auto",
+        /// Never.
+        Off = "off",
+    }
+}
+
 choices! {
     /// How log lines look.
     LogFormat {

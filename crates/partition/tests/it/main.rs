@@ -2,6 +2,7 @@
 
 mod allocations;
 mod backlog;
+mod batches;
 mod closing;
 mod compression;
 mod fixture;

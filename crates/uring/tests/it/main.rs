@@ -1,0 +1,125 @@
+//! Batches of sends over real sockets. Where io_uring is not to be had there is nothing to test but that the probe says so.
+#![cfg(target_os = "linux")]
+
+use guildhall_uring::{ARENA_BYTES, SENDS_MAX, SendBatch, Shortfall};
+use std::{
+    io::{ErrorKind, Read as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    os::fd::AsFd as _,
+};
+
+fn batch() -> Option<SendBatch> {
+    match SendBatch::new() {
+        Ok(batch) => Some(batch),
+        Err(error) => {
+            let expected = [ErrorKind::PermissionDenied, ErrorKind::Unsupported, ErrorKind::InvalidInput];
+            assert!(expected.contains(&error.kind()), "{error}");
+            eprintln!("no io_uring here: {error}");
+            None
+        }
+    }
+}
+
+/// Ours and theirs.
+fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (ours, listener.accept().unwrap().0)
+}
+
+fn text(n: usize) -> Vec<u8> {
+    format!("to {n}: ").bytes().chain(std::iter::repeat_n(b'a' + (n % 26) as u8, n)).collect()
+}
+
+#[test]
+fn each_socket_gets_its_own() {
+    let Some(mut batch) = batch() else { return };
+    let mut pairs: Vec<_> = (0..100).map(|_| connected()).collect();
+    for round in 0..3 {
+        for n in 0..pairs.len() {
+            assert!(batch.push(n as u64, &text(n + round)));
+        }
+        batch.submit(|tag| Some(pairs[tag as usize].0.as_fd()), |tag, _| panic!("{tag} was full")).unwrap();
+        assert!(batch.is_empty());
+        for (n, (_, theirs)) in pairs.iter_mut().enumerate() {
+            let mut got = vec![0; text(n + round).len()];
+            theirs.read_exact(&mut got).unwrap();
+            assert_eq!(got, text(n + round));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_to_the_byte() {
+    let Some(mut batch) = batch() else { return };
+    let (ours, mut theirs) = connected();
+    let (free, mut free_theirs) = connected();
+    let sent: Vec<u8> = (0..ARENA_BYTES - 64).map(|n| (n / 7) as u8).collect();
+    let (mut taken, mut rest, mut rounds) = (0, Vec::new(), 0);
+    // Without anybody reading, the socket takes a part at last, or nothing.
+    while rest.is_empty() {
+        assert!(batch.push(0, &sent));
+        assert!(batch.push(1, b"!"));
+        let fds = [ours.as_fd(), free.as_fd()];
+        let short = |tag: u64, shortfall: Shortfall<'_>| match shortfall {
+            Shortfall::Rest(bytes) if tag == 0 => rest = bytes.to_vec(),
+            other => panic!("{tag}: {other:?}"),
+        };
+        batch.submit(|tag| Some(fds[tag as usize]), short).unwrap();
+        taken += sent.len() - rest.len();
+        rounds += 1;
+    }
+    assert!(sent.ends_with(&rest));
+    let mut got = vec![0; taken];
+    theirs.read_exact(&mut got).unwrap();
+    assert!(got.iter().zip(sent.iter().cycle()).all(|(got, sent)| got == sent));
+    let mut others = vec![0; rounds];
+    free_theirs.read_exact(&mut others).unwrap();
+    assert!(others.iter().all(|byte| *byte == b'!'), "a full socket holds up nobody");
+}
+
+#[test]
+fn the_dead_are_told_and_the_dropped_are_not() {
+    let Some(mut batch) = batch() else { return };
+    let (dead, _theirs) = connected();
+    dead.shutdown(Shutdown::Write).unwrap();
+    let (alive, mut theirs) = connected();
+    assert!(batch.push(0, b"into the void") && batch.push(1, b"hello") && batch.push(2, b"whose socket is gone"));
+    let mut told = Vec::new();
+    let fd_of = |tag| [Some(dead.as_fd()), Some(alive.as_fd()), None][tag as usize];
+    batch.submit(fd_of, |tag, shortfall| told.push((tag, shortfall == Shortfall::Dead))).unwrap();
+    assert_eq!(told, [(0, true)]);
+    let mut got = [0; 5];
+    theirs.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"hello");
+}
+
+#[test]
+fn both_limits_hold() {
+    let Some(mut batch) = batch() else { return };
+    for n in 0..SENDS_MAX {
+        assert!(batch.push(n as u64, b"x"));
+    }
+    assert!(!batch.push(0, b"x"));
+    batch.submit(|_| None, |tag, _| panic!("{tag} was dropped")).unwrap();
+    assert!(batch.push(0, &vec![0; ARENA_BYTES]));
+    assert!(!batch.push(1, b"x"));
+    batch.submit(|_| None, |tag, _| panic!("{tag} was dropped")).unwrap();
+    assert!(batch.push(1, b"x"));
+}
+
+#[test]
+fn a_batch_that_was_left_in_the_middle_takes_nothing_more() {
+    let Some(mut batch) = batch() else { return };
+    let (ours, mut theirs) = connected();
+    assert!(batch.push(0, b"never entered") && batch.push(1, b"x"));
+    let fd_of = |tag| if tag == 0 { Some(ours.as_fd()) } else { panic!("on purpose") };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| batch.submit(fd_of, |_, _| {})));
+    assert!(result.is_err());
+    assert!(!batch.push(0, b"x"));
+    assert!(batch.submit(|_| None, |_, _| {}).is_err());
+    drop((batch, ours));
+    let mut got = Vec::new();
+    theirs.read_to_end(&mut got).unwrap();
+    assert!(got.is_empty());
+}
