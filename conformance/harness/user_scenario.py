@@ -369,6 +369,9 @@ class UserScenario(Scenario):
             raise Failure(f"{command}: messages came with a gap: {seen}")
         if any(self._seen(message_id) != self._is_active for message_id in after):
             raise Failure(f"{command}: messages after it came like this: {seen}")
+        if self._is_active:
+            # Members that it knew may have changed unseen: it looks at them, as clients do that open a guild.
+            self._watch({self._channel_id: [[0, BLOCK - 1]]})
         self._agree(f"after {command}")
 
     def _while_passive(self):
