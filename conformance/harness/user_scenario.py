@@ -21,7 +21,8 @@ from .tap import CUTS, RESET
 
 # Ordinary members whose accounts the suite uses.
 PEERS = 3
-# Rows are looked at in blocks like those of official clients.
+# Rows are looked at in blocks like those of official clients, and so many of one channel at once.
+RANGES_MAX = 5
 BLOCK = 100
 POLL_SECONDS = 0.2
 DIFFERENCES_SHOWN = 5
@@ -370,8 +371,9 @@ class UserScenario(Scenario):
         if any(self._seen(message_id) != self._is_active for message_id in after):
             raise Failure(f"{command}: messages after it came like this: {seen}")
         if self._is_active:
-            # Members that it knew may have changed unseen: it looks at them, as clients do that open a guild.
-            self._watch({self._channel_id: [[0, BLOCK - 1]]})
+            # Members that it knew may have changed unseen, and a new name moves them: it looks at all that are listed
+            # first, as clients do that open a guild.
+            self._watch({self._channel_id: [[first, first + BLOCK - 1] for first in range(0, RANGES_MAX * BLOCK, BLOCK)]})
         self._agree(f"after {command}")
 
     def _while_passive(self):
