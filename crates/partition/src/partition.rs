@@ -25,7 +25,7 @@ use guildhall_relay::{
     Effect, PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay,
 };
 use guildhall_session::{
-    Gathering, GuildEntry, Log, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready,
+    Dispatch, Gathering, GuildEntry, Log, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready,
 };
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
@@ -416,11 +416,17 @@ impl Partition {
             let Some(event) = entry.dispatch.event() else { continue };
             let index = session.guilds.get(event.guild_id).map(|guild| guild.relay);
             let entry = self.relays.get(&event.guild_id).and_then(|relays| relays.get(&index?));
-            let relay = entry.and_then(|entry| entry.relay.audience());
-            if !relay.is_some_and(|audience| audience.may_see(session.user.id, event, now.unix)) {
-                session.replay.replace(seq, self.core.withheld.clone(), 0);
-                self.core.counters.withheld_total += 1;
+            let (relay, user_id) = (entry.map(|entry| &entry.relay), session.user.id);
+            let audience = relay.and_then(Relay::audience);
+            if audience.is_some_and(|audience| audience.may_see(user_id, event, now.unix)) {
+                continue;
             }
+            // Of a passive update the rest is still news.
+            let rest =
+                relay.and_then(|relay| relay.renewed(user_id, event)).map(|event| Dispatch::direct(&Arc::new(event)));
+            let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
+            session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
+            self.core.counters.withheld_total += 1;
         }
     }
 

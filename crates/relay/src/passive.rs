@@ -259,6 +259,28 @@ pub(crate) fn snapshot(
     }
 }
 
+/// What is left of an update for a user who views other channels by now: the same channels and people, as they are.
+pub(crate) fn renewed(
+    delta: &PassiveDelta,
+    picture: &GuildPicture,
+    holds: impl Fn(ChannelId) -> bool,
+    own: UserId,
+) -> PassiveDelta {
+    let mut renewed = PassiveDelta::default();
+    let channels = delta.channels.iter().map(|(id, _)| *id).filter(|id| holds(*id));
+    renewed.channels.extend(channels.filter_map(|id| Some((id, newest_message(picture, id)?))));
+    let told = delta.voice.iter().map(|entry| entry.state.user_id);
+    for user_id in told.chain(delta.left.iter().copied()) {
+        match picture.voice.get(user_id) {
+            Some(entry) if user_id == own || entry.state.channel_id.is_some_and(&holds) => {
+                renewed.voice.push(entry.clone());
+            }
+            _ => renewed.left.push(user_id),
+        }
+    }
+    renewed
+}
+
 /// The channels in view that an update is about: whoever may not view one of them any more does not get it at replay.
 pub(crate) fn channels_of(
     channels: impl Iterator<Item = ChannelId>,

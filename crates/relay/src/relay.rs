@@ -16,7 +16,7 @@ use crate::{
     event::{Event, Gate, Redaction},
     listening::Listening,
     lists::{Lists, Told},
-    passive::{ChangeLog, channels_of, snapshot},
+    passive::{ChangeLog, channels_of, renewed, snapshot},
     payload::Payload,
     picture::GuildPicture,
     protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
@@ -396,6 +396,33 @@ impl Relay {
         if let Some(state) = &mut self.state {
             state.tell_passive(self.guild_id, recipients);
         }
+    }
+
+    /// A passive update that was held back at replay, because its reader may not view all of it any more: what is left of
+    /// it. None for other events, and when nothing is left.
+    #[must_use]
+    pub fn renewed(&self, user_id: UserId, event: &Event) -> Option<Event> {
+        let state = self.state.as_ref()?;
+        let view = state.audience.view_of(user_id)?;
+        let holds = |channel_id| state.audience.view_holds(view, channel_id);
+        let (channels, payload) = match &event.payload {
+            Payload::PassiveDelta(delta) => {
+                let delta = renewed(delta, &state.picture, holds, user_id);
+                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
+                (channels, Payload::PassiveDelta(delta))
+            }
+            Payload::PassiveSnapshot(_) => {
+                let snapshot = snapshot(&state.picture, holds, Some(user_id));
+                let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
+                (channels, Payload::PassiveSnapshot(snapshot))
+            }
+            Payload::Unread(unreads) => {
+                let left: Vec<_> = unreads.iter().filter(|(id, _)| holds(*id)).copied().collect();
+                (channels_of(left.iter().map(|(id, _)| *id), &[], holds), Payload::Unread(left))
+            }
+            _ => return None,
+        };
+        Some(Event::new(self.guild_id, event.name, Gate::Channels(channels), payload))
     }
 
     /// Three to five quarters of the interval, different for each relay and round, so that relays do not speak all at once.
