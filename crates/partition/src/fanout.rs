@@ -104,7 +104,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
             let is_gathering = session.gathering.is_some();
             self.leave(key, guild_id);
             if is_gathering {
-                self.gathered(key, None)
+                self.gathered(key, guild_id, None)
             } else {
                 self.tell_gone(key, guild_id, false)
             }
@@ -121,7 +121,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
         let session = self.core.sessions.get_mut(key)?;
         if session.gathering.is_some() {
-            self.gathered(key, Some((picture.clone(), view.clone())));
+            self.gathered(key, guild_id, Some((picture.clone(), view.clone())));
         } else if session.kind() == AccountKind::User || session.intents.contains(Intents::GUILDS) {
             let dispatch = guild_create(session, picture, view);
             self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
@@ -136,7 +136,13 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
         entry.membership = Membership::Entering;
         let is_gathering = session.gathering.is_some();
-        if is_gathering { self.gathered(key, None) } else { self.tell_gone(key, guild_id, true) }
+        if is_gathering {
+            self.gathered(key, guild_id, None);
+            let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
+            gathering.into_iter().for_each(|gathering| gathering.unavailable.push(guild_id));
+        } else {
+            self.tell_gone(key, guild_id, true);
+        }
     }
 
     fn lost(&mut self, slot: u32, guild_id: GuildId) {
@@ -212,11 +218,15 @@ impl<L: Link> Fanout<'_, L> {
     }
 
     /// One guild that a user's READY waited for has answered.
-    fn gathered(&mut self, key: SlotKey, view: Option<(GuildPicture, GuildView)>) {
+    fn gathered(&mut self, key: SlotKey, guild_id: GuildId, view: Option<(GuildPicture, GuildView)>) {
         let Some(gathering) = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) else {
             return;
         };
-        gathering.waiting_count = gathering.waiting_count.saturating_sub(1);
+        // One that was said to be out of reach has answered already.
+        match gathering.unavailable.iter().position(|id| *id == guild_id) {
+            Some(at) => drop(gathering.unavailable.swap_remove(at)),
+            None => gathering.waiting_count = gathering.waiting_count.saturating_sub(1),
+        }
         gathering.views.extend(view);
         self.core.finish_gathering(self.now, key, self.link);
     }

@@ -335,8 +335,12 @@ impl Partition {
                 self.core.push(now, key.slot, &ready, Redaction::NONE, link);
             }
             AccountKind::User => {
-                session.gathering =
-                    Some(Box::new(Gathering { waiting_count: guilds_count, views: Vec::new(), deadline }));
+                session.gathering = Some(Box::new(Gathering {
+                    waiting_count: guilds_count,
+                    unavailable: Vec::new(),
+                    views: Vec::new(),
+                    deadline,
+                }));
                 // What happens until then comes after all of it.
                 let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
                 for _ in 0..parts {

@@ -220,8 +220,11 @@ impl Lists {
     }
 
     /// The stream began again: what was told is worth nothing, and sessions subscribe anew when they are let in.
-    pub fn restart(&mut self) {
-        self.lists.clear();
+    pub fn restart(&mut self, relay: RelayId, to_guild: &mut ToGuilds) {
+        for (list, watched) in std::mem::take(&mut self.lists) {
+            let (channel_id, removed) = (watched.channel_id, watched.intervals.into_keys().collect());
+            to_guild.push(ToGuild::WatchList { relay, list, channel_id, added: Vec::new(), removed });
+        }
         self.by_slot.values_mut().for_each(|watcher| watcher.lists.clear());
     }
 

@@ -147,9 +147,6 @@ impl Relay {
     #[must_use]
     pub fn interests(&self) -> ToGuilds {
         let mut messages = ToGuilds::new();
-        if self.presence_readers_count > 0 {
-            messages.push(ToGuild::WantPresences { relay: self.id, all: true });
-        }
         let added = self.subscriptions.watched();
         if !added.is_empty() {
             messages.push(ToGuild::WatchMembers { relay: self.id, added, removed: Vec::new() });
@@ -301,7 +298,9 @@ impl Relay {
         }
         self.seq = message.seq;
         match message.message {
-            RelayMessage::Snapshot { picture, reset } => return self.restart(now, picture, reset, recipients),
+            RelayMessage::Snapshot { picture, reset } => {
+                return self.restart(now, picture, reset, recipients, to_guild);
+            }
             RelayMessage::Published(published) => self.fan_out(now, &published, recipients, to_guild),
             RelayMessage::Attached { session, view } => {
                 let Some(state) = &mut self.state else { return Progress::Gap };
@@ -328,13 +327,23 @@ impl Relay {
 
     /// The stream begins, or begins again: then every session has to be let in anew. That is so after a loss, and when
     /// the guild knows nothing of an earlier stream because it began again itself.
-    fn restart(&mut self, now: Now, picture: GuildPicture, reset: bool, recipients: &mut impl Recipients) -> Progress {
+    fn restart(
+        &mut self,
+        now: Now,
+        picture: GuildPicture,
+        reset: bool,
+        recipients: &mut impl Recipients,
+        to_guild: &mut ToGuilds,
+    ) -> Progress {
         let before = self.state.take();
         let audience = AudienceIndex::new(picture.meta.clone());
         self.state = Some(State { picture, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;
-        self.presence_readers_count = 0;
-        self.lists.restart();
+        // Who comes back says so anew.
+        if std::mem::take(&mut self.presence_readers_count) > 0 {
+            to_guild.push(ToGuild::WantPresences { relay: self.id, all: false });
+        }
+        self.lists.restart(self.id, to_guild);
         let begins_again = reset || before.is_some();
         self.passive_at.get_or_insert_with(|| now.instant.after_ms(self.passive_interval_ms));
         let seated = before.iter().flat_map(|state| state.audience.slots());
@@ -407,7 +416,7 @@ impl Relay {
         let holds = |channel_id| state.audience.view_holds(view, channel_id);
         let (channels, payload) = match &event.payload {
             Payload::PassiveDelta(delta) => {
-                let delta = renewed(delta, &state.picture, holds, user_id);
+                let delta = Some(renewed(delta, &state.picture, holds, user_id)).filter(|delta| !delta.is_empty())?;
                 let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
                 (channels, Payload::PassiveDelta(delta))
             }
@@ -418,6 +427,9 @@ impl Relay {
             }
             Payload::Unread(unreads) => {
                 let left: Vec<_> = unreads.iter().filter(|(id, _)| holds(*id)).copied().collect();
+                if left.is_empty() {
+                    return None;
+                }
                 (channels_of(left.iter().map(|(id, _)| *id), &[], holds), Payload::Unread(left))
             }
             _ => return None,

@@ -36,6 +36,8 @@ const PRESENCES_WINDOW_MS: u64 = 20_000;
 pub struct Gathering {
     /// Guilds without an answer yet.
     pub waiting_count: usize,
+    /// Guilds that answered that they are out of reach now.
+    pub unavailable: Vec<GuildId>,
     /// Guilds that answered.
     pub views: Vec<(GuildPicture, GuildView)>,
     /// When READY is sent whatever is missing.

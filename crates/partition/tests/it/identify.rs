@@ -241,6 +241,25 @@ fn a_guild_that_is_out_of_order_is_told_so() {
 }
 
 #[test]
+fn a_guild_that_comes_back_while_others_are_waited_for_answers_once() {
+    let (back, slow) = (id(9), GuildBuilder::new(2, &ana()).member(&bob(), &[]));
+    let mut pair = world();
+    pair.name_guild(&bob(), back);
+    pair.name_guild(&bob(), slow.id());
+    let client = pair.login(&bob(), None, ClientParams::JSON);
+    tell_unavailable(&mut pair, back);
+    assert_eq!(pair.names(client), []);
+    let restored = GuildBuilder::new(9, &ana()).member(&bob(), &[]);
+    pair.wake_guild(restored.load());
+    assert_eq!(pair.names(client), [], "the slow one has not answered");
+    pair.wake_guild(slow.load());
+    let dispatches = pair.dispatches(client);
+    assert_eq!(dispatches[0].name, "READY");
+    let is_there = |guild: &serde_json::Value| guild["unavailable"] == false;
+    assert!(dispatches[0].d()["guilds"].as_array().is_some_and(|guilds| guilds.iter().all(is_there)), "{dispatches:?}");
+}
+
+#[test]
 fn who_is_no_member_any_more_is_told_so() {
     let mut pair = world();
     let eve = guildhall_test_kit::bot(850);
