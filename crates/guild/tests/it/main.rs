@@ -6,6 +6,7 @@ mod members;
 mod messages;
 mod permissions;
 mod presence;
+mod presence_storm;
 mod random;
 mod reactions;
 mod records;
