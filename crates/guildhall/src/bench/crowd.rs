@@ -20,7 +20,7 @@ const FIRST_USER: u64 = 200_000_000_000_000_000;
 const USER_STRIDE: u64 = 1 << 20;
 
 /// Roles that say how long somebody has been here; most members with any role have one of them.
-const LEVELS: usize = 8;
+pub const LEVELS: usize = 8;
 const SUPPORTER: usize = LEVELS;
 const INSIDER: usize = LEVELS + 1;
 const STAFF: usize = LEVELS + 2;

@@ -3,15 +3,19 @@
 //! Owns        `guildhall bench guild`: a guild of any size, alone on this thread; `Lab`, which times one input at a time.
 //! Invariants  an operation is one input of the machine with everything that comes out of it; making the input,
 //!             dropping what came out, and what the kernel ran in between is not in its time. What relays hold is held
-//!             here too, so that what they share is copied as it would be. A command that is refused ends the bench.
+//!             here too, so that what they share is copied as it would be. A command that is refused ends the bench. Each
+//!             operation is timed twice: alone, and while others work on all members (`beside`).
 //! Not here    commits, channels, threads: `bench fanout`, `bench sockets`.
 
+mod beside;
 mod operations;
+mod slow;
 
 use super::{crowd, sched::SchedFile, spread::Spread, usage};
 use anyhow::{Context, Result, bail, ensure};
+use beside::Beside;
 use clap::Args;
-use guildhall_guild::{Actor, Command, Guild, GuildLimits, Outcome, Output, Reply};
+use guildhall_guild::{Actor, Command, Guild, GuildLimits, Job, JobDone, Outcome, Output, Reply};
 use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_relay::{
     Effect, GuildMeta, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
@@ -30,12 +34,18 @@ const PARTITIONS: usize = 2;
 const ROLES: usize = 240;
 const CHANNELS: usize = 480;
 /// Members who are there, unless the guild is smaller.
-const SESSIONS: usize = 100_000;
+const SESSIONS: usize = 1_000_000;
+/// More than a member takes, with what the operations need on top.
+const BYTES_PER_MEMBER_MAX: u64 = 1_200;
+/// An operation that takes longer at its 99th percentile is named.
+const LONG_US: f64 = 1_000.0;
+/// What is due so soon is waited for when something has to come to its end.
+const SOON_MS: u64 = 250;
 
 /// `guildhall bench guild`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct GuildArgs {
-    /// Members of the guild. One in two of them is there, but not more than 100,000. Where an operation's name says of
+    /// Members of the guild. One in two of them is there, but not more than 1,000,000. Where an operation's name says of
     /// how many people it is, it is of all members if there are fewer.
     #[arg(long, default_value_t = 100_000)]
     members: usize,
@@ -75,6 +85,8 @@ impl Often {
 #[derive(Debug, Serialize)]
 struct Operation {
     name: &'static str,
+    /// While a snapshot was read, an audience counted, and members searched.
+    beside: bool,
     count: usize,
     p50_us: f64,
     p99_us: f64,
@@ -94,6 +106,12 @@ struct GuildResult {
     /// What it grew by with each session that entered.
     bytes_per_session: u64,
     rss_bytes: u64,
+    /// With all that the operations made.
+    rss_bytes_after: u64,
+    /// How often something that was done beside the guild began anew.
+    rounds_beside: u64,
+    /// Operations with a p99 above a millisecond.
+    longer_than_1_ms: Vec<String>,
     operations: Vec<Operation>,
 }
 
@@ -111,6 +129,12 @@ pub struct Lab {
     epoch: u32,
     /// What came out of the last input.
     outputs: Vec<Output>,
+    /// Put out and not run yet.
+    jobs: Vec<Job>,
+    beside: Option<Beside>,
+    rounds_beside: u64,
+    /// Of jobs that ran beside.
+    job_ends_us: Vec<f64>,
     /// Base fields, roles and channels as every relay has them.
     held: Option<Arc<GuildMeta>>,
     sched: SchedFile,
@@ -129,6 +153,10 @@ impl Lab {
             repeats,
             epoch: 0,
             outputs: Vec::new(),
+            jobs: Vec::new(),
+            beside: None,
+            rounds_beside: 0,
+            job_ends_us: Vec::new(),
             held: None,
             sched: SchedFile::open()?,
             operations: Vec::new(),
@@ -147,6 +175,12 @@ impl Lab {
         }
         let took = started.elapsed();
         let waited = self.sched.read()?.waited.saturating_sub(waited_before);
+        for output in std::mem::take(&mut self.outputs) {
+            match output {
+                Output::Job(job) => self.jobs.push(job),
+                output => self.outputs.push(output),
+            }
+        }
         self.held = self.outputs.iter().rev().find_map(meta_in).or(self.held.take());
         Ok((took.saturating_sub(waited), result))
     }
@@ -166,13 +200,44 @@ impl Lab {
         Ok(self.time(|guild, _| guild.handle_committed(guild.version()))?.0)
     }
 
+    /// A job that was put out has come to its end.
+    pub fn job_done(&mut self, done: JobDone) -> Result<Duration> {
+        Ok(self.time(|guild, now| guild.handle_job_done(now, done))?.0)
+    }
+
+    /// Runs the jobs that were put out, and the timer for what is due soon, until nothing is left. The times of each of
+    /// these inputs.
+    pub fn settle(&mut self) -> Result<Settled> {
+        let mut settled = Settled::default();
+        loop {
+            if let Some(job) = self.jobs.pop() {
+                let done = job.run();
+                settled.job_ends.push(self.job_done(done)?);
+            } else if let Some(at) = self.guild.next_deadline()
+                && at.ms_since(self.now.instant) <= SOON_MS
+            {
+                self.advance_ms(at.ms_since(self.now.instant));
+                settled.timers.push(self.timer()?);
+            } else {
+                self.commit()?;
+                return Ok(settled);
+            }
+        }
+    }
+
     /// A command that must be accepted. What it wrote is not durable yet.
     pub fn uncommitted(&mut self, actor: Actor, command: &Command) -> Result<(Duration, Reply)> {
         match self.time(|guild, now| guild.handle_command(now, actor, command))? {
             (took, Outcome::Reply(Ok(reply))) => Ok((took, reply)),
-            (_, Outcome::Reply(Err(refusal))) => bail!("{command:?} was refused: {refusal}"),
-            (_, Outcome::Later(_)) => bail!("{command:?} is answered later"),
-            (_, Outcome::NeedsMessage(..)) => bail!("{command:?} needs a message that is not in memory"),
+            (_, outcome) => bail!("{command:?} came to {outcome:?}"),
+        }
+    }
+
+    /// A command that is answered later.
+    pub fn later(&mut self, actor: Actor, command: &Command) -> Result<Duration> {
+        match self.time(|guild, now| guild.handle_command(now, actor, command))? {
+            (took, Outcome::Later(_)) => Ok(took),
+            (_, outcome) => bail!("{command:?} came to {outcome:?}"),
         }
     }
 
@@ -188,10 +253,11 @@ impl Lab {
         Ok(self.time(|guild, now| guild.handle_relay(now, message))?.0)
     }
 
-    /// As `relay`, for one that the relays must hear of.
+    /// As `relay`, for one that must change something.
     pub fn relay_heard(&mut self, message: ToGuild) -> Result<Duration> {
+        let before = self.guild.version();
         let took = self.relay(message)?;
-        ensure!(!self.outputs.is_empty(), "a relay's message came to nothing");
+        ensure!(self.guild.version() > before, "a relay's message came to nothing");
         Ok(took)
     }
 
@@ -202,15 +268,30 @@ impl Lab {
         often: Often,
         mut operation: impl FnMut(&mut Self, usize) -> Result<Duration>,
     ) -> Result<()> {
-        let count = often.count(self.repeats);
-        let mut times_us = Vec::with_capacity(count);
-        for n in 0..count {
+        self.measure_each(name, often, |lab, n| Ok(vec![operation(lab, n)?]))
+    }
+
+    /// As `measure`, for what consists of any number of inputs.
+    pub fn measure_each(
+        &mut self,
+        name: &'static str,
+        often: Often,
+        mut operation: impl FnMut(&mut Self, usize) -> Result<Vec<Duration>>,
+    ) -> Result<()> {
+        let mut times_us = Vec::new();
+        for n in 0..often.count(self.repeats) {
+            self.keep_beside()?;
             let took = operation(self, n).with_context(|| format!("timing \"{name}\""))?;
-            times_us.push(took.as_secs_f64() * 1e6);
+            times_us.extend(took.into_iter().map(|took| took.as_secs_f64() * 1e6));
         }
-        let Spread { p50, p99, max } = Spread::of(times_us);
-        self.operations.push(Operation { name, count, p50_us: p50, p99_us: p99, max_us: max });
+        self.tell(name, times_us);
         Ok(())
+    }
+
+    fn tell(&mut self, name: &'static str, times_us: Vec<f64>) {
+        let (count, beside) = (times_us.len(), self.beside.is_some());
+        let Spread { p50, p99, max } = Spread::of(times_us);
+        self.operations.push(Operation { name, beside, count, p50_us: p50, p99_us: p99, max_us: max });
     }
 
     /// One of the members, at random.
@@ -250,6 +331,13 @@ impl Lab {
             members,
         })
     }
+}
+
+/// Inputs that followed from another.
+#[derive(Debug, Default)]
+pub struct Settled {
+    pub job_ends: Vec<Duration>,
+    pub timers: Vec<Duration>,
 }
 
 fn meta_in(output: &Output) -> Option<Arc<GuildMeta>> {
@@ -298,12 +386,19 @@ fn measure(args: GuildArgs) -> Result<GuildResult> {
     let members = args.members;
     // Those who join and leave in the course of it must not be all there are.
     ensure!(members >= 2_000, "--members must be at least 2000");
+    let (needed, available) = (members as u64 * BYTES_PER_MEMBER_MAX, usage::available_bytes()?);
+    ensure!(
+        needed <= available,
+        "{members} members need up to {} MiB, and {} MiB are available: try fewer",
+        needed >> 20,
+        available >> 20
+    );
     let rss_empty = usage::rss_bytes()?;
     let record = crowd::record(members, ROLES, CHANNELS);
     let started = Instant::now();
     let guild = Guild::load(record, GuildLimits::default(), 1);
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
-    let rss_loaded = usage::rss_bytes()?;
+    let rss_loaded = usage::settled_rss_bytes()?;
 
     let mut lab = Lab::new(guild, members, args.repeats)?;
     lab.subscribe()?;
@@ -311,8 +406,16 @@ fn measure(args: GuildArgs) -> Result<GuildResult> {
     for n in 0..lab.sessions {
         lab.attach(n, MembersWanted::OwnAndVoice)?;
     }
-    let rss_peopled = usage::rss_bytes()?;
+    let rss_peopled = usage::settled_rss_bytes()?;
     operations::all(&mut lab)?;
+    lab.begin_beside()?;
+    operations::all(&mut lab)?;
+    let job_ends_us = std::mem::take(&mut lab.job_ends_us);
+    lab.tell("end of what runs beside", job_ends_us);
+    lab.end_beside()?;
+    let rss_bytes_after = usage::rss_bytes()?;
+    operations::last(&mut lab)?;
+    let longer = lab.operations.iter().filter(|operation| operation.p99_us > LONG_US);
     Ok(GuildResult {
         members,
         sessions: lab.sessions,
@@ -322,8 +425,15 @@ fn measure(args: GuildArgs) -> Result<GuildResult> {
         bytes_per_member: rss_loaded.saturating_sub(rss_empty) / members as u64,
         bytes_per_session: rss_peopled.saturating_sub(rss_loaded) / lab.sessions as u64,
         rss_bytes: rss_peopled,
+        rss_bytes_after,
+        rounds_beside: lab.rounds_beside,
+        longer_than_1_ms: longer.map(|of| format!("{}{}", of.name, marked(of.beside))).collect(),
         operations: lab.operations,
     })
+}
+
+fn marked(beside: bool) -> &'static str {
+    if beside { " *" } else { "" }
 }
 
 fn print_table(result: &GuildResult) {
@@ -331,10 +441,14 @@ fn print_table(result: &GuildResult) {
         "{} members, {} of them there, {} roles, {} channels; loaded in {:.0} ms; {} bytes per member",
         result.members, result.sessions, result.roles, result.channels, result.load_ms, result.bytes_per_member
     );
-    println!("{:<52} {:>7} {:>11} {:>11} {:>11}", "µs", "times", "p50", "p99", "max");
-    for Operation { name, count, p50_us, p99_us, max_us } in &result.operations {
-        println!("{name:<52} {count:>7} {p50_us:>11.2} {p99_us:>11.2} {max_us:>11.2}");
+    println!("* while a snapshot was read, @everyone counted, and members searched: {} times", result.rounds_beside);
+    println!("{:<58} {:>7} {:>11} {:>11} {:>11}", "µs", "times", "p50", "p99", "max");
+    for Operation { name, beside, count, p50_us, p99_us, max_us } in &result.operations {
+        let name = format!("{name}{}", marked(*beside));
+        println!("{name:<58} {count:>7} {p50_us:>11.2} {p99_us:>11.2} {max_us:>11.2}");
     }
+    println!("p99 above a millisecond: {}", if result.longer_than_1_ms.is_empty() { "none" } else { "" });
+    result.longer_than_1_ms.iter().for_each(|name| println!("  {name}"));
 }
 
 /// The guild all operations are about.
@@ -360,13 +474,13 @@ mod tests {
     #[test]
     fn every_operation_runs() {
         let result = measure(GuildArgs { members: 2_000, repeats: 10, json: true }).unwrap();
-        let counts: Vec<usize> = result.operations.iter().map(|operation| operation.count).collect();
-        assert!(result.operations.len() > 40, "{}", result.operations.len());
-        assert!(counts.iter().all(|count| [1, 5, 10].contains(count)), "{counts:?}");
+        assert!(result.operations.len() > 100, "{}", result.operations.len());
+        assert!(result.operations.iter().all(|operation| operation.count > 0), "{:?}", result.operations);
+        assert!(result.rounds_beside > 0);
         let in_order =
             |operation: &Operation| operation.p50_us <= operation.p99_us && operation.p99_us <= operation.max_us;
         assert!(result.operations.iter().all(in_order));
-        let mut names: Vec<&str> = result.operations.iter().map(|operation| operation.name).collect();
+        let mut names: Vec<_> = result.operations.iter().map(|of| (of.name, of.beside)).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), result.operations.len(), "a name stands for two operations");

@@ -1,7 +1,14 @@
 //! Scheduler: what one thread has used, and how long others kept it waiting, from the kernel's own books.
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use std::{fs::File, os::unix::fs::FileExt as _, time::Duration};
+
+/// What the calling thread has used of a processor so far.
+pub fn thread_cpu() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
 
 /// A thread's books so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,14 @@
 //! What a process has used so far, from the kernel's own books.
 
 use anyhow::{Context, Result};
-use std::fs;
+use std::{fs, thread, time::Duration};
+
+/// The allocator gives back what was freed within about ten seconds.
+const SETTLE_STEP: Duration = Duration::from_millis(500);
+const SETTLE_STEPS_MAX: usize = 40;
+/// So many steps with less than `SETTLED_BYTES` between them, and memory has settled.
+const QUIET_STEPS: usize = 4;
+const SETTLED_BYTES: u64 = 1 << 20;
 
 /// CPU time of all threads of this process that live, user and system, in nanoseconds.
 ///
@@ -27,4 +34,50 @@ pub fn rss_bytes() -> Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().context("VmRSS is no number")?;
     Ok(kib * 1024)
+}
+
+/// Waits until the allocator has given back what it will, and tells what is left.
+///
+/// # Errors
+/// Where there is no `/proc`.
+pub fn settled_rss_bytes() -> Result<u64> {
+    let mut before = rss_bytes()?;
+    let mut quiet = 0;
+    // There is no state to wait for: memory goes back some time after it was freed.
+    for _ in 0..SETTLE_STEPS_MAX {
+        thread::sleep(SETTLE_STEP);
+        let now = rss_bytes()?;
+        quiet = if before.abs_diff(now) < SETTLED_BYTES { quiet + 1 } else { 0 };
+        before = now;
+        if quiet == QUIET_STEPS {
+            break;
+        }
+    }
+    Ok(before)
+}
+
+/// Memory that can be had without swapping.
+///
+/// # Errors
+/// Where there is no `/proc/meminfo`.
+pub fn available_bytes() -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+    parse_available(&text).context("no MemAvailable in /proc/meminfo")
+}
+
+fn parse_available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn available_memory() {
+        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:   12345 kB\n"), Some(12_345 * 1024));
+        assert_eq!(parse_available("MemTotal: 9 kB\n"), None);
+        assert_eq!(parse_available("MemAvailable: lots\n"), None);
+    }
 }

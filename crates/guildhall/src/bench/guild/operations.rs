@@ -1,8 +1,9 @@
-//! Operations: everything a guild does, and the worst it can be asked for within its limits.
+//! Operations: everything a guild does at once, and the worst it can be asked for within its limits.
 //!
-//! Invariants  each measurement leaves the guild about as it found it, so the order does not matter; the last deletes it.
+//! Invariants  each measurement leaves the guild about as it found it, so the order does not matter, but for `last`.
+//! Not here    what takes a guild several inputs: `slow`.
 
-use super::{GUILD, Lab, Often, SYSTEM, by, presence, session, shared};
+use super::{GUILD, Lab, Often, SYSTEM, by, presence, session, shared, slow};
 use crate::bench::{crowd, text};
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{
@@ -43,12 +44,18 @@ pub fn all(lab: &mut Lab) -> Result<()> {
     presences(lab)?;
     voice(lab)?;
     snapshots(lab)?;
-    relays(lab)?;
+    slow::all(lab)?;
+    relays(lab)
+}
+
+/// Times what cannot be undone.
+pub fn last(lab: &mut Lab) -> Result<()> {
     lab.measure("delete guild", Often::Once, |lab, _| lab.did(SYSTEM, &Command::DeleteGuild))
 }
 
 impl Lab {
-    fn did(&mut self, actor: Actor, command: &Command) -> Result<Duration> {
+    /// As `command`; only the time matters.
+    pub fn did(&mut self, actor: Actor, command: &Command) -> Result<Duration> {
         Ok(self.command(actor, command)?.0)
     }
 
@@ -105,7 +112,7 @@ impl Lab {
     }
 
     /// One of the sessions shows something new.
-    fn change_presence(&mut self) -> Result<Duration> {
+    pub fn change_presence(&mut self) -> Result<Duration> {
         let who = self.rng.below(self.sessions as u64) as usize;
         let status = if self.busy.remove(&who) {
             Status::Idle
@@ -128,7 +135,7 @@ impl Lab {
     }
 
     /// A member who has no session: the `n`-th of them.
-    fn absent(&self, n: usize) -> usize {
+    pub fn absent(&self, n: usize) -> usize {
         self.sessions + n % (self.members - self.sessions)
     }
 }
@@ -498,12 +505,13 @@ fn relays(lab: &mut Lab) -> Result<()> {
         let (relay, epoch) = (RelayId::first(PartitionId(0)), lab.epoch);
         lab.relay_heard(ToGuild::Resync { relay, epoch })
     })?;
-    lab.measure("loss of a relay with half of the sessions", Often::Seldom, |lab, _| {
-        let took = lab.unsubscribe_one(0)?;
+    lab.measure_each("loss of a relay with half of the sessions, each slice", Often::Seldom, |lab, _| {
+        let mut slices = vec![lab.unsubscribe_one(0)?];
+        slices.extend(lab.settle()?.timers);
         lab.subscribe_one(0).context("subscribing again")?;
         for n in (0..lab.sessions).step_by(super::PARTITIONS) {
             lab.attach(n, MembersWanted::OwnAndVoice)?;
         }
-        Ok(took)
+        Ok(slices)
     })
 }
