@@ -8,6 +8,7 @@ mod conn;
 mod core;
 mod fanout;
 mod happening;
+mod identify;
 mod inbound;
 mod link;
 mod partition;

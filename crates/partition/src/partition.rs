@@ -9,24 +9,17 @@
 
 use crate::{
     config::PartitionConfig,
-    conn::{Claim, Compression, Conn, ConnParams, Control, MovingConn, Phase},
+    conn::{Compression, Conn, ConnParams, Control, Phase},
     core::{Core, Departure},
     fanout::Fanout,
     happening::Counters,
-    link::{Account, AuthFailure, Denial, Gatekeeper, Link, Output},
+    link::{Gatekeeper, Link, Output},
     timers::Subject,
 };
 use guildhall_codec::StreamCompressor;
-use guildhall_model::{
-    AccountKind, CloseCode, EventName, GuildId, UserId, shard_of,
-    to_gateway::{Identify, Resume, ShardId},
-};
-use guildhall_relay::{
-    Effect, PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay,
-};
-use guildhall_session::{
-    Dispatch, Gathering, GuildEntry, Log, Membership, NewSession, Session, bot_ready, partition_of, resumed, user_ready,
-};
+use guildhall_model::{CloseCode, EventName, GuildId, UserId, shard_of};
+use guildhall_relay::{Effect, PartitionId, Progress, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay};
+use guildhall_session::{GuildEntry, Log, Membership, Session};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
 use std::{
@@ -35,10 +28,6 @@ use std::{
     sync::Arc,
 };
 
-/// Joins are remembered for so long: longer than a relay stays cut off.
-const JOIN_REMEMBERED_MS: u64 = 900_000;
-/// And count for sessions that start within this: longer than a token check takes.
-const JOIN_NEWS_MS: u64 = 30_000;
 /// More joins than these are not remembered; the oldest go first.
 const JOINS_REMEMBERED_MAX: usize = 4_096;
 
@@ -61,7 +50,7 @@ pub struct Partition {
     pub(crate) relays: HashMap<GuildId, GuildRelays>,
     last_epoch: u32,
     /// Who joined what lately: an account's guilds may have been read just before, and its session start just after.
-    joins: VecDeque<(Instant, UserId, GuildId)>,
+    pub(crate) joins: VecDeque<(Instant, UserId, GuildId)>,
 }
 
 impl Partition {
@@ -205,240 +194,6 @@ impl Partition {
         self.settle();
     }
 
-    // ── identify and resume ──────────────────────────────────────────────────────────────────────
-
-    /// The answer to `Output::Authenticate`.
-    pub fn handle_authenticated(
-        &mut self,
-        now: Now,
-        key: SlotKey,
-        result: Result<Account, AuthFailure>,
-        link: &mut impl Link,
-    ) {
-        let Some(conn) = self.core.conns.get_mut(key) else { return };
-        if !matches!(conn.phase, Phase::Checking(_)) {
-            return;
-        }
-        let Phase::Checking(claim) = std::mem::replace(&mut conn.phase, Phase::Greeted) else { return };
-        match (result, *claim) {
-            (Err(AuthFailure::Invalid), _) => self.core.close(now, key, CloseCode::AuthenticationFailed, link),
-            (Err(AuthFailure::Unavailable), _) => self.core.refuse_session(now, key, link),
-            (Ok(account), Claim::Identify(identify)) => self.identify(now, key, &account, &identify, link),
-            (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
-                Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
-                    if let Some(conn) = self.core.conns.remove(key) {
-                        let conn = Box::new(MovingConn { conn, user_id: account.user.id, resume });
-                        self.core.outputs.push_back(Output::Transfer { to, socket: key, conn });
-                    }
-                    return;
-                }
-                _ => self.resume(now, key, account.user.id, &resume, link),
-            },
-        }
-        self.take_up_reading(now, key, link);
-        self.answer_questions(now, link);
-        self.settle();
-    }
-
-    /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
-    pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
-        let MovingConn { mut conn, user_id, resume } = moving;
-        conn.timer_at = Instant(u64::MAX);
-        conn.is_dirty = false;
-        let key = self.core.conns.insert(conn);
-        self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
-        self.resume(now, key, user_id, &resume, link);
-        self.take_up_reading(now, key, link);
-        self.answer_questions(now, link);
-        self.settle();
-        key
-    }
-
-    fn take_up_reading(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        let Some(conn) = self.core.conns.get_mut(key) else { return };
-        let mut stash = conn.take_stash();
-        if !stash.is_empty() {
-            self.core.handle_bytes(now, key, &mut stash, link);
-        }
-        let still_reading = self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Checking(_)));
-        if still_reading {
-            link.set_reading(key, true);
-        }
-    }
-
-    /// Starts a session. The order of the checks is that of docs/protocol.md §1.7.
-    fn identify(&mut self, now: Now, key: SlotKey, account: &Account, identify: &Identify, link: &mut impl Link) {
-        let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
-        let (intents, shard) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return self.core.close(now, key, error.close_code(), link),
-        };
-        let guilds = guilds_of_shard(&self.with_recent_joins(now, account), shard);
-        if guilds.len() > self.core.config.guilds_per_shard_max {
-            return self.core.close(now, key, CloseCode::ShardingRequired, link);
-        }
-        match self.core.gatekeeper.admit(now, &account.user, shard.map_or(0, |shard| shard.id)) {
-            Ok(()) => {}
-            Err(Denial::InvalidSession) => return self.core.refuse_session(now, key, link),
-            Err(Denial::Close(code)) => return self.core.close(now, key, code, link),
-        }
-        let Some(conn) = self.core.conns.get_mut(key) else { return };
-        let id: Arc<str> = self.core.ids.next_id().into();
-        let slot = self.core.sessions.next_key();
-        let session = Session::new(NewSession {
-            key: slot,
-            id: id.clone(),
-            user: account.user.clone(),
-            identify,
-            intents,
-            shard,
-            encoding: conn.encoding,
-            conn: key,
-            guilds: &guilds,
-        });
-        conn.phase = Phase::Serving(slot);
-        conn.next_seq = 1;
-        if account.user.bot {
-            conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
-        }
-        self.core.sessions.insert(session);
-        self.core.by_id.insert(id, slot);
-        self.core.by_user.entry(account.user.id).or_default().push(slot);
-        self.core.counters.identified_total += 1;
-        self.look_for_heartbeats(now, key);
-        self.say_ready(now, slot, guilds.len(), link);
-        for guild_id in guilds {
-            self.enter(slot, guild_id);
-        }
-    }
-
-    /// The account's guilds, with those it joined while its token was being checked.
-    fn with_recent_joins(&mut self, now: Now, account: &Account) -> Vec<GuildId> {
-        self.joins.retain(|(at, ..)| now.instant.ms_since(*at) < JOIN_REMEMBERED_MS);
-        let mut guilds = account.guilds.clone();
-        let is_news = |(at, user, _): &&(Instant, UserId, GuildId)| {
-            *user == account.user.id && now.instant.ms_since(*at) < JOIN_NEWS_MS
-        };
-        guilds.extend(self.joins.iter().filter(is_news).map(|(.., guild)| *guild));
-        guilds.sort_unstable();
-        guilds.dedup();
-        guilds
-    }
-
-    /// READY at once for bots; for user accounts when their guilds are known.
-    fn say_ready(&mut self, now: Now, key: SlotKey, guilds_count: usize, link: &mut impl Link) {
-        let deadline = now.instant.after_ms(self.core.config.gather_deadline_ms);
-        let Some(session) = self.core.sessions.get_mut(key) else { return };
-        match session.kind() {
-            AccountKind::Bot => {
-                let ready = bot_ready(session, &self.core.config.resume_gateway_url);
-                self.core.push(now, key.slot, &ready, Redaction::NONE, link);
-            }
-            AccountKind::User => {
-                session.gathering = Some(Box::new(Gathering {
-                    waiting_count: guilds_count,
-                    unavailable: Vec::new(),
-                    views: Vec::new(),
-                    deadline,
-                }));
-                // What happens until then comes after all of it.
-                let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
-                for _ in 0..parts {
-                    session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
-                }
-                self.core.timers.push(deadline, Subject::Session(key));
-                self.core.finish_gathering(now, key, link);
-            }
-        }
-    }
-
-    /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
-    fn enter(&mut self, key: SlotKey, guild_id: GuildId) {
-        let Core { sessions, outputs, config, .. } = &mut self.core;
-        let Some(session) = sessions.get_mut(key) else { return };
-        let last_epoch = &mut self.last_epoch;
-        let relays = self.relays.entry(guild_id).or_default();
-        let index = relay_with_room(relays, config.sessions_per_relay_max);
-        let entry = relays.entry(index).or_insert_with(|| {
-            *last_epoch += 1;
-            let id = RelayId { partition: config.partition, index };
-            let relay = Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms);
-            outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
-            RelayEntry { relay, logs: Vec::new(), sessions_count: 0, timer_at: None }
-        });
-        entry.sessions_count += 1;
-        if let Some(guild) = session.guilds.get_mut(guild_id) {
-            guild.relay = index;
-        }
-        outputs.extend(attach(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)));
-    }
-
-    /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
-    fn resume(&mut self, now: Now, key: SlotKey, user_id: UserId, resume: &Resume, link: &mut impl Link) {
-        let Some(conn) = self.core.conns.get(key) else { return };
-        let encoding = conn.encoding;
-        let found = self.core.by_id.get(&*resume.session_id).copied().filter(|session_key| {
-            self.core.sessions.get(*session_key).is_some_and(|session| {
-                session.user.id == user_id
-                    && session.encoding == encoding
-                    && session.gathering.is_none()
-                    && session.replay.reaches(resume.seq)
-            })
-        });
-        let Some(session_key) = found else {
-            self.core.counters.resumes_refused_total += 1;
-            return self.core.refuse_session(now, key, link);
-        };
-        let older = self.core.sessions.get(session_key).and_then(|session| session.conn);
-        if let Some(older) = older {
-            self.core.close(now, older, CloseCode::UnknownError, link);
-        }
-        self.withhold_unseen(now, session_key, resume.seq);
-        let Some(session) = self.core.sessions.get_mut(session_key) else { return };
-        session.replay.trim(resume.seq);
-        session.conn = Some(key);
-        let is_bot = session.kind() == AccountKind::Bot;
-        if let Some(conn) = self.core.conns.get_mut(key) {
-            conn.phase = Phase::Serving(session_key);
-            conn.next_seq = resume.seq + 1;
-            if is_bot {
-                conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
-            }
-        }
-        self.core.counters.resumed_total += 1;
-        self.look_for_heartbeats(now, key);
-        self.core.push(now, session_key.slot, &resumed(encoding), Redaction::NONE, link);
-        // Replay and RESUMED together, oldest first.
-        self.core.pump(now, key, link);
-    }
-
-    /// Permissions applied when each event happened; they apply once more to what is sent now.
-    fn withhold_unseen(&mut self, now: Now, key: SlotKey, after: u64) {
-        let Some(session) = self.core.sessions.get_mut(key) else { return };
-        for seq in after + 1..=session.replay.last_seq() {
-            let Some(entry) = session.replay.entry(seq) else { continue };
-            let Some(event) = entry.dispatch.event() else { continue };
-            let index = session.guilds.get(event.guild_id).map(|guild| guild.relay);
-            let entry = self.relays.get(&event.guild_id).and_then(|relays| relays.get(&index?));
-            let (relay, user_id) = (entry.map(|entry| &entry.relay), session.user.id);
-            let audience = relay.and_then(Relay::audience);
-            if audience.is_some_and(|audience| audience.may_see(user_id, event, now.unix)) {
-                continue;
-            }
-            // Of a passive update the rest is still news.
-            let rest =
-                relay.and_then(|relay| relay.renewed(user_id, event)).map(|event| Dispatch::direct(&Arc::new(event)));
-            let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
-            session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
-            self.core.counters.withheld_total += 1;
-        }
-    }
-
-    fn look_for_heartbeats(&mut self, now: Now, key: SlotKey) {
-        let at = now.instant.after_ms(self.core.heartbeat_grace_ms());
-        self.core.look_again(at, key);
-    }
-
     // ── guilds ───────────────────────────────────────────────────────────────────────────────────
 
     /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
@@ -498,6 +253,27 @@ impl Partition {
                 self.enter(key, guild_id);
             }
         }
+    }
+
+    /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
+    pub(crate) fn enter(&mut self, key: SlotKey, guild_id: GuildId) {
+        let Core { sessions, outputs, config, .. } = &mut self.core;
+        let Some(session) = sessions.get_mut(key) else { return };
+        let last_epoch = &mut self.last_epoch;
+        let relays = self.relays.entry(guild_id).or_default();
+        let index = relay_with_room(relays, config.sessions_per_relay_max);
+        let entry = relays.entry(index).or_insert_with(|| {
+            *last_epoch += 1;
+            let id = RelayId { partition: config.partition, index };
+            let relay = Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms);
+            outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
+            RelayEntry { relay, logs: Vec::new(), sessions_count: 0, timer_at: None }
+        });
+        entry.sessions_count += 1;
+        if let Some(guild) = session.guilds.get_mut(guild_id) {
+            guild.relay = index;
+        }
+        outputs.extend(attach(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)));
     }
 
     /// Passive sessions of a relay are told what changed.
@@ -613,11 +389,6 @@ fn who_joined(message: &RelayMessage) -> Option<UserId> {
     }
 }
 
-fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
-    let mine = |id: &GuildId| shard.is_none_or(|shard| shard_of(*id, shard.count) == shard.id);
-    guilds.iter().copied().filter(mine).collect()
-}
-
 impl Core {
     /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost too.
     fn ask_again(&mut self, guild_id: GuildId, relay: u16) {
@@ -633,7 +404,7 @@ impl Core {
     }
 
     /// A client may be silent for so long.
-    fn heartbeat_grace_ms(&self) -> u64 {
+    pub(crate) fn heartbeat_grace_ms(&self) -> u64 {
         self.config.heartbeat_interval_ms.saturating_mul(3) / 2
     }
 
@@ -694,20 +465,6 @@ impl Core {
             // Whoever answers later is told by GUILD_CREATE.
             gathering.waiting_count = 0;
             self.finish_gathering(now, key, link);
-        }
-    }
-
-    /// Says READY to a user account once no guild is waited for.
-    pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
-        let (ready, supplemental) = user_ready(session, gathering.views, &self.config.resume_gateway_url);
-        session.replay.replace(1, ready, 0);
-        if let Some(supplemental) = supplemental {
-            session.replay.replace(2, supplemental, 0);
-        }
-        if let Some(conn) = session.conn {
-            self.pump(now, conn, link);
         }
     }
 }
