@@ -2,20 +2,22 @@
 //!
 //! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `seat`, `unseat`, `listen`, `set_member`, `set_meta` keep it; `fan_out` walks an event's recipients.
+//! Doors       `seat`, `unseat`, `listen`, `set_member`, `set_meta` keep it; `fan_out` (in its own file) walks an event's
+//!             recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
-//!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change
-//!             recomputes classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with equal view and listening share a log, and
-//!             get exactly the same events but those about single users. A5 of a passive session whose view changes it is
-//!             kept what it viewed before (`Baselines`). (checked against the algorithm in `tests`)
+//!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
+//!             classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with
+//!             equal view and listening share a log, and get exactly the same events but those about single users. A5 of a
+//!             passive session whose view changes it is kept what it viewed before (`Baselines`). (checked against the
+//!             algorithm in `tests`)
 //! Limits      one class per distinct standing among the sessions here; a bit per channel and view.
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
 
-use crate::{
-    event::{Audience, Calls, Event, Gate, Redaction},
-    listening::Listening,
-    meta::GuildMeta,
-};
+mod fan_out;
+
+pub use fan_out::Deliver;
+
+use crate::{event::Calls, listening::Listening, meta::GuildMeta};
 use guildhall_model::{ChannelId, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;
 use smallvec::SmallVec;
@@ -39,17 +41,6 @@ pub struct Seat {
 /// A log of a relay: one for each combination of view and listening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogId(pub u32);
-
-/// Whom an event goes to, one call per session.
-pub trait Deliver {
-    /// The sessions that follow stand together: all of them get the event in this form, and what they got lately is in
-    /// the same log.
-    fn group(&mut self, log: LogId, redaction: Redaction);
-    /// To a session of the group.
-    fn deliver(&mut self, slot: u32);
-    /// To a session that gets it though its group does not, or in another form.
-    fn deliver_alone(&mut self, slot: u32, redaction: Redaction);
-}
 
 /// Where it is kept what passive sessions knew whose view changed, until they are told what that means.
 pub trait Baselines {
@@ -529,127 +520,7 @@ impl AudienceIndex {
         visible
     }
 
-    // ── who gets what ────────────────────────────────────────────────────────────────────────────
-
-    fn sees(&self, class: &Class, channel_id: ChannelId) -> bool {
-        self.channel_bits.get(&channel_id).is_some_and(|bit| self.views[class.view].visible.contains(*bit))
-    }
-
-    fn admits(&self, class: &Class, gate: &Gate, now: Timestamp) -> bool {
-        match gate {
-            Gate::Members => true,
-            Gate::Channel(channel) => self.sees(class, *channel),
-            Gate::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
-            Gate::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
-            Gate::GuildPermission(any) => self.meta.guild_permissions(class.member_standing(now)).intersects(*any),
-            Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
-                self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)
-            }),
-            // Decided per user, by `fan_out` and `may_see`.
-            Gate::User(_) => false,
-        }
-    }
-
-    /// Delivers `event` once to every session that it is for, `watchers` (user and place) among them if permissions
-    /// allow. Costs the classes, and the sessions of those that are let in.
-    pub fn fan_out(
-        &self,
-        event: &Event,
-        now: Timestamp,
-        watchers: impl Iterator<Item = (UserId, u32)>,
-        out: &mut impl Deliver,
-    ) {
-        let audience = &event.audience;
-        for class in self.classes.iter().filter(|class| !class.groups.is_empty()) {
-            if !self.admits(class, &audience.gate, now) {
-                continue;
-            }
-            let is_called = class.is_called(audience.calls.as_deref());
-            for group in &class.groups {
-                if group.listening.admits(audience) || is_called && group.listening.is_user() {
-                    deliver_to_group(event, group, out);
-                }
-            }
-        }
-        let by_gate = match audience.gate {
-            Gate::User(user_id) => Some(user_id),
-            _ => None,
-        };
-        for user_id in audience.always.into_iter().chain(by_gate.filter(|id| audience.always != Some(*id))) {
-            self.deliver_to_user(event, user_id, now, true, out);
-        }
-        for (index, user_id) in audience.calls.iter().flat_map(|calls| &calls.users).enumerate() {
-            let is_told = audience.always == Some(*user_id)
-                || audience.calls.as_ref().is_some_and(|calls| calls.users[..index].contains(user_id));
-            if !is_told {
-                self.deliver_to_user(event, *user_id, now, false, out);
-            }
-        }
-        for (user_id, slot) in watchers {
-            // Told above, by name.
-            if audience.always == Some(user_id)
-                || audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id))
-            {
-                continue;
-            }
-            let Some(seated) = self.users.get(&user_id) else { continue };
-            let class = &self.classes[seated.class];
-            let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
-            if let Some(Placed { seat, .. }) = placed
-                && self.admits(class, &audience.gate, now)
-                && !self.reaches(class, seat.listening, audience)
-                && !is_barred(audience, seat.listening, user_id)
-            {
-                out.deliver_alone(slot, redaction_for(event, seat.listening, user_id));
-            }
-        }
-    }
-
-    /// Whether a session of a class that the gate lets in got the event with its group.
-    fn reaches(&self, class: &Class, listening: Listening, audience: &Audience) -> bool {
-        listening.admits(audience) || listening.is_user() && class.is_called(audience.calls.as_deref())
-    }
-
-    /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
-    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
-        let audience = &event.audience;
-        let Some(seated) = self.users.get(&user_id) else { return };
-        let class = &self.classes[seated.class];
-        let is_gate = audience.gate == Gate::User(user_id) && audience.always != Some(user_id);
-        let is_admitted = self.admits(class, &audience.gate, now);
-        for Placed { seat, .. } in &seated.seats {
-            let has_it = is_admitted && self.reaches(class, seat.listening, audience);
-            // What is for one user only still asks for intents; being called is for passive user accounts.
-            let wants = match (is_gate, always) {
-                (true, _) => seat.listening.admits(audience),
-                (false, true) => true,
-                (false, false) => is_admitted && seat.listening.is_user(),
-            };
-            if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                out.deliver_alone(seat.slot, redaction_for(event, seat.listening, user_id));
-            }
-        }
-    }
-
-    /// Whether a user's session may (still) see an event that it was sent before: asked at replay.
-    #[must_use]
-    pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
-        let Some(seated) = self.users.get(&user_id) else { return false };
-        if event.audience.always == Some(user_id) || event.audience.gate == Gate::User(user_id) {
-            return true;
-        }
-        match &event.audience.gate {
-            // Who may view a channel no more still learns that somebody left another one.
-            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], *channel),
-            gate => self.admits(&self.classes[seated.class], gate, now),
-        }
-    }
-
-    /// Whether a user with sessions here may view a channel.
-    #[must_use]
-    pub fn may_view(&self, user_id: UserId, channel_id: ChannelId) -> bool {
-        self.users.get(&user_id).is_some_and(|seated| self.sees(&self.classes[seated.class], channel_id))
-    }
+    // ── for passive updates ──────────────────────────────────────────────────────────────────────
 
     /// Calls `then` for every group of passive sessions, with a number for its view.
     pub(crate) fn passive_groups(&mut self, mut then: impl FnMut(PassiveGroup<'_>)) {
@@ -682,36 +553,4 @@ pub(crate) struct PassiveGroup<'a> {
     pub form: PassiveUpdate,
     pub log: LogId,
     pub listeners: &'a mut [Listener],
-}
-
-/// The group's sessions in the group's form, those of its readers in their own.
-fn deliver_to_group(event: &Event, group: &Group, out: &mut impl Deliver) {
-    let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
-    let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
-    out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
-    match (never, readers) {
-        (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
-        (Some(never), _) => {
-            let others = group.listeners.iter().filter(|listener| listener.user_id != never);
-            others.for_each(|listener| out.deliver(listener.slot));
-        }
-        (None, Some(readers)) => {
-            let reads = |listener: &&Listener| readers.iter().any(|user_id| user_id == listener.user_id);
-            group.listeners.iter().filter(|l| !reads(l)).for_each(|listener| out.deliver(listener.slot));
-            for listener in group.listeners.iter().filter(reads) {
-                out.deliver_alone(listener.slot, Redaction::for_user(readers, listener.user_id));
-            }
-        }
-    }
-}
-
-fn redaction_for(event: &Event, listening: Listening, user_id: UserId) -> Redaction {
-    match &event.content_readers {
-        Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
-        _ => Redaction::NONE,
-    }
-}
-
-fn is_barred(audience: &Audience, listening: Listening, user_id: UserId) -> bool {
-    listening.is_user() && audience.never_user_account == Some(user_id)
 }

@@ -1,0 +1,179 @@
+//! Fan-out: whom of an audience an event goes to, now and at replay.
+//!
+//! Doors       `AudienceIndex::fan_out`, `may_see`, `may_view`; `Deliver` is who gets the calls.
+//! Invariants  F1 every session that an event is for gets it once, whatever it is for it by: its group, its name, a call, or
+//!             because it watches. F2 the cost is that of the classes, and of the sessions that get it.
+//! Spec        docs/protocol.md §5.3, §7, §8.5.
+
+use super::{AudienceIndex, Class, Group, Listener, LogId, Placed};
+use crate::{
+    event::{Audience, Event, Gate, Redaction},
+    listening::Listening,
+};
+use guildhall_model::{ChannelId, UserId};
+use guildhall_stdx::Timestamp;
+
+/// Whom an event goes to, one call per session.
+pub trait Deliver {
+    /// The sessions that follow stand together: all of them get the event in this form, and what they got lately is in
+    /// the same log.
+    fn group(&mut self, log: LogId, redaction: Redaction);
+    /// To a session of the group.
+    fn deliver(&mut self, slot: u32);
+    /// To a session that gets it though its group does not, or in another form.
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction);
+}
+
+impl AudienceIndex {
+    fn sees(&self, class: &Class, channel_id: ChannelId) -> bool {
+        self.channel_bits.get(&channel_id).is_some_and(|bit| self.views[class.view].visible.contains(*bit))
+    }
+
+    fn admits(&self, class: &Class, gate: &Gate, now: Timestamp) -> bool {
+        match gate {
+            Gate::Members => true,
+            Gate::Channel(channel) => self.sees(class, *channel),
+            Gate::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
+            Gate::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
+            Gate::GuildPermission(any) => self.meta.guild_permissions(class.member_standing(now)).intersects(*any),
+            Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
+                self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)
+            }),
+            // Decided per user, by `fan_out` and `may_see`.
+            Gate::User(_) => false,
+        }
+    }
+
+    /// Delivers `event` once to every session that it is for, `watchers` (user and place) among them if permissions
+    /// allow. Costs the classes, and the sessions of those that are let in.
+    pub fn fan_out(
+        &self,
+        event: &Event,
+        now: Timestamp,
+        watchers: impl Iterator<Item = (UserId, u32)>,
+        out: &mut impl Deliver,
+    ) {
+        let audience = &event.audience;
+        for class in self.classes.iter().filter(|class| !class.groups.is_empty()) {
+            if !self.admits(class, &audience.gate, now) {
+                continue;
+            }
+            let is_called = class.is_called(audience.calls.as_deref());
+            for group in &class.groups {
+                if group.listening.admits(audience) || is_called && group.listening.is_user() {
+                    deliver_to_group(event, group, out);
+                }
+            }
+        }
+        let by_gate = match audience.gate {
+            Gate::User(user_id) => Some(user_id),
+            _ => None,
+        };
+        for user_id in audience.always.into_iter().chain(by_gate.filter(|id| audience.always != Some(*id))) {
+            self.deliver_to_user(event, user_id, now, true, out);
+        }
+        for (index, user_id) in audience.calls.iter().flat_map(|calls| &calls.users).enumerate() {
+            let is_told = audience.always == Some(*user_id)
+                || audience.calls.as_ref().is_some_and(|calls| calls.users[..index].contains(user_id));
+            if !is_told {
+                self.deliver_to_user(event, *user_id, now, false, out);
+            }
+        }
+        for (user_id, slot) in watchers {
+            // Told above, by name.
+            if audience.always == Some(user_id)
+                || audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id))
+            {
+                continue;
+            }
+            let Some(seated) = self.users.get(&user_id) else { continue };
+            let class = &self.classes[seated.class];
+            let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
+            if let Some(Placed { seat, .. }) = placed
+                && self.admits(class, &audience.gate, now)
+                && !self.reaches(class, seat.listening, audience)
+                && !is_barred(audience, seat.listening, user_id)
+            {
+                out.deliver_alone(slot, redaction_for(event, seat.listening, user_id));
+            }
+        }
+    }
+
+    /// Whether a session of a class that the gate lets in got the event with its group.
+    fn reaches(&self, class: &Class, listening: Listening, audience: &Audience) -> bool {
+        listening.admits(audience) || listening.is_user() && class.is_called(audience.calls.as_deref())
+    }
+
+    /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
+    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
+        let audience = &event.audience;
+        let Some(seated) = self.users.get(&user_id) else { return };
+        let class = &self.classes[seated.class];
+        let is_gate = audience.gate == Gate::User(user_id) && audience.always != Some(user_id);
+        let is_admitted = self.admits(class, &audience.gate, now);
+        for Placed { seat, .. } in &seated.seats {
+            let has_it = is_admitted && self.reaches(class, seat.listening, audience);
+            // What is for one user only still asks for intents; being called is for passive user accounts.
+            let wants = match (is_gate, always) {
+                (true, _) => seat.listening.admits(audience),
+                (false, true) => true,
+                (false, false) => is_admitted && seat.listening.is_user(),
+            };
+            if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
+                out.deliver_alone(seat.slot, redaction_for(event, seat.listening, user_id));
+            }
+        }
+    }
+
+    /// Whether a user's session may (still) see an event that it was sent before: asked at replay.
+    #[must_use]
+    pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
+        let Some(seated) = self.users.get(&user_id) else { return false };
+        if event.audience.always == Some(user_id) || event.audience.gate == Gate::User(user_id) {
+            return true;
+        }
+        match &event.audience.gate {
+            // Who may view a channel no more still learns that somebody left another one.
+            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], *channel),
+            gate => self.admits(&self.classes[seated.class], gate, now),
+        }
+    }
+
+    /// Whether a user with sessions here may view a channel.
+    #[must_use]
+    pub fn may_view(&self, user_id: UserId, channel_id: ChannelId) -> bool {
+        self.users.get(&user_id).is_some_and(|seated| self.sees(&self.classes[seated.class], channel_id))
+    }
+}
+
+/// The group's sessions in the group's form, those of its readers in their own.
+fn deliver_to_group(event: &Event, group: &Group, out: &mut impl Deliver) {
+    let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
+    let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
+    out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
+    match (never, readers) {
+        (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
+        (Some(never), _) => {
+            let others = group.listeners.iter().filter(|listener| listener.user_id != never);
+            others.for_each(|listener| out.deliver(listener.slot));
+        }
+        (None, Some(readers)) => {
+            let reads = |listener: &&Listener| readers.iter().any(|user_id| user_id == listener.user_id);
+            group.listeners.iter().filter(|l| !reads(l)).for_each(|listener| out.deliver(listener.slot));
+            for listener in group.listeners.iter().filter(reads) {
+                out.deliver_alone(listener.slot, Redaction::for_user(readers, listener.user_id));
+            }
+        }
+    }
+}
+
+fn redaction_for(event: &Event, listening: Listening, user_id: UserId) -> Redaction {
+    match &event.content_readers {
+        Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
+        _ => Redaction::NONE,
+    }
+}
+
+fn is_barred(audience: &Audience, listening: Listening, user_id: UserId) -> bool {
+    listening.is_user() && audience.never_user_account == Some(user_id)
+}
