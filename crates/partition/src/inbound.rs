@@ -226,6 +226,7 @@ impl Core {
                 if let Some(guild_id) = update.guild_id
                     && let Some(of_guild) = session.key_in(self.config.partition, guild_id)
                 {
+                    self.leave_other_voice(session_key, guild_id, &update);
                     self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: of_guild, update }));
                 }
             }
@@ -248,6 +249,28 @@ impl Core {
             _ => self.handle_question(session_key, opcode, d),
         }
         Ok(())
+    }
+
+    /// A user account is in voice in one guild at most: whoever joins somewhere first leaves elsewhere. Only sessions of this
+    /// partition are known here; one of another partition stays until its client leaves.
+    fn leave_other_voice(&mut self, key: SlotKey, guild_id: GuildId, update: &VoiceStateUpdate) {
+        let Some(session) = self.sessions.get_mut(key).filter(|session| session.kind() == AccountKind::User) else {
+            return;
+        };
+        session.profile.voice_guild = update.channel_id.map(|_| guild_id);
+        if update.channel_id.is_none() {
+            return;
+        }
+        for other in self.by_user.get(&session.user.id).cloned().unwrap_or_default() {
+            let Some(session) = self.sessions.get_mut(other) else { continue };
+            let Some(elsewhere) = session.profile.voice_guild.take_if(|elsewhere| *elsewhere != guild_id) else {
+                continue;
+            };
+            if let Some(session) = session.key_in(self.config.partition, elsewhere) {
+                let update = VoiceStateUpdate { guild_id: Some(elsewhere), channel_id: None, ..update.clone() };
+                self.outputs.push_back(Output::ToGuild(elsewhere, ToGuild::Voice { session, update }));
+            }
+        }
     }
 
     /// What clients ask for their convenience. A body that cannot be read is passed over: no client deserves to lose its

@@ -19,4 +19,5 @@ mod resume;
 mod slow;
 mod storms;
 mod subscriptions;
+mod voice;
 mod withheld;
