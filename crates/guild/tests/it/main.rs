@@ -2,6 +2,7 @@
 
 mod bulk;
 mod fixture;
+mod lists;
 mod members;
 mod messages;
 mod permissions;
