@@ -82,6 +82,8 @@ pub enum Report {
     Loaded,
     /// So many more sessions are in the guild.
     Entered(usize),
+    /// All clients of a partition have heartbeat.
+    Heartbeat,
     /// A message exists.
     Said(Said),
     /// A partition has delivered all of an event.
@@ -211,9 +213,9 @@ pub fn run(args: FanoutArgs) -> Result<()> {
     let loaded = usage::settled_rss_bytes()?;
     let mut setup = Setup { wall: Duration::ZERO, cpu: Duration::ZERO };
     setup.time(|| stage.bring_up(people.active..sessions, None))?;
-    let with_passive = usage::settled_rss_bytes()?;
+    let with_passive = stage.settled_bytes()?;
     setup.time(|| stage.bring_up(0..people.active, Some(people.active)))?;
-    let with_active = usage::settled_rss_bytes()?;
+    let with_active = stage.settled_bytes()?;
 
     stage.post_in_turn(WARM_UP_EVENTS)?;
     stage.begin()?;

@@ -281,10 +281,9 @@ impl Mix {
     /// Somebody without a session comes or goes.
     fn presence_elsewhere(&mut self, absent: usize) -> Command {
         let who = self.people.online + self.below(absent);
-        if self.elsewhere.len() == ELSEWHERE_MAX || self.elsewhere.contains(&who) || self.rng.chance(0.3) {
-            if let Some(gone) = self.elsewhere.pop_front() {
-                return Command::ShowPresence(crowd::user_id(gone), None);
-            }
+        let goes = self.elsewhere.len() == ELSEWHERE_MAX || self.elsewhere.contains(&who) || self.rng.chance(0.5);
+        if let Some(gone) = goes.then(|| self.elsewhere.pop_front()).flatten() {
+            return Command::ShowPresence(crowd::user_id(gone), None);
         }
         self.elsewhere.push_back(who);
         let online = Presence { status: Status::Online, ..Presence::default() };
@@ -325,9 +324,9 @@ impl Mix {
             return Command::RemoveMemberRole(crowd::user_id(who), role);
         }
         let who = self.below(self.people.members);
-        let levels = (0..crowd::LEVELS).map(crowd::role_id);
+        let mut levels = (0..crowd::LEVELS).map(crowd::role_id);
         let has = |role: &RoleId| crowd::roles_of(who).any(|of| of == *role) || self.given.contains(&(who, *role));
-        let role = levels.filter(|role| !has(role)).last().unwrap_or(crowd::role_id(0));
+        let role = levels.find(|role| !has(role)).unwrap_or(crowd::role_id(0));
         self.given.push_back((who, role));
         Command::AddMemberRole(crowd::user_id(who), role)
     }

@@ -54,6 +54,8 @@ pub enum ToPartitionThread {
         /// They look at the guild; they follow some of so many people.
         subscribe_to: Option<usize>,
     },
+    /// Every client heartbeats once, so that nothing is kept for it that it has read.
+    HeartbeatAll,
     /// Counting begins.
     Begin,
     /// Counting ends: tell, and end.
@@ -234,6 +236,11 @@ impl PartitionThread {
                 self.to_enter = members;
                 self.subscribe_to = subscribe_to;
             }
+            ToPartitionThread::HeartbeatAll => {
+                let now = self.clock.now();
+                (0..self.conns.len()).for_each(|n| self.heartbeat(now, self.conns[n]));
+                self.ends.reports.send(Report::Heartbeat)?;
+            }
             ToPartitionThread::Begin => {
                 self.counted = PartitionReport::default();
                 let dispatches = self.partition.counters().dispatches_total;
@@ -347,7 +354,7 @@ impl PartitionThread {
     /// What timers deliver are passive updates.
     fn timers(&mut self) {
         let now = self.clock.now();
-        if !self.partition.next_deadline().is_some_and(|at| at <= now.instant) {
+        if self.partition.next_deadline().is_none_or(|at| at > now.instant) {
             return;
         }
         let (before, cpu_before) = (self.partition.counters().dispatches_total, thread_cpu());

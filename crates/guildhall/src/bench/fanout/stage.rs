@@ -6,7 +6,7 @@ use super::{
     mix::{Kind, Mix, People, Step},
     partition::{PartitionEnds, PartitionReport, PartitionThread, ToPartitionThread},
 };
-use crate::bench::crowd;
+use crate::bench::{crowd, usage};
 use anyhow::{Context, Result, bail};
 use guildhall_codec::Encoding;
 use guildhall_guild::{Guild, GuildLimits};
@@ -86,6 +86,8 @@ pub struct Stage {
     pub events_of: BTreeMap<Kind, u64>,
     is_loaded: bool,
     entered: usize,
+    /// Partitions whose clients have all heartbeat.
+    heartbeats: usize,
     pub guild_report: Option<GuildReport>,
     pub partition_reports: Vec<PartitionReport>,
 }
@@ -144,6 +146,7 @@ impl Stage {
             events_of: BTreeMap::new(),
             is_loaded: false,
             entered: 0,
+            heartbeats: 0,
             guild_report: None,
             partition_reports: Vec::new(),
         };
@@ -159,6 +162,7 @@ impl Stage {
             match self.reports.recv_timeout(patience) {
                 Ok(Report::Loaded) => self.is_loaded = true,
                 Ok(Report::Entered(count)) => self.entered += count,
+                Ok(Report::Heartbeat) => self.heartbeats += 1,
                 Ok(Report::Said(said)) => self.mix.said(said),
                 Ok(Report::Delivered { event, at }) => self.events.deliver(event, at, partitions),
                 Ok(Report::Guild(report)) => self.guild_report = Some(report),
@@ -192,6 +196,15 @@ impl Stage {
         self.tell_partitions(|n| ToPartitionThread::Enter { members: share(n), subscribe_to })?;
         let all = self.entered + len;
         self.take_reports(None, |stage| stage.entered == all)
+    }
+
+    /// Memory once those who came have what they asked for, have said so, and the allocator has given back the rest.
+    pub fn settled_bytes(&mut self) -> Result<u64> {
+        usage::settled_rss_bytes()?;
+        let all = self.heartbeats + self.partitions.len();
+        self.tell_partitions(|_| ToPartitionThread::HeartbeatAll)?;
+        self.take_reports(None, |stage| stage.heartbeats == all)?;
+        usage::settled_rss_bytes()
     }
 
     /// Counting begins.
