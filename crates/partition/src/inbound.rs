@@ -267,7 +267,7 @@ impl Core {
                 continue;
             };
             if let Some(session) = session.key_in(self.config.partition, elsewhere) {
-                let update = VoiceStateUpdate { guild_id: Some(elsewhere), channel_id: None, ..update.clone() };
+                let update = VoiceStateUpdate { guild_id: Some(elsewhere), channel_id: None, ..*update };
                 self.outputs.push_back(Output::ToGuild(elsewhere, ToGuild::Voice { session, update }));
             }
         }
