@@ -87,6 +87,8 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring) -> Result<()> {
         identify: IdentifyLimits::default(),
         partition: PartitionConfig {
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
+            // Everybody looks at the guild: what is measured is deliveries.
+            passive_above_members: Some(u64::MAX),
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
         },
     };
