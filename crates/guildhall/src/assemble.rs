@@ -31,7 +31,10 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
+
+/// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+const LISTEN_BACKLOG: u32 = 4096;
 
 /// Where the store keeps the key for user tokens when the configuration names none.
 const JWT_SECRET_SETTING: &str = "jwt_secret";
@@ -99,7 +102,7 @@ pub struct Running {
 pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     open_files::raise_limit(config.server.connections_max);
     let listen = config.server.listen;
-    let listener = TcpListener::bind(listen).await.map_err(|source| StartError::Listen { listen, source })?;
+    let listener = open_listener(listen).map_err(|source| StartError::Listen { listen, source })?;
     let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;
     let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr);
     let (store, jwt_secret) = open_store(config).await?;
@@ -205,6 +208,15 @@ pub fn node_config(config: &Config, jwt_secret: Vec<u8>) -> NodeConfig {
         count => usize::from(count),
     };
     NodeConfig { guild_workers_count, jwt_secret, worker_mailbox_max: config.server.worker_mailbox_max as usize }
+}
+
+/// As `TcpListener::bind`, but with room for a storm of connects: past the usual 128 the kernel drops them.
+fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if listen.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A node that is started again must not wait for its old connections to time out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(LISTEN_BACKLOG)
 }
 
 fn node_limits(config: &Config) -> NodeLimits {
