@@ -20,7 +20,7 @@ use guildhall_stdx::{Now, SlotKey, Slots};
 use guildhall_ws_proto::close_frame;
 use serde::Serialize;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     rc::Rc,
     sync::Arc,
 };
@@ -81,7 +81,8 @@ pub struct Core {
     pub conns: Slots<Conn>,
     pub sessions: Slots<Session>,
     pub by_id: HashMap<Arc<str>, SlotKey>,
-    pub by_user: HashMap<UserId, Vec<SlotKey>>,
+    /// A set: most users have one session, and a vector for each costs more than the session's place in it.
+    pub by_user: BTreeSet<(UserId, SlotKey)>,
     pub ids: SessionIds,
     pub timers: Timers,
     pub outputs: VecDeque<Output>,
@@ -115,7 +116,7 @@ impl Core {
             conns: Slots::default(),
             sessions: Slots::default(),
             by_id: HashMap::new(),
-            by_user: HashMap::new(),
+            by_user: BTreeSet::new(),
             timers: Timers::default(),
             outputs: VecDeque::new(),
             departed: Vec::new(),
@@ -220,12 +221,7 @@ impl Core {
         let Some(session) = self.sessions.remove(key) else { return };
         self.counters.sessions_ended_total += 1;
         self.by_id.remove(&session.id);
-        if let Some(keys) = self.by_user.get_mut(&session.user.id) {
-            keys.retain(|other| *other != key);
-            if keys.is_empty() {
-                self.by_user.remove(&session.user.id);
-            }
-        }
+        self.by_user.remove(&(session.user.id, key));
         for entry in session.guilds.iter() {
             let relay = RelayId { partition: self.config.partition, index: entry.relay };
             let of_guild = SessionKey { relay, slot: key.slot, generation: key.generation };
@@ -234,6 +230,12 @@ impl Core {
             self.departed.push(Departure { guild_id, relay, user_id: session.user.id, slot: key.slot });
         }
         self.gatekeeper.session_ended(&session.user);
+    }
+
+    /// A user's sessions here.
+    pub fn sessions_of(&self, user_id: UserId) -> Vec<SlotKey> {
+        let (first, last) = (SlotKey { slot: 0, generation: 0 }, SlotKey { slot: u32::MAX, generation: u32::MAX });
+        self.by_user.range((user_id, first)..=(user_id, last)).map(|(_, key)| *key).collect()
     }
 
     /// Op 9 `false`; the connection stays open.

@@ -111,6 +111,10 @@ impl<L: Link> Recipients for Fanout<'_, L> {
             return None;
         };
         let passive_above = self.core.config.passive_above_members.unwrap_or(u64::from(session.large_threshold()));
+        if *session.user == *view.member.user {
+            // As the guild has it: what is equal is kept once.
+            session.user = view.member.user.clone();
+        }
         let entry = session.guilds.get_mut(guild_id)?;
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;

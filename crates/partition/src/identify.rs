@@ -125,7 +125,7 @@ impl Partition {
         }
         self.core.sessions.insert(session);
         self.core.by_id.insert(id, slot);
-        self.core.by_user.entry(account.user.id).or_default().push(slot);
+        self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
         self.look_for_heartbeats(now, key);
         self.say_ready(now, slot, guilds.len(), link);

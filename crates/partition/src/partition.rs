@@ -241,7 +241,7 @@ impl Partition {
 
     /// Sessions of an account enter a guild, unless they are in it or about to be.
     fn let_in(&mut self, user_id: UserId, guild_id: GuildId) {
-        for key in self.core.by_user.get(&user_id).cloned().unwrap_or_default() {
+        for key in self.core.sessions_of(user_id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let shard = session.profile.shard;
             let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);

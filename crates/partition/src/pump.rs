@@ -21,7 +21,7 @@ use guildhall_model::{AccountKind, CloseCode};
 use guildhall_relay::Redaction;
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
-use std::{cell::RefMut, io::IoSlice, rc::Rc};
+use std::{cell::RefMut, collections::VecDeque, io::IoSlice, rc::Rc};
 
 /// Frames per vectored write.
 const GATHER_FRAMES: usize = 16;
@@ -202,6 +202,10 @@ impl Core {
             if conn.partial == 0
                 && let Some(control) = conn.control.pop_front()
             {
+                if conn.control.is_empty() {
+                    // C2: a queue keeps room for four.
+                    conn.control = VecDeque::new();
+                }
                 let frame = control_frame(conn, control)?;
                 conn.keep_unsent(&frame);
                 continue;

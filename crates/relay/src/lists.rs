@@ -73,6 +73,9 @@ struct Watched {
     sets: BTreeMap<Intervals, BTreeSet<u32>>,
     /// Sessions that asked for more than they were told.
     waiting: BTreeSet<u32>,
+    /// Rows that a session was told whole since the last change: the next that looks at them is told by the same event,
+    /// whose rendered frame is large.
+    synced: Option<(Intervals, Arc<Published>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -232,6 +235,7 @@ impl Lists {
     pub fn handle(&mut self, guild_id: GuildId, update: &ListUpdate) -> Vec<Told> {
         let list = update.list;
         let Some(watched) = self.lists.get_mut(&list) else { return Vec::new() };
+        watched.synced = None;
         watched.counts = Some(Counts {
             member_count: update.member_count,
             online_count: update.online_count,
@@ -257,7 +261,7 @@ impl Lists {
             let Some(of) = of_lists.and_then(|lists| lists.iter_mut().find(|of| of.list == list)) else { continue };
             watched.leave(slot, &of.has);
             let ops = watched.catch_up(slot, of);
-            events.extend(watched.event(guild_id, list, ops, false).map(|event| (event, vec![slot])));
+            events.extend(watched.sync(guild_id, list, ops, false).map(|event| (event, vec![slot])));
         }
         events
     }
@@ -265,7 +269,14 @@ impl Lists {
 
 impl Watched {
     fn new(channel_id: ChannelId) -> Self {
-        Self { channel_id, counts: None, intervals: BTreeMap::new(), sets: BTreeMap::new(), waiting: BTreeSet::new() }
+        Self {
+            channel_id,
+            counts: None,
+            intervals: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            synced: None,
+        }
     }
 
     /// One session watches other intervals than before: those that were not watched here yet, and those that are no more.
@@ -319,6 +330,23 @@ impl Watched {
             self.sets.entry(of.has.clone()).or_default().insert(slot);
         }
         ops.unwrap_or_default()
+    }
+
+    /// What one session is told. The same event as the one before, if it is told the same.
+    fn sync(&mut self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_gone: bool) -> Option<Arc<Published>> {
+        let interval_of = |op: &ListOp| match op {
+            ListOp::Sync { interval, .. } => Some(*interval),
+            _ => None,
+        };
+        let Some(intervals) = ops.iter().map(interval_of).collect::<Option<Intervals>>() else {
+            return self.event(guild_id, list, ops, is_gone);
+        };
+        if let Some((_, event)) = self.synced.as_ref().filter(|(of, _)| *of == intervals && !is_gone) {
+            return Some(event.clone());
+        }
+        let event = self.event(guild_id, list, ops, is_gone)?;
+        self.synced = Some((intervals, event.clone()));
+        Some(event)
     }
 
     fn event(&self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_hidden: bool) -> Option<Arc<Published>> {

@@ -55,8 +55,9 @@ pub struct ReplayBuffer {
     bytes: usize,
 }
 
-/// Pieces for which room is kept when the buffer runs empty; more is given back.
-const CAPACITY_KEPT: usize = 4;
+/// Pieces for which room is kept when the buffer runs empty; more is given back. What a session is told between two
+/// heartbeats is mostly one stretch of its log.
+const CAPACITY_KEPT: usize = 1;
 
 impl ReplayBuffer {
     /// Seq of the newest dispatch; 0 before the first.
@@ -115,6 +116,10 @@ impl ReplayBuffer {
         self.last_seq += 1;
         self.len += 1;
         self.bytes += bytes;
+        if self.pieces.capacity() == 0 {
+            // By itself the queue would make room for four.
+            self.pieces.reserve_exact(CAPACITY_KEPT);
+        }
         self.pieces.push_back(Piece { source, place, seq: self.last_seq as u32, bytes: bytes as u32 });
         self.last_seq
     }
