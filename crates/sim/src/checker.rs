@@ -8,19 +8,19 @@
 //! Not here    chance: `world.rs`.
 
 use crate::{
-    naive::{Change, Event, Shown, State, Texts, chunk_text, is_half_a_move, passive_text, status_text},
-    session::{Capabilities, Membership, Session, What},
+    naive::{Change, Event, Shown, State, Texts, chunk_text, found_members, is_half_a_move, passive_text, status_text},
+    session::{Capabilities, Given, Membership, Session, What},
 };
 use guildhall_guild::GuildRecord;
 use guildhall_model::{
     User,
-    to_gateway::{RequestGuildMembers, Subscription},
+    to_gateway::{MemberQuery, Subscription},
 };
 use guildhall_partition::Partition;
 use guildhall_relay::{
-    Event as RelayEvent, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild, ToRelay,
+    Event as RelayEvent, MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild, ToRelay,
 };
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_test_kit::Dispatch;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -43,6 +43,8 @@ pub struct Carried {
     pub state: Rc<State>,
     pub event: Option<Rc<Event>>,
     pub made_at_unix_ms: i64,
+    /// The guild when the job began that this is the result of.
+    pub begun: Option<Rc<State>>,
 }
 
 /// Limits of the partitions that decide about sessions.
@@ -54,6 +56,31 @@ pub struct SessionLimits {
     pub backlog_events_max: u64,
     /// A user account is passive in a guild with more members; none: its `large_threshold`.
     pub passive_above_members: Option<u64>,
+    pub presence_events_per_s_max: u32,
+    pub presence_burst_max: u32,
+    /// Of what sessions that stand together share.
+    pub log_events_max: u64,
+    pub log_age_ms_max: u64,
+}
+
+/// How many presence events a guild makes.
+#[derive(Default)]
+struct Pace {
+    /// Thousandths of events, of those that may come at once.
+    used: u64,
+    at: Instant,
+}
+
+impl Pace {
+    fn count(&mut self, now: Now, per_s: u32, burst: u32) -> Result<(), Fault> {
+        let back = now.instant.ms_since(self.at) * u64::from(per_s);
+        self.used = self.used.saturating_sub(back) + 1_000;
+        self.at = now.instant;
+        if self.used > u64::from(burst + 1) * 1_000 {
+            return fault(format!("more than {per_s} presence events a second, and {burst} at once"));
+        }
+        Ok(())
+    }
 }
 
 /// One relay of a partition.
@@ -86,6 +113,9 @@ pub struct Checker {
     shown: Shown,
     /// What everybody was last told that a member shows.
     told: BTreeMap<u64, (&'static str, usize)>,
+    pace: Pace,
+    /// Events and rounds of passive updates that any relay handled.
+    given_total: u64,
     texts: Texts,
     accounts: HashMap<u64, Arc<User>>,
     /// Dispatches that were compared.
@@ -119,6 +149,8 @@ impl Checker {
             relays: BTreeMap::new(),
             shown: Shown::default(),
             told: BTreeMap::new(),
+            pace: Pace::default(),
+            given_total: 0,
             texts: Texts::default(),
             accounts: accounts.iter().map(|user| (user.id.get(), user.clone())).collect(),
             compared_count: 0,
@@ -145,7 +177,7 @@ impl Checker {
     }
 
     /// The guild published an event; `next` is what it published right after.
-    pub fn published(&mut self, event: &RelayEvent, next: Option<&RelayEvent>) -> Result<Rc<Event>, Fault> {
+    pub fn published(&mut self, now: Now, event: &RelayEvent, next: Option<&RelayEvent>) -> Result<Rc<Event>, Fault> {
         let before = self.state.clone();
         match &event.payload {
             Payload::Presence { user_id, presence } => {
@@ -156,6 +188,7 @@ impl Checker {
                     return fault(format!("{user} is told to show {said:?}, but shows {shown:?}"));
                 }
                 self.told.insert(user, said);
+                self.pace.count(now, self.limits.presence_events_per_s_max, self.limits.presence_burst_max)?;
             }
             Payload::MemberRemove(user) => {
                 self.shown.forget_user(user.id.get());
@@ -229,6 +262,7 @@ impl Checker {
                 }
             }
             RelayMessage::Published(_) => {
+                self.given_total += 1;
                 relay.changes.extend(carried.event.as_ref().and_then(|event| event.change));
                 self.fan_out(message.relay, carried);
             }
@@ -249,7 +283,10 @@ impl Checker {
             RelayMessage::Direct { session, event } => {
                 if let (Some(at), Some(expected)) = (self.by_key.get(&key_of(*session)), &carried.event) {
                     let session = &mut self.sessions[*at];
-                    let is_inside = session.gone.is_none() && session.is_served_by(message.relay);
+                    // It may be out of sight of the guild for a while, but has not left.
+                    let is_here = session.gone.is_none()
+                        && session.membership != Membership::None
+                        && session.relay_id() == message.relay;
                     let is_theirs = match &event.payload {
                         Payload::VoiceServer { .. } => {
                             carried.state.voice.get(&session.user).is_some_and(|(_, id)| **id == *session.id)
@@ -261,7 +298,7 @@ impl Checker {
                         }
                         _ => false,
                     };
-                    if is_inside {
+                    if is_here {
                         if !is_theirs {
                             return fault(format!("{} for {}, which is not theirs", expected.text(0), session.id));
                         }
@@ -269,9 +306,9 @@ impl Checker {
                     }
                 }
             }
-            RelayMessage::Members { session, request, .. } => {
+            RelayMessage::Members { session, answer } => {
                 if let Some(at) = self.by_key.get(&key_of(*session)).copied() {
-                    self.members(at, request, carried);
+                    self.members(at, message.relay, answer, carried)?;
                 }
             }
             RelayMessage::List(_) => {}
@@ -296,6 +333,7 @@ impl Checker {
 
     /// The relay's passive sessions are about to be told what changed.
     pub fn round(&mut self, relay: RelayId) {
+        self.given_total += 1;
         let Some(Relay { state: Some(state), changes, .. }) = self.relays.get_mut(&relay) else { return };
         for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay) && session.is_passive()) {
             let update = passive_text(session.reader().passive, state, session.user, &changes[session.told_count..]);
@@ -323,24 +361,34 @@ impl Checker {
         }
     }
 
-    fn members(&mut self, at: usize, request: &RequestGuildMembers, carried: &Carried) {
+    fn members(&mut self, at: usize, relay: RelayId, answer: &MembersAnswer, carried: &Carried) -> Result<(), Fault> {
+        const GUILD_MEMBERS: u32 = 1 << 1;
         let state = &carried.state;
         let session = &mut self.sessions[at];
-        if session.gone.is_some() {
-            return;
+        if session.gone.is_some() || session.membership == Membership::None || session.relay_id() != relay {
+            return Ok(());
         }
+        let asked = session.requests.iter().find(|(nonce, _)| Some(nonce) == answer.nonce.as_ref());
+        let Some((_, request)) = asked else { return fault(format!("an answer to no question: {answer:?}")) };
         let accounts = &self.accounts;
         let names = |user: u64| match accounts.get(&user) {
             Some(user) => [Some(user.username.clone()), user.global_name.clone()].into_iter().flatten().collect(),
             None => Vec::new(),
         };
-        const GUILD_MEMBERS: u32 = 1 << 1;
         let may_list = match session.is_bot {
             true => session.intents & GUILD_MEMBERS != 0,
             false => state.may_list_members(session.user, carried.made_at_unix_ms),
         };
-        let text = chunk_text(state, session.reader(), request, names, may_list);
+        let (mut found, not_found) = found_members(state, &request.query, names, may_list);
+        if let MemberQuery::Prefix { limit, .. } = request.query {
+            // Looked for a while ago, when somebody else may have been there.
+            let before = carried.begun.as_ref().map(|begun| found_members(begun, &request.query, names, may_list).0);
+            let before: Vec<u64> = before.unwrap_or_default().into_iter().take(limit).collect();
+            found.retain(|user| before.contains(user));
+        }
+        let text = chunk_text(state, session.reader(), request, &found, &not_found);
         session.chunks.push_back(text.into());
+        Ok(())
     }
 
     // ── sessions ─────────────────────────────────────────────────────────────────────────────────
@@ -355,9 +403,14 @@ impl Checker {
         at
     }
 
+    fn given(&self, now: Now) -> Given {
+        Given { at: now.instant, total: self.given_total }
+    }
+
     /// A RESUME is about to be handled where the session lives. Whether it must succeed, or none if either is right.
     pub fn resume_must(
         &self,
+        now: Now,
         at: Option<usize>,
         user: u64,
         encoding: guildhall_codec::Encoding,
@@ -380,7 +433,8 @@ impl Checker {
             // READY is forgotten once it was written; who has none cannot name the session.
             return Some(false);
         }
-        if last - seq > self.limits.replay_events_max { None } else { Some(true) }
+        let is_short = last - seq <= self.limits.replay_events_max;
+        if is_short && !session.may_be_forgotten(self.given(now), seq, self.limits) { Some(true) } else { None }
     }
 
     /// A RESUME succeeded: everything after `seq` is sent again, except what may no longer be seen.
@@ -400,6 +454,7 @@ impl Checker {
 
     /// Looks which sessions a partition has, after anything that may have ended one.
     pub fn look(&mut self, now: Now, side: usize, partition: &Partition, timers_ran: bool) -> Result<(), Fault> {
+        let given = self.given(now);
         let found: HashMap<SlotKey, Option<SlotKey>> =
             partition.sessions().map(|session| (session.key, session.conn)).collect();
         for session in self.sessions.iter_mut().filter(|session| session.side == side) {
@@ -408,7 +463,7 @@ impl Checker {
                 (None, Some(_)) => continue,
                 (Some(conn), None) => session.seen(now.instant, *conn),
                 (None, None) => {
-                    let Some(why) = session.why_gone(now.instant, self.limits) else {
+                    let Some(why) = session.why_gone(given, self.limits) else {
                         return fault(format!(
                             "session {} of {} is gone without reason: {} dispatches, {} known to have arrived",
                             session.id,
@@ -435,12 +490,13 @@ impl Checker {
     }
 
     /// Holds what a partition gave its sessions against what it had to, once an input was handled.
-    pub fn reconcile(&mut self, side: usize, partition: &Partition) -> Result<(), Fault> {
+    pub fn reconcile(&mut self, now: Now, side: usize, partition: &Partition) -> Result<(), Fault> {
+        let given = self.given(now);
         for product in partition.sessions() {
             let Some(at) = self.by_key.get(&(side, product.key)) else { return fault("a session that nobody made") };
             let session = &mut self.sessions[*at];
             let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.as_deref());
-            session.reconcile(product, state)?;
+            session.reconcile(given, product, state)?;
         }
         Ok(())
     }
@@ -475,7 +531,8 @@ impl Checker {
     }
 
     /// Nothing is under way: sessions are in the guild exactly when their account is, and show what they show.
-    pub fn check_at_rest(&self, partitions: &[&Partition]) -> Result<(), Fault> {
+    /// `is_observed`: everybody is told of every presence.
+    pub fn check_at_rest(&self, partitions: &[&Partition], is_observed: bool) -> Result<(), Fault> {
         let mut shown: HashMap<u64, guildhall_model::Status> = HashMap::new();
         for session in self.sessions.iter().filter(|session| session.gone.is_none()) {
             let belongs = session.in_shard && self.state.members.contains_key(&session.user);
@@ -497,7 +554,7 @@ impl Checker {
             let expected = status_text(shown.get(user).copied().unwrap_or_default());
             let (known, activities) = self.state.presences.get(user).copied().unwrap_or(("offline", 0));
             let told = self.told.get(user).copied().unwrap_or(("offline", 0));
-            if known != expected || told != (known, activities) {
+            if known != expected || is_observed && told != (known, activities) {
                 return fault(format!("{user} was last told to be {told:?}, but is {expected}, {activities}"));
             }
         }

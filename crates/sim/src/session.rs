@@ -9,9 +9,9 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListOp;
-use guildhall_model::to_gateway::Subscription;
+use guildhall_model::to_gateway::{MemberQuery, RequestGuildMembers, Subscription};
 use guildhall_relay::{Event as RelayEvent, Gate, PartitionId, Payload, RelayId};
-use guildhall_session::Session as Product;
+use guildhall_session::{ReplayEntry, Session as Product};
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -46,10 +46,10 @@ pub enum What {
     Made(Rc<str>, Rc<[u64]>),
     /// Made for this session.
     Own(Rc<str>),
-    /// READY, before its guilds are known.
+    /// READY or READY_SUPPLEMENTAL, before its guilds are known.
     Ready,
-    /// An answer to op 8; which one is seen when it is read.
-    Answer,
+    /// RATE_LIMITED; for what is seen when it is read.
+    Refusal,
 }
 
 /// What a user client can take (docs/protocol.md §8.1).
@@ -79,6 +79,16 @@ impl Capabilities {
 pub struct Expected {
     pub what: What,
     pub withheld: Withheld,
+    /// When it was given.
+    pub at: Given,
+}
+
+/// When something was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    pub at: Instant,
+    /// How much had been given to all sessions by then.
+    pub total: u64,
 }
 
 /// See the module.
@@ -109,10 +119,10 @@ pub struct Session {
     pub expected: Vec<Expected>,
     /// What the input that is being handled has to give it.
     pending: VecDeque<What>,
-    /// Answers to op 8 that have not been read; they are made when the connection has nothing else to do.
+    /// Answers to op 8, which are made when the connection has nothing else to do.
     pub chunks: VecDeque<Rc<str>>,
-    /// Nonces of whole lists that its client asked for.
-    pub whole_lists: Vec<String>,
+    /// What its client asked for by op 8, by nonce.
+    pub requests: Vec<(String, RequestGuildMembers)>,
     /// The client is known to have everything up to here.
     pub received_floor: u64,
     /// The highest number that its client ever claimed to have; the server may have forgotten all up to it.
@@ -155,7 +165,7 @@ impl Session {
             expected: Vec::new(),
             pending: VecDeque::new(),
             chunks: VecDeque::new(),
-            whole_lists: Vec::new(),
+            requests: Vec::new(),
             received_floor: 0,
             claimed: 0,
             gone: None,
@@ -170,6 +180,9 @@ impl Session {
         let named: Vec<String> = guilds.iter().map(|id| format!("id={id} unavailable=true")).collect();
         session.unavailable = named.join(",");
         session.expect(What::Ready);
+        if session.capabilities.is_prioritized() {
+            session.expect(What::Ready);
+        }
         if is_bot || guilds.is_empty() {
             session.say_ready(None);
         } else {
@@ -229,12 +242,11 @@ impl Session {
             supplemental_text(people.as_ref().map(|(id, people)| (*id, people)))
         });
         let ready: Rc<str> = format!("READY user={} session={} guilds=[{guilds}]", self.user, self.id).into();
-        let first = self.expected.first_mut().map(|expected| &mut expected.what);
-        if let Some(first) = first.or(self.pending.front_mut()) {
-            *first = What::Own(ready);
-        }
-        if let Some(supplemental) = supplemental {
-            self.expect(What::Own(supplemental.into()));
+        // What stands for them has its numbers already.
+        let held = self.expected.iter_mut().map(|expected| &mut expected.what).chain(&mut self.pending);
+        let said = [Some(ready), supplemental.map(Into::into)];
+        for (held, said) in held.zip(said.into_iter().flatten()) {
+            *held = What::Own(said);
         }
     }
 
@@ -263,6 +275,7 @@ impl Session {
     /// It is no longer in the guild, or could not enter it.
     pub fn leave(&mut self, guild_id: u64) {
         self.membership = Membership::None;
+        self.chunks.clear();
         self.subscription = Subscription::default();
         self.watched.clear();
         if self.is_gathering() {
@@ -307,7 +320,7 @@ impl Session {
     // ── what it was given ────────────────────────────────────────────────────────────────────────
 
     /// An input was handled: what the product gave the session is held against what it had to.
-    pub fn reconcile(&mut self, product: &Product, state: Option<&State>) -> Result<(), Fault> {
+    pub fn reconcile(&mut self, at: Given, product: &Product, state: Option<&State>) -> Result<(), Fault> {
         for seq in self.expected.len() as u64 + 1..=product.replay.last_seq() {
             let entry = product.replay.entry(seq);
             let event = entry.as_ref().and_then(|entry| entry.dispatch.event());
@@ -324,9 +337,12 @@ impl Session {
                         ));
                     }
                 },
-                None => self.pending.pop_front().unwrap_or(What::Answer),
+                None => match self.pending.pop_front() {
+                    Some(what) => what,
+                    None => self.given_answer(entry.as_ref())?,
+                },
             };
-            self.expected.push(Expected { what, withheld: Withheld::No });
+            self.expected.push(Expected { what, withheld: Withheld::No, at });
         }
         if let Some(missing) = self.pending.front() {
             return fault(format!("session {} of {} is not given {}", self.id, self.user, missing.text()));
@@ -355,6 +371,22 @@ impl Session {
         Ok(What::Made(due, channels))
     }
 
+    /// A chunk of members, or that there are none now.
+    fn given_answer(&mut self, entry: Option<&ReplayEntry>) -> Result<What, Fault> {
+        let is_refusal = entry.is_some_and(|entry| {
+            let frame = entry.dispatch.frame(self.encoding, entry.redaction);
+            frame.body().windows(11).any(|bytes| bytes == b"retry_after")
+        });
+        match self.chunks.pop_front() {
+            chunk if is_refusal => {
+                chunk.into_iter().for_each(|chunk| self.chunks.push_front(chunk));
+                Ok(What::Refusal)
+            }
+            Some(chunk) => Ok(What::Own(chunk)),
+            None => fault(format!("session {} of {} is answered what it did not ask", self.id, self.user)),
+        }
+    }
+
     /// What lists hold is looked at when everything is at rest.
     fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
         let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0).into();
@@ -377,7 +409,8 @@ impl Session {
     /// It is gone: what it was to be given may have been written before.
     pub fn settle(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        self.expected.extend(pending.into_iter().map(|what| Expected { what, withheld: Withheld::No }));
+        let at = self.expected.last().map(|last| last.at).unwrap_or_default();
+        self.expected.extend(pending.into_iter().map(|what| Expected { what, withheld: Withheld::No, at }));
         self.due = None;
     }
 
@@ -403,20 +436,33 @@ impl Session {
     }
 
     /// Why it may be gone, if there is a reason.
-    pub fn why_gone(&self, now: Instant, limits: SessionLimits) -> Option<&'static str> {
+    pub fn why_gone(&self, now: Given, limits: SessionLimits) -> Option<&'static str> {
         let given = (self.expected.len() + self.pending.len()) as u64;
-        let unacknowledged = given.saturating_sub(self.received_floor);
+        // What ended it may have been something that its relay made: nobody saw that.
+        let unseen = u64::from(self.due.is_some()) + 2 * u64::from(!self.subscription.channels.is_empty());
+        let unacknowledged = (given + unseen).saturating_sub(self.received_floor);
         if self.goodbye_on == Some(self.conn_serial) {
             Some("its client said goodbye")
-        } else if self.is_expired(now, limits.resume_window_ms) {
+        } else if self.is_expired(now.at, limits.resume_window_ms) {
             Some("it expired")
         } else if self.is_gathering() {
             Some("its connection ended before READY")
         } else if unacknowledged > limits.replay_events_max.min(limits.backlog_events_max) {
             Some("it had more to catch up with than is kept")
+        } else if self.may_be_forgotten(now, self.received_floor, limits) {
+            Some("what it was to be sent next was forgotten")
         } else {
             None
         }
+    }
+
+    /// Whether something after `seq` may not be kept any more by what sessions share.
+    pub fn may_be_forgotten(&self, now: Given, seq: u64, limits: SessionLimits) -> bool {
+        // What was not looked at in between was given earlier than it seems.
+        self.expected.iter().skip(seq as usize).any(|expected| {
+            now.at.ms_since(expected.at.at) > limits.log_age_ms_max
+                || now.total - expected.at.total >= limits.log_events_max
+        })
     }
 
     /// Marks what a replay from behind `seq` must leave out; `state` is the guild as its relay knows it.
@@ -432,9 +478,9 @@ impl Session {
                 What::Made(_, channels) => {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
-                What::Own(_) | What::Ready | What::Answer => true,
+                What::Own(_) | What::Ready | What::Refusal => true,
             });
-            if let What::Own(_) | What::Ready | What::Answer = expected.what {
+            if let What::Own(_) | What::Ready | What::Refusal = expected.what {
                 continue;
             }
             expected.withheld = match (may_see, membership) {
@@ -481,8 +527,8 @@ impl Session {
         if expected.withheld == Withheld::Yes {
             return fault(format!("seq {seq} may no longer be seen, but came: {text}"));
         }
-        if let What::Answer = expected.what {
-            return self.received_answer(seq, name, text);
+        if let What::Refusal = expected.what {
+            return self.received_refusal(seq, name, text);
         }
         if *expected.text() != *text {
             return fault(format!("seq {seq} must be: {}\n  but is: {text}", expected.text()));
@@ -494,18 +540,14 @@ impl Session {
         self.expected.get(usize::try_from(seq.checked_sub(1)?).ok()?)
     }
 
-    fn received_answer(&mut self, seq: u64, name: &str, text: &str) -> Result<(), Fault> {
-        if name == "RATE_LIMITED" {
-            let nonce = text.split('"').nth(1).unwrap_or("");
-            match self.whole_lists.iter().position(|asked| asked == nonce) {
-                None => return fault(format!("nobody asked: {text}")),
-                Some(0) => return fault(format!("the first is refused: {text}")),
-                Some(_) => {}
-            }
-        } else if self.chunks.front().is_some_and(|chunk| &**chunk == text) {
-            self.chunks.pop_front();
-        } else {
-            return fault(format!("seq {seq} is not the next chunk: {text}\n  due: {:?}", self.chunks));
+    fn received_refusal(&mut self, seq: u64, name: &str, text: &str) -> Result<(), Fault> {
+        let nonce = text.split('"').nth(1).unwrap_or("");
+        let mut whole_lists = self.requests.iter().filter(|(_, request)| request.query == MemberQuery::All);
+        match whole_lists.position(|(asked, _)| asked == nonce) {
+            _ if name != "RATE_LIMITED" => return fault(format!("seq {seq} must refuse a list, but is {text}")),
+            None => return fault(format!("nobody asked: {text}")),
+            Some(0) => return fault(format!("the first is refused: {text}")),
+            Some(_) => {}
         }
         self.expected[seq as usize - 1].what = What::Own(text.into());
         Ok(())
@@ -523,7 +565,7 @@ impl What {
             Self::Event(event, redaction) => event.text(*redaction),
             Self::Made(text, _) | Self::Own(text) => text.clone(),
             Self::Ready => "READY, which was not due".into(),
-            Self::Answer => "an answer".into(),
+            Self::Refusal => "RATE_LIMITED".into(),
         }
     }
 }

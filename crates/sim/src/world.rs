@@ -15,11 +15,12 @@ use crate::{
     act::Actions,
     checker::{Carried, Checker, Fault, SessionLimits},
     client::{Client, ConnInfo},
+    naive::State,
     pipeline::{Pipeline, Store},
     sabotage::Saboteur,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
-use guildhall_guild::{Guild, GuildLimits};
+use guildhall_guild::{Guild, GuildLimits, Job};
 use guildhall_model::{GuildId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, Relay, RelayId, ToGuild};
@@ -27,6 +28,7 @@ use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -86,6 +88,10 @@ pub struct World {
     lagging: BTreeSet<RelayId>,
     /// Passive sessions are told about this often.
     pub passive_interval_ms: u64,
+    /// What is done beside the guild, with the guild as it was when it began.
+    jobs: VecDeque<(Job, Rc<State>)>,
+    /// The observer is told of every presence.
+    is_observed: bool,
     pipeline: Pipeline,
     store: Store,
     saboteur: Saboteur,
@@ -98,14 +104,22 @@ impl World {
     pub fn new(seed: u64, options: Options) -> Self {
         let mut rng = Rng::new(seed);
         let setup = crate::act::setup(&mut rng);
+        let (presence_events_per_s_max, presence_burst_max) =
+            *rng.pick(&[(100, 200), (10, 5), (20, 1)]).expect("there are some");
+        let log_events_max = *rng.pick(&[8_192, 8_192, 30]).expect("there are some");
         let limits = SessionLimits {
             resume_window_ms: 180_000,
             gather_deadline_ms: 5_000,
             replay_events_max: *rng.pick(&[4_096, 4_096, 60, 25]).expect("there are some"),
             backlog_events_max: *rng.pick(&[8_192, 8_192, 80, 40]).expect("there are some"),
             passive_above_members: *rng.pick(&[None, Some(0), Some(0), Some(44), Some(1_000)]).expect("there are some"),
+            presence_events_per_s_max,
+            presence_burst_max,
+            log_events_max,
+            log_age_ms_max: 41_250 * 3 / 2 + 180_000,
         };
         let sessions_per_relay_max = *rng.pick(&[1_000, 1, 3, 8, 15]).expect("there are some");
+        let rendered_bytes_max = *rng.pick(&[64 << 20, 64 << 20, 20_000, 1]).expect("there are some");
         let passive_interval_ms = *rng.pick(&[1_500, 6_000, 30_000]).expect("there are some");
         let link_capacity = *rng.pick(&[65_536, 65_536, 48, 12]).expect("there are some");
         let gate = Arc::new(ScriptedGate::default());
@@ -116,6 +130,9 @@ impl World {
             config.replay_events_max = limits.replay_events_max as usize;
             config.backlog_events_max = limits.backlog_events_max as usize;
             config.passive_above_members = limits.passive_above_members;
+            config.log.events_max = limits.log_events_max as usize;
+            config.log.age_ms_max = limits.log_age_ms_max;
+            config.rendered_bytes_max = rendered_bytes_max;
             config.sessions_per_relay_max = sessions_per_relay_max;
             config.passive_interval_ms = passive_interval_ms;
             // Small contexts: making them is most of what a short connection costs.
@@ -132,7 +149,13 @@ impl World {
                 serials: BTreeMap::new(),
             }
         };
+        let is_observed = rng.chance(0.5);
         let guild_limits = GuildLimits {
+            presence_events_per_s_max: limits.presence_events_per_s_max,
+            presence_burst_max: limits.presence_burst_max,
+            presence_waiting_max: *rng.pick(&[65_536, 3]).expect("there are two"),
+            jobs_running_max: *rng.pick(&[4, 1]).expect("there are two"),
+            list_intervals_max: 256,
             cached_messages_max: *rng.pick(&[2_048, 16]).expect("there are two"),
             voice_endpoint: Some("voice.example.net".to_owned()),
             seed,
@@ -143,7 +166,9 @@ impl World {
         let mut guild = Guild::load(setup.record, guild_limits, 1);
         let clock = FakeClock::default();
         guild.handle_relay(clock.now(), ToGuild::Subscribe { relay: OBSERVER, epoch: 1 });
-        guild.handle_relay(clock.now(), ToGuild::WantPresences { relay: OBSERVER, all: true });
+        if is_observed {
+            guild.handle_relay(clock.now(), ToGuild::WantPresences { relay: OBSERVER, all: true });
+        }
         while guild.poll_output().is_some() {}
         Self {
             seed,
@@ -161,6 +186,8 @@ impl World {
             link_capacity,
             lagging: BTreeSet::new(),
             passive_interval_ms,
+            jobs: VecDeque::new(),
+            is_observed,
             pipeline: Pipeline::default(),
             store,
             saboteur: Saboteur::new(options.sabotage),

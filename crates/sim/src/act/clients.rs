@@ -5,7 +5,7 @@ use crate::{
     client::{Claim, Phase, Sent},
     world::{SIDES, World},
 };
-use guildhall_model::to_gateway::GuildSubscriptions;
+use guildhall_model::to_gateway::{GuildSubscriptions, RequestGuildMembers};
 use guildhall_test_kit::identify_payload;
 use serde_json::{Value, json};
 
@@ -222,8 +222,8 @@ impl World {
         d["nonce"] = nonce.clone().into();
         let Some(wire) = &mut client.wire else { return };
         wire.send(8, &d);
-        if let Some(session) = client.session.filter(|_| is_whole) {
-            self.checker.sessions[session].whole_lists.push(nonce);
+        if let (Some(session), Ok(request)) = (client.session, RequestGuildMembers::parse(&d)) {
+            self.checker.sessions[session].requests.push((nonce, request));
         }
     }
 

@@ -165,6 +165,7 @@ impl Event {
             | Payload::PassiveDelta(_)
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
+            | Payload::ChannelMemberCount { .. }
             | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
         };
         let change = match &payload {

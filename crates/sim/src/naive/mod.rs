@@ -16,4 +16,4 @@ pub use got::Texts;
 pub use passive::{made_text, passive_text};
 pub use shown::Shown;
 pub use state::{NaiveChannel, State, status_text};
-pub use text::{People, chunk_text, guild_create_text, guild_delete_text, payload_text, supplemental_text};
+pub use text::{People, chunk_text, found_members, guild_create_text, guild_delete_text, payload_text, supplemental_text};

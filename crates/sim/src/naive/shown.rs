@@ -41,6 +41,8 @@ impl Shown {
             ToGuild::Resync { .. }
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
+            | ToGuild::RecentMembers { .. }
+            | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }

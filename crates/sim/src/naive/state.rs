@@ -168,6 +168,7 @@ impl State {
             | Payload::PassiveDelta(_)
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
+            | Payload::ChannelMemberCount { .. }
             | Payload::MemberList(_)
             | Payload::VoiceServer { .. } => {}
         }

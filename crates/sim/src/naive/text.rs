@@ -128,6 +128,7 @@ pub fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
             return made_text(payload).unwrap_or_default();
         }
         Payload::MemberList(change) => list_text(change),
+        Payload::ChannelMemberCount { channel_id, .. } => format!("channel={channel_id}"),
     };
     format!("{name} {body}")
 }
@@ -247,40 +248,43 @@ fn holds_messages(kind: u8) -> bool {
     matches!(kind, 0 | 2 | 5 | 13)
 }
 
-/// The only GUILD_MEMBERS_CHUNK that answers a request in a guild of at most a thousand members.
-pub fn chunk_text(
+/// Whom a request for members finds, and who of those asked for by id is none.
+pub fn found_members(
     state: &State,
-    reader: Reader<'_>,
-    request: &RequestGuildMembers,
+    query: &MemberQuery,
     names: impl Fn(u64) -> Vec<String>,
     may_list: bool,
-) -> String {
-    let mut not_found = Vec::new();
-    let found: Vec<u64> = match &request.query {
-        MemberQuery::All if !may_list => Vec::new(),
-        MemberQuery::All => state.members.keys().copied().collect(),
-        MemberQuery::Ids(ids) => {
-            let (found, missing): (Vec<u64>, Vec<u64>) =
-                ids.iter().map(|id| id.get()).partition(|id| state.members.contains_key(id));
-            not_found = missing;
-            found
-        }
-        MemberQuery::Prefix { prefix, limit } => {
+) -> (Vec<u64>, Vec<u64>) {
+    match query {
+        MemberQuery::All if !may_list => Default::default(),
+        MemberQuery::All => (state.members.keys().copied().collect(), Vec::new()),
+        MemberQuery::Ids(ids) => ids.iter().map(|id| id.get()).partition(|id| state.members.contains_key(id)),
+        MemberQuery::Prefix { prefix, .. } => {
             let matches = |user: &u64| {
                 let nick = state.members[user].nick.clone();
                 let all = names(*user).into_iter().chain(nick);
                 all.into_iter().any(|name| name.to_lowercase().starts_with(&prefix.to_lowercase()))
             };
-            state.members.keys().copied().filter(matches).take(*limit).collect()
+            (state.members.keys().copied().filter(matches).collect(), Vec::new())
         }
-    };
+    }
+}
+
+/// The only GUILD_MEMBERS_CHUNK that answers a request in a guild of at most a thousand members.
+pub fn chunk_text(
+    state: &State,
+    reader: Reader<'_>,
+    request: &RequestGuildMembers,
+    found: &[u64],
+    not_found: &[u64],
+) -> String {
     let shows = request.presences && (!reader.is_bot || reader.intents & GUILD_PRESENCES != 0);
     let shown = found.iter().filter_map(|user| state.presences.get(user).map(|(status, _)| format!("{user}:{status}")));
     let shown = if shows { list(shown) } else { "none".to_owned() };
     format!(
         "GUILD_MEMBERS_CHUNK 0/1 nonce={:?} members={} not_found={} presences={shown}",
         request.nonce.as_deref().unwrap_or(""),
-        list(&found),
-        list(&not_found),
+        list(found),
+        list(not_found),
     )
 }

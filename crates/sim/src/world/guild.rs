@@ -3,14 +3,14 @@
 use super::{OBSERVER, Question, SIDES, World};
 use crate::{
     checker::{Carried, Fault},
-    naive::Event,
+    naive::{Event, State},
     pipeline::Group,
     world::Note,
 };
 use guildhall_guild::{Actor, Command, Outcome, Output as GuildOutput, Reply};
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_partition::{Account, AuthFailure};
-use guildhall_relay::{RelayId, RelayMessage};
+use guildhall_relay::{Published, RelayId, RelayMessage};
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 impl World {
@@ -29,6 +29,7 @@ impl World {
                     self.trace(|| format!("{actor:?} {command:?} {}", if reply.is_ok() { "ok" } else { "refused" }));
                     return Ok(reply.ok());
                 }
+                Outcome::Later(_) => return Ok(None),
                 Outcome::NeedsMessage(channel, message) => self.load_message(channel, message)?,
             }
         }
@@ -43,21 +44,26 @@ impl World {
 
     /// Takes what came out of the guild's input, and shows it to the checker in the order it was made.
     pub(super) fn after_guild(&mut self, joined: Option<UserId>) -> Result<(), Fault> {
+        self.after_guild_and_job(joined, None)
+    }
+
+    /// `begun`: the guild when the job began that has just been done.
+    fn after_guild_and_job(&mut self, joined: Option<UserId>, begun: Option<Rc<State>>) -> Result<(), Fault> {
         let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
-        let events: Vec<_> = outputs
-            .iter()
-            .filter_map(|output| match output {
-                GuildOutput::Relay(OBSERVER, message) => match &message.message {
-                    RelayMessage::Published(published) => Some(published.clone()),
-                    _ => None,
-                },
-                _ => None,
-            })
-            .collect();
+        let mut events: Vec<Arc<Published>> = Vec::new();
+        for output in &outputs {
+            if let GuildOutput::Relay(_, message) = output
+                && let RelayMessage::Published(published) = &message.message
+                && events.last().is_none_or(|last| !Arc::ptr_eq(last, published))
+            {
+                // The same event comes once per relay, in a row.
+                events.push(published.clone());
+            }
+        }
         let mut seen_count = 0;
         let mut current: Option<Rc<Event>> = None;
         let mut group = Group::new(self.guild.version(), joined);
-        let made_at_unix_ms = self.now().unix.0;
+        let now = self.now();
         for output in outputs {
             let (relay, message) = match output {
                 GuildOutput::Write(write) => {
@@ -65,15 +71,19 @@ impl World {
                     continue;
                 }
                 GuildOutput::Relay(relay, message) => (relay, message),
+                GuildOutput::Job(job) => {
+                    self.jobs.push_back((job, self.checker.state.clone()));
+                    continue;
+                }
+                GuildOutput::Answer(..) => continue,
             };
             let event = match &message.message {
                 RelayMessage::Published(published) => {
-                    // The same event comes once per relay, in a row.
                     let is_new = seen_count == 0 || !Arc::ptr_eq(published, &events[seen_count - 1]);
                     if is_new {
                         let next = events.get(seen_count + 1).map(|next| &next.event);
                         seen_count += 1;
-                        current = Some(self.checker.published(&published.event, next)?);
+                        current = Some(self.checker.published(now, &published.event, next)?);
                     }
                     current.clone()
                 }
@@ -81,7 +91,7 @@ impl World {
                 _ => None,
             };
             if relay != OBSERVER {
-                let carried = Carried { message, state: self.checker.state.clone(), event, made_at_unix_ms };
+                let carried = Carried { message, state: self.checker.state.clone(), event, made_at_unix_ms: now.unix.0, begun: begun.clone() };
                 group.relay.push(carried);
             }
         }
@@ -156,7 +166,28 @@ impl World {
                 self.after_guild(None)?;
             }
         }
+        self.run_jobs()?;
         self.answer_questions();
+        Ok(())
+    }
+
+    /// What is done beside the guild comes to its end sooner or later, in any order, or not at all.
+    fn run_jobs(&mut self) -> Result<(), Fault> {
+        for _ in 0..self.jobs.len() {
+            let Some((job, begun)) = self.jobs.pop_front() else { break };
+            if !self.luck(0.3) {
+                self.jobs.push_back((job, begun));
+                continue;
+            }
+            let now = self.now();
+            if !self.is_calm && self.rng.chance(0.05) {
+                self.guild.handle_job_lost(now, job.id());
+                self.after_guild(None)?;
+            } else {
+                self.guild.handle_job_done(now, job.run());
+                self.after_guild_and_job(None, Some(begun))?;
+            }
+        }
         Ok(())
     }
 

@@ -42,7 +42,8 @@ impl World {
     }
 
     pub(super) fn reconcile(&mut self, side: usize) -> Result<(), Fault> {
-        self.checker.reconcile(side, &self.sides[side].partition)
+        let now = self.now();
+        self.checker.reconcile(now, side, &self.sides[side].partition)
     }
 
     fn deliver(&mut self, side: usize, carried: &Carried, more: bool) -> Result<(), Fault> {
@@ -157,7 +158,8 @@ impl World {
         // It may have ended a moment ago.
         self.look(side, false)?;
         let known = self.checker.session_by_id(&session_id);
-        let must = self.checker.resume_must(known, user.get(), encoding, seq);
+        let now = self.now();
+        let must = self.checker.resume_must(now, known, user.get(), encoding, seq);
         let before = self.sides[side].partition.counters();
         handle(self);
         let after = self.sides[side].partition.counters();
@@ -245,6 +247,7 @@ impl World {
                     self.checker.told_guild(side, &message)?;
                     self.sides[side].to_guild.push_back(message);
                 }
+                Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
                 Output::Transfer { to, socket, conn } => {
                     let from = &mut self.sides[side];
                     let Some(moving) = from.link.take(socket) else { return fault("a socket that is not there moves") };

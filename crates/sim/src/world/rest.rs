@@ -8,6 +8,9 @@ use crate::{
 use guildhall_partition::Partition;
 use guildhall_test_kit::ServerEnd;
 
+/// What waits in the guild is waited for in steps of this.
+const WAIT_MS: u64 = 500;
+const WAITS_MAX: usize = 60;
 /// Turns in which everything under way must come to rest.
 const SETTLE_TURNS_MAX: usize = 400;
 
@@ -28,6 +31,15 @@ impl World {
             self.advance(self.passive_interval_ms / 3)?;
             self.settle(end)?;
         }
+        // Presences wait for their turn.
+        for _ in 0..WAITS_MAX {
+            let soon = self.now().instant.after_ms(WAIT_MS);
+            if self.guild.next_deadline().is_none_or(|at| at > soon) {
+                break;
+            }
+            self.advance(WAIT_MS)?;
+            self.settle(end)?;
+        }
         for at in 0..self.clients.len() {
             self.at_client = Some(at);
             let client = &self.clients[at];
@@ -40,7 +52,7 @@ impl World {
         }
         self.at_client = None;
         let partitions: Vec<&Partition> = self.sides.iter().map(|side| &side.partition).collect();
-        self.checker.check_at_rest(&partitions)?;
+        self.checker.check_at_rest(&partitions, self.is_observed)?;
         self.is_calm = false;
         Ok(())
     }
@@ -101,6 +113,7 @@ impl World {
     fn is_quiet(&self) -> bool {
         self.pipeline.is_empty()
             && self.lagging.is_empty()
+            && self.jobs.is_empty()
             && self.sides.iter().all(|side| {
                 side.inbox.is_empty()
                     && side.to_guild.is_empty()
