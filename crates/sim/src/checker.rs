@@ -8,7 +8,7 @@
 //! Not here    chance: `world.rs`.
 
 use crate::{
-    naive::{Change, Event, Shown, State, Texts, chunk_text, found_members, is_half_a_move, passive_text, status_text},
+    naive::{Change, Event, Shown, State, Texts, chunk_text, found_members, is_half_a_move, status_text},
     session::{Capabilities, Given, Membership, Session, What},
 };
 use guildhall_guild::GuildRecord;
@@ -336,9 +336,7 @@ impl Checker {
         self.given_total += 1;
         let Some(Relay { state: Some(state), changes, .. }) = self.relays.get_mut(&relay) else { return };
         for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay) && session.is_passive()) {
-            let update = passive_text(session.reader().passive, state, session.user, &changes[session.told_count..]);
-            session.owe(update);
-            session.told_count = changes.len();
+            session.owe(state, changes);
         }
     }
 
@@ -354,10 +352,9 @@ impl Checker {
         }
         let Some(Relay { state: Some(state), changes, .. }) = self.relays.get(&session.relay_id()) else { return };
         if session.is_passive() {
-            session.told_count = changes.len();
+            session.knows(state, changes);
         } else {
-            let update = passive_text(session.reader().passive, state, session.user, &changes[session.told_count..]);
-            session.owe(update);
+            session.owe(state, changes);
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::{
     checker::{Fault, Identified, SessionLimits, fault},
     naive::{
-        Event, PassiveForm, People, Reader, State, guild_create_text, guild_delete_text, made_text, payload_text,
-        supplemental_text,
+        Change, Event, PassiveForm, People, Reader, State, Untold, guild_create_text, guild_delete_text, made_text,
+        payload_text, supplemental_text,
     },
 };
 use guildhall_codec::Encoding;
@@ -111,10 +111,10 @@ pub struct Session {
     pub subscription: Subscription,
     watched: BTreeSet<u64>,
     capabilities: Capabilities,
-    /// How many of its relay's changes it was told of, if it is passive.
-    pub told_count: usize,
-    /// A passive update that has to come by the input that is being handled.
-    due: Option<Rc<str>>,
+    /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
+    told: (usize, Rc<State>),
+    /// What the input that is being handled has to tell it of, if it is passive.
+    due: Option<Untold>,
     /// Seq 1 comes first.
     pub expected: Vec<Expected>,
     /// What the input that is being handled has to give it.
@@ -160,7 +160,7 @@ impl Session {
             subscription: Subscription::default(),
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
-            told_count: 0,
+            told: Default::default(),
             due: None,
             expected: Vec::new(),
             pending: VecDeque::new(),
@@ -259,10 +259,10 @@ impl Session {
     }
 
     /// Its view of the guild begins, after so many changes that its relay knows of.
-    pub fn enter(&mut self, state: &State, passive_above: Option<u64>, changes_count: usize) {
+    pub fn enter(&mut self, state: &Rc<State>, passive_above: Option<u64>, changes_count: usize) {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
-        self.told_count = changes_count;
+        self.told = (changes_count, state.clone());
         if self.is_gathering() {
             self.say_ready(Some(state));
         } else if self.is_told_of_guilds() {
@@ -312,9 +312,22 @@ impl Session {
         before != self.is_active()
     }
 
-    /// The next input must bring it this.
-    pub fn owe(&mut self, update: Option<String>) {
-        self.due = update.map(Into::into);
+    /// It knows everything up to here.
+    pub fn knows(&mut self, state: &Rc<State>, changes: &[Change]) {
+        self.told = (changes.len(), state.clone());
+    }
+
+    /// The next input brings it up to date.
+    pub fn owe(&mut self, state: &Rc<State>, changes: &[Change]) {
+        let (told_count, before) = std::mem::take(&mut self.told);
+        self.due = Some(Untold {
+            form: self.capabilities.passive(),
+            user: self.user,
+            before,
+            now: state.clone(),
+            changes: changes[told_count..].to_vec(),
+        });
+        self.knows(state, changes);
     }
 
     // ── what it was given ────────────────────────────────────────────────────────────────────────
@@ -347,8 +360,8 @@ impl Session {
         if let Some(missing) = self.pending.front() {
             return fault(format!("session {} of {} is not given {}", self.id, self.user, missing.text()));
         }
-        if let Some(due) = self.due.take() {
-            return fault(format!("session {} of {} is not told {due}", self.id, self.user));
+        if let Some(due) = self.due.take().filter(Untold::is_due) {
+            return fault(format!("session {} of {} is not told of {:?}", self.id, self.user, due.changes));
         }
         Ok(())
     }
@@ -357,9 +370,7 @@ impl Session {
         let text = made_text(&event.payload).unwrap_or_default();
         let who = format!("session {} of {}", self.id, self.user);
         let Some(due) = self.due.take() else { return fault(format!("{who} is told unasked {text}")) };
-        if *due != *text {
-            return fault(format!("{who} must be told {due}\n  but is told {text}"));
-        }
+        due.check(&event.payload).or_else(|what| fault(format!("{who} is told {text}: {what}")))?;
         let Gate::Channels(channels) = &event.audience.gate else {
             return fault(format!("{who}: a passive update for {:?}", event.audience.gate));
         };
@@ -368,7 +379,7 @@ impl Session {
         if !channels.iter().all(views) {
             return fault(format!("{who} is told of channels it may not view: {text}"));
         }
-        Ok(What::Made(due, channels))
+        Ok(What::Made(text.into(), channels))
     }
 
     /// A chunk of members, or that there are none now.

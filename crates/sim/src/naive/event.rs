@@ -44,7 +44,7 @@ enum Users {
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     /// A channel has a newer message.
-    Message(u64),
+    Message,
     /// Somebody's voice state changed; where they were before.
     Voice(u64, Option<u64>),
 }
@@ -169,9 +169,7 @@ impl Event {
             | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
         };
         let change = match &payload {
-            Payload::Message(event) if name == "MESSAGE_CREATE" => {
-                Some(Change::Message(event.message.channel_id.get()))
-            }
+            Payload::Message(_) if name == "MESSAGE_CREATE" => Some(Change::Message),
             Payload::Voice { state: voice, .. } if !is_half_a_move(event, next) => {
                 let user = voice.user_id.get();
                 Some(Change::Voice(user, before.voice.get(&user).map(|(channel, _)| *channel)))

@@ -250,6 +250,12 @@ impl State {
         })
     }
 
+    /// Whether a user is told that somebody is in voice: those in channels that they can view, and themselves.
+    pub fn shows_in_voice(&self, reader: u64, user: u64) -> bool {
+        let channel = self.voice.get(&user).map(|(channel, _)| *channel);
+        channel.is_some_and(|channel| user == reader || self.viewers(channel).contains(&reader))
+    }
+
     /// Members who can view a channel; nobody can view one that does not exist.
     pub fn viewers(&self, channel: u64) -> Rc<BTreeSet<u64>> {
         if let Some(viewers) = self.viewers.borrow().get(&channel) {

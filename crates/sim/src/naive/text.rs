@@ -153,22 +153,33 @@ impl People {
             let member = &state.members[&user];
             let stands_out = state.presences.contains_key(&user) || !member.roles.is_empty() || member.nick.is_some();
             let is_small = state.members.len() as u64 <= large_threshold;
-            user == reader.user || state.voice.contains_key(&user) || wants_presences && (is_small || stands_out)
+            user == reader.user
+                || state.shows_in_voice(reader.user, user)
+                || wants_presences && (is_small || stands_out)
         };
-        Self::listed(state, wants_presences, true, is_listed)
+        Self::listed(state, reader, wants_presences, true, is_listed)
     }
 
     /// READY in two parts: the first (docs/protocol.md §8.2).
     pub fn alone(state: &State, reader: Reader<'_>) -> Self {
-        Self { voice: list(Vec::<String>::new()), ..Self::listed(state, false, true, |user| user == reader.user) }
+        Self {
+            voice: list(Vec::<String>::new()),
+            ..Self::listed(state, reader, false, true, |user| user == reader.user)
+        }
     }
 
     /// The second. It does not say which roles there are, so those of members are left aside.
     pub fn others(state: &State, reader: Reader<'_>) -> Self {
-        Self::listed(state, false, false, |user| user != reader.user && state.voice.contains_key(&user))
+        Self::listed(state, reader, false, false, |user| user != reader.user && state.shows_in_voice(reader.user, user))
     }
 
-    fn listed(state: &State, with_presences: bool, with_roles: bool, is_listed: impl Fn(u64) -> bool) -> Self {
+    fn listed(
+        state: &State,
+        reader: Reader<'_>,
+        with_presences: bool,
+        with_roles: bool,
+        is_listed: impl Fn(u64) -> bool,
+    ) -> Self {
         let listed: Vec<u64> = state.members.keys().copied().filter(|user| is_listed(*user)).collect();
         let members = listed.iter().map(|user| {
             let member = &state.members[user];
@@ -179,7 +190,8 @@ impl People {
             .iter()
             .filter(|_| with_presences)
             .filter_map(|user| state.presences.get(user).map(|(status, _)| format!("{user}:{status}")));
-        let voice = state.voice.iter().map(|(user, (channel, session))| format!("{user}:{channel}:{session}"));
+        let voice = state.voice.iter().filter(|(user, _)| state.shows_in_voice(reader.user, **user));
+        let voice = voice.map(|(user, (channel, session))| format!("{user}:{channel}:{session}"));
         Self { members: list(members), presences: list(presences), voice: list(voice) }
     }
 }

@@ -91,7 +91,13 @@ impl World {
                 _ => None,
             };
             if relay != OBSERVER {
-                let carried = Carried { message, state: self.checker.state.clone(), event, made_at_unix_ms: now.unix.0, begun: begun.clone() };
+                let carried = Carried {
+                    message,
+                    state: self.checker.state.clone(),
+                    event,
+                    made_at_unix_ms: now.unix.0,
+                    begun: begun.clone(),
+                };
                 group.relay.push(carried);
             }
         }
