@@ -89,6 +89,11 @@ impl Partition {
         self.core.sessions.iter().map(|(_, session)| session)
     }
 
+    /// All relays, for checkers and inspection.
+    pub fn relays(&self) -> impl Iterator<Item = &Relay> {
+        self.relays.values().flat_map(|relays| relays.values().map(|entry| &entry.relay))
+    }
+
     /// The next thing the rest of the node has to do. Drained by the driver after each input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.outputs.pop_front()

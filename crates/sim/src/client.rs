@@ -1,6 +1,6 @@
 //! Clients of the simulation: what a library would do, in the order that chance picks.
 
-use guildhall_model::User;
+use guildhall_model::{User, to_gateway::SubscriptionPatch};
 use guildhall_test_kit::{ClientParams, TestClient};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -32,6 +32,16 @@ pub enum Claim {
 pub struct ConnInfo {
     pub client: usize,
     pub claim: Claim,
+    /// Subscriptions that are on their way to the server, oldest first.
+    pub subscriptions: VecDeque<Sent>,
+}
+
+/// A message on its way to the server: where it is in what the server has not read, and what it subscribes to.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub first: usize,
+    pub end: usize,
+    pub patch: SubscriptionPatch,
 }
 
 /// See the module.
@@ -39,6 +49,7 @@ pub struct Client {
     pub user: Arc<User>,
     pub params: ClientParams,
     pub intents: Option<u32>,
+    pub capabilities: Option<u64>,
     pub shard: Option<(u32, u32)>,
     pub large_threshold: Option<u64>,
     pub wire: Option<TestClient>,

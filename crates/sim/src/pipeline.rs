@@ -7,13 +7,14 @@
 use crate::checker::Carried;
 use guildhall_guild::{MessageRecord, Write};
 use guildhall_model::{ChannelId, MessageId, UserId};
+use guildhall_relay::RelayId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What one input of the guild led to.
 #[derive(Debug, Default)]
 pub struct Group {
     pub writes: Vec<Write>,
-    pub relay: Vec<(usize, Carried)>,
+    pub relay: Vec<Carried>,
     /// Who joined by it.
     pub joined: Option<UserId>,
     /// Of the guild, after it.
@@ -71,8 +72,8 @@ impl Pipeline {
     }
 
     /// A relay lost something: nothing that waits goes to it any more.
-    pub fn cut_off(&mut self, side: usize) {
-        self.groups.iter_mut().for_each(|group| group.relay.retain(|(to, _)| *to != side));
+    pub fn cut_off(&mut self, relay: RelayId) {
+        self.groups.iter_mut().for_each(|group| group.relay.retain(|carried| carried.message.relay != relay));
     }
 }
 

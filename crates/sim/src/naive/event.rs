@@ -3,7 +3,7 @@
 use super::{State, text::payload_text};
 use guildhall_model::Message;
 use guildhall_relay::Payload;
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 const GUILDS: u32 = 1 << 0;
 const GUILD_MEMBERS: u32 = 1 << 1;
@@ -24,16 +24,53 @@ enum Who {
     ViewersOfOne(u64, u64),
 }
 
+/// User accounts an event is for, before permissions (docs/protocol.md §7, §8.4, §8.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    All,
+    /// Who looks at the guild.
+    Active,
+    /// The same, and who is not told of voice by passive updates.
+    Voice,
+    /// Who asked for typing.
+    Typing,
+    /// Who asked for all members' changes.
+    Members,
+    /// Who watches the member.
+    Watchers,
+}
+
+/// Something that passive updates tell of.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// A channel has a newer message.
+    Message,
+    /// Somebody's voice state changed; where they were before.
+    Voice(u64, Option<u64>),
+}
+
+/// Whom a message calls.
+#[derive(Clone, Debug, Default)]
+struct Calls {
+    users: Vec<u64>,
+    roles: Vec<u64>,
+    everyone: bool,
+}
+
 /// An event of the guild, with everything needed to say who gets it and what it says.
 #[derive(Debug)]
 pub struct Event {
     pub name: &'static str,
     who: Who,
     intents: u32,
-    /// Whom it is about: they get it whatever `who` and `intents` say.
-    about: Option<u64>,
-    /// User accounts get it only if it is about them.
-    by_subscription: bool,
+    users: Users,
+    /// Whose it is: they get it whatever the rest says.
+    own: Option<u64>,
+    /// The member it is about: who watches them gets it.
+    member: Option<u64>,
+    calls: Calls,
+    /// What of it is told by passive updates.
+    pub change: Option<Change>,
     /// The guild once it has happened.
     pub state: Rc<State>,
     /// The member that left.
@@ -44,10 +81,35 @@ pub struct Event {
 
 /// A session, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader {
+pub struct Reader<'a> {
     pub user: u64,
     pub is_bot: bool,
     pub intents: u32,
+    /// A user account that looks at the guild.
+    pub is_active: bool,
+    pub typing: bool,
+    pub member_updates: bool,
+    /// Members it watches.
+    pub watched: &'a BTreeSet<u64>,
+    pub passive: PassiveForm,
+}
+
+/// How a user account is told of a guild that it does not look at (docs/protocol.md §8.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassiveForm {
+    Unreads,
+    V1,
+    V2,
+}
+
+/// Somebody moves in voice: the event of the channel they leave, which the next one follows.
+pub fn is_half_a_move(event: &guildhall_relay::Event, next: Option<&guildhall_relay::Event>) -> bool {
+    match (&event.payload, next.map(|next| &next.payload)) {
+        (Payload::Voice { state, .. }, Some(Payload::Voice { state: next, .. })) => {
+            state.channel_id.is_none() && next.channel_id.is_some() && state.user_id == next.user_id
+        }
+        _ => false,
+    }
 }
 
 impl Event {
@@ -61,42 +123,66 @@ impl Event {
         let name = event.name.as_str();
         let payload = event.payload.clone();
         let channel = |n: guildhall_model::ChannelId| Who::Viewers(n.get());
-        let (who, intents, about, by_subscription) = match &payload {
-            Payload::Message(event) => (channel(event.message.channel_id), GUILD_MESSAGES, None, false),
-            Payload::MessageDelete { channel_id, .. } => (channel(*channel_id), GUILD_MESSAGES, None, false),
-            Payload::Reaction(event) => (channel(event.channel_id), GUILD_MESSAGE_REACTIONS, None, false),
-            Payload::ReactionsCleared { channel_id, .. } => {
-                (channel(*channel_id), GUILD_MESSAGE_REACTIONS, None, false)
+        let member = |user: guildhall_model::UserId| Some(user.get());
+        let (who, intents, users, own, about) = match &payload {
+            Payload::Message(event) => (channel(event.message.channel_id), GUILD_MESSAGES, Users::Active, None, None),
+            Payload::MessageDelete { channel_id, .. } => {
+                (channel(*channel_id), GUILD_MESSAGES, Users::Active, None, None)
             }
-            Payload::Typing { channel_id, .. } => (channel(*channel_id), GUILD_MESSAGE_TYPING, None, true),
-            Payload::Presence { .. } => (Who::Members, GUILD_PRESENCES, None, true),
-            Payload::Member(member) => (Who::Members, GUILD_MEMBERS, Some(member.user.id.get()), true),
-            Payload::MemberRemove(_) => (Who::Members, GUILD_MEMBERS, None, true),
+            Payload::Reaction(event) => (channel(event.channel_id), GUILD_MESSAGE_REACTIONS, Users::Active, None, None),
+            Payload::ReactionsCleared { channel_id, .. } => {
+                (channel(*channel_id), GUILD_MESSAGE_REACTIONS, Users::Active, None, None)
+            }
+            Payload::Typing { channel_id, .. } => {
+                (channel(*channel_id), GUILD_MESSAGE_TYPING, Users::Typing, None, None)
+            }
+            Payload::Presence { user_id, .. } => {
+                (Who::Members, GUILD_PRESENCES, Users::Watchers, None, member(*user_id))
+            }
+            Payload::Member(of) => {
+                (Who::Members, GUILD_MEMBERS, Users::Members, member(of.user.id), member(of.user.id))
+            }
+            Payload::MemberRemove(user) => (Who::Members, GUILD_MEMBERS, Users::Members, None, member(user.id)),
             Payload::Guild(_)
             | Payload::GuildGone
             | Payload::Role(_)
             | Payload::RoleDelete(_)
-            | Payload::Channel(_) => (Who::Members, GUILDS, None, false),
+            | Payload::Channel(_) => (Who::Members, GUILDS, Users::All, None, None),
             Payload::Voice { state: voice, .. } => {
-                let user = voice.user_id.get();
-                let was_in = before.voice.get(&user).map(|(channel, _)| *channel);
-                let goes_to = next.and_then(|next| match &next.payload {
-                    Payload::Voice { state, .. } if state.user_id == voice.user_id => state.channel_id,
-                    _ => None,
-                });
-                match (voice.channel_id, was_in, goes_to) {
-                    (Some(channel), ..) => (Who::Viewers(channel.get()), GUILD_VOICE_STATES, Some(user), false),
-                    // Somebody moves: only who does not see where to sees them leave.
-                    (None, Some(left), Some(to)) => {
-                        (Who::ViewersOfOne(left, to.get()), GUILD_VOICE_STATES, None, false)
+                let was_in = before.voice.get(&voice.user_id.get()).map(|(channel, _)| *channel);
+                let who = match (voice.channel_id, was_in, next.map(|next| &next.payload)) {
+                    (Some(channel), ..) => Who::Viewers(channel.get()),
+                    // Only who does not see where to sees them leave.
+                    (None, Some(left), Some(Payload::Voice { state: to, .. })) if is_half_a_move(event, next) => {
+                        Who::ViewersOfOne(left, to.channel_id.map_or(0, |to| to.get()))
                     }
-                    (None, left, _) => (Who::Viewers(left.unwrap_or(0)), GUILD_VOICE_STATES, Some(user), false),
-                }
+                    (None, left, _) => Who::Viewers(left.unwrap_or(0)),
+                };
+                let own = if is_half_a_move(event, next) { None } else { member(voice.user_id) };
+                (who, GUILD_VOICE_STATES, Users::Voice, own, None)
             }
-            Payload::VoiceServer { .. } => (Who::Members, 0, None, false),
+            Payload::VoiceServer { .. }
+            | Payload::PassiveDelta(_)
+            | Payload::PassiveSnapshot(_)
+            | Payload::Unread(_)
+            | Payload::ChannelMemberCount { .. }
+            | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
+        };
+        let change = match &payload {
+            Payload::Message(_) if name == "MESSAGE_CREATE" => Some(Change::Message),
+            Payload::Voice { state: voice, .. } if !is_half_a_move(event, next) => {
+                let user = voice.user_id.get();
+                Some(Change::Voice(user, before.voice.get(&user).map(|(channel, _)| *channel)))
+            }
+            _ => None,
+        };
+        let calls = match &payload {
+            Payload::Message(event) if name == "MESSAGE_CREATE" => Calls::of(&event.message),
+            _ => Calls::default(),
         };
         let left = if let Payload::MemberRemove(user) = &payload { Some(user.id.get()) } else { None };
-        Self { name, who, intents, about, by_subscription, state, left, payload, texts: RefCell::default() }
+        let texts = RefCell::default();
+        Self { name, who, intents, users, own, member: about, calls, change, state, left, payload, texts }
     }
 
     fn admits(&self, user: u64) -> bool {
@@ -110,12 +196,31 @@ impl Event {
     }
 
     /// Whether a session in the guild gets it when it happens.
-    pub fn is_for(&self, reader: Reader) -> bool {
-        let is_about = self.about == Some(reader.user);
-        if !reader.is_bot && self.by_subscription && !is_about {
+    pub fn is_for(&self, reader: Reader<'_>) -> bool {
+        if self.own == Some(reader.user) {
+            return true;
+        }
+        if !self.admits(reader.user) {
             return false;
         }
-        is_about || reader.intents & self.intents != 0 && self.admits(reader.user)
+        if reader.is_bot {
+            return reader.intents & self.intents != 0;
+        }
+        let is_presence = self.users == Users::Watchers;
+        if is_presence && self.member == Some(reader.user) {
+            return false;
+        }
+        let is_wanted = match self.users {
+            Users::All => true,
+            Users::Active => reader.is_active,
+            Users::Voice => reader.is_active || reader.passive == PassiveForm::Unreads,
+            Users::Typing => reader.typing,
+            Users::Members => reader.member_updates,
+            Users::Watchers => false,
+        };
+        is_wanted
+            || self.member.is_some_and(|member| reader.watched.contains(&member))
+            || self.calls.reach(reader.user, &self.state)
     }
 
     /// Whether it may still be shown to who got it once, with the guild as it is `now`.
@@ -123,7 +228,7 @@ impl Event {
         let is_member = now.members.contains_key(&user) && !now.is_deleted;
         match self.who {
             _ if !is_member => false,
-            _ if self.about == Some(user) => true,
+            _ if self.own == Some(user) => true,
             Who::Members => true,
             Who::Viewers(channel) | Who::ViewersOfOne(channel, _) => now.viewers(channel).contains(&user),
         }
@@ -137,13 +242,29 @@ impl Event {
     }
 
     /// What of it is withheld from this reader.
-    pub fn redaction(&self, reader: Reader) -> u8 {
+    pub fn redaction(&self, reader: Reader<'_>) -> u8 {
         redaction_for(reader, &self.payload)
     }
 }
 
+impl Calls {
+    fn of(message: &Message) -> Self {
+        let mentioned = message.mentions.iter().map(|user| user.id.get());
+        Self {
+            users: mentioned.chain([message.author.id.get()]).collect(),
+            roles: message.mention_roles.iter().map(|role| role.get()).collect(),
+            everyone: message.mention_everyone,
+        }
+    }
+
+    fn reach(&self, user: u64, state: &State) -> bool {
+        let has = |role: &u64| state.members.get(&user).is_some_and(|member| member.roles.contains(role));
+        self.everyone || self.users.contains(&user) || self.roles.iter().any(has)
+    }
+}
+
 /// Bit 0: the message's content is withheld; bit 1: that of the message it answers.
-fn redaction_for(reader: Reader, payload: &Payload) -> u8 {
+fn redaction_for(reader: Reader<'_>, payload: &Payload) -> u8 {
     let Payload::Message(event) = payload else { return 0 };
     if !reader.is_bot || reader.intents & MESSAGE_CONTENT != 0 {
         return 0;

@@ -154,10 +154,26 @@ fn text_of(name: &str, d: &Value) -> String {
             id(&d["parent_id"]),
             overwrites(d)
         ),
-        "GUILD_CREATE" => guild_text(d),
+        "GUILD_CREATE" => guild_text(d, None),
         "GUILD_DELETE" => format!("id={} unavailable={}", plain(&d["id"]), d["unavailable"] == true),
         "GUILD_MEMBERS_CHUNK" => chunk_text(d),
         "READY" => ready_text(d),
+        "READY_SUPPLEMENTAL" => format!("guilds={}", list(supplemental_guilds(d))),
+        "PASSIVE_UPDATE_V2" => format!(
+            "channels={} voice={} members={} left={}",
+            unreads(&d["updated_channels"]),
+            voice_states(&d["updated_voice_states"]),
+            user_ids(&d["updated_members"]),
+            list(items(&d["removed_voice_states"]).iter().map(plain))
+        ),
+        "PASSIVE_UPDATE_V1" => format!(
+            "channels={} voice={} members={}",
+            unreads(&d["channels"]),
+            voice_states(&d["voice_states"]),
+            user_ids(&d["members"])
+        ),
+        "CHANNEL_UNREAD_UPDATE" => format!("channels={}", unreads(&d["channel_unread_updates"])),
+        "GUILD_MEMBER_LIST_UPDATE" => list_update_text(d),
         "RESUMED" => String::new(),
         "RATE_LIMITED" => format!("nonce={}", quoted(&d["meta"]["nonce"])),
         other => format!("which is not known: {other}"),
@@ -165,30 +181,97 @@ fn text_of(name: &str, d: &Value) -> String {
     format!("{name} {body}")
 }
 
-fn guild_text(d: &Value) -> String {
-    let roles: Vec<String> = items(&d["roles"]).iter().map(|role| plain(&role["id"])).collect();
-    // Who had a role that was deleted keeps its id until they change: no client can make anything of it.
-    let living = |member: &Value| -> String {
-        list(items(&member["roles"]).iter().map(plain).filter(|role| roles.contains(role)))
-    };
-    let mut members: Vec<(String, String)> = items(&d["members"])
-        .iter()
-        .map(|member| {
-            let user = plain(&member["user"]["id"]);
-            (user.clone(), format!("{user}:{}:{}", plain(&member["nick"]), living(member)))
-        })
-        .collect();
-    members.sort();
-    let mut presences: Vec<String> = items(&d["presences"])
-        .iter()
-        .map(|presence| format!("{}:{}", plain(&presence["user"]["id"]), plain(&presence["status"])))
-        .collect();
-    presences.sort();
-    let mut voice: Vec<String> = items(&d["voice_states"])
+fn unreads(channels: &Value) -> String {
+    list(items(channels).iter().map(|c| format!("{}:{}", plain(&c["id"]), id(&c["last_message_id"]))))
+}
+
+fn voice_states(states: &Value) -> String {
+    let mut voice: Vec<String> = items(states)
         .iter()
         .map(|v| format!("{}:{}:{}", plain(&v["user_id"]), plain(&v["channel_id"]), plain(&v["session_id"])))
         .collect();
     voice.sort();
+    list(voice)
+}
+
+fn user_ids(members: &Value) -> String {
+    list(items(members).iter().map(|member| plain(&member["user"]["id"])))
+}
+
+fn list_update_text(d: &Value) -> String {
+    let group = |group: &Value| format!("{}:{}", plain(&group["id"]), plain(&group["count"]));
+    let item = |item: &Value| match (item.get("group"), item.get("member")) {
+        (Some(header), None) => format!("group {}", group(header)),
+        (None, Some(member)) => {
+            format!("member {}:{}", plain(&member["user"]["id"]), plain(&member["presence"]["status"]))
+        }
+        _ => "neither group nor member".to_owned(),
+    };
+    let op = |op: &Value| {
+        let name = plain(&op["op"]);
+        let range = || format!("{}-{}", plain(&op["range"][0]), plain(&op["range"][1]));
+        match name.as_str() {
+            "SYNC" => format!("SYNC {} {}", range(), list(items(&op["items"]).iter().map(item))),
+            "INSERT" | "UPDATE" => format!("{name} {} {}", plain(&op["index"]), item(&op["item"])),
+            "DELETE" => format!("DELETE {}", plain(&op["index"])),
+            "INVALIDATE" => format!("INVALIDATE {}", range()),
+            other => format!("which is not known: {other}"),
+        }
+    };
+    format!(
+        "id={} count={} online={} groups={} ops={}",
+        plain(&d["id"]),
+        plain(&d["member_count"]),
+        plain(&d["online_count"]),
+        list(items(&d["groups"]).iter().map(group)),
+        list(items(&d["ops"]).iter().map(op))
+    )
+}
+
+/// A member's or presence's user: whole, or by id alone where users are told apart.
+fn user_of(d: &Value) -> String {
+    if d["user_id"].is_null() { plain(&d["user"]["id"]) } else { plain(&d["user_id"]) }
+}
+
+/// Members, presences and voice states, as `People` has them.
+fn people_text(members: &Value, presences: &Value, voice: &Value, roles: &[String]) -> String {
+    // Who had a role that was deleted keeps its id until they change: no client can make anything of it.
+    let is_living = |role: &String| roles.contains(role);
+    let living = |member: &Value| -> String { list(items(&member["roles"]).iter().map(plain).filter(is_living)) };
+    let mut members: Vec<(String, String)> = items(members)
+        .iter()
+        .map(|member| (user_of(member), format!("{}:{}:{}", user_of(member), plain(&member["nick"]), living(member))))
+        .collect();
+    members.sort();
+    let mut presences: Vec<String> = items(presences)
+        .iter()
+        .map(|presence| format!("{}:{}", user_of(presence), plain(&presence["status"])))
+        .collect();
+    presences.sort();
+    format!(
+        "members={} presences={} voice={}",
+        list(members.into_iter().map(|(_, text)| text)),
+        list(presences),
+        voice_states(voice)
+    )
+}
+
+fn supplemental_guilds(d: &Value) -> Vec<String> {
+    let guilds = items(&d["guilds"]).iter().enumerate().filter(|(_, guild)| guild.get("voice_states").is_some());
+    guilds
+        .map(|(n, guild)| {
+            let (members, presences) = (&d["merged_members"][n], &d["merged_presences"]["guilds"][n]);
+            format!("id={} {}", plain(&guild["id"]), people_text(members, presences, &guild["voice_states"], &[]))
+        })
+        .collect()
+}
+
+/// A guild, with the people that READY tells beside it or (`None`) the guild itself holds.
+fn guild_text(d: &Value, beside: Option<(&Value, &Value)>) -> String {
+    let roles: Vec<String> = items(&d["roles"]).iter().map(|role| plain(&role["id"])).collect();
+    // With CLIENT_STATE_V2 the base fields are apart.
+    let base = d.get("properties").unwrap_or(d);
+    let (members, presences) = beside.unwrap_or((&d["members"], &d["presences"]));
     let channels = items(&d["channels"]).iter().map(|channel| {
         format!(
             "{}:{}:{}:{}:{}",
@@ -202,17 +285,15 @@ fn guild_text(d: &Value) -> String {
     let role_texts =
         items(&d["roles"]).iter().map(|role| format!("{}:{}", plain(&role["id"]), plain(&role["permissions"])));
     format!(
-        "id={} name={} owner={} count={} large={} roles={} channels={} members={} presences={} voice={}",
+        "id={} name={} owner={} count={} large={} roles={} channels={} {}",
         plain(&d["id"]),
-        quoted(&d["name"]),
-        plain(&d["owner_id"]),
+        quoted(&base["name"]),
+        plain(&base["owner_id"]),
         plain(&d["member_count"]),
         plain(&d["large"]),
         list(role_texts),
         list(channels),
-        list(members.into_iter().map(|(_, text)| text)),
-        list(presences),
-        list(voice),
+        people_text(members, presences, &d["voice_states"], &roles),
     )
 }
 
@@ -236,8 +317,10 @@ fn chunk_text(d: &Value) -> String {
 }
 
 fn ready_text(d: &Value) -> String {
-    let guilds = items(&d["guilds"]).iter().map(|guild| match guild.get("name") {
-        Some(_) => guild_text(guild),
+    let is_apart = d.get("users").is_some();
+    let guilds = items(&d["guilds"]).iter().enumerate().map(|(n, guild)| match guild.get("roles") {
+        Some(_) if is_apart => guild_text(guild, Some((&d["merged_members"][n], &d["merged_presences"]["guilds"][n]))),
+        Some(_) => guild_text(guild, None),
         None => format!("id={} unavailable={}", plain(&guild["id"]), plain(&guild["unavailable"])),
     });
     format!("user={} session={} guilds={}", plain(&d["user"]["id"]), plain(&d["session_id"]), list(guilds))

@@ -6,10 +6,16 @@
 
 mod event;
 mod got;
+mod passive;
+mod shown;
 mod state;
 mod text;
 
-pub use event::{Event, Reader};
+pub use event::{Change, Event, PassiveForm, Reader, is_half_a_move};
 pub use got::Texts;
+pub use passive::{Untold, made_text};
+pub use shown::Shown;
 pub use state::{NaiveChannel, State, status_text};
-pub use text::{chunk_text, guild_create_text, guild_delete_text};
+pub use text::{
+    People, chunk_text, found_members, guild_create_text, guild_delete_text, payload_text, supplemental_text,
+};

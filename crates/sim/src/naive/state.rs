@@ -2,7 +2,7 @@
 
 use guildhall_guild::GuildRecord;
 use guildhall_model::{Channel, Member, OverwriteKind, Role};
-use guildhall_relay::{GuildMeta, Payload};
+use guildhall_relay::{GuildPicture, Payload, VoiceEntry};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -49,8 +49,8 @@ pub struct State {
     pub roles: BTreeMap<u64, u64>,
     pub channels: BTreeMap<u64, NaiveChannel>,
     pub members: BTreeMap<u64, NaiveMember>,
-    /// Who is not offline.
-    pub presences: BTreeMap<u64, &'static str>,
+    /// What members show who are not offline: status, and how many activities.
+    pub presences: BTreeMap<u64, (&'static str, usize)>,
     /// Channel and session of who is in voice.
     pub voice: BTreeMap<u64, (u64, String)>,
     pub last_messages: BTreeMap<u64, u64>,
@@ -114,7 +114,8 @@ impl State {
             | Payload::Reaction(_)
             | Payload::ReactionsCleared { .. }
             | Payload::Typing { .. }
-            | Payload::VoiceServer { .. } => false,
+            | Payload::VoiceServer { .. }
+            | Payload::Presence { .. } => false,
             _ => true,
         }
     }
@@ -151,12 +152,6 @@ impl State {
                 self.members.remove(&user.id.get());
                 self.presences.remove(&user.id.get());
             }
-            Payload::Presence { user_id, presence } => {
-                match status_text(presence.status) {
-                    "offline" => self.presences.remove(&user_id.get()),
-                    status => self.presences.insert(user_id.get(), status),
-                };
-            }
             Payload::Voice { state, .. } => {
                 match state.channel_id {
                     Some(channel) => self.voice.insert(state.user_id.get(), (channel.get(), state.session_id.clone())),
@@ -168,6 +163,13 @@ impl State {
             | Payload::Reaction(_)
             | Payload::ReactionsCleared { .. }
             | Payload::Typing { .. }
+            // What members show is known from what their sessions said.
+            | Payload::Presence { .. }
+            | Payload::PassiveDelta(_)
+            | Payload::PassiveSnapshot(_)
+            | Payload::Unread(_)
+            | Payload::ChannelMemberCount { .. }
+            | Payload::MemberList(_)
             | Payload::VoiceServer { .. } => {}
         }
     }
@@ -177,7 +179,8 @@ impl State {
     }
 
     /// Whether a snapshot says the same. Channels that were deleted, overwrites, roles: everything relays decide by.
-    pub fn agrees_with(&self, meta: &GuildMeta) -> Result<(), String> {
+    pub fn agrees_with(&self, picture: &GuildPicture) -> Result<(), String> {
+        let meta = &picture.meta;
         let roles: BTreeMap<u64, u64> = meta.roles.values().map(|role| (role.id.get(), role.permissions.0)).collect();
         let channels: BTreeMap<u64, NaiveChannel> =
             meta.channels.values().map(|channel| (channel.id.get(), naive_channel(channel))).collect();
@@ -189,6 +192,16 @@ impl State {
         }
         if channels != self.channels {
             return Err(format!("channels {channels:?} instead of {:?}", self.channels));
+        }
+        let last_messages: BTreeMap<u64, u64> =
+            picture.last_message_ids.iter().map(|(channel, message)| (channel.get(), message.get())).collect();
+        if last_messages != self.last_messages {
+            return Err(format!("newest messages {last_messages:?} instead of {:?}", self.last_messages));
+        }
+        let channel_of = |entry: &VoiceEntry| entry.state.channel_id.map_or(0, |channel| channel.get());
+        let voice = picture.voice.iter().map(|(_, entry)| (entry.state.user_id.get(), channel_of(entry)));
+        if !voice.eq(self.voice.iter().map(|(user, (channel, _))| (*user, *channel))) {
+            return Err(format!("voice {:?} instead of {:?}", picture.voice, self.voice));
         }
         Ok(())
     }
@@ -235,6 +248,12 @@ impl State {
             let p = self.base(user, member);
             p & ADMINISTRATOR != 0 || member.silenced_until <= now_unix_ms && p & LISTERS != 0
         })
+    }
+
+    /// Whether a user is told that somebody is in voice: those in channels that they can view, and themselves.
+    pub fn shows_in_voice(&self, reader: u64, user: u64) -> bool {
+        let channel = self.voice.get(&user).map(|(channel, _)| *channel);
+        channel.is_some_and(|channel| user == reader || self.viewers(channel).contains(&reader))
     }
 
     /// Members who can view a channel; nobody can view one that does not exist.

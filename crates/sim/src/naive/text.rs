@@ -1,11 +1,12 @@
 //! What a dispatch has to say, as text: key fields only, in a fixed order. `got.rs` makes the same of what came.
 
-use super::{State, event::Reader, state::status_text};
+use super::{State, event::Reader, passive::made_text, state::status_text};
+use guildhall_member_list::{Item, ListOp};
 use guildhall_model::{
     Channel, Member, Message, Nonce,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
-use guildhall_relay::{MessageEvent, Payload};
+use guildhall_relay::{ListChange, MessageEvent, Payload};
 use std::fmt::Write as _;
 
 const GUILD_PRESENCES: u32 = 1 << 8;
@@ -83,7 +84,7 @@ fn channel_text(channel: &Channel) -> String {
 }
 
 /// What an event says.
-pub(super) fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
+pub fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
     let body = match payload {
         Payload::Message(event) => message_event_text(event, redaction),
         Payload::MessageDelete { id, channel_id } => format!("id={id} channel={channel_id}"),
@@ -123,6 +124,11 @@ pub(super) fn payload_text(name: &str, payload: &Payload, redaction: u8) -> Stri
         Payload::Role(role) => format!("id={} permissions={} name={:?}", role.id, role.permissions.0, role.name),
         Payload::RoleDelete(id) => format!("id={id}"),
         Payload::Channel(channel) => channel_text(channel),
+        Payload::PassiveDelta(_) | Payload::PassiveSnapshot(_) | Payload::Unread(_) => {
+            return made_text(payload).unwrap_or_default();
+        }
+        Payload::MemberList(change) => list_text(change),
+        Payload::ChannelMemberCount { channel_id, .. } => format!("channel={channel_id}"),
     };
     format!("{name} {body}")
 }
@@ -132,25 +138,74 @@ pub fn guild_delete_text(guild_id: u64, unavailable: bool) -> String {
     format!("GUILD_DELETE id={guild_id} unavailable={unavailable}")
 }
 
-/// GUILD_CREATE, and a guild in a user's READY (docs/protocol.md §6.11).
-pub fn guild_create_text(state: &State, reader: Reader, large_threshold: u64) -> String {
-    let wants_presences = reader.is_bot && reader.intents & GUILD_PRESENCES != 0;
-    let is_listed = |user: u64| {
-        let member = &state.members[&user];
-        let stands_out = state.presences.contains_key(&user) || !member.roles.is_empty() || member.nick.is_some();
-        let is_small = state.members.len() as u64 <= large_threshold;
-        user == reader.user || state.voice.contains_key(&user) || wants_presences && (is_small || stands_out)
-    };
-    let listed: Vec<u64> = state.members.keys().copied().filter(|user| is_listed(*user)).collect();
-    let members = listed.iter().map(|user| {
-        let member = &state.members[user];
-        format!("{user}:{}:{}", member.nick.as_deref().unwrap_or(""), list(&member.roles))
+/// Who is told to be in a guild, and where in voice.
+pub struct People {
+    pub members: String,
+    pub presences: String,
+    pub voice: String,
+}
+
+impl People {
+    /// GUILD_CREATE, and READY in one part (docs/protocol.md §6.11).
+    pub fn of(state: &State, reader: Reader<'_>, large_threshold: u64) -> Self {
+        let wants_presences = reader.is_bot && reader.intents & GUILD_PRESENCES != 0;
+        let is_listed = |user: u64| {
+            let member = &state.members[&user];
+            let stands_out = state.presences.contains_key(&user) || !member.roles.is_empty() || member.nick.is_some();
+            let is_small = state.members.len() as u64 <= large_threshold;
+            user == reader.user
+                || state.shows_in_voice(reader.user, user)
+                || wants_presences && (is_small || stands_out)
+        };
+        Self::listed(state, reader, wants_presences, true, is_listed)
+    }
+
+    /// READY in two parts: the first (docs/protocol.md §8.2).
+    pub fn alone(state: &State, reader: Reader<'_>) -> Self {
+        Self {
+            voice: list(Vec::<String>::new()),
+            ..Self::listed(state, reader, false, true, |user| user == reader.user)
+        }
+    }
+
+    /// The second. It does not say which roles there are, so those of members are left aside.
+    pub fn others(state: &State, reader: Reader<'_>) -> Self {
+        Self::listed(state, reader, false, false, |user| user != reader.user && state.shows_in_voice(reader.user, user))
+    }
+
+    fn listed(
+        state: &State,
+        reader: Reader<'_>,
+        with_presences: bool,
+        with_roles: bool,
+        is_listed: impl Fn(u64) -> bool,
+    ) -> Self {
+        let listed: Vec<u64> = state.members.keys().copied().filter(|user| is_listed(*user)).collect();
+        let members = listed.iter().map(|user| {
+            let member = &state.members[user];
+            let roles: &[u64] = if with_roles { &member.roles } else { &[] };
+            format!("{user}:{}:{}", member.nick.as_deref().unwrap_or(""), list(roles))
+        });
+        let presences = listed
+            .iter()
+            .filter(|_| with_presences)
+            .filter_map(|user| state.presences.get(user).map(|(status, _)| format!("{user}:{status}")));
+        let voice = state.voice.iter().filter(|(user, _)| state.shows_in_voice(reader.user, **user));
+        let voice = voice.map(|(user, (channel, session))| format!("{user}:{channel}:{session}"));
+        Self { members: list(members), presences: list(presences), voice: list(voice) }
+    }
+}
+
+/// READY_SUPPLEMENTAL, as a part of READY would say it.
+pub fn supplemental_text(guild: Option<(u64, &People)>) -> String {
+    let people = guild.map(|(id, people)| {
+        format!("id={id} members={} presences={} voice={}", people.members, people.presences, people.voice)
     });
-    let presences = listed
-        .iter()
-        .filter(|_| wants_presences)
-        .filter_map(|user| state.presences.get(user).map(|status| format!("{user}:{status}")));
-    let voice = state.voice.iter().map(|(user, (channel, session))| format!("{user}:{channel}:{session}"));
+    format!("READY_SUPPLEMENTAL guilds={}", list(people))
+}
+
+/// GUILD_CREATE, and a guild in a user's READY.
+pub fn guild_create_text(state: &State, people: &People, large_threshold: u64) -> String {
     let channels = state.channels.iter().map(|(id, channel)| {
         let overwrites =
             channel.overwrites.iter().map(|o| format!("{}:{}+{}-{}", u8::from(o.is_member), o.id, o.allow, o.deny));
@@ -167,9 +222,36 @@ pub fn guild_create_text(state: &State, reader: Reader, large_threshold: u64) ->
         state.members.len() as u64 > large_threshold,
         list(roles),
         list(channels),
-        list(members),
-        list(presences),
-        list(voice),
+        people.members,
+        people.presences,
+        people.voice,
+    )
+}
+
+fn list_text(change: &ListChange) -> String {
+    let item = |item: &Item| match item {
+        Item::Group(group) => format!("group {}:{}", group.id, group.count),
+        Item::Member(member, presence) => {
+            let status = presence.as_ref().map_or("offline", |presence| status_text(presence.status));
+            format!("member {}:{status}", member.user.id)
+        }
+    };
+    let op = |op: &ListOp| match op {
+        ListOp::Sync { interval, items } => {
+            format!("SYNC {}-{} {}", interval.first(), interval.last(), list(items.iter().map(item)))
+        }
+        ListOp::Insert { index, item: row } => format!("INSERT {index} {}", item(row)),
+        ListOp::Update { index, item: row } => format!("UPDATE {index} {}", item(row)),
+        ListOp::Delete { index } => format!("DELETE {index}"),
+        ListOp::Invalidate { interval } => format!("INVALIDATE {}-{}", interval.first(), interval.last()),
+    };
+    format!(
+        "id={} count={} online={} groups={} ops={}",
+        change.list,
+        change.member_count,
+        change.online_count,
+        list(change.groups.iter().map(|group| format!("{}:{}", group.id, group.count))),
+        list(change.ops.iter().map(op))
     )
 }
 
@@ -178,40 +260,43 @@ fn holds_messages(kind: u8) -> bool {
     matches!(kind, 0 | 2 | 5 | 13)
 }
 
-/// The only GUILD_MEMBERS_CHUNK that answers a request in a guild of at most a thousand members.
-pub fn chunk_text(
+/// Whom a request for members finds, and who of those asked for by id is none.
+pub fn found_members(
     state: &State,
-    reader: Reader,
-    request: &RequestGuildMembers,
+    query: &MemberQuery,
     names: impl Fn(u64) -> Vec<String>,
     may_list: bool,
-) -> String {
-    let mut not_found = Vec::new();
-    let found: Vec<u64> = match &request.query {
-        MemberQuery::All if !may_list => Vec::new(),
-        MemberQuery::All => state.members.keys().copied().collect(),
-        MemberQuery::Ids(ids) => {
-            let (found, missing): (Vec<u64>, Vec<u64>) =
-                ids.iter().map(|id| id.get()).partition(|id| state.members.contains_key(id));
-            not_found = missing;
-            found
-        }
-        MemberQuery::Prefix { prefix, limit } => {
+) -> (Vec<u64>, Vec<u64>) {
+    match query {
+        MemberQuery::All if !may_list => Default::default(),
+        MemberQuery::All => (state.members.keys().copied().collect(), Vec::new()),
+        MemberQuery::Ids(ids) => ids.iter().map(|id| id.get()).partition(|id| state.members.contains_key(id)),
+        MemberQuery::Prefix { prefix, .. } => {
             let matches = |user: &u64| {
                 let nick = state.members[user].nick.clone();
                 let all = names(*user).into_iter().chain(nick);
                 all.into_iter().any(|name| name.to_lowercase().starts_with(&prefix.to_lowercase()))
             };
-            state.members.keys().copied().filter(matches).take(*limit).collect()
+            (state.members.keys().copied().filter(matches).collect(), Vec::new())
         }
-    };
+    }
+}
+
+/// The only GUILD_MEMBERS_CHUNK that answers a request in a guild of at most a thousand members.
+pub fn chunk_text(
+    state: &State,
+    reader: Reader<'_>,
+    request: &RequestGuildMembers,
+    found: &[u64],
+    not_found: &[u64],
+) -> String {
     let shows = request.presences && (!reader.is_bot || reader.intents & GUILD_PRESENCES != 0);
-    let shown = found.iter().filter_map(|user| state.presences.get(user).map(|status| format!("{user}:{status}")));
+    let shown = found.iter().filter_map(|user| state.presences.get(user).map(|(status, _)| format!("{user}:{status}")));
     let shown = if shows { list(shown) } else { "none".to_owned() };
     format!(
         "GUILD_MEMBERS_CHUNK 0/1 nonce={:?} members={} not_found={} presences={shown}",
         request.nonce.as_deref().unwrap_or(""),
-        list(&found),
-        list(&not_found),
+        list(found),
+        list(not_found),
     )
 }

@@ -1,0 +1,181 @@
+//! Passive updates, as they must be (docs/protocol.md §8.5).
+
+use super::{Change, PassiveForm, State, text::list};
+use guildhall_relay::{Payload, VoiceEntry};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+/// What a passive session has not been told: everything between two moments.
+#[derive(Clone, Debug)]
+pub struct Untold {
+    pub form: PassiveForm,
+    pub user: u64,
+    /// The guild as the session knows it.
+    pub before: Rc<State>,
+    pub now: Rc<State>,
+    /// What happened in between.
+    pub changes: Vec<Change>,
+}
+
+impl Untold {
+    fn views(&self, channel: u64) -> bool {
+        self.now.viewers(channel).contains(&self.user)
+    }
+
+    fn viewed(&self, channel: u64) -> bool {
+        self.before.viewers(channel).contains(&self.user)
+    }
+
+    /// Newest messages it does not know, of channels that it views.
+    fn channels(&self) -> BTreeSet<u64> {
+        let is_news = |channel: &u64, message: &u64| {
+            !self.viewed(*channel) || self.before.last_messages.get(channel) != Some(message)
+        };
+        let newest = self.now.last_messages.iter();
+        newest.filter(|(c, message)| self.views(**c) && is_news(c, message)).map(|(channel, _)| *channel).collect()
+    }
+
+    /// Where somebody is whom it may see in voice; itself wherever that is.
+    fn place(&self, who: u64) -> Option<u64> {
+        let (channel, _) = self.now.voice.get(&who)?;
+        self.now.shows_in_voice(self.user, who).then_some(*channel)
+    }
+
+    fn known_place(&self, who: u64) -> Option<u64> {
+        let (channel, _) = self.before.voice.get(&who)?;
+        self.viewed(*channel).then_some(*channel)
+    }
+
+    fn has_moved(&self, who: u64) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Voice(of, _) if *of == who))
+    }
+
+    /// Who came, moved or changed. Its own state it is told at once.
+    fn voice(&self) -> BTreeSet<u64> {
+        let is_news =
+            |who: &u64| self.place(*who).is_some() && (self.known_place(*who).is_none() || self.has_moved(*who));
+        self.now.voice.keys().copied().filter(|who| *who != self.user && is_news(who)).collect()
+    }
+
+    /// Who is not where it knows them to be, nor anywhere that it can see.
+    fn left(&self) -> BTreeSet<u64> {
+        let is_gone = |who: &u64| self.known_place(*who).is_some() && self.place(*who).is_none();
+        self.before.voice.keys().copied().filter(|who| *who != self.user && is_gone(who)).collect()
+    }
+
+    /// Whether it has to be told anything.
+    pub fn is_due(&self) -> bool {
+        let has_voice = || !self.voice().is_empty() || !self.left().is_empty();
+        !self.channels().is_empty() || self.form != PassiveForm::Unreads && has_voice()
+    }
+
+    /// Whether an update tells all of that, and nothing that it may not know.
+    pub fn check(&self, payload: &Payload) -> Result<(), String> {
+        match payload {
+            Payload::Unread(channels) if self.form == PassiveForm::Unreads => self.check_channels(channels),
+            Payload::PassiveDelta(delta) if self.form == PassiveForm::V2 => {
+                self.check_channels(&delta.channels)?;
+                self.check_voice(&delta.voice, self.voice())?;
+                let left: BTreeSet<u64> = delta.left.iter().map(|who| who.get()).collect();
+                if !left.is_superset(&self.left()) {
+                    return Err(format!("{left:?} left, but {:?} did", self.left()));
+                }
+                let was_seen = |who: &u64| {
+                    let was_in = |change: &Change| match change {
+                        Change::Voice(of, Some(was_in)) => of == who && (self.views(*was_in) || self.viewed(*was_in)),
+                        _ => false,
+                    };
+                    self.known_place(*who).is_some() || self.changes.iter().any(was_in)
+                };
+                match left.iter().find(|who| self.place(**who).is_some() || !was_seen(who)) {
+                    Some(who) => Err(format!("{who} left, who was never seen there or still is")),
+                    None => Ok(()),
+                }
+            }
+            Payload::PassiveSnapshot(snapshot) if self.form == PassiveForm::V1 => {
+                let told: BTreeMap<u64, u64> =
+                    snapshot.channels.iter().map(|(c, message)| (c.get(), message.map_or(0, |id| id.get()))).collect();
+                let newest = |channel: &u64| self.now.last_messages.get(channel).copied().unwrap_or(0);
+                let all = self.now.channels.keys().filter(|channel| self.views(**channel));
+                let expected: BTreeMap<u64, u64> = all.map(|channel| (*channel, newest(channel))).collect();
+                if told != expected {
+                    return Err(format!("channels {told:?} instead of {expected:?}"));
+                }
+                let everybody = self.now.voice.keys().copied();
+                self.check_voice(&snapshot.voice, everybody.filter(|who| self.place(*who).is_some()).collect())
+            }
+            _ => Err("an update of another form".to_owned()),
+        }
+    }
+
+    fn check_channels(
+        &self,
+        channels: &[(guildhall_model::ChannelId, guildhall_model::MessageId)],
+    ) -> Result<(), String> {
+        let told: BTreeSet<u64> = channels.iter().map(|(channel, _)| channel.get()).collect();
+        if !told.is_superset(&self.channels()) || told.len() != channels.len() {
+            return Err(format!("channels {told:?}, but {:?} have news", self.channels()));
+        }
+        let is_right = |(channel, message): &(guildhall_model::ChannelId, guildhall_model::MessageId)| {
+            self.views(channel.get()) && self.now.last_messages.get(&channel.get()) == Some(&message.get())
+        };
+        match channels.iter().find(|channel| !is_right(channel)) {
+            Some((channel, message)) => Err(format!("{message} in {channel} is not the newest, or not to be seen")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_voice(&self, entries: &[VoiceEntry], expected: BTreeSet<u64>) -> Result<(), String> {
+        let told: BTreeSet<u64> = entries.iter().map(|entry| entry.state.user_id.get()).collect();
+        if !told.is_superset(&expected) || told.len() != entries.len() {
+            return Err(format!("{told:?} in voice, but {expected:?} have news"));
+        }
+        let is_right = |entry: &VoiceEntry| {
+            let (who, channel) = (entry.state.user_id.get(), entry.state.channel_id.map(|channel| channel.get()));
+            self.place(who) == channel && self.now.voice.get(&who).is_some_and(|(_, id)| *id == entry.state.session_id)
+        };
+        match entries.iter().find(|entry| !is_right(entry)) {
+            Some(entry) => Err(format!("{:?} is not how it is, or not to be seen", entry.state)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an update says that a relay made.
+pub fn made_text(payload: &Payload) -> Option<String> {
+    let voice = |entries: &[guildhall_relay::VoiceEntry]| {
+        let of = |entry: &guildhall_relay::VoiceEntry| {
+            let state = &entry.state;
+            format!("{}:{}:{}", state.user_id, state.channel_id.map_or(0, |id| id.get()), state.session_id)
+        };
+        let members = entries.iter().map(|entry| entry.member.user.id);
+        let mut states: Vec<String> = entries.iter().map(of).collect();
+        states.sort();
+        format!("voice={} members={}", list(states), list(members))
+    };
+    Some(match payload {
+        Payload::PassiveDelta(delta) => format!(
+            "PASSIVE_UPDATE_V2 channels={} {} left={}",
+            list(delta.channels.iter().map(|(channel, message)| format!("{channel}:{message}"))),
+            voice(&delta.voice),
+            list(&delta.left)
+        ),
+        Payload::PassiveSnapshot(snapshot) => {
+            let newest = |(channel, message): &(guildhall_model::ChannelId, Option<guildhall_model::MessageId>)| {
+                format!("{channel}:{}", message.map_or(0, |message| message.get()))
+            };
+            format!(
+                "PASSIVE_UPDATE_V1 channels={} {}",
+                list(snapshot.channels.iter().map(newest)),
+                voice(&snapshot.voice)
+            )
+        }
+        Payload::Unread(channels) => format!(
+            "CHANNEL_UNREAD_UPDATE channels={}",
+            list(channels.iter().map(|(channel, message)| format!("{channel}:{message}")))
+        ),
+        _ => return None,
+    })
+}

@@ -1,0 +1,74 @@
+//! What members show, from what their sessions say (docs/protocol.md §6.9).
+
+use super::{State, status_text};
+use guildhall_relay::{RelayId, SessionKey, SessionPresence, ToGuild};
+use std::collections::BTreeMap;
+
+/// Sessions as a guild counts them.
+#[derive(Debug, Default)]
+pub struct Shown {
+    relays: BTreeMap<RelayId, u32>,
+    sessions: BTreeMap<SessionKey, (u64, SessionPresence)>,
+}
+
+impl Shown {
+    /// A message is about to be handled by the guild, which is in this `state`.
+    pub fn hear(&mut self, message: &ToGuild, state: &State) {
+        match message {
+            ToGuild::Subscribe { relay, epoch } => {
+                if self.relays.get(relay).is_none_or(|known| known < epoch) {
+                    self.forget_relay(*relay);
+                    self.relays.insert(*relay, *epoch);
+                }
+            }
+            ToGuild::Unsubscribe { relay, epoch } => {
+                if self.relays.get(relay) == Some(epoch) {
+                    self.forget_relay(*relay);
+                    self.relays.remove(relay);
+                }
+            }
+            ToGuild::Attach { session, user_id, presence, .. } => {
+                if self.relays.contains_key(&session.relay) && state.members.contains_key(&user_id.get()) {
+                    self.sessions.insert(*session, (user_id.get(), presence.clone()));
+                }
+            }
+            ToGuild::Detach { session } => drop(self.sessions.remove(session)),
+            ToGuild::Presence { session, presence } => {
+                if let Some((_, shown)) = self.sessions.get_mut(session) {
+                    *shown = presence.clone();
+                }
+            }
+            ToGuild::Resync { .. }
+            | ToGuild::Voice { .. }
+            | ToGuild::RequestMembers { .. }
+            | ToGuild::RecentMembers { .. }
+            | ToGuild::CountMembers { .. }
+            | ToGuild::WantPresences { .. }
+            | ToGuild::WatchMembers { .. }
+            | ToGuild::WatchList { .. }
+            | ToGuild::TellPresences { .. } => {}
+        }
+    }
+
+    fn forget_relay(&mut self, relay: RelayId) {
+        self.sessions.retain(|session, _| session.relay != relay);
+    }
+
+    /// A member left.
+    pub fn forget_user(&mut self, user: u64) {
+        self.sessions.retain(|_, (of, _)| *of != user);
+    }
+
+    /// Who is not offline: status, and how many activities.
+    pub fn presences(&self) -> BTreeMap<u64, (&'static str, usize)> {
+        let mut best: BTreeMap<u64, (guildhall_model::Status, usize)> = BTreeMap::new();
+        for (user, presence) in self.sessions.values() {
+            if presence.status != guildhall_model::Status::Offline {
+                let (status, activities) = best.entry(*user).or_default();
+                *status = (*status).max(presence.status);
+                *activities += presence.activities.len();
+            }
+        }
+        best.into_iter().map(|(user, (status, activities))| (user, (status_text(status), activities))).collect()
+    }
+}

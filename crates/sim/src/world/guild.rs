@@ -1,0 +1,231 @@
+//! The guild's side: commands, what comes out of the guild, commits, and the links to the partitions.
+
+use super::{OBSERVER, Question, SIDES, World};
+use crate::{
+    checker::{Carried, Fault},
+    naive::{Event, State},
+    pipeline::Group,
+    world::Note,
+};
+use guildhall_guild::{Actor, Command, Outcome, Output as GuildOutput, Reply};
+use guildhall_model::{ChannelId, MessageId, UserId};
+use guildhall_partition::{Account, AuthFailure};
+use guildhall_relay::{Published, RelayId, RelayMessage};
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
+
+impl World {
+    /// Runs a command; loads from what is durable what it needs.
+    pub fn command(&mut self, actor: Actor, command: &Command) -> Result<Option<Reply>, Fault> {
+        let now = self.now();
+        for _ in 0..4 {
+            let outcome = self.guild.handle_command(now, actor, command);
+            let joined = match (command, &outcome) {
+                (Command::AddMember(user), Outcome::Reply(Ok(_))) => Some(user.id),
+                _ => None,
+            };
+            self.after_guild(joined)?;
+            match outcome {
+                Outcome::Reply(reply) => {
+                    self.trace(|| format!("{actor:?} {command:?} {}", if reply.is_ok() { "ok" } else { "refused" }));
+                    return Ok(reply.ok());
+                }
+                Outcome::Later(_) => return Ok(None),
+                Outcome::NeedsMessage(channel, message) => self.load_message(channel, message)?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn load_message(&mut self, channel: ChannelId, message: MessageId) -> Result<(), Fault> {
+        let record = self.store.message(channel, message);
+        self.guild.handle_message_loaded(channel, message, record);
+        self.after_guild(None)
+    }
+
+    /// Takes what came out of the guild's input, and shows it to the checker in the order it was made.
+    pub(super) fn after_guild(&mut self, joined: Option<UserId>) -> Result<(), Fault> {
+        self.after_guild_and_job(joined, None)
+    }
+
+    /// `begun`: the guild when the job began that has just been done.
+    fn after_guild_and_job(&mut self, joined: Option<UserId>, begun: Option<Rc<State>>) -> Result<(), Fault> {
+        let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
+        let mut events: Vec<Arc<Published>> = Vec::new();
+        for output in &outputs {
+            if let GuildOutput::Relay(_, message) = output
+                && let RelayMessage::Published(published) = &message.message
+                && events.last().is_none_or(|last| !Arc::ptr_eq(last, published))
+            {
+                // The same event comes once per relay, in a row.
+                events.push(published.clone());
+            }
+        }
+        let mut seen_count = 0;
+        let mut current: Option<Rc<Event>> = None;
+        let mut group = Group::new(self.guild.version(), joined);
+        let now = self.now();
+        for output in outputs {
+            let (relay, message) = match output {
+                GuildOutput::Write(write) => {
+                    group.writes.push(write);
+                    continue;
+                }
+                GuildOutput::Relay(relay, message) => (relay, message),
+                GuildOutput::Job(job) => {
+                    self.jobs.push_back((job, self.checker.state.clone()));
+                    continue;
+                }
+                GuildOutput::Answer(..) => continue,
+            };
+            let event = match &message.message {
+                RelayMessage::Published(published) => {
+                    let is_new = seen_count == 0 || !Arc::ptr_eq(published, &events[seen_count - 1]);
+                    if is_new {
+                        let next = events.get(seen_count + 1).map(|next| &next.event);
+                        seen_count += 1;
+                        current = Some(self.checker.published(now, &published.event, next)?);
+                    }
+                    current.clone()
+                }
+                RelayMessage::Direct { event, .. } => Some(self.checker.direct(event)),
+                _ => None,
+            };
+            if relay != OBSERVER {
+                let carried = Carried {
+                    message,
+                    state: self.checker.state.clone(),
+                    event,
+                    made_at_unix_ms: now.unix.0,
+                    begun: begun.clone(),
+                };
+                group.relay.push(carried);
+            }
+        }
+        self.pipeline.push(group);
+        self.release();
+        Ok(())
+    }
+
+    /// Lets out what is durable, into links that may be full.
+    fn release(&mut self) {
+        while let Some(group) = self.pipeline.pop_ready() {
+            for carried in group.relay {
+                let relay = carried.message.relay;
+                if self.lagging.contains(&relay) {
+                    continue;
+                }
+                let inbox = &mut self.sides[usize::from(relay.partition.0)].inbox;
+                let waiting_count = inbox.iter().filter(|waiting| waiting.message.relay == relay).count();
+                if self.is_calm || waiting_count < self.link_capacity {
+                    inbox.push_back(carried);
+                    continue;
+                }
+                self.trace(|| format!("the link to {relay:?} is full"));
+                self.pipeline.cut_off(relay);
+                self.lagging.insert(relay);
+                self.guild.handle_relay_lost(relay);
+                // Only pushed: this loop lets it out.
+                self.collect_silently();
+            }
+            if let Some(user_id) = group.joined {
+                self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user_id)));
+            }
+        }
+    }
+
+    /// What a guild says after it lost a relay concerns nobody else.
+    fn collect_silently(&mut self) {
+        let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
+        assert!(outputs.is_empty(), "a lost relay led to {outputs:?}");
+    }
+
+    /// Commits, the guild's mailbox, and links that have room again.
+    pub(super) fn wires(&mut self) -> Result<(), Fault> {
+        if self.luck(0.35) {
+            self.pipeline.begin_commit();
+        }
+        if self.luck(0.35)
+            && let Some(version) = self.pipeline.end_commit(&mut self.store)
+        {
+            self.release();
+            self.guild.handle_committed(version);
+            self.after_guild(None)?;
+        }
+        let lagging: Vec<RelayId> = self.lagging.iter().copied().collect();
+        for relay in lagging {
+            let inbox = &self.sides[usize::from(relay.partition.0)].inbox;
+            let waiting_count = inbox.iter().filter(|waiting| waiting.message.relay == relay).count();
+            if waiting_count * 2 <= self.link_capacity && self.luck(0.3) {
+                self.trace(|| format!("the link to {relay:?} has room again"));
+                self.lagging.remove(&relay);
+                self.guild.handle_relay_room(relay);
+                self.after_guild(None)?;
+            }
+        }
+        for side in 0..SIDES {
+            let count = if self.is_calm { usize::MAX } else { self.rng.below(6) as usize };
+            for _ in 0..count {
+                let Some(message) = self.sides[side].to_guild.pop_front() else { break };
+                let now = self.now();
+                self.checker.heard(&message);
+                self.guild.handle_relay(now, message);
+                self.after_guild(None)?;
+            }
+        }
+        self.run_jobs()?;
+        self.answer_questions();
+        Ok(())
+    }
+
+    /// What is done beside the guild comes to its end sooner or later, in any order, or not at all.
+    fn run_jobs(&mut self) -> Result<(), Fault> {
+        for _ in 0..self.jobs.len() {
+            let Some((job, begun)) = self.jobs.pop_front() else { break };
+            if !self.luck(0.3) {
+                self.jobs.push_back((job, begun));
+                continue;
+            }
+            let now = self.now();
+            if !self.is_calm && self.rng.chance(0.05) {
+                self.guild.handle_job_lost(now, job.id());
+                self.after_guild(None)?;
+            } else {
+                self.guild.handle_job_done(now, job.run());
+                self.after_guild_and_job(None, Some(begun))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_questions(&mut self) {
+        let is_down = !self.is_calm && self.rng.chance(0.01);
+        for side in 0..SIDES {
+            let mut questions = std::mem::take(&mut self.sides[side].questions);
+            for question in &mut questions {
+                if question.answer.is_none() && self.luck(0.6) {
+                    question.answer =
+                        Some(if is_down { Err(AuthFailure::Unavailable) } else { self.read_account(question) });
+                }
+            }
+            // Answers may overtake each other.
+            let mut left = VecDeque::new();
+            for question in questions {
+                match question.answer {
+                    Some(result) if self.luck(0.6) => {
+                        self.sides[side].notes.push_back(Note::Authenticated { conn: question.conn, result });
+                    }
+                    _ => left.push_back(question),
+                }
+            }
+            self.sides[side].questions = left;
+        }
+    }
+
+    fn read_account(&self, question: &Question) -> Result<Account, AuthFailure> {
+        let user = self.accounts.iter().find(|user| user.username == question.token).cloned();
+        let user = user.ok_or(AuthFailure::Invalid)?;
+        let is_member = question.with_guilds && self.store.members.contains(&user.id);
+        let guilds = if is_member { vec![self.guild_id()] } else { Vec::new() };
+        Ok(Account { user, guilds })
+    }
+}

@@ -1,0 +1,268 @@
+//! The partitions' side: their turns, tokens, RESUME, sockets.
+
+use super::{Note, Question, Side, World};
+use crate::{
+    checker::{Carried, Fault, Identified, fault},
+    client::{Claim, ConnInfo},
+    session::Capabilities,
+};
+use guildhall_model::UserId;
+use guildhall_partition::{Account, AuthFailure, Output};
+use guildhall_relay::RelayMessage;
+use guildhall_stdx::SlotKey;
+use guildhall_test_kit::FakeSocket;
+
+impl World {
+    /// One turn of a partition's loop, as in `guildhall-net`.
+    pub(super) fn turn(&mut self, side: usize) -> Result<(), Fault> {
+        let count = if self.is_calm { usize::MAX } else { self.rng.below(24) as usize };
+        let mut more = false;
+        for n in 0..count {
+            let Some(carried) = self.sides[side].inbox.pop_front() else { break };
+            more |= n + 1 < count && !self.sides[side].inbox.is_empty();
+            self.deliver(side, &carried, more)?;
+        }
+        let count = if self.is_calm { usize::MAX } else { self.rng.below(8) as usize };
+        for _ in 0..count {
+            let Some(note) = self.sides[side].notes.pop_front() else { break };
+            self.handle_note(side, note)?;
+        }
+        self.sockets(side)?;
+        let now = self.now();
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.flush(now, link);
+        self.after(side)
+    }
+
+    /// An input was handled.
+    fn after(&mut self, side: usize) -> Result<(), Fault> {
+        self.outputs(side)?;
+        self.look(side, false)?;
+        self.reconcile(side)
+    }
+
+    pub(super) fn reconcile(&mut self, side: usize) -> Result<(), Fault> {
+        let now = self.now();
+        self.checker.reconcile(now, side, &self.sides[side].partition)
+    }
+
+    fn deliver(&mut self, side: usize, carried: &Carried, more: bool) -> Result<(), Fault> {
+        let is_reset = matches!(carried.message.message, RelayMessage::Snapshot { reset: true, .. });
+        self.resets += u64::from(is_reset);
+        self.trace(|| format!("to {side}: {}", crate::act::brief(&carried.message)));
+        self.checker.deliver(carried)?;
+        let now = self.now();
+        let messages = self.saboteur.pass(side, carried.message.clone());
+        let Side { partition, link, .. } = &mut self.sides[side];
+        for message in messages {
+            partition.handle_guild(now, message, more, link);
+        }
+        self.after(side)
+    }
+
+    fn handle_note(&mut self, side: usize, note: Note) -> Result<(), Fault> {
+        let now = self.now();
+        match note {
+            Note::Joined(user_id) => {
+                let guild_id = self.guild_id();
+                self.sides[side].partition.handle_joined(now, user_id, guild_id);
+                self.after(side)
+            }
+            Note::Authenticated { conn, result } => self.authenticated(side, conn, result),
+            Note::Moved { socket, conn, serial } => {
+                let key = self.sides[side].partition.next_conn_key();
+                let user = conn.user_id;
+                self.sides[side].link.insert(key, socket);
+                self.sides[side].serials.insert(key, serial);
+                self.judge_resume(side, key, serial, user, |world| {
+                    let Side { partition, link, .. } = &mut world.sides[side];
+                    partition.handle_transferred(now, *conn, link);
+                })
+            }
+        }
+    }
+
+    fn authenticated(&mut self, side: usize, conn: SlotKey, result: Result<Account, AuthFailure>) -> Result<(), Fault> {
+        let now = self.now();
+        let Some(serial) = self.sides[side].serials.get(&conn).copied() else { return Ok(()) };
+        let account = result.clone().ok();
+        let handle = |world: &mut Self| {
+            let Side { partition, link, .. } = &mut world.sides[side];
+            partition.handle_authenticated(now, conn, result, link);
+        };
+        let info = self.conns[serial as usize].clone();
+        let Some(account) = account else {
+            handle(self);
+            return self.after(side);
+        };
+        match info.claim {
+            Claim::None => fault("a token was checked that nobody sent"),
+            Claim::Identify => {
+                let before = self.sides[side].partition.counters().identified_total;
+                handle(self);
+                if self.sides[side].partition.counters().identified_total > before {
+                    self.identified(side, conn, serial, &account, info.client)?;
+                }
+                self.after(side)
+            }
+            Claim::Resume { .. } => self.judge_resume(side, conn, serial, account.user.id, handle),
+        }
+    }
+
+    fn identified(
+        &mut self,
+        side: usize,
+        conn: SlotKey,
+        serial: u64,
+        account: &Account,
+        client: usize,
+    ) -> Result<(), Fault> {
+        let found = self.sides[side].partition.sessions().find(|session| session.conn == Some(conn));
+        let Some(session) = found else { return fault("IDENTIFY succeeded without a session") };
+        let client = &self.clients[client];
+        let in_shard = client.is_in_shard(self.guild_id().get());
+        // A guild that was joined while the token was checked is known from the notice.
+        let guilds = session.guilds.ids().map(|id| id.get()).collect();
+        let new = Identified {
+            key: session.key,
+            id: session.id.clone(),
+            user: account.user.clone(),
+            intents: client.effective_intents(),
+            capabilities: Capabilities(client.capabilities.unwrap_or(0)),
+            large_threshold: client.large_threshold,
+            in_shard,
+            encoding: client.params.conn.encoding,
+            guilds,
+            conn,
+            conn_serial: serial,
+        };
+        let now = self.now();
+        let (user, guilds) = (new.user.id, new.guilds.clone());
+        self.trace(|| format!("{:?} of {user} starts with {guilds:?}", new.key));
+        self.checker.identified(now, side, new);
+        Ok(())
+    }
+
+    /// Handles a RESUME, and holds its outcome against what it had to be.
+    fn judge_resume(
+        &mut self,
+        side: usize,
+        conn: SlotKey,
+        serial: u64,
+        user: UserId,
+        handle: impl FnOnce(&mut Self),
+    ) -> Result<(), Fault> {
+        let ConnInfo { client, claim, .. } = self.conns[serial as usize].clone();
+        let Claim::Resume { session_id, seq } = claim else { return fault("a RESUME that nobody sent") };
+        let encoding = self.clients[client].params.conn.encoding;
+        // It may have ended a moment ago.
+        self.look(side, false)?;
+        let known = self.checker.session_by_id(&session_id);
+        let now = self.now();
+        let must = self.checker.resume_must(now, known, user.get(), encoding, seq);
+        let before = self.sides[side].partition.counters();
+        handle(self);
+        let after = self.sides[side].partition.counters();
+        let has_resumed = after.resumed_total > before.resumed_total;
+        let was_refused = after.resumes_refused_total > before.resumes_refused_total;
+        self.at_client = Some(client);
+        self.trace(|| format!("client {client} resumes from {seq}: {has_resumed}, refused {was_refused}"));
+        if was_refused && must == Some(true) {
+            let kept = self.sides[side].partition.sessions().find(|session| *session.id == *session_id);
+            let kept = kept.map(|session| (session.replay.first_seq(), session.replay.last_seq()));
+            return fault(format!("RESUME of {session_id} from {seq} was refused, but had to succeed; kept: {kept:?}"));
+        }
+        if has_resumed && must == Some(false) {
+            return fault(format!("RESUME of {session_id} from {seq} succeeded, but had to be refused"));
+        }
+        if has_resumed && let Some(at) = known {
+            self.checker.resumed(at, conn, serial, seq);
+        }
+        self.after(side)
+    }
+
+    /// What the poll would say: room, bytes, ends.
+    fn sockets(&mut self, side: usize) -> Result<(), Fault> {
+        let now = self.now();
+        for key in self.sides[side].link.keys() {
+            let Some(socket) = self.sides[side].link.socket(key).cloned() else { continue };
+            if self.luck(0.8) && socket.take_writable() {
+                let Side { partition, link, .. } = &mut self.sides[side];
+                partition.handle_writable(now, key, link);
+                self.after(side)?;
+            }
+            if socket.to_server_bytes() > 0 && self.luck(0.8) {
+                let max = if self.luck(0.8) { usize::MAX } else { 1 + self.rng.below(200) as usize };
+                self.read(side, key, &socket, max)?;
+            } else if self.luck(0.3) && socket.take_hangup() {
+                let Side { partition, link, .. } = &mut self.sides[side];
+                partition.handle_hangup(now, key, link);
+                self.after(side)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands in what a client sent, but each subscription apart, so that it is known when it takes effect.
+    fn read(&mut self, side: usize, key: SlotKey, socket: &FakeSocket, mut max: usize) -> Result<(), Fault> {
+        let serial = self.sides[side].serials.get(&key).copied();
+        let mut patch = None;
+        if let Some(info) = serial.map(|serial| &mut self.conns[serial as usize])
+            && let Some(sent) = info.subscriptions.front().cloned()
+        {
+            max = max.min(if sent.first > 0 { sent.first } else { sent.end });
+            let taken = max.min(socket.to_server_bytes());
+            if socket.is_server_reading() {
+                for sent in &mut info.subscriptions {
+                    sent.first = sent.first.saturating_sub(taken);
+                    sent.end -= taken;
+                }
+                if info.subscriptions.front().is_some_and(|sent| sent.end == 0) {
+                    info.subscriptions.pop_front();
+                    patch = Some(sent.patch);
+                }
+            }
+        }
+        let Some(mut bytes) = socket.take_readable(max) else { return Ok(()) };
+        let served = self.sides[side].partition.sessions().find(|session| session.conn == Some(key));
+        let served = served.and_then(|session| self.checker.session_by_id(&session.id));
+        if let (Some(patch), Some(at)) = (patch, served) {
+            self.trace(|| format!("session {at} subscribes: {patch:?}"));
+            self.checker.subscribed(at, |subscription| subscription.merge(patch));
+        }
+        let now = self.now();
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.handle_bytes(now, key, &mut bytes, link);
+        self.after(side)
+    }
+
+    pub(super) fn outputs(&mut self, side: usize) -> Result<(), Fault> {
+        while let Some(output) = self.sides[side].partition.poll_output() {
+            match output {
+                Output::Authenticate { conn, token, with_guilds } => {
+                    self.sides[side].questions.push_back(Question { conn, token, with_guilds, answer: None });
+                }
+                Output::ToGuild(_, message) => {
+                    self.trace(|| format!("from {side}: {message:?}").chars().take(120).collect());
+                    self.checker.told_guild(side, &message)?;
+                    self.sides[side].to_guild.push_back(message);
+                }
+                Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
+                Output::Transfer { to, socket, conn } => {
+                    let from = &mut self.sides[side];
+                    let Some(moving) = from.link.take(socket) else { return fault("a socket that is not there moves") };
+                    let Some(serial) = from.serials.remove(&socket) else { return fault("an unknown socket moves") };
+                    self.actions.moved += 1;
+                    let note = Note::Moved { socket: moving, conn, serial };
+                    self.sides[usize::from(to.0)].notes.push_back(note);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn look(&mut self, side: usize, timers_ran: bool) -> Result<(), Fault> {
+        let now = self.now();
+        self.checker.look(now, side, &self.sides[side].partition, timers_ran)
+    }
+}

@@ -1,0 +1,130 @@
+//! Rest: everything arrives, and all of it is looked at.
+
+use super::{SIDES, World};
+use crate::{
+    checker::{Fault, fault},
+    client::Phase,
+};
+use guildhall_partition::Partition;
+use guildhall_test_kit::ServerEnd;
+
+/// What waits in the guild is waited for in steps of this.
+const WAIT_MS: u64 = 500;
+const WAITS_MAX: usize = 60;
+/// Turns in which everything under way must come to rest.
+const SETTLE_TURNS_MAX: usize = 400;
+
+impl World {
+    /// Lets everything arrive and checks that all of it did. At the `end` every client must be back, too.
+    pub(super) fn rest(&mut self, end: bool) -> Result<(), Fault> {
+        self.is_calm = true;
+        self.at_client = None;
+        for client in &self.clients {
+            if let Some(wire) = &client.wire {
+                wire.socket().set_room(usize::MAX);
+                wire.socket().set_write_max(usize::MAX);
+            }
+        }
+        self.settle(end)?;
+        // Everybody who is passive is told what changed, and member lists catch up.
+        for _ in 0..4 {
+            self.advance(self.passive_interval_ms / 3)?;
+            self.settle(end)?;
+        }
+        // Presences wait for their turn.
+        for _ in 0..WAITS_MAX {
+            let soon = self.now().instant.after_ms(WAIT_MS);
+            if self.guild.next_deadline().is_none_or(|at| at > soon) {
+                break;
+            }
+            self.advance(WAIT_MS)?;
+            self.settle(end)?;
+        }
+        for at in 0..self.clients.len() {
+            self.at_client = Some(at);
+            let client = &self.clients[at];
+            if end && client.phase != Phase::Live {
+                return fault(format!("it is {:?} at the end; {}", client.phase, self.unrest()));
+            }
+            if let (Phase::Live, Some(session)) = (client.phase, client.session) {
+                self.checker.check_complete(session, client.seq)?;
+            }
+        }
+        self.at_client = None;
+        let partitions: Vec<&Partition> = self.sides.iter().map(|side| &side.partition).collect();
+        self.checker.check_at_rest(&partitions, self.is_observed)?;
+        self.is_calm = false;
+        Ok(())
+    }
+
+    fn settle(&mut self, end: bool) -> Result<(), Fault> {
+        for _ in 0..SETTLE_TURNS_MAX {
+            let before = self.activity();
+            for side in 0..SIDES {
+                self.turn(side)?;
+            }
+            self.wires()?;
+            self.read_clients()?;
+            if end {
+                self.bring_back();
+            }
+            if self.activity() == before && self.is_quiet() {
+                return Ok(());
+            }
+        }
+        fault(format!("it does not come to rest: {}", self.unrest()))
+    }
+
+    /// Changes whenever anything happens.
+    fn activity(&self) -> (u64, u64, usize, u64) {
+        let dispatches = self.sides.iter().map(|side| side.partition.counters().dispatches_total).sum();
+        let writes: usize = self
+            .clients
+            .iter()
+            .filter_map(|client| client.wire.as_ref())
+            .map(|wire| wire.socket().writes_count() + wire.socket().to_server_bytes())
+            .sum();
+        (self.guild.version(), dispatches, writes, self.checker.compared_count)
+    }
+
+    /// What is not quiet, for a fault.
+    fn unrest(&self) -> String {
+        let mut text = format!("activity {:?}", self.activity());
+        for (n, side) in self.sides.iter().enumerate() {
+            text.push_str(&format!(
+                "; side {n}: inbox {}, to guild {}, notes {}, questions {}, flush {}",
+                side.inbox.len(),
+                side.to_guild.len(),
+                side.notes.len(),
+                side.questions.len(),
+                side.partition.wants_flush()
+            ));
+        }
+        for (at, client) in self.clients.iter().enumerate() {
+            let Some(wire) = &client.wire else { continue };
+            let socket = wire.socket();
+            if socket.unread_bytes() > 0 || socket.server_end() != ServerEnd::Open || client.phase != Phase::Live {
+                text.push_str(&format!("; client {at} {} {:?} {socket:?}", client.user.id, client.phase));
+            }
+        }
+        text
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.pipeline.is_empty()
+            && self.lagging.is_empty()
+            && self.jobs.is_empty()
+            && self.sides.iter().all(|side| {
+                side.inbox.is_empty()
+                    && side.to_guild.is_empty()
+                    && side.notes.is_empty()
+                    && side.questions.is_empty()
+                    && !side.partition.wants_flush()
+            })
+            && self.clients.iter().all(|client| {
+                client.wire.as_ref().is_none_or(|wire| {
+                    wire.socket().unread_bytes() == 0 && wire.socket().server_end() == ServerEnd::Open
+                })
+            })
+    }
+}
