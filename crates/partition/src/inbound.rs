@@ -258,10 +258,11 @@ impl Core {
             return;
         };
         session.profile.voice_guild = update.channel_id.map(|_| guild_id);
+        let user_id = session.user.id;
         if update.channel_id.is_none() {
             return;
         }
-        for other in self.by_user.get(&session.user.id).cloned().unwrap_or_default() {
+        for other in self.sessions_of(user_id) {
             let Some(session) = self.sessions.get_mut(other) else { continue };
             let Some(elsewhere) = session.profile.voice_guild.take_if(|elsewhere| *elsewhere != guild_id) else {
                 continue;
