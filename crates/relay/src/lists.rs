@@ -191,7 +191,7 @@ impl Lists {
         let mut ops: Vec<ListOp> = dropped.into_iter().map(|interval| ListOp::Invalidate { interval }).collect();
         ops.extend(watched.catch_up(slot, of));
         let is_gone = wants.is_empty();
-        let told = watched.event(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
+        let told = watched.sync(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
         if !asked.added.is_empty() || !asked.removed.is_empty() {
             let (channel_id, Asked { added, removed }) = (watched.channel_id, asked);
             to_guild.push(ToGuild::WatchList { relay, list, channel_id, added, removed });
@@ -333,18 +333,18 @@ impl Watched {
     }
 
     /// What one session is told. The same event as the one before, if it is told the same.
-    fn sync(&mut self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_gone: bool) -> Option<Arc<Published>> {
+    fn sync(&mut self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_hidden: bool) -> Option<Arc<Published>> {
         let interval_of = |op: &ListOp| match op {
             ListOp::Sync { interval, .. } => Some(*interval),
             _ => None,
         };
         let Some(intervals) = ops.iter().map(interval_of).collect::<Option<Intervals>>() else {
-            return self.event(guild_id, list, ops, is_gone);
+            return self.event(guild_id, list, ops, is_hidden);
         };
-        if let Some((_, event)) = self.synced.as_ref().filter(|(of, _)| *of == intervals && !is_gone) {
+        if let Some((_, event)) = self.synced.as_ref().filter(|(of, _)| *of == intervals && !is_hidden) {
             return Some(event.clone());
         }
-        let event = self.event(guild_id, list, ops, is_gone)?;
+        let event = self.event(guild_id, list, ops, is_hidden)?;
         self.synced = Some((intervals, event.clone()));
         Some(event)
     }
@@ -361,5 +361,45 @@ impl Watched {
         let gate = if is_hidden { Gate::Members } else { Gate::Channel(self.channel_id) };
         let event = Event::new(guild_id, EventName::GuildMemberListUpdate, gate, payload);
         Some(Arc::new(Published { event, effect: Effect::None }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{IntervalUpdate, PartitionId};
+
+    const GUILD: GuildId = GuildId::new(1);
+    const CHANNEL: ChannelId = ChannelId::new(2);
+
+    fn told_rows(lists: &mut Lists) -> Vec<Told> {
+        let interval = Interval::from_ranges([[0, 99]])[0];
+        let update = ListUpdate {
+            list: ListId::Everyone,
+            member_count: 5,
+            online_count: 3,
+            groups: Arc::default(),
+            intervals: vec![IntervalUpdate { interval, ops: Vec::new(), rows: Arc::default() }],
+        };
+        lists.handle(GUILD, &update)
+    }
+
+    fn look(lists: &mut Lists, slot: u32) -> Vec<Told> {
+        let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
+        let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
+        lists.set(GUILD, relay, (user, slot), rows, |_| Some(ListId::Everyone), &mut ToGuilds::new())
+    }
+
+    #[test]
+    fn who_looks_at_the_same_rows_is_told_by_one_event_until_they_change() {
+        let mut lists = Lists::default();
+        assert!(look(&mut lists, 1).is_empty() && look(&mut lists, 2).is_empty(), "the guild is asked first");
+        let first = told_rows(&mut lists);
+        assert_eq!(first.iter().flat_map(|(_, slots)| slots.clone()).collect::<Vec<_>>(), [1, 2]);
+        let later = look(&mut lists, 3);
+        assert!(first.iter().chain(&later).all(|(event, _)| Arc::ptr_eq(event, &first[0].0)));
+        assert_eq!(later[0].1, [3]);
+        assert!(told_rows(&mut lists).is_empty(), "nothing changed");
+        assert!(!Arc::ptr_eq(&look(&mut lists, 4)[0].0, &first[0].0), "counts may have");
     }
 }
