@@ -149,13 +149,13 @@ def against_share(points):
         colour = COLOURS[row % len(COLOURS)]
         panel.line([place(*point) for point in line], colour)
         panel.dots([(place(*point), percent(round(point[1], 3))) for point in line], colour, thousands(sessions))
-        panel.key(row, colour, f"{thousands(sessions)} sessions", x=0.56)
+        panel.key(row, colour, f"{thousands(sessions)} sessions", x=0.52)
         row += 1
     x, y = panel.at(*place(*PUBLISHED))
     panel.parts.append(f'<path d="M{x - 7} {y} L{x} {y - 7} L{x + 7} {y} L{x} {y + 7} Z" fill="#f2a900" stroke="#333"/>')
-    panel.key(row, "#f2a900", "published: 90 % passive,", x=0.56)
-    panel.parts.append(text(*offset(panel.at(0.56, 0.95), 18, (row + 1) * 18 - 2), "90 % cheaper", size=12, anchor="start"))
-    panel.key(row + 2, "#999", "in proportion", x=0.56)
+    panel.key(row, "#f2a900", "published: 90 % passive,", x=0.52)
+    panel.parts.append(text(*offset(panel.at(0.52, 0.95), 18, (row + 1) * 18 - 2), "90 % cheaper", size=12, anchor="start"))
+    panel.key(row + 2, "#999", "in proportion", x=0.52)
     return panel.parts
 
 
