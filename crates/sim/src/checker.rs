@@ -8,7 +8,7 @@
 //! Not here    chance: `world.rs`.
 
 use crate::{
-    naive::{Change, Event, Shown, State, Texts, chunk_text, found_members, is_half_a_move, status_text},
+    naive::{Change, Event, Known, Shown, State, Texts, chunk_text, found_members, is_half_a_move, status_text},
     session::{Capabilities, Given, Membership, Session, What},
 };
 use guildhall_guild::GuildRecord;
@@ -117,7 +117,7 @@ pub struct Checker {
     /// Events and rounds of passive updates that any relay handled.
     given_total: u64,
     texts: Texts,
-    accounts: HashMap<u64, Arc<User>>,
+    pub accounts: HashMap<u64, Arc<User>>,
     /// Dispatches that were compared.
     pub compared_count: u64,
 }
@@ -426,9 +426,12 @@ impl Checker {
             return None;
         }
         let last = session.expected.len() as u64;
-        if seq > last || !session.is_bot && seq == 0 {
-            // READY is forgotten once it was written; who has none cannot name the session.
+        if seq > last {
             return Some(false);
+        }
+        if !session.is_bot && seq == 0 {
+            // READY is forgotten once it was written.
+            return None;
         }
         let is_short = last - seq <= self.limits.replay_events_max;
         if is_short && !session.may_be_forgotten(self.given(now), seq, self.limits) { Some(true) } else { None }
@@ -514,6 +517,9 @@ impl Checker {
         let text = self.texts.of(dispatch);
         let session = &mut self.sessions[at];
         session.received(seq, dispatch.seq, &dispatch.name, &text)?;
+        if Known::concerns(&dispatch.name, session.is_bot) {
+            session.known.apply(&dispatch.name, &dispatch.d()).map_err(Fault)?;
+        }
         Ok(at)
     }
 

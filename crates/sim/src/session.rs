@@ -3,8 +3,8 @@
 use crate::{
     checker::{Fault, Identified, SessionLimits, fault},
     naive::{
-        Change, Event, PassiveForm, People, Reader, State, Untold, guild_create_text, guild_delete_text, made_text,
-        payload_text, supplemental_text,
+        Change, Event, Known, PassiveForm, People, Reader, State, Untold, guild_create_text, guild_delete_text,
+        made_text, payload_text, supplemental_text,
     },
 };
 use guildhall_codec::Encoding;
@@ -113,6 +113,12 @@ pub struct Session {
     capabilities: Capabilities,
     /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
     told: (usize, Rc<State>),
+    /// It has been passive since its view of the guild began.
+    pub was_never_active: bool,
+    /// What its client knows.
+    pub known: Known,
+    /// Its client asked for what it had got already, and did not go back.
+    pub is_confused: bool,
     /// What the input that is being handled has to tell it of, if it is passive.
     due: Option<Untold>,
     /// Seq 1 comes first.
@@ -161,6 +167,9 @@ impl Session {
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
             told: Default::default(),
+            was_never_active: false,
+            known: Known::default(),
+            is_confused: false,
             due: None,
             expected: Vec::new(),
             pending: VecDeque::new(),
@@ -263,6 +272,7 @@ impl Session {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
+        self.was_never_active = !self.is_active();
         if self.is_gathering() {
             self.say_ready(Some(state));
         } else if self.is_told_of_guilds() {
@@ -309,6 +319,7 @@ impl Session {
         let before = self.is_active();
         change(&mut self.subscription);
         self.watched = self.subscription.members.iter().map(|user| user.get()).collect();
+        self.was_never_active &= !self.is_active();
         before != self.is_active()
     }
 
