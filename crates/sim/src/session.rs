@@ -506,7 +506,11 @@ impl Session {
                 continue;
             }
             expected.withheld = match (may_see, membership) {
-                (false, _) => Withheld::Yes,
+                (false, _) => {
+                    // What such an update said of other channels is not said again until they change.
+                    self.was_never_active &= !matches!(expected.what, What::Made(..));
+                    Withheld::Yes
+                }
                 (true, Membership::Inside) => expected.withheld,
                 (true, Membership::Entering) => Withheld::Maybe,
                 (true, Membership::None) => Withheld::Yes,
