@@ -438,11 +438,22 @@ impl Checker {
     }
 
     /// A RESUME succeeded: everything after `seq` is sent again, except what may no longer be seen.
-    pub fn resumed(&mut self, at: usize, conn: SlotKey, conn_serial: u64, seq: u64) {
+    pub fn resumed(
+        &mut self,
+        at: usize,
+        conn: SlotKey,
+        conn_serial: u64,
+        seq: u64,
+        partition: &Partition,
+    ) -> Result<(), Fault> {
         let session = &mut self.sessions[at];
+        let Some(product) = partition.sessions().find(|product| product.key == session.key) else {
+            return fault("a session that is gone was resumed");
+        };
         let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.clone());
-        session.withhold_unseen(seq, state.as_deref());
+        session.withhold_unseen(seq, state.as_deref(), product)?;
         session.resumed(conn, conn_serial, seq);
+        Ok(())
     }
 
     /// Time was told to a partition.

@@ -10,7 +10,7 @@ use crate::{
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListOp;
 use guildhall_model::to_gateway::{MemberQuery, RequestGuildMembers, Subscription};
-use guildhall_relay::{Event as RelayEvent, Gate, PartitionId, Payload, RelayId};
+use guildhall_relay::{Event as RelayEvent, Gate, PartitionId, Payload, RelayId, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
@@ -488,10 +488,13 @@ impl Session {
     }
 
     /// Marks what a replay from behind `seq` must leave out; `state` is the guild as its relay knows it.
-    pub fn withhold_unseen(&mut self, seq: u64, state: Option<&State>) {
+    ///
+    /// # Errors
+    /// When what is left of a passive update is not for it.
+    pub fn withhold_unseen(&mut self, seq: u64, state: Option<&State>, product: &Product) -> Result<(), Fault> {
         let user = self.user;
         let membership = self.membership;
-        for expected in self.expected.iter_mut().skip(seq as usize) {
+        for (n, expected) in self.expected.iter_mut().enumerate().skip(seq as usize) {
             if expected.withheld == Withheld::Yes {
                 continue;
             }
@@ -506,16 +509,20 @@ impl Session {
                 continue;
             }
             expected.withheld = match (may_see, membership) {
-                (false, _) => {
-                    // What such an update said of other channels is not said again until they change.
-                    self.was_never_active &= !matches!(expected.what, What::Made(..));
-                    Withheld::Yes
-                }
+                (false, _) => match product.replay.entry(n as u64 + 1) {
+                    // Of a passive update the rest is still news.
+                    Some(entry) if matches!(expected.what, What::Made(..)) && entry.dispatch.event().is_some() => {
+                        expected.what = left_of_update(&entry, user, state)?;
+                        Withheld::No
+                    }
+                    _ => Withheld::Yes,
+                },
                 (true, Membership::Inside) => expected.withheld,
                 (true, Membership::Entering) => Withheld::Maybe,
                 (true, Membership::None) => Withheld::Yes,
             };
         }
+        Ok(())
     }
 
     /// A RESUME succeeded.
@@ -583,6 +590,34 @@ impl Session {
     pub fn first_missing(&self, seq: u64) -> Option<&Expected> {
         self.expected.iter().skip(seq as usize).find(|expected| expected.withheld == Withheld::No)
     }
+}
+
+/// What is left of a passive update for a user who views other channels by now.
+fn left_of_update(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
+    let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
+        return fault("an update without a guild is sent again");
+    };
+    let Gate::Channels(channels) = &event.audience.gate else {
+        return fault(format!("what was given is sent again to {user}, who may not see it: {:?}", event.payload));
+    };
+    let told: Vec<u64> = match &event.payload {
+        Payload::PassiveDelta(delta) => delta.channels.iter().map(|(channel, _)| channel.get()).collect(),
+        Payload::PassiveSnapshot(snapshot) => snapshot.channels.iter().map(|(channel, _)| channel.get()).collect(),
+        Payload::Unread(channels) => channels.iter().map(|(channel, _)| channel.get()).collect(),
+        _ => Vec::new(),
+    };
+    let voice = match &event.payload {
+        Payload::PassiveDelta(delta) => delta.voice.as_slice(),
+        Payload::PassiveSnapshot(snapshot) => snapshot.voice.as_slice(),
+        _ => &[],
+    };
+    let text: Rc<str> = made_text(&event.payload).unwrap_or_default().into();
+    let may_view = |channel: &u64| state.viewers(*channel).contains(&user);
+    let is_shown = |entry: &VoiceEntry| state.shows_in_voice(user, entry.state.user_id.get());
+    if !told.iter().all(may_view) || !voice.iter().all(is_shown) {
+        return fault(format!("{user} is told again what they may not see any more: {text}"));
+    }
+    Ok(What::Made(text, channels.iter().map(|channel| channel.get()).collect()))
 }
 
 impl What {

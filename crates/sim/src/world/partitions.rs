@@ -176,7 +176,7 @@ impl World {
             return fault(format!("RESUME of {session_id} from {seq} succeeded, but had to be refused"));
         }
         if has_resumed && let Some(at) = known {
-            self.checker.resumed(at, conn, serial, seq);
+            self.checker.resumed(at, conn, serial, seq, &self.sides[side].partition)?;
         }
         self.after(side)
     }
