@@ -8,7 +8,7 @@
 //! Not here    chance: `world.rs`.
 
 use crate::{
-    naive::{Change, Event, Shown, State, Texts, chunk_text, found_members, is_half_a_move, status_text},
+    naive::{Change, Event, Known, Shown, State, Texts, chunk_text, found_members, is_half_a_move, status_text},
     session::{Capabilities, Given, Membership, Session, What},
 };
 use guildhall_guild::GuildRecord;
@@ -117,7 +117,7 @@ pub struct Checker {
     /// Events and rounds of passive updates that any relay handled.
     given_total: u64,
     texts: Texts,
-    accounts: HashMap<u64, Arc<User>>,
+    pub accounts: HashMap<u64, Arc<User>>,
     /// Dispatches that were compared.
     pub compared_count: u64,
 }
@@ -426,20 +426,34 @@ impl Checker {
             return None;
         }
         let last = session.expected.len() as u64;
-        if seq > last || !session.is_bot && seq == 0 {
-            // READY is forgotten once it was written; who has none cannot name the session.
+        if seq > last {
             return Some(false);
+        }
+        if !session.is_bot && seq == 0 {
+            // READY is forgotten once it was written.
+            return None;
         }
         let is_short = last - seq <= self.limits.replay_events_max;
         if is_short && !session.may_be_forgotten(self.given(now), seq, self.limits) { Some(true) } else { None }
     }
 
     /// A RESUME succeeded: everything after `seq` is sent again, except what may no longer be seen.
-    pub fn resumed(&mut self, at: usize, conn: SlotKey, conn_serial: u64, seq: u64) {
+    pub fn resumed(
+        &mut self,
+        at: usize,
+        conn: SlotKey,
+        conn_serial: u64,
+        seq: u64,
+        partition: &Partition,
+    ) -> Result<(), Fault> {
         let session = &mut self.sessions[at];
+        let Some(product) = partition.sessions().find(|product| product.key == session.key) else {
+            return fault("a session that is gone was resumed");
+        };
         let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.clone());
-        session.withhold_unseen(seq, state.as_deref());
+        session.withhold_unseen(seq, state.as_deref(), product)?;
         session.resumed(conn, conn_serial, seq);
+        Ok(())
     }
 
     /// Time was told to a partition.
@@ -514,6 +528,9 @@ impl Checker {
         let text = self.texts.of(dispatch);
         let session = &mut self.sessions[at];
         session.received(seq, dispatch.seq, &dispatch.name, &text)?;
+        if Known::concerns(&dispatch.name, session.is_bot) {
+            session.known.apply(&dispatch.name, &dispatch.d()).map_err(Fault)?;
+        }
         Ok(at)
     }
 

@@ -41,6 +41,8 @@ pub struct ConnInfo {
 pub struct Sent {
     pub first: usize,
     pub end: usize,
+    /// Some of it was read.
+    pub is_begun: bool,
     pub patch: SubscriptionPatch,
 }
 

@@ -22,7 +22,8 @@ struct Args {
     /// How many things happen in a run.
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
-    /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication or reordering.
+    /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication, reordering, passive, lists or
+    /// switch.
     #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
     broken: Sabotage,
     /// The same as `--break permissions`.
@@ -42,7 +43,14 @@ fn sabotage(text: &str) -> Result<Sabotage, String> {
         "loss" => Sabotage::Loss,
         "duplication" => Sabotage::Duplication,
         "reordering" => Sabotage::Reordering,
-        _ => return Err("one of nothing, permissions, staleness, redaction, loss, duplication, reordering".to_owned()),
+        "passive" => Sabotage::Passive,
+        "lists" => Sabotage::Lists,
+        "switch" => Sabotage::Switch,
+        _ => {
+            let all =
+                "nothing, permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch";
+            return Err(format!("one of {all}"));
+        }
     })
 }
 

@@ -2,8 +2,11 @@
 //!
 //! Invariants  the product's code is what it always is; only what it is told is wrong.
 
-use guildhall_relay::{Audience, Effect, Event, Gate, Published, RelayMessage, ToRelay};
-use std::sync::Arc;
+use guildhall_model::{ChannelId, VoiceState};
+use guildhall_relay::{
+    Audience, Effect, Event, Gate, IntervalUpdate, ListUpdate, Published, RelayId, RelayMessage, ToRelay,
+};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Which fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,10 +26,19 @@ pub enum Sabotage {
     Duplication,
     /// One relay hears some events in the wrong order.
     Reordering,
+    /// One relay believes everybody in voice to be in one channel, and takes messages to be in another: what passive
+    /// sessions are told there is not what they may know.
+    Passive,
+    /// One relay misses an operation of a member list now and then.
+    Lists,
+    /// One partition does not hear of some subscriptions.
+    Switch,
 }
 
 /// The partition whose relay is lied to.
 const VICTIM: usize = 1;
+/// A channel that some may view.
+const ELSEWHERE: ChannelId = guildhall_test_kit::id(14);
 /// One event in so many is lost, doubled or held back.
 const EVERY: u64 = 7;
 
@@ -34,16 +46,22 @@ const EVERY: u64 = 7;
 #[derive(Debug)]
 pub struct Saboteur {
     kind: Sabotage,
+    count: u64,
+    streams: BTreeMap<RelayId, Stream>,
+}
+
+/// What was done to one relay's stream.
+#[derive(Debug, Default)]
+struct Stream {
     epoch: u32,
     /// How many messages more (or fewer) went in than came.
     offset: i64,
-    count: u64,
     held: Option<ToRelay>,
 }
 
 impl Saboteur {
     pub fn new(kind: Sabotage) -> Self {
-        Self { kind, epoch: 0, offset: 0, count: 0, held: None }
+        Self { kind, count: 0, streams: BTreeMap::new() }
     }
 
     /// What the relay gets instead of `message`, numbered as if nothing had happened.
@@ -51,28 +69,44 @@ impl Saboteur {
         if self.kind == Sabotage::None || side != VICTIM {
             return vec![message];
         }
-        if message.epoch != self.epoch || matches!(message.message, RelayMessage::Snapshot { .. }) {
-            (self.epoch, self.offset, self.held) = (message.epoch, 0, None);
+        let mut stream = self.streams.remove(&message.relay).unwrap_or_default();
+        if message.epoch != stream.epoch || matches!(message.message, RelayMessage::Snapshot { .. }) {
+            stream = Stream { epoch: message.epoch, ..Stream::default() };
         }
+        let relay = message.relay;
         let came = message.seq as i64;
         let mut out: Vec<ToRelay> = Vec::new();
-        let is_event = matches!(message.message, RelayMessage::Published(_));
+        let is_event = match self.kind {
+            Sabotage::Lists => matches!(message.message, RelayMessage::List(_)),
+            _ => matches!(message.message, RelayMessage::Published(_)),
+        };
         self.count += u64::from(is_event);
         let is_chosen = is_event && self.count.is_multiple_of(EVERY);
         match self.kind {
+            Sabotage::Lists if is_chosen => out.push(without_an_op(message)),
             Sabotage::Loss if is_chosen => {}
             Sabotage::Duplication if is_chosen => out.extend([message.clone(), message]),
-            Sabotage::Reordering if is_chosen && self.held.is_none() => self.held = Some(message),
+            Sabotage::Reordering if is_chosen && stream.held.is_none() => stream.held = Some(message),
             _ => {
                 out.push(self.change(message));
-                out.extend(self.held.take());
+                out.extend(stream.held.take());
             }
         }
         for (n, message) in out.iter_mut().enumerate() {
-            message.seq = (came + self.offset + n as i64) as u64;
+            message.seq = (came + stream.offset + n as i64) as u64;
         }
-        self.offset += out.len() as i64 - 1;
+        stream.offset += out.len() as i64 - 1;
+        self.streams.insert(relay, stream);
         out
+    }
+
+    /// Whether a partition hears of a subscription.
+    pub fn lets_subscribe(&mut self, side: usize) -> bool {
+        if self.kind != Sabotage::Switch || side != VICTIM {
+            return true;
+        }
+        self.count += 1;
+        !self.count.is_multiple_of(EVERY)
     }
 
     fn change(&self, mut message: ToRelay) -> ToRelay {
@@ -90,11 +124,41 @@ impl Saboteur {
                 }
             }
             Sabotage::Redaction => event.content_readers = None,
-            Sabotage::None | Sabotage::Loss | Sabotage::Duplication | Sabotage::Reordering => return message,
+            Sabotage::Passive => match &mut effect {
+                Effect::Voice(_, Some(entry)) => {
+                    let state = VoiceState { channel_id: Some(ELSEWHERE), ..VoiceState::clone(&entry.state) };
+                    entry.state = Arc::new(state);
+                }
+                Effect::Message(channel, _) => *channel = ELSEWHERE,
+                _ => return message,
+            },
+            Sabotage::None
+            | Sabotage::Loss
+            | Sabotage::Duplication
+            | Sabotage::Reordering
+            | Sabotage::Lists
+            | Sabotage::Switch => return message,
         }
         *published = Arc::new(Published { event, effect });
         message
     }
+}
+
+fn without_an_op(mut message: ToRelay) -> ToRelay {
+    if let RelayMessage::List(update) = &mut message.message {
+        let mut intervals: Vec<IntervalUpdate> = (update.intervals.iter())
+            .map(|of| IntervalUpdate { interval: of.interval, ops: of.ops.clone(), rows: of.rows.clone() })
+            .collect();
+        intervals.iter_mut().for_each(|of| drop(of.ops.pop()));
+        *update = Arc::new(ListUpdate {
+            list: update.list,
+            member_count: update.member_count,
+            online_count: update.online_count,
+            groups: update.groups.clone(),
+            intervals,
+        });
+    }
+    message
 }
 
 fn copy(event: &Event) -> Event {

@@ -3,14 +3,14 @@
 use crate::{
     checker::{Fault, Identified, SessionLimits, fault},
     naive::{
-        Change, Event, PassiveForm, People, Reader, State, Untold, guild_create_text, guild_delete_text, made_text,
-        payload_text, supplemental_text,
+        Change, Event, Known, PassiveForm, People, Reader, State, Untold, guild_create_text, guild_delete_text,
+        made_text, payload_text, supplemental_text,
     },
 };
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListOp;
 use guildhall_model::to_gateway::{MemberQuery, RequestGuildMembers, Subscription};
-use guildhall_relay::{Event as RelayEvent, Gate, PartitionId, Payload, RelayId};
+use guildhall_relay::{Event as RelayEvent, Gate, PartitionId, Payload, RelayId, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
@@ -113,6 +113,12 @@ pub struct Session {
     capabilities: Capabilities,
     /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
     told: (usize, Rc<State>),
+    /// It has been passive since its view of the guild began.
+    pub was_never_active: bool,
+    /// What its client knows.
+    pub known: Known,
+    /// Its client asked for what it had got already, and did not go back.
+    pub is_confused: bool,
     /// What the input that is being handled has to tell it of, if it is passive.
     due: Option<Untold>,
     /// Seq 1 comes first.
@@ -161,6 +167,9 @@ impl Session {
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
             told: Default::default(),
+            was_never_active: false,
+            known: Known::default(),
+            is_confused: false,
             due: None,
             expected: Vec::new(),
             pending: VecDeque::new(),
@@ -263,6 +272,7 @@ impl Session {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
+        self.was_never_active = !self.is_active();
         if self.is_gathering() {
             self.say_ready(Some(state));
         } else if self.is_told_of_guilds() {
@@ -309,6 +319,7 @@ impl Session {
         let before = self.is_active();
         change(&mut self.subscription);
         self.watched = self.subscription.members.iter().map(|user| user.get()).collect();
+        self.was_never_active &= !self.is_active();
         before != self.is_active()
     }
 
@@ -477,10 +488,13 @@ impl Session {
     }
 
     /// Marks what a replay from behind `seq` must leave out; `state` is the guild as its relay knows it.
-    pub fn withhold_unseen(&mut self, seq: u64, state: Option<&State>) {
+    ///
+    /// # Errors
+    /// When what is left of a passive update is not for it.
+    pub fn withhold_unseen(&mut self, seq: u64, state: Option<&State>, product: &Product) -> Result<(), Fault> {
         let user = self.user;
         let membership = self.membership;
-        for expected in self.expected.iter_mut().skip(seq as usize) {
+        for (n, expected) in self.expected.iter_mut().enumerate().skip(seq as usize) {
             if expected.withheld == Withheld::Yes {
                 continue;
             }
@@ -495,12 +509,20 @@ impl Session {
                 continue;
             }
             expected.withheld = match (may_see, membership) {
-                (false, _) => Withheld::Yes,
+                (false, _) => match product.replay.entry(n as u64 + 1) {
+                    // Of a passive update the rest is still news.
+                    Some(entry) if matches!(expected.what, What::Made(..)) && entry.dispatch.event().is_some() => {
+                        expected.what = left_of_update(&entry, user, state)?;
+                        Withheld::No
+                    }
+                    _ => Withheld::Yes,
+                },
                 (true, Membership::Inside) => expected.withheld,
                 (true, Membership::Entering) => Withheld::Maybe,
                 (true, Membership::None) => Withheld::Yes,
             };
         }
+        Ok(())
     }
 
     /// A RESUME succeeded.
@@ -568,6 +590,34 @@ impl Session {
     pub fn first_missing(&self, seq: u64) -> Option<&Expected> {
         self.expected.iter().skip(seq as usize).find(|expected| expected.withheld == Withheld::No)
     }
+}
+
+/// What is left of a passive update for a user who views other channels by now.
+fn left_of_update(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
+    let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
+        return fault("an update without a guild is sent again");
+    };
+    let Gate::Channels(channels) = &event.audience.gate else {
+        return fault(format!("what was given is sent again to {user}, who may not see it: {:?}", event.payload));
+    };
+    let told: Vec<u64> = match &event.payload {
+        Payload::PassiveDelta(delta) => delta.channels.iter().map(|(channel, _)| channel.get()).collect(),
+        Payload::PassiveSnapshot(snapshot) => snapshot.channels.iter().map(|(channel, _)| channel.get()).collect(),
+        Payload::Unread(channels) => channels.iter().map(|(channel, _)| channel.get()).collect(),
+        _ => Vec::new(),
+    };
+    let voice = match &event.payload {
+        Payload::PassiveDelta(delta) => delta.voice.as_slice(),
+        Payload::PassiveSnapshot(snapshot) => snapshot.voice.as_slice(),
+        _ => &[],
+    };
+    let text: Rc<str> = made_text(&event.payload).unwrap_or_default().into();
+    let may_view = |channel: &u64| state.viewers(*channel).contains(&user);
+    let is_shown = |entry: &VoiceEntry| state.shows_in_voice(user, entry.state.user_id.get());
+    if !told.iter().all(may_view) || !voice.iter().all(is_shown) {
+        return fault(format!("{user} is told again what they may not see any more: {text}"));
+    }
+    Ok(What::Made(text, channels.iter().map(|channel| channel.get()).collect()))
 }
 
 impl What {

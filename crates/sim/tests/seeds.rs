@@ -51,6 +51,17 @@ fn broken_redaction_is_caught() {
 }
 
 #[test]
+fn passive_sessions_that_are_told_something_else_are_caught() {
+    is_caught(Sabotage::Passive);
+    is_caught(Sabotage::Switch);
+}
+
+#[test]
+fn lost_operations_of_member_lists_are_caught() {
+    is_caught(Sabotage::Lists);
+}
+
+#[test]
 fn loss_duplication_and_reordering_are_caught() {
     is_caught(Sabotage::Loss);
     is_caught(Sabotage::Duplication);

@@ -39,7 +39,12 @@ impl World {
                 if spoils {
                     match self.rng.below(4) {
                         0 => client.seq += 100_000,
-                        1 => client.seq = self.rng.below(client.seq + 1),
+                        1 => {
+                            client.seq = self.rng.below(client.seq + 1);
+                            if let Some(session) = client.session {
+                                self.checker.sessions[session].is_confused = true;
+                            }
+                        }
                         2 => session_id.replace_range(..4, "0001"),
                         _ => session_id = "f".repeat(32),
                     }
@@ -183,7 +188,8 @@ impl World {
         let first = wire.socket().to_server_bytes();
         wire.send(op, &d);
         let end = wire.socket().to_server_bytes();
-        let sent = patches.into_iter().map(|(_, patch)| Sent { first, end, patch }).filter(|_| end > first);
+        let sent =
+            patches.into_iter().map(|(_, patch)| Sent { first, end, is_begun: false, patch }).filter(|_| end > first);
         self.conns[client.serial as usize].subscriptions.extend(sent);
     }
 

@@ -6,6 +6,8 @@
 
 mod event;
 mod got;
+mod known;
+mod list;
 mod passive;
 mod shown;
 mod state;
@@ -13,6 +15,8 @@ mod text;
 
 pub use event::{Change, Event, PassiveForm, Reader, is_half_a_move};
 pub use got::Texts;
+pub use known::Known;
+pub use list::{list_id, list_rows};
 pub use passive::{Untold, made_text};
 pub use shown::Shown;
 pub use state::{NaiveChannel, State, status_text};

@@ -47,6 +47,8 @@ pub struct State {
     pub owner: u64,
     /// Permissions by role.
     pub roles: BTreeMap<u64, u64>,
+    /// Positions of the roles whose members are listed apart.
+    pub hoisted: BTreeMap<u64, i32>,
     pub channels: BTreeMap<u64, NaiveChannel>,
     pub members: BTreeMap<u64, NaiveMember>,
     /// What members show who are not offline: status, and how many activities.
@@ -100,6 +102,7 @@ impl State {
             name: record.guild.name.clone(),
             owner: record.guild.owner_id.get(),
             roles: record.roles.iter().map(|role| (role.id.get(), role.permissions.0)).collect(),
+            hoisted: record.roles.iter().filter(|role| role.hoist).map(|role| (role.id.get(), role.position)).collect(),
             channels: record.channels.iter().map(|channel| (channel.id.get(), naive_channel(channel))).collect(),
             members: record.members.iter().map(|member| (member.user.id.get(), naive_member(member))).collect(),
             ..Self::default()
@@ -135,6 +138,7 @@ impl State {
             Payload::Role(role) => self.put_role(role),
             Payload::RoleDelete(id) => {
                 self.roles.remove(&id.get());
+                self.hoisted.remove(&id.get());
                 // It is taken from everybody who had it, without an event for each.
                 self.members.values_mut().for_each(|member| member.roles.retain(|role| *role != id.get()));
             }
@@ -176,6 +180,10 @@ impl State {
 
     fn put_role(&mut self, role: &Role) {
         self.roles.insert(role.id.get(), role.permissions.0);
+        match role.hoist {
+            true => self.hoisted.insert(role.id.get(), role.position),
+            false => self.hoisted.remove(&role.id.get()),
+        };
     }
 
     /// Whether a snapshot says the same. Channels that were deleted, overwrites, roles: everything relays decide by.

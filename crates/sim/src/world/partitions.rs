@@ -176,7 +176,7 @@ impl World {
             return fault(format!("RESUME of {session_id} from {seq} succeeded, but had to be refused"));
         }
         if has_resumed && let Some(at) = known {
-            self.checker.resumed(at, conn, serial, seq);
+            self.checker.resumed(at, conn, serial, seq, &self.sides[side].partition)?;
         }
         self.after(side)
     }
@@ -206,14 +206,16 @@ impl World {
     /// Hands in what a client sent, but each subscription apart, so that it is known when it takes effect.
     fn read(&mut self, side: usize, key: SlotKey, socket: &FakeSocket, mut max: usize) -> Result<(), Fault> {
         let serial = self.sides[side].serials.get(&key).copied();
-        let mut patch = None;
+        let (mut patch, mut is_whole) = (None, false);
         if let Some(info) = serial.map(|serial| &mut self.conns[serial as usize])
             && let Some(sent) = info.subscriptions.front().cloned()
         {
             max = max.min(if sent.first > 0 { sent.first } else { sent.end });
             let taken = max.min(socket.to_server_bytes());
             if socket.is_server_reading() {
+                is_whole = sent.first == 0 && taken == sent.end && !sent.is_begun;
                 for sent in &mut info.subscriptions {
+                    sent.is_begun |= sent.first < taken;
                     sent.first = sent.first.saturating_sub(taken);
                     sent.end -= taken;
                 }
@@ -229,6 +231,9 @@ impl World {
         if let (Some(patch), Some(at)) = (patch, served) {
             self.trace(|| format!("session {at} subscribes: {patch:?}"));
             self.checker.subscribed(at, |subscription| subscription.merge(patch));
+        }
+        if is_whole && !self.saboteur.lets_subscribe(side) {
+            return Ok(());
         }
         let now = self.now();
         let Side { partition, link, .. } = &mut self.sides[side];

@@ -48,6 +48,7 @@ impl World {
             }
             if let (Phase::Live, Some(session)) = (client.phase, client.session) {
                 self.checker.check_complete(session, client.seq)?;
+                self.checker.check_known(session)?;
             }
         }
         self.at_client = None;

@@ -1,0 +1,100 @@
+//! At rest: what clients know, when everything has arrived, against what is.
+
+use crate::{
+    checker::{Checker, Fault, fault},
+    naive::{PassiveForm, list_id, list_rows},
+    session::{Membership, Session},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+const GUILDS: u32 = 1 << 0;
+const GUILD_PRESENCES: u32 = 1 << 8;
+/// Clients ask for rows in blocks of so many.
+const BLOCK_ROWS: u32 = 100;
+
+impl Checker {
+    /// What the client of a session knows.
+    pub fn check_known(&self, at: usize) -> Result<(), Fault> {
+        let session = &self.sessions[at];
+        if session.membership != Membership::Inside || session.is_confused {
+            return Ok(());
+        }
+        self.check_presences(session)?;
+        if session.is_bot {
+            return Ok(());
+        }
+        if session.is_passive() && session.was_never_active {
+            self.check_passive(session)?;
+        }
+        self.check_lists(session)
+    }
+
+    fn check_presences(&self, session: &Session) -> Result<(), Fault> {
+        let everybody: BTreeSet<u64> = self.state.members.keys().copied().collect();
+        let told_of = match session.is_bot {
+            true if session.intents & GUILD_PRESENCES == 0 || session.intents & GUILDS == 0 => BTreeSet::new(),
+            true => everybody,
+            false => session.reader().watched.intersection(&everybody).copied().collect(),
+        };
+        for user in told_of.into_iter().filter(|user| session.is_bot || *user != session.user) {
+            let shown = self.state.presences.get(&user).map_or("offline", |(status, _)| *status);
+            let known = session.known.presences.get(&user).map_or("offline", String::as_str);
+            if shown != known {
+                return fault(format!("{} believes {user} to be {known}, who is {shown}", session.user));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who was told of the guild by passive updates alone knows all that it may know.
+    fn check_passive(&self, session: &Session) -> Result<(), Fault> {
+        let state = &self.state;
+        let views = |channel: &u64| state.viewers(*channel).contains(&session.user);
+        for channel in state.channels.keys().filter(|channel| views(channel)) {
+            let (newest, known) = (state.last_messages.get(channel), session.known.newest.get(channel));
+            if newest != known {
+                return fault(format!("{} believes {known:?} to be the newest in {channel}: {newest:?}", session.user));
+            }
+        }
+        if session.reader().passive == PassiveForm::Unreads {
+            return Ok(());
+        }
+        let in_view = state.voice.iter().filter(|(who, _)| state.shows_in_voice(session.user, **who));
+        let expected: BTreeMap<u64, u64> = in_view.map(|(who, (channel, _))| (*who, *channel)).collect();
+        if expected != session.known.voice {
+            return fault(format!("{} believes in voice {:?}: {expected:?}", session.user, session.known.voice));
+        }
+        Ok(())
+    }
+
+    fn check_lists(&self, session: &Session) -> Result<(), Fault> {
+        let names = |user: u64| {
+            let account = self.accounts.get(&user);
+            account.map(|user| user.global_name.clone().unwrap_or(user.username.clone())).unwrap_or_default()
+        };
+        for looked_at in &session.subscription.channels {
+            let channel = looked_at.channel_id.get();
+            let Some(of) = self.state.channels.get(&channel) else { continue };
+            if !self.state.viewers(channel).contains(&session.user) {
+                continue;
+            }
+            let list = list_id(&self.state, of);
+            let (expected, nothing) = (list_rows(&self.state, channel, names), Vec::new());
+            let rows = session.known.lists.get(&list).unwrap_or(&nothing);
+            for range in &looked_at.ranges {
+                let first = range.first / BLOCK_ROWS * BLOCK_ROWS;
+                let last = range.last / BLOCK_ROWS * BLOCK_ROWS + BLOCK_ROWS - 1;
+                for row in first as usize..=last as usize {
+                    let (known, expected) = (rows.get(row).and_then(Option::as_ref), expected.get(row));
+                    if known != expected {
+                        return fault(format!(
+                            "{} has row {row} of list {list} of {channel} as {known:?}, which is {expected:?}",
+                            session.user
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

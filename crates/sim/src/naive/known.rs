@@ -1,0 +1,157 @@
+//! What a client knows of the guild: it believes what it is told, and nothing else (docs/protocol.md §8.5, §8.6).
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Newest message by channel.
+    pub newest: BTreeMap<u64, u64>,
+    /// Where people are in voice.
+    pub voice: BTreeMap<u64, u64>,
+    /// Of who is not offline.
+    pub presences: BTreeMap<u64, String>,
+    /// By their ids: rows as far as they were told.
+    pub lists: BTreeMap<String, Vec<Option<String>>>,
+}
+
+fn id(value: &Value) -> u64 {
+    value.as_str().and_then(|text| text.parse().ok()).or(value.as_u64()).unwrap_or(0)
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn user_of(value: &Value) -> u64 {
+    if value["user_id"].is_null() { id(&value["user"]["id"]) } else { id(&value["user_id"]) }
+}
+
+/// Header or member.
+fn row(item: &Value) -> String {
+    match item.get("group") {
+        Some(group) => format!("group {}:{}", group["id"].as_str().unwrap_or(""), group["count"]),
+        None => {
+            let status = item["member"]["presence"]["status"].as_str().unwrap_or("");
+            format!("member {}:{status}", id(&item["member"]["user"]["id"]))
+        }
+    }
+}
+
+impl Known {
+    /// Whether a dispatch says anything that is kept here.
+    pub fn concerns(name: &str, is_bot: bool) -> bool {
+        match name {
+            "READY" | "GUILD_CREATE" | "GUILD_DELETE" | "PRESENCE_UPDATE" | "GUILD_MEMBER_REMOVE" => true,
+            "READY_SUPPLEMENTAL" | "MESSAGE_CREATE" | "VOICE_STATE_UPDATE" | "CHANNEL_DELETE" => !is_bot,
+            "PASSIVE_UPDATE_V1" | "PASSIVE_UPDATE_V2" | "CHANNEL_UNREAD_UPDATE" | "GUILD_MEMBER_LIST_UPDATE" => true,
+            _ => false,
+        }
+    }
+
+    /// Takes in what came.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub fn apply(&mut self, name: &str, d: &Value) -> Result<(), String> {
+        match name {
+            "READY" => {
+                *self = Self::default();
+                items(&d["guilds"]).iter().for_each(|guild| self.guild(guild));
+            }
+            "GUILD_CREATE" => {
+                *self = Self::default();
+                self.guild(d);
+            }
+            "READY_SUPPLEMENTAL" => {
+                items(&d["guilds"]).iter().for_each(|guild| self.voice_states(&guild["voice_states"]));
+            }
+            "GUILD_DELETE" => *self = Self::default(),
+            "PRESENCE_UPDATE" => self.presence(d),
+            "GUILD_MEMBER_REMOVE" => drop(self.presences.remove(&id(&d["user"]["id"]))),
+            "MESSAGE_CREATE" => {
+                self.newest.insert(id(&d["channel_id"]), id(&d["id"]));
+            }
+            "VOICE_STATE_UPDATE" => self.voice_state(d),
+            "CHANNEL_DELETE" => {
+                self.newest.remove(&id(&d["id"]));
+            }
+            "PASSIVE_UPDATE_V1" => {
+                self.unreads(&d["channels"]);
+                self.voice.clear();
+                self.voice_states(&d["voice_states"]);
+            }
+            "PASSIVE_UPDATE_V2" => {
+                self.unreads(&d["updated_channels"]);
+                self.voice_states(&d["updated_voice_states"]);
+                for who in items(&d["removed_voice_states"]) {
+                    self.voice.remove(&id(who));
+                }
+            }
+            "CHANNEL_UNREAD_UPDATE" => self.unreads(&d["channel_unread_updates"]),
+            "GUILD_MEMBER_LIST_UPDATE" => return self.list(d),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn guild(&mut self, guild: &Value) {
+        self.unreads(&guild["channels"]);
+        self.voice_states(&guild["voice_states"]);
+        items(&guild["presences"]).iter().for_each(|presence| self.presence(presence));
+    }
+
+    fn unreads(&mut self, channels: &Value) {
+        for channel in items(channels).iter().filter(|channel| !channel["last_message_id"].is_null()) {
+            self.newest.insert(id(&channel["id"]), id(&channel["last_message_id"]));
+        }
+    }
+
+    fn voice_states(&mut self, states: &Value) {
+        items(states).iter().for_each(|state| self.voice_state(state));
+    }
+
+    fn voice_state(&mut self, state: &Value) {
+        let who = id(&state["user_id"]);
+        match id(&state["channel_id"]) {
+            0 => self.voice.remove(&who),
+            channel => self.voice.insert(who, channel),
+        };
+    }
+
+    fn presence(&mut self, presence: &Value) {
+        match presence["status"].as_str().unwrap_or("offline") {
+            "offline" => self.presences.remove(&user_of(presence)),
+            status => self.presences.insert(user_of(presence), status.to_owned()),
+        };
+    }
+
+    /// Operations in order; then the groups say how long the list is.
+    fn list(&mut self, d: &Value) -> Result<(), String> {
+        let rows = self.lists.entry(d["id"].as_str().unwrap_or("").to_owned()).or_default();
+        for op in items(&d["ops"]) {
+            let index = op["index"].as_u64().unwrap_or(0) as usize;
+            let first = op["range"][0].as_u64().unwrap_or(0) as usize;
+            let last = op["range"][1].as_u64().unwrap_or(0) as usize;
+            match op["op"].as_str().unwrap_or("") {
+                "SYNC" => {
+                    let items = items(&op["items"]);
+                    if items.len() > last + 1 - first {
+                        return Err(format!("more items than rows: {op}"));
+                    }
+                    rows.resize(rows.len().max(first + items.len()), None);
+                    items.iter().enumerate().for_each(|(n, item)| rows[first + n] = Some(row(item)));
+                }
+                "INSERT" if index <= rows.len() => rows.insert(index, Some(row(&op["item"]))),
+                "UPDATE" if rows.get(index).is_some_and(Option::is_some) => rows[index] = Some(row(&op["item"])),
+                "DELETE" if rows.get(index).is_some_and(Option::is_some) => drop(rows.remove(index)),
+                "INVALIDATE" => rows.iter_mut().skip(first).take(last + 1 - first).for_each(|row| *row = None),
+                _ => return Err(format!("an operation on rows that it was not told of: {op}, of {rows:?}")),
+            }
+        }
+        let len = items(&d["groups"]).iter().map(|group| group["count"].as_u64().unwrap_or(0) as usize + 1).sum();
+        rows.truncate(len);
+        Ok(())
+    }
+}
