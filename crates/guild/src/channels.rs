@@ -16,7 +16,10 @@ use crate::{
 use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 impl Guild {
     pub(crate) fn create_channel(&mut self, now: Now, actor: Actor, new: &NewChannel) -> CommandResult {
@@ -203,8 +206,8 @@ impl Guild {
         if wanted.len() > self.limits.overwrites_max {
             return Err(Refusal::TooManyOverwrites);
         }
-        let find = |list: &[Overwrite], target| list.iter().rfind(|o| o.target == target).copied();
         let mut overwrites: Vec<Overwrite> = Vec::with_capacity(wanted.len());
+        let mut places: HashMap<OverwriteKind, usize> = HashMap::with_capacity(wanted.len());
         for wanted in wanted {
             if let OverwriteKind::Role(role_id) = wanted.target {
                 self.need_role(role_id)?;
@@ -212,15 +215,22 @@ impl Guild {
             let allow = wanted.allow & Permissions::ALL;
             let deny = wanted.deny & Permissions::ALL;
             let overwrite = Overwrite { target: wanted.target, allow, deny };
-            match overwrites.iter_mut().find(|other| other.target == overwrite.target) {
+            let place = *places.entry(overwrite.target).or_insert(overwrites.len());
+            match overwrites.get_mut(place) {
                 Some(other) => *other = overwrite,
                 None => overwrites.push(overwrite),
             }
         }
-        let targets = before.iter().chain(&overwrites).map(|overwrite| overwrite.target);
-        for target in targets {
-            let none = Overwrite { target, allow: Permissions::NONE, deny: Permissions::NONE };
-            let (was, is) = (find(before, target).unwrap_or(none), find(&overwrites, target).unwrap_or(none));
+        let mut changes: HashMap<OverwriteKind, (Overwrite, Overwrite)> = HashMap::with_capacity(overwrites.len());
+        let none = |target| Overwrite { target, allow: Permissions::NONE, deny: Permissions::NONE };
+        let nothing = |overwrite: &Overwrite| (none(overwrite.target), none(overwrite.target));
+        for was in before {
+            changes.entry(was.target).or_insert(nothing(was)).0 = *was;
+        }
+        for is in &overwrites {
+            changes.entry(is.target).or_insert(nothing(is)).1 = *is;
+        }
+        for (was, is) in changes.into_values() {
             let changed = Permissions((was.allow.0 ^ is.allow.0) | (was.deny.0 ^ is.deny.0));
             if !held.contains(changed) {
                 return Err(Refusal::MissingPermissions);
