@@ -23,7 +23,7 @@ impl Checker {
         if session.is_bot {
             return Ok(());
         }
-        if session.is_passive() && session.was_never_active {
+        if session.is_passive() && session.was_never_active && self.is_up_to_date(session) {
             self.check_passive(session)?;
         }
         self.check_lists(session)

@@ -112,7 +112,7 @@ pub struct Session {
     watched: BTreeSet<u64>,
     capabilities: Capabilities,
     /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
-    told: (usize, Rc<State>),
+    pub told: (usize, Rc<State>),
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
     /// What its client knows.
