@@ -65,11 +65,11 @@ fn role(role_id: RoleId, permissions: Permissions) -> Role {
         id: role_id,
         name: format!("role {}", role_id.get() % 1_000),
         color: 0,
-        hoist: role_id.get() % 3 == 0,
+        hoist: role_id.get().is_multiple_of(3),
         position: i32::from(role_id != GUILD.cast()),
         permissions,
         managed: false,
-        mentionable: role_id.get() % 2 == 0,
+        mentionable: role_id.get().is_multiple_of(2),
     }
 }
 
