@@ -7,11 +7,12 @@ mod setup;
 pub use setup::setup;
 
 use crate::{checker::Fault, client::Phase, world::World};
-use guildhall_model::{ChannelId, GuildId, MessageId, Permissions, Role, RoleId};
+use guildhall_guild::{Actor, Command};
+use guildhall_model::{ChannelId, GuildId, MessageId, Permissions, Role, RoleId, User};
 use guildhall_relay::{RelayMessage, ToRelay};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{FakeSocket, id};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 const GUILD: GuildId = id(1);
 
@@ -64,11 +65,11 @@ fn role(role_id: RoleId, permissions: Permissions) -> Role {
         id: role_id,
         name: format!("role {}", role_id.get() % 1_000),
         color: 0,
-        hoist: role_id.get() % 3 == 0,
+        hoist: role_id.get().is_multiple_of(3),
         position: i32::from(role_id != GUILD.cast()),
         permissions,
         managed: false,
-        mentionable: role_id.get() % 2 == 0,
+        mentionable: role_id.get().is_multiple_of(2),
     }
 }
 
@@ -95,6 +96,7 @@ impl World {
                 let client = self.rng.below(self.clients.len() as u64) as usize;
                 self.client_acts(client);
             }
+            90 => self.storm()?,
             _ => {}
         }
         for at in 0..self.clients.len() {
@@ -112,6 +114,21 @@ impl World {
             _ => 200_000,
         };
         self.advance(ms)
+    }
+
+    /// Everybody who is there shows something else at once, and whoever is outside comes in.
+    fn storm(&mut self) -> Result<(), Fault> {
+        for at in 0..self.clients.len() {
+            if self.clients[at].phase == Phase::Live {
+                self.show(at);
+            }
+        }
+        let outside = |user: &&Arc<User>| !self.checker.state.members.contains_key(&user.id.get());
+        let joining: Vec<Arc<User>> = self.accounts.iter().filter(outside).cloned().collect();
+        for user in joining {
+            self.command(Actor::System, &Command::AddMember(user))?;
+        }
+        Ok(())
     }
 
     /// Clients say that they are there, in time.

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-const GUILDS: u32 = 1 << 0;
-const GUILD_PRESENCES: u32 = 1 << 8;
+/// GUILDS, GUILD_MEMBERS, GUILD_PRESENCES: who has fewer does not hear of who was there, who left, or what they show.
+const NEEDED: u32 = 1 << 0 | 1 << 1 | 1 << 8;
 /// Clients ask for rows in blocks of so many.
 const BLOCK_ROWS: u32 = 100;
 
@@ -23,7 +23,7 @@ impl Checker {
         if session.is_bot {
             return Ok(());
         }
-        if session.is_passive() && session.was_never_active {
+        if session.is_passive() && session.was_never_active && self.is_up_to_date(session) {
             self.check_passive(session)?;
         }
         self.check_lists(session)
@@ -32,7 +32,7 @@ impl Checker {
     fn check_presences(&self, session: &Session) -> Result<(), Fault> {
         let everybody: BTreeSet<u64> = self.state.members.keys().copied().collect();
         let told_of = match session.is_bot {
-            true if session.intents & GUILD_PRESENCES == 0 || session.intents & GUILDS == 0 => BTreeSet::new(),
+            true if session.intents & NEEDED != NEEDED => BTreeSet::new(),
             true => everybody,
             false => session.reader().watched.intersection(&everybody).copied().collect(),
         };

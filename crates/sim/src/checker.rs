@@ -388,6 +388,11 @@ impl Checker {
         Ok(())
     }
 
+    /// Nothing happened since its relay's last round.
+    pub fn is_up_to_date(&self, session: &Session) -> bool {
+        self.relays.get(&session.relay_id()).is_some_and(|relay| relay.changes.len() == session.told.0)
+    }
+
     // ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     /// A partition started a session.

@@ -112,7 +112,7 @@ pub struct Session {
     watched: BTreeSet<u64>,
     capabilities: Capabilities,
     /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
-    told: (usize, Rc<State>),
+    pub told: (usize, Rc<State>),
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
     /// What its client knows.
@@ -509,14 +509,19 @@ impl Session {
                 continue;
             }
             expected.withheld = match (may_see, membership) {
-                (false, _) => match product.replay.entry(n as u64 + 1) {
-                    // Of a passive update the rest is still news.
-                    Some(entry) if matches!(expected.what, What::Made(..)) && entry.dispatch.event().is_some() => {
-                        expected.what = left_of_update(&entry, user, state)?;
-                        Withheld::No
+                (false, _) if matches!(expected.what, What::Made(..)) => {
+                    // If it may view the channel again before the next round, it is not told what was cut out here.
+                    self.was_never_active = false;
+                    match product.replay.entry(n as u64 + 1) {
+                        // Of a passive update the rest is still news.
+                        Some(entry) if entry.dispatch.event().is_some() => {
+                            expected.what = left_of_update(&entry, user, state)?;
+                            Withheld::No
+                        }
+                        _ => Withheld::Yes,
                     }
-                    _ => Withheld::Yes,
-                },
+                }
+                (false, _) => Withheld::Yes,
                 (true, Membership::Inside) => expected.withheld,
                 (true, Membership::Entering) => Withheld::Maybe,
                 (true, Membership::None) => Withheld::Yes,

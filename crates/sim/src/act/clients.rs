@@ -137,7 +137,7 @@ impl World {
         client.phase = Phase::Closing;
     }
 
-    fn show(&mut self, at: usize) {
+    pub(super) fn show(&mut self, at: usize) {
         let status = *self.rng.pick(&["online", "idle", "dnd", "invisible"]).expect("there are some");
         let activities = if self.rng.chance(0.3) { json!([{"name": "chess", "type": 0}]) } else { json!([]) };
         if let Some(wire) = &mut self.clients[at].wire {

@@ -38,10 +38,12 @@ pub fn list_id(state: &State, channel: &NaiveChannel) -> String {
     murmur3(&tokens.join(",")).to_string()
 }
 
+/// Kind (a role, `online`, `offline`), then position from above, then the role.
+type Group = (u8, Reverse<i32>, u64);
+
 /// The rows of a channel's list. `names` are those of the accounts, for who has no nick.
 pub fn list_rows(state: &State, channel: u64, names: impl Fn(u64) -> String) -> Vec<String> {
-    // By position from above, then by id; then who has none of these roles; then who is offline.
-    let mut groups: BTreeMap<(u8, Reverse<i32>, u64), Vec<(String, u64)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Group, Vec<(String, u64)>> = BTreeMap::new();
     for user in state.viewers(channel).iter() {
         let member = &state.members[user];
         let hoisted = member.roles.iter().filter_map(|role| Some((0, Reverse(*state.hoisted.get(role)?), *role)));

@@ -79,6 +79,9 @@ impl World {
                 if client.phase == Phase::Greeted || client.phase == Phase::Connected {
                     return fault(format!("{} without a session", dispatch.name));
                 }
+                if self.options.trace && dispatch.name.contains("PASSIVE") {
+                    eprintln!("      which says {}", dispatch.d());
+                }
                 let session = self.checker.received(client.session, client.seq, &dispatch)?;
                 client.session = Some(session);
                 client.seq = dispatch.seq;

@@ -11,7 +11,11 @@ use guildhall_guild::{Actor, Command, Outcome, Output as GuildOutput, Reply};
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_partition::{Account, AuthFailure};
 use guildhall_relay::{Published, RelayId, RelayMessage};
-use std::{collections::VecDeque, rc::Rc, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
 
 impl World {
     /// Runs a command; loads from what is durable what it needs.
@@ -109,9 +113,11 @@ impl World {
     /// Lets out what is durable, into links that may be full.
     fn release(&mut self) {
         while let Some(group) = self.pipeline.pop_ready() {
+            // Of this group nothing more goes to whoever lost something of it; the guild sees to what follows.
+            let mut cut_off: BTreeSet<RelayId> = BTreeSet::new();
             for carried in group.relay {
                 let relay = carried.message.relay;
-                if self.lagging.contains(&relay) {
+                if cut_off.contains(&relay) {
                     continue;
                 }
                 let inbox = &mut self.sides[usize::from(relay.partition.0)].inbox;
@@ -123,6 +129,7 @@ impl World {
                 self.trace(|| format!("the link to {relay:?} is full"));
                 self.pipeline.cut_off(relay);
                 self.lagging.insert(relay);
+                cut_off.insert(relay);
                 self.guild.handle_relay_lost(relay);
                 // Only pushed: this loop lets it out.
                 self.collect_silently();

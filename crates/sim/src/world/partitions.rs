@@ -49,7 +49,10 @@ impl World {
     fn deliver(&mut self, side: usize, carried: &Carried, more: bool) -> Result<(), Fault> {
         let is_reset = matches!(carried.message.message, RelayMessage::Snapshot { reset: true, .. });
         self.resets += u64::from(is_reset);
-        self.trace(|| format!("to {side}: {}", crate::act::brief(&carried.message)));
+        self.trace(|| {
+            let text = carried.event.as_ref().map(|event| event.text(0)).unwrap_or_default();
+            format!("to {side}: {} {}", crate::act::brief(&carried.message), text.chars().take(200).collect::<String>())
+        });
         self.checker.deliver(carried)?;
         let now = self.now();
         let messages = self.saboteur.pass(side, carried.message.clone());
