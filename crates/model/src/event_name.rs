@@ -20,15 +20,6 @@ macro_rules! events {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// User accounts get it only for guilds and members they subscribed to, and about themselves.
-            #[must_use]
-            pub const fn is_by_subscription(self) -> bool {
-                matches!(
-                    self,
-                    Self::PresenceUpdate | Self::TypingStart | Self::GuildMemberAdd | Self::GuildMemberUpdate | Self::GuildMemberRemove
-                )
-            }
-
             /// A session needs any of these to get it in a guild; none means it needs nothing.
             #[must_use]
             pub const fn guild_intents(self) -> Intents {

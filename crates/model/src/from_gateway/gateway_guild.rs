@@ -70,7 +70,7 @@ pub struct GatewayGuildBody<'b, 'a> {
 }
 
 impl<'b, 'a> GatewayGuildBody<'b, 'a> {
-    /// GUILD_CREATE. Without CLIENT_STATE_V2 it has the keys of [`super::GuildCreateBody`].
+    /// GUILD_CREATE.
     #[must_use]
     pub fn event(capabilities: Capabilities, snapshot: &'b GuildSnapshot<'a>, people: &'b GuildPeople<'a>) -> Self {
         let has_properties = capabilities.contains(Capabilities::CLIENT_STATE_V2);

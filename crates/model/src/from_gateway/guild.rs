@@ -1,12 +1,11 @@
 //! Guilds: base form, GUILD_CREATE, and the stand-in for one that is not there. Spec  docs/protocol.md §6.11.
 
-use super::{ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, VoiceStateBody};
+use super::{Nothing, RoleBody};
 use crate::{
     emoji::Emoji,
     guild::Guild,
     id::{ChannelId, EmojiId, GuildId, UserId},
 };
-use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
 /// A guild that is not loaded, is out of order, or (without the key) that the receiver is no longer in.
@@ -171,40 +170,4 @@ pub struct RestGuildBody<'a> {
     /// With `with_counts`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approximate_presence_count: Option<u64>,
-}
-
-/// GUILD_CREATE, and the guilds in a user's READY.
-#[derive(Clone, Debug, Serialize)]
-pub struct GuildCreateBody<'a> {
-    /// The base form.
-    #[serde(flatten)]
-    pub guild: GuildBody<'a>,
-    /// When the receiver joined.
-    pub joined_at: Timestamp,
-    /// `member_count > large_threshold`.
-    pub large: bool,
-    /// Always false here.
-    pub unavailable: bool,
-    /// Exact.
-    pub member_count: u64,
-    /// Which, is decided by docs/protocol.md §6.11.
-    pub members: Vec<MemberBody<'a>>,
-    /// Every channel that is not a thread.
-    pub channels: Vec<ChannelBody<'a>>,
-    /// Active threads.
-    pub threads: Nothing,
-    /// Of some of `members`, without offline ones.
-    pub presences: Vec<PresenceBody<'a>>,
-    /// Who is in voice.
-    pub voice_states: Vec<VoiceStateBody<'a>>,
-    /// None yet.
-    pub stage_instances: Nothing,
-    /// None yet.
-    pub guild_scheduled_events: Nothing,
-    /// None yet.
-    pub soundboard_sounds: Nothing,
-    /// None yet.
-    pub activity_instances: Nothing,
-    /// Changes with every event that touches the guild.
-    pub version: u64,
 }

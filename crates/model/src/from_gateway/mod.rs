@@ -24,13 +24,13 @@ mod voice;
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot};
-pub use guild::{GuildBody, GuildCreateBody, GuildReference, RestGuildBody, UnavailableGuild};
+pub use guild::{GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};
 pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberListOp, MemberListUpdateBody};
 pub use message::{MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage};
 pub use passive::{ChannelUnread, ChannelUnreadUpdateBody, PassiveUpdateV1Body, PassiveUpdateV2Body};
 pub use presence::PresenceBody;
-pub use ready::{ApplicationRef, BotReadyBody, UserReadyBody, UserReadyConstants};
+pub use ready::{ApplicationRef, BotReadyBody};
 pub use replies::{
     ChannelInfoBody, ChannelMemberCountUpdateBody, ChannelStatusesBody, ChannelSyncBody, LastMessagesBody,
     SoundboardSoundsBody, ThreadListSyncBody,

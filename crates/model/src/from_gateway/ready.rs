@@ -1,6 +1,6 @@
 //! READY, for bots and for user clients without capabilities. Spec  docs/protocol.md §1.8.
 
-use super::{Empty, Nothing, SelfUserBody, SessionBody};
+use super::{Empty, Nothing, SelfUserBody};
 use crate::id::ApplicationId;
 use serde::Serialize;
 
@@ -47,43 +47,6 @@ pub struct BotReadyBody<'a> {
     pub guild_join_requests: Nothing,
     /// None.
     pub auth: Empty,
-}
-
-/// READY of a user account: complete state. `G` is one guild, encoded beforehand.
-#[derive(Clone, Debug, Serialize)]
-pub struct UserReadyBody<'a, G> {
-    /// 10.
-    pub v: u8,
-    /// The account itself.
-    pub user: SelfUserBody<'a>,
-    /// Complete guilds.
-    pub guilds: Vec<G>,
-    /// For RESUME.
-    pub session_id: &'a str,
-    /// Where to resume.
-    pub resume_gateway_url: &'a str,
-    /// Echoed when IDENTIFY had it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shard: Option<(u32, u32)>,
-    /// `normal`.
-    pub session_type: &'static str,
-    /// The account's own sessions.
-    pub sessions: Vec<SessionBody<'a>>,
-    /// What the protocol wants present and we have nothing to put into.
-    #[serde(flatten)]
-    pub constants: UserReadyConstants,
-}
-
-/// Fields of a user's READY that never vary for a client without capabilities.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct UserReadyConstants {
-    presences: Nothing,
-    read_state: Nothing,
-    user_guild_settings: Nothing,
-    user_settings: Empty,
-    notes: Empty,
-    #[serde(flatten)]
-    whatever_the_client: ReadyConstants,
 }
 
 /// Fields of a user's READY that never vary here.

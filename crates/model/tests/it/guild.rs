@@ -1,14 +1,9 @@
 //! GUILD_CREATE in both shapes.
 
 use crate::support::{
-    BO, GUILD, World, belongings_json, check, in_lounge_json, json_of, member_json, online_json, properties_json, with,
+    BO, GUILD, World, belongings_json, check, in_lounge_json, member_json, online_json, properties_json, with,
 };
-use guildhall_model::{
-    Capabilities,
-    from_gateway::{
-        ChannelBody, GatewayGuildBody, GuildBody, GuildCreateBody, MemberBody, PresenceBody, RoleBody, VoiceStateBody,
-    },
-};
+use guildhall_model::{Capabilities, from_gateway::GatewayGuildBody};
 use serde_json::{Value, json};
 
 /// Everybody in it.
@@ -38,28 +33,4 @@ fn with_properties() {
         let (snapshot, people) = (world.snapshot(), world.people());
         check(&GatewayGuildBody::event(Capabilities(bits), &snapshot, &people), &expected);
     }
-}
-
-#[test]
-fn user_clients_without_capabilities_get_what_bots_get() {
-    let world = World::new();
-    let for_bots = GuildCreateBody {
-        guild: GuildBody::new(&world.guild, std::iter::once(RoleBody::from(&world.everyone))),
-        joined_at: world.ana.joined_at,
-        large: false,
-        unavailable: false,
-        member_count: 2,
-        members: vec![MemberBody::from(&world.ana), MemberBody::from(&world.bo)],
-        channels: vec![ChannelBody::from(&world.general)],
-        threads: [],
-        presences: vec![PresenceBody::new(None, BO, &world.online)],
-        voice_states: vec![VoiceStateBody::within_guild(&world.bo_in_lounge)],
-        stage_instances: [],
-        guild_scheduled_events: [],
-        soundboard_sounds: [],
-        activity_instances: [],
-        version: 7,
-    };
-    let (snapshot, people) = (world.snapshot(), world.people());
-    check(&GatewayGuildBody::event(Capabilities::NONE, &snapshot, &people), &json_of(&for_bots));
 }
