@@ -105,6 +105,13 @@ struct Asked {
     removed: Vec<Interval>,
 }
 
+impl Asked {
+    fn add(&mut self, intervals: Vec<Interval>) {
+        let new = intervals.into_iter().filter(|interval| !self.added.contains(interval)).collect::<Vec<_>>();
+        self.added.extend(new);
+    }
+}
+
 impl Lists {
     /// What a session asked for before its view of the guild began again.
     pub fn channels_of(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
@@ -180,10 +187,11 @@ impl Lists {
             Some(channel_id) => self.lists.entry(list).or_insert_with(|| Watched::new(channel_id)),
             None => self.lists.get_mut(&list)?,
         };
-        if let Some(channel_id) = channel_id {
-            watched.channel_id = channel_id;
+        let before = channel_id.map(|channel_id| mem::replace(&mut watched.channel_id, channel_id));
+        let mut asked = watched.count(&of.wants, &wants);
+        if before != channel_id {
+            asked.add(watched.unanswered());
         }
-        let asked = watched.count(&of.wants, &wants);
         of.wants.clone_from(&wants);
         let dropped: Vec<Interval> = of.has.iter().filter(|interval| !wants.contains(interval)).copied().collect();
         watched.leave(slot, &of.has);
@@ -300,6 +308,12 @@ impl Watched {
         asked
     }
 
+    /// Intervals that the guild was asked for and has not told yet. It may never do: it passes over a request that names
+    /// a channel with another list by then, so whoever names another channel asks again.
+    fn unanswered(&self) -> Vec<Interval> {
+        self.intervals.iter().filter(|(_, kept)| kept.rows.is_none()).map(|(interval, _)| *interval).collect()
+    }
+
     /// A session is not among those who were told these any more.
     fn leave(&mut self, slot: u32, has: &Intervals) {
         self.waiting.remove(&slot);
@@ -388,6 +402,29 @@ mod tests {
         let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
         lists.set(GUILD, relay, (user, slot), rows, |_| Some(ListId::Everyone), &mut ToGuilds::new())
+    }
+
+    #[test]
+    fn m2_what_was_asked_for_a_channel_that_has_another_list_by_now_is_asked_for_again() {
+        let mut lists = Lists::default();
+        let relay = RelayId::first(PartitionId(0));
+        let mut look = |channels: &[u64], of_first: ListId| {
+            let ranges = vec![RowRange { first: 0, last: 99 }];
+            let rows = |id: &u64| ChannelRanges { channel_id: ChannelId::new(*id), ranges: ranges.clone() };
+            let list_of = |id| Some(if id == CHANNEL { of_first } else { ListId::Everyone });
+            let mut asked = ToGuilds::new();
+            let rows = channels.iter().map(rows).collect();
+            lists.set(GUILD, relay, (UserId::new(1), 1), rows, list_of, &mut asked);
+            let named = |message: &ToGuild| match message {
+                ToGuild::WatchList { list, channel_id, added, .. } => Some((*list, channel_id.get(), added.len())),
+                _ => None,
+            };
+            asked.iter().filter_map(named).collect::<Vec<_>>()
+        };
+        assert_eq!(look(&[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
+        let again = look(&[2, 3], ListId::Hash(7));
+        assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
+        assert_eq!(look(&[2, 3], ListId::Hash(7)), [], "once");
     }
 
     #[test]
