@@ -7,6 +7,7 @@
 
 use crate::{listening::ForUsers, payload::Payload};
 use guildhall_codec::Encoding;
+use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, RoleId, UserId};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -96,6 +97,8 @@ pub enum Gate {
     ChannelPermission(ChannelId, Permissions),
     /// Members who can view all of these channels.
     Channels(Arc<[ChannelId]>),
+    /// Members who can view any channel that has this member list.
+    List(ListId),
     /// One user's sessions.
     User(UserId),
 }

@@ -23,6 +23,7 @@ use guildhall_model::{
 };
 use smallvec::SmallVec;
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
@@ -249,11 +250,16 @@ impl Lists {
             online_count: update.online_count,
             groups: update.groups.clone(),
         });
-        let mut changed: BTreeMap<Interval, &[ListOp]> = BTreeMap::new();
+        let mut changed: BTreeMap<Interval, Cow<'_, [ListOp]>> = BTreeMap::new();
         for told in &update.intervals {
             let Some(kept) = watched.intervals.get_mut(&told.interval) else { continue };
-            if kept.rows.replace(told.rows.clone()).is_some() && !told.ops.is_empty() {
-                changed.insert(told.interval, &told.ops);
+            let Some(before) = kept.rows.replace(told.rows.clone()) else { continue };
+            if !told.ops.is_empty() {
+                changed.insert(told.interval, Cow::Borrowed(&told.ops));
+            } else if before != told.rows {
+                // An answer to who asked anew, while these rows came by what was asked before.
+                let sync = ListOp::Sync { interval: told.interval, items: told.rows.clone() };
+                changed.insert(told.interval, Cow::Owned(vec![sync]));
             }
         }
         let mut events = Vec::new();
@@ -372,7 +378,7 @@ impl Watched {
             groups: if is_hidden { Arc::default() } else { counts.groups.clone() },
             ops,
         }));
-        let gate = if is_hidden { Gate::Members } else { Gate::Channel(self.channel_id) };
+        let gate = if is_hidden { Gate::Members } else { Gate::List(list) };
         let event = Event::new(guild_id, EventName::GuildMemberListUpdate, gate, payload);
         Some(Arc::new(Published { event, effect: Effect::None }))
     }
@@ -425,6 +431,36 @@ mod tests {
         let again = look(&[2, 3], ListId::Hash(7));
         assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
         assert_eq!(look(&[2, 3], ListId::Hash(7)), [], "once");
+    }
+
+    /// What a relay asked before its stream began again may be answered after it, and what it asked since once more later.
+    #[test]
+    fn m1_a_second_answer_with_other_rows_is_told() {
+        use guildhall_member_list::{Group, GroupId};
+        let mut lists = Lists::default();
+        look(&mut lists, 1);
+        let mut answer = |count| {
+            let rows: Arc<[Item]> = [Item::Group(Group { id: GroupId::Online, count })].into();
+            let interval = Interval::from_ranges([[0, 99]])[0];
+            let update = ListUpdate {
+                list: ListId::Everyone,
+                member_count: 5,
+                online_count: 3,
+                groups: Arc::default(),
+                intervals: vec![IntervalUpdate { interval, ops: Vec::new(), rows: rows.clone() }],
+            };
+            let told = lists.handle(GUILD, &update);
+            let is_sync = |(event, slots): &Told| match &event.event.payload {
+                Payload::MemberList(change) => {
+                    *slots == [1] && change.ops == [ListOp::Sync { interval, items: rows.clone() }]
+                }
+                _ => false,
+            };
+            (told.len(), told.iter().all(is_sync))
+        };
+        assert_eq!(answer(3), (1, true));
+        assert_eq!(answer(3), (0, true), "they know");
+        assert_eq!(answer(4), (1, true));
     }
 
     #[test]

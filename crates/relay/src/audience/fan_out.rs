@@ -35,6 +35,11 @@ impl AudienceIndex {
             Gate::Channel(channel) => self.sees(class, *channel),
             Gate::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
             Gate::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
+            // Asked at replay only: looking for the channels takes a moment.
+            Gate::List(list) => {
+                let has_list = |channel: &&ChannelId| self.meta.list_of(**channel) == Some(*list);
+                self.meta.channels.keys().filter(has_list).any(|channel| self.sees(class, *channel))
+            }
             Gate::GuildPermission(any) => self.meta.guild_permissions(class.member_standing(now)).intersects(*any),
             Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
                 self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)

@@ -244,6 +244,7 @@ impl World {
             let bit = *self.rng.pick(&BITS).expect("there are some");
             let other = *self.rng.pick(&BITS).expect("there are some");
             gates.push(Gate::Channels([a, b].into()));
+            gates.extend(self.meta.list_of(a).map(Gate::List));
             gates.push(Gate::ChannelExcept(a, b));
             gates.push(Gate::GuildPermission(bit | other));
             gates.push(Gate::ChannelPermission(a, bit | other));

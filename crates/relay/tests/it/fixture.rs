@@ -192,6 +192,10 @@ pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
         Gate::Members => true,
         Gate::Channel(channel) => naive_sees(meta, member, *channel),
         Gate::Channels(channels) => channels.iter().all(|channel| naive_sees(meta, member, *channel)),
+        Gate::List(list) => meta
+            .channels
+            .keys()
+            .any(|channel| meta.list_of(*channel) == Some(*list) && naive_sees(meta, member, *channel)),
         Gate::ChannelExcept(channel, except) => {
             naive_sees(meta, member, *channel) && !naive_sees(meta, member, *except)
         }
