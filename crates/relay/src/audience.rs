@@ -369,11 +369,19 @@ impl AudienceIndex {
         let mut before = std::mem::take(&mut self.views);
         self.view_of.clear();
         self.free_views.clear();
-        for class in 0..self.classes.len() {
-            if self.classes[class].groups.is_empty() {
-                continue;
+        let occupied = |class: &usize| !self.classes[*class].groups.is_empty();
+        let classes: Vec<usize> = (0..self.classes.len()).filter(occupied).collect();
+        let visible: Vec<BitSet> = classes.iter().map(|class| self.visible_to(&self.classes[*class])).collect();
+        // First those whose view stays what it was: their logs are for them.
+        for (class, visible) in classes.iter().zip(&visible) {
+            let view_before = self.classes[*class].view;
+            if !self.view_of.contains_key(visible)
+                && self.is_same_view(meta_before, &before[view_before].visible, visible)
+            {
+                self.add_view(visible.clone(), std::mem::take(&mut before[view_before].logs));
             }
-            let visible = self.visible_to(&self.classes[class]);
+        }
+        for (class, visible) in classes.into_iter().zip(visible) {
             let view_before = self.classes[class].view;
             let view = match self.view_of.get(&visible) {
                 Some(view) => *view,
@@ -393,6 +401,12 @@ impl AudienceIndex {
             }
         }
         self.free_logs.extend(before.into_iter().flat_map(|view| view.logs).map(|(_, log)| log));
+    }
+
+    /// Whether two sets of channels, one by the places before and one by those now, are the same.
+    fn is_same_view(&self, meta_before: &GuildMeta, before: &BitSet, now: &BitSet) -> bool {
+        let held = meta_before.channels.keys().enumerate().filter(|(bit, _)| before.contains(*bit)).map(|(_, id)| id);
+        held.eq(self.meta.channels.keys().enumerate().filter(|(bit, _)| now.contains(*bit)).map(|(_, id)| id))
     }
 
     /// The channels that a view held, unless those that there were and are in it are the same.

@@ -3,8 +3,8 @@
 use crate::{
     checker::{Fault, Identified, SessionLimits, fault},
     naive::{
-        Change, Event, Known, PassiveForm, People, Reader, State, Untold, guild_create_text, guild_delete_text,
-        made_text, payload_text, supplemental_text,
+        Change, Event, Known, NaiveChannel, PassiveForm, People, Reader, State, Untold, guild_create_text,
+        guild_delete_text, list_id, made_text, payload_text, supplemental_text,
     },
 };
 use guildhall_codec::Encoding;
@@ -44,6 +44,8 @@ pub enum What {
     Event(Rc<Event>, u8),
     /// Made by its relay, with the channels that it is about.
     Made(Rc<str>, Rc<[u64]>),
+    /// Of a member list, with its id. None: it only takes rows away.
+    List(Rc<str>, Option<Rc<str>>),
     /// Made for this session.
     Own(Rc<str>),
     /// READY or READY_SUPPLEMENTAL, before its guilds are known.
@@ -412,20 +414,20 @@ impl Session {
     /// What lists hold is looked at when everything is at rest.
     fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
         let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0).into();
-        let channels: Rc<[u64]> = match &event.audience.gate {
-            Gate::Channel(channel) => Rc::new([channel.get()]),
-            _ => Rc::new([]),
+        let list: Option<Rc<str>> = match &event.audience.gate {
+            Gate::List(list) => Some(list.to_string().into()),
+            _ => None,
         };
         let says_nothing = |op: &ListOp| matches!(op, ListOp::Delete { .. } | ListOp::Invalidate { .. });
         let is_shown = match &event.payload {
             Payload::MemberList(change) => !change.ops.iter().all(says_nothing),
             _ => true,
         };
-        let views = |channel: &u64| state.is_some_and(|state| state.viewers(*channel).contains(&self.user));
-        if is_shown && (channels.is_empty() || !channels.iter().all(views) || self.membership != Membership::Inside) {
+        let views = list.as_ref().zip(state).is_some_and(|(list, state)| may_look_at(state, self.user, list));
+        if is_shown && (!views || self.membership != Membership::Inside) {
             return fault(format!("session {} of {} is shown a list it may not see: {text}", self.id, self.user));
         }
-        Ok(What::Made(text, channels))
+        Ok(What::List(text, list))
     }
 
     /// It is gone: what it was to be given may have been written before.
@@ -503,6 +505,8 @@ impl Session {
                 What::Made(_, channels) => {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
+                What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
+                What::List(_, None) => state.members.contains_key(&user),
                 What::Own(_) | What::Ready | What::Refusal => true,
             });
             if let What::Own(_) | What::Ready | What::Refusal = expected.what {
@@ -597,6 +601,13 @@ impl Session {
     }
 }
 
+/// Whether a user views any channel that has this list.
+fn may_look_at(state: &State, user: u64, list: &str) -> bool {
+    let has_list = |channel: &NaiveChannel| list_id(state, channel) == list;
+    let of_list = state.channels.iter().filter(|(_, channel)| has_list(channel));
+    of_list.into_iter().any(|(id, _)| state.viewers(*id).contains(&user))
+}
+
 /// What is left of a passive update for a user who views other channels by now.
 fn left_of_update(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
     let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
@@ -629,7 +640,7 @@ impl What {
     fn text(&self) -> Rc<str> {
         match self {
             Self::Event(event, redaction) => event.text(*redaction),
-            Self::Made(text, _) | Self::Own(text) => text.clone(),
+            Self::Made(text, _) | Self::List(text, _) | Self::Own(text) => text.clone(),
             Self::Ready => "READY, which was not due".into(),
             Self::Refusal => "RATE_LIMITED".into(),
         }
