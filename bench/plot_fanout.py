@@ -30,7 +30,7 @@ def run(args):
         for passive in args.passive:
             events = round(args.rate * args.seconds)
             command = [args.guildhall, "bench", "fanout", "--sessions", str(sessions), "--passive", str(passive)]
-            command += ["--events", str(events), "--rate", str(args.rate), "--json"]
+            command += ["--events", str(events), "--rate", str(args.rate), "--no-memory", "--json"]
             print(" ".join(command), file=sys.stderr)
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             with open(args.out, "a", encoding="utf-8") as out:

@@ -66,6 +66,10 @@ impl Reactions {
         self.users.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.users.len()
+    }
+
     fn in_order(&self) -> Vec<UserId> {
         let mut users: Vec<(u64, UserId)> = self.users.iter().map(|(user, order)| (*order, *user)).collect();
         users.sort_unstable();
@@ -169,9 +173,11 @@ impl MessageCache {
         }
     }
 
-    /// A message was deleted.
-    pub fn remove(&mut self, key: Key, version: u64) {
+    /// A message was deleted. Returns who had reacted.
+    pub fn remove(&mut self, key: Key, version: u64) -> Vec<Reactions> {
+        let content = self.entries.get_mut(&key).and_then(|entry| entry.content.take());
         self.set(key, None, version);
+        content.map_or_else(Vec::new, |message| message.reactions)
     }
 
     /// A channel is gone, and nobody will ask for its messages.
@@ -332,7 +338,7 @@ mod tests {
     fn k1_what_is_not_durable_stays() {
         let mut cache = MessageCache::new(MAX);
         (0..20).for_each(|n| cache.put(key(n), cached(n, n), 1 + n));
-        (0..10).for_each(|n| cache.remove(key(n), 30 + n));
+        (0..10).for_each(|n| drop(cache.remove(key(n), 30 + n)));
         assert!((0..10).all(|n| known(&mut cache, n) == Some(None)));
         assert!((10..20).all(|n| known(&mut cache, n) == Some(Some(n))));
         cache.committed(15);

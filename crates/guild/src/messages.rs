@@ -9,7 +9,7 @@
 //! Not here    who of those who may view the channel reads the content: `guildhall_relay::Redaction`.
 
 use crate::{
-    cache::{CachedMessage, Lookup},
+    cache::{CachedMessage, Lookup, Reactions},
     check::Here,
     command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal, Reply},
     machine::{CommandResult, Guild, Stop},
@@ -269,7 +269,8 @@ impl Guild {
         }
         self.write(Write::DeleteMessage(channel_id, message_id));
         let version = self.touch();
-        self.cache.remove((channel_id, message_id), version);
+        let reactions = self.cache.remove((channel_id, message_id), version);
+        self.dispose(reactions.iter().map(Reactions::len).sum(), reactions);
         let payload = Payload::MessageDelete { id: message_id, channel_id };
         let event = self.event(EventName::MessageDelete, Gate::Channel(channel_id), payload);
         self.publish(event, Effect::None);

@@ -122,7 +122,11 @@ impl Guild {
         let emoji_as_used = emoji.map(|_| first.emoji.clone());
         self.write(Write::ClearReactions(key.0, key.1, emoji_as_used.clone()));
         let version = self.touch();
-        self.cache.change(key, version, |message| message.reactions.retain(|reactions| !is_meant(reactions)));
+        let mut cleared = Vec::new();
+        self.cache.change(key, version, |message| {
+            cleared = message.reactions.extract_if(.., |reactions| is_meant(reactions)).collect();
+        });
+        self.dispose(cleared.iter().map(Reactions::len).sum(), cleared);
         let name = match emoji_as_used {
             Some(_) => EventName::MessageReactionRemoveEmoji,
             None => EventName::MessageReactionRemoveAll,

@@ -175,8 +175,9 @@ impl PartitionLoop {
         while let Some(message) = next {
             taken += 1;
             next = self.receiver.guild.try_recv().ok();
-            // A message that comes alone is written straight to the sockets; several are coalesced per connection.
-            more |= next.is_some();
+            // What comes alone is written straight to the sockets, also if it goes to several relays; several messages
+            // to the same are coalesced per connection.
+            more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
             self.partition.handle_guild(now, message, more, &mut self.sockets);
             if taken >= GUILD_MESSAGES_PER_TURN {
                 if let Some(message) = next {

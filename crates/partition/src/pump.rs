@@ -446,7 +446,24 @@ fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), Pu
 
 /// Up to `GATHER_FRAMES` frames in one write, straight from their shared bodies. A frame begun is finished alone if a
 /// control message waits behind it.
+/// The only dispatch that waits: most connections have one at a time, also when others come in the same batch.
+fn write_one(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
+    let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
+    let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+    let bytes = frame.write_for(conn.next_seq, Framing::websocket(session.encoding));
+    let sent = link.send(key, bytes)?;
+    if sent < bytes.len() {
+        conn.partial = sent;
+        return Err(PumpError::Full);
+    }
+    conn.next_seq += 1;
+    Ok(())
+}
+
 fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
+    if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {
+        return write_one(conn, key, session, link);
+    }
     let framing = Framing::websocket(session.encoding);
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
     let mut count = 0;

@@ -211,6 +211,14 @@ pub struct ToRelay {
     pub message: RelayMessage,
 }
 
+impl ToRelay {
+    /// Whether `next` may tell another relay of the same: guilds tell their relays in ascending order. No session gets both.
+    #[must_use]
+    pub fn is_continued_by(&self, next: &Self) -> bool {
+        next.guild_id == self.guild_id && next.relay > self.relay
+    }
+}
+
 /// What a guild tells a relay.
 #[derive(Clone, Debug)]
 pub enum RelayMessage {

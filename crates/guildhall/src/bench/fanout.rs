@@ -71,6 +71,9 @@ pub struct FanoutArgs {
     /// How often passive sessions are told what changed, in milliseconds. A run that is shorter has no such round in it.
     #[arg(long, default_value_t = 30_000)]
     passive_interval_ms: u64,
+    /// Do not wait until memory has settled: bytes per session are not told.
+    #[arg(long)]
+    no_memory: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -139,9 +142,9 @@ struct FanoutResult {
     bytes_per_passive_session: Option<u64>,
     bytes_per_active_session: Option<u64>,
     /// What it grew by during the events, over all sessions: logs, messages, places in logs.
-    replay_bytes_per_session: u64,
+    replay_bytes_per_session: Option<u64>,
     /// Of the guild with its members, before anybody came.
-    bytes_per_member: u64,
+    bytes_per_member: Option<u64>,
     /// From the first connection to the last READY.
     setup_s: f64,
     /// Of the whole process.
@@ -149,18 +152,18 @@ struct FanoutResult {
     rss_bytes: u64,
 }
 
-/// How much larger the process was after something, spread over many.
-fn growth_each(before: u64, after: u64, count: usize) -> Option<u64> {
-    (count > 0).then(|| after.saturating_sub(before) / count as u64)
-}
-
-/// Memory after each step.
+/// Memory after each step, if it was waited for.
 struct Footprint {
     empty: u64,
-    loaded: u64,
-    with_passive: u64,
-    with_active: u64,
+    loaded: Option<u64>,
+    with_passive: Option<u64>,
+    with_active: Option<u64>,
     after: u64,
+}
+
+/// How much larger the process was after something, spread over many.
+fn growth_each(before: Option<u64>, after: Option<u64>, count: usize) -> Option<u64> {
+    Some(after?.saturating_sub(before?) / Some(count as u64).filter(|count| *count > 0)?)
 }
 
 /// What bringing the sessions up took.
@@ -210,12 +213,13 @@ pub fn run(args: FanoutArgs) -> Result<()> {
 
     let empty = usage::rss_bytes()?;
     let mut stage = Stage::set(args, people, partitions)?;
-    let loaded = usage::settled_rss_bytes()?;
+    let settled = |stage: &mut Stage| (!args.no_memory).then(|| stage.settled_bytes()).transpose();
+    let loaded = settled(&mut stage)?;
     let mut setup = Setup { wall: Duration::ZERO, cpu: Duration::ZERO };
     setup.time(|| stage.bring_up(people.active..sessions, None))?;
-    let with_passive = stage.settled_bytes()?;
+    let with_passive = settled(&mut stage)?;
     setup.time(|| stage.bring_up(0..people.active, Some(people.active)))?;
-    let with_active = stage.settled_bytes()?;
+    let with_active = settled(&mut stage)?;
 
     stage.post_in_turn(WARM_UP_EVENTS)?;
     stage.begin()?;
@@ -304,8 +308,8 @@ impl FanoutResult {
             event_to_last_delivery_p99_ms: latencies.p99,
             bytes_per_passive_session: growth_each(footprint.loaded, footprint.with_passive, passive),
             bytes_per_active_session: growth_each(footprint.with_passive, footprint.with_active, people.active),
-            replay_bytes_per_session: footprint.after.saturating_sub(footprint.with_active) / sessions as u64,
-            bytes_per_member: footprint.loaded.saturating_sub(footprint.empty) / people.members as u64,
+            replay_bytes_per_session: growth_each(footprint.with_active, Some(footprint.after), sessions),
+            bytes_per_member: growth_each(Some(footprint.empty), footprint.loaded, people.members),
             setup_s: setup.wall.as_secs_f64(),
             setup_cpu_us_per_session: setup.cpu.as_secs_f64() * 1e6 / sessions as f64,
             rss_bytes: footprint.after,
@@ -315,7 +319,7 @@ impl FanoutResult {
 }
 
 fn print_table(result: &FanoutResult) {
-    let bytes = |bytes: Option<u64>| bytes.map_or("none there".to_owned(), |bytes| format!("{bytes} bytes"));
+    let bytes = |bytes: Option<u64>| bytes.map_or("not measured".to_owned(), |bytes| format!("{bytes} bytes"));
     println!("sessions                   {} of {} members", result.sessions, result.members);
     println!("that look at the guild     {}", result.active_sessions);
     println!("events                     {} in {:.2} s", result.events, result.wall_s);
@@ -334,7 +338,7 @@ fn print_table(result: &FanoutResult) {
     println!("                           {:.2} ms p99", result.event_to_last_delivery_p99_ms);
     println!("memory per passive session {}", bytes(result.bytes_per_passive_session));
     println!("memory per active session  {}", bytes(result.bytes_per_active_session));
-    println!("replay per session         {} bytes", result.replay_bytes_per_session);
+    println!("replay per session         {}", bytes(result.replay_bytes_per_session));
     println!("CPU to start a session     {:.1} µs", result.setup_cpu_us_per_session);
     println!("RSS                        {:.1} MiB", result.rss_bytes as f64 / f64::from(1 << 20));
 }
@@ -352,6 +356,7 @@ mod tests {
         mode: FanoutMode::Plain,
         heartbeat_ms: 50,
         passive_interval_ms: 30_000,
+        no_memory: true,
         json: true,
     };
 

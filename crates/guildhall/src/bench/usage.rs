@@ -6,6 +6,8 @@ use std::{fs, thread, time::Duration};
 /// The allocator gives back what was freed within about ten seconds.
 const SETTLE_STEP: Duration = Duration::from_millis(500);
 const SETTLE_STEPS_MAX: usize = 40;
+/// What was freed goes back slowly at first: that little happens says nothing before this.
+const SETTLE_STEPS_MIN: usize = 20;
 /// So many steps with less than `SETTLED_BYTES` between them, and memory has settled.
 const QUIET_STEPS: usize = 4;
 const SETTLED_BYTES: u64 = 1 << 20;
@@ -44,12 +46,12 @@ pub fn settled_rss_bytes() -> Result<u64> {
     let mut before = rss_bytes()?;
     let mut quiet = 0;
     // There is no state to wait for: memory goes back some time after it was freed.
-    for _ in 0..SETTLE_STEPS_MAX {
+    for step in 0..SETTLE_STEPS_MAX {
         thread::sleep(SETTLE_STEP);
         let now = rss_bytes()?;
         quiet = if before.abs_diff(now) < SETTLED_BYTES { quiet + 1 } else { 0 };
         before = now;
-        if quiet == QUIET_STEPS {
+        if quiet >= QUIET_STEPS && step >= SETTLE_STEPS_MIN {
             break;
         }
     }

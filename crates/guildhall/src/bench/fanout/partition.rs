@@ -268,7 +268,7 @@ impl PartitionThread {
             taken += 1;
             next = if taken < MESSAGES_PER_TURN { self.pull()? } else { None };
             // As in the node: what comes alone is written straight away, the rest is coalesced per connection.
-            more |= next.is_some();
+            more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
             let name = match &message.message {
                 RelayMessage::Published(published) => Some(published.event.name.as_str()),
                 RelayMessage::Direct { event, .. } => Some(event.name.as_str()),
