@@ -179,6 +179,8 @@ pub struct AudienceIndex {
     /// Logs that were given out, and those of them that nobody uses.
     logs_count: u32,
     free_logs: Vec<LogId>,
+    /// Logs of the views there were, by the same channels' places now; only while these change.
+    kept_logs: Map<BitSet, SmallVec<[(Listening, LogId); 2]>>,
     users: Map<UserId, Seated>,
     seats_count: usize,
 }
@@ -198,6 +200,7 @@ impl AudienceIndex {
             free_views: Vec::new(),
             logs_count: 0,
             free_logs: Vec::new(),
+            kept_logs: Map::default(),
             users: Map::default(),
             seats_count: 0,
             meta: meta.clone(),
@@ -360,32 +363,33 @@ impl AudienceIndex {
         for user_id in moved {
             self.reclass(user_id, baselines);
         }
+        let kept = std::mem::take(&mut self.kept_logs);
+        self.free_logs.extend(kept.into_values().flatten().map(|(_, log)| log));
     }
 
-    /// Computes anew what each class views. A view that some class keeps keeps its logs.
+    /// Computes anew what each class views. Views of the same channels as before keep their logs.
     fn renew_views(&mut self, meta_before: &GuildMeta, baselines: &mut impl Baselines) {
         // By the class's view before and now.
         let mut viewed: Map<(usize, usize), Option<Arc<[ChannelId]>>> = Map::default();
         let mut before = std::mem::take(&mut self.views);
         self.view_of.clear();
         self.free_views.clear();
-        let occupied = |class: &usize| !self.classes[*class].groups.is_empty();
-        let classes: Vec<usize> = (0..self.classes.len()).filter(occupied).collect();
-        let visible: Vec<BitSet> = classes.iter().map(|class| self.visible_to(&self.classes[*class])).collect();
-        // First those whose view stays what it was: their logs are for them.
-        for (class, visible) in classes.iter().zip(&visible) {
-            let view_before = self.classes[*class].view;
-            if !self.view_of.contains_key(visible)
-                && self.is_same_view(meta_before, &before[view_before].visible, visible)
-            {
-                self.add_view(visible.clone(), std::mem::take(&mut before[view_before].logs));
+        for view in &mut before {
+            let logs = std::mem::take(&mut view.logs);
+            let same_now = self.same_now(meta_before, &view.visible);
+            if let Some(others) = self.kept_logs.insert(same_now, logs) {
+                self.free_logs.extend(others.into_iter().map(|(_, log)| log));
             }
         }
-        for (class, visible) in classes.into_iter().zip(visible) {
+        for class in 0..self.classes.len() {
+            if self.classes[class].groups.is_empty() {
+                continue;
+            }
+            let visible = self.visible_to(&self.classes[class]);
             let view_before = self.classes[class].view;
             let view = match self.view_of.get(&visible) {
                 Some(view) => *view,
-                None => self.add_view(visible, std::mem::take(&mut before[view_before].logs)),
+                None => self.add_view(visible),
             };
             self.views[view].classes_count += 1;
             self.classes[class].view = view;
@@ -400,13 +404,17 @@ impl AudienceIndex {
                 self.classes[class].groups[group].log = log;
             }
         }
-        self.free_logs.extend(before.into_iter().flat_map(|view| view.logs).map(|(_, log)| log));
     }
 
-    /// Whether two sets of channels, one by the places before and one by those now, are the same.
-    fn is_same_view(&self, meta_before: &GuildMeta, before: &BitSet, now: &BitSet) -> bool {
-        let held = meta_before.channels.keys().enumerate().filter(|(bit, _)| before.contains(*bit)).map(|(_, id)| id);
-        held.eq(self.meta.channels.keys().enumerate().filter(|(bit, _)| now.contains(*bit)).map(|(_, id)| id))
+    /// A set of channels by their places before, as one by their places now; those that are gone are left out.
+    fn same_now(&self, meta_before: &GuildMeta, before: &BitSet) -> BitSet {
+        let mut now = BitSet::default();
+        for (_, id) in meta_before.channels.keys().enumerate().filter(|(bit, _)| before.contains(*bit)) {
+            if let Some(bit) = self.channel_bits.get(id) {
+                now.insert(*bit);
+            }
+        }
+        now
     }
 
     /// The channels that a view held, unless those that there were and are in it are the same.
@@ -416,7 +424,8 @@ impl AudienceIndex {
         is_other.then(|| channels().filter(|(_, was_held)| *was_held).map(|(id, _)| id).collect())
     }
 
-    fn add_view(&mut self, visible: BitSet, logs: SmallVec<[(Listening, LogId); 2]>) -> usize {
+    fn add_view(&mut self, visible: BitSet) -> usize {
+        let logs = self.kept_logs.remove(&visible).unwrap_or_default();
         let view = View { visible: visible.clone(), classes_count: 0, logs };
         let place = match self.free_views.pop() {
             Some(place) => {
@@ -489,7 +498,7 @@ impl AudienceIndex {
         let visible = self.visible_to(&class);
         class.view = match self.view_of.get(&visible) {
             Some(view) => *view,
-            None => self.add_view(visible, SmallVec::new()),
+            None => self.add_view(visible),
         };
         self.views[class.view].classes_count += 1;
         let place = match self.free.pop() {
