@@ -92,11 +92,13 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     }
 
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
-        let key = slot_key(session);
+        let (key, relay) = (slot_key(session), session.relay.index);
         let session = self.core.sessions.get_mut(key)?;
         let guild_id = picture.id();
-        // Who asked twice, because the first answer might have been lost, may get two: the first counts.
-        if session.guilds.membership(guild_id) != Some(Membership::Entering) {
+        // Who asked twice, because the first answer might have been lost, may get two: the first counts. Who left meanwhile
+        // and came back through another relay may get one by the old way.
+        let entry = session.guilds.get(guild_id)?;
+        if entry.membership != Membership::Entering || entry.relay != relay {
             return None;
         }
         let Some(view) = view else {
@@ -134,9 +136,9 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     }
 
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId) {
-        let key = slot_key(session);
+        let (key, relay) = (slot_key(session), session.relay.index);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
-        let Some(entry) = session.guilds.get_mut(guild_id) else { return };
+        let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
         // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
         entry.membership = Membership::Entering;
         let is_gathering = session.gathering.is_some();

@@ -22,6 +22,14 @@ fn seeds_run_clean_and_do_what_they_are_for() {
     );
 }
 
+/// Seeds that found something once.
+#[test]
+fn what_was_found_before_is_not_there_any_more() {
+    for seed in [121, 222, 2051, 3054] {
+        run(seed, Options::default()).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let summary = |seed| format!("{:?}", run(seed, Options::default()).map_err(|violation| violation.to_string()));
