@@ -133,6 +133,8 @@ pub struct Lab {
     jobs: Vec<Job>,
     beside: Option<Beside>,
     rounds_beside: u64,
+    /// Of those without a session, the first so many left and came back.
+    pub pruned: usize,
     /// Of jobs that ran beside.
     job_ends_us: Vec<f64>,
     /// Base fields, roles and channels as every relay has them.
@@ -156,6 +158,7 @@ impl Lab {
             jobs: Vec::new(),
             beside: None,
             rounds_beside: 0,
+            pruned: 0,
             job_ends_us: Vec::new(),
             held: None,
             sched: SchedFile::open()?,

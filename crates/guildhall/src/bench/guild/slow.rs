@@ -83,12 +83,15 @@ fn prune(lab: &mut Lab) -> Result<()> {
         lab.settle()?;
         Ok(took)
     })?;
-    let (mut found, count) = (Vec::new(), PRUNED.min((lab.members - lab.sessions) / 4));
+    let (mut found, count) = (Vec::new(), PRUNED.min((lab.members - lab.sessions) / 16));
     lab.measure_each("prune, each slice", Often::Seldom, |lab, _| {
-        lab.later(SYSTEM, &all(false, joined_at(lab.absent(count))))?;
+        // Who came back joined today: each time others go.
+        let (first, end) = (lab.pruned, lab.pruned + count);
+        lab.pruned = end;
+        lab.later(SYSTEM, &all(false, joined_at(lab.absent(end))))?;
         let settled = lab.settle()?;
         found.extend(settled.job_ends);
-        for n in 0..count {
+        for n in first..end {
             lab.did(SYSTEM, &Command::AddMember(shared(crowd::user(lab.absent(n)))))?;
         }
         Ok(settled.timers)
