@@ -1,0 +1,372 @@
+//! One guild of the traffic: its people, channels, roles, and what was said lately.
+//!
+//! Owns        the state that events are about, in the product's own types.
+//! Limits      `RECENT_MAX`, `VOICE_MAX`, `JOINED_MAX`.
+//! Not here    what happens: `traffic.rs`.
+
+use crate::{
+    people::{self, Zipf},
+    talk::Talk,
+};
+use guildhall_member_list::{Interval, ListId, ListRules, MemberList, Watch};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, Guild, GuildId, Member, Message, MessageId, Overwrite, OverwriteKind, Permissions,
+    Presence, Role, RoleId, User, UserId, VoiceState,
+};
+use guildhall_relay::{GuildMeta, PassiveDelta, VoiceEntry};
+use guildhall_stdx::{Rng, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+/// Messages that may still be answered, edited, reacted to and deleted.
+const RECENT_MAX: usize = 128;
+const VOICE_MAX: usize = 60;
+const JOINED_MAX: usize = 64;
+/// Of the members, how many are there at first.
+const ONLINE: f64 = 0.3;
+const ROLE_NAMES: [&str; 12] = [
+    "staff",
+    "moderators",
+    "supporters",
+    "regulars",
+    "artists",
+    "builders",
+    "night owls",
+    "newcomers",
+    "events",
+    "level 10",
+    "level 5",
+    "announcements",
+];
+const CHANNEL_NAMES: [&str; 12] = [
+    "general",
+    "help",
+    "off-topic",
+    "showcase",
+    "music",
+    "games",
+    "food",
+    "pets",
+    "dev-talk",
+    "suggestions",
+    "memes",
+    "staff",
+];
+const EMOJI_NAMES: [&str; 8] = ["party", "nope", "blobwave", "hype", "thinkhard", "pog", "sadcat", "ship_it"];
+
+/// A member, and what they show.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub member: Arc<Member>,
+    pub presence: Option<Arc<Presence>>,
+}
+
+/// A message that was said.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    pub channel: usize,
+    pub author: usize,
+    pub message: Arc<Message>,
+}
+
+/// How large a guild is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub members: usize,
+    pub text_channels: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct GuildState {
+    pub meta: Arc<GuildMeta>,
+    /// The active ones first.
+    pub people: Vec<Person>,
+    pub crowd: Zipf,
+    pub emoji: Vec<(String, u64)>,
+    /// Text channels, the last one hidden where there are several. Voice channels follow in `voice_channels`.
+    pub text_channels: Vec<ChannelId>,
+    pub has_hidden: bool,
+    pub voice_channels: Vec<ChannelId>,
+    pub talks: Vec<Talk>,
+    pub busiest: Zipf,
+    pub recent: VecDeque<Said>,
+    pub in_voice: BTreeMap<usize, Arc<VoiceState>>,
+    /// Members who came lately, to leave again.
+    pub joined: VecDeque<Person>,
+    list: MemberList,
+    watch: Watch,
+    pub list_told_ms: u64,
+    unread: BTreeMap<ChannelId, MessageId>,
+    voice_changed: BTreeSet<usize>,
+    left_voice: Vec<UserId>,
+}
+
+impl GuildState {
+    /// Guild `number`, whose members are some of `accounts`.
+    pub fn new(rng: &mut Rng, number: u64, size: Size, accounts: &[Arc<User>], now: Timestamp) -> Self {
+        let id = GuildId::new((1_050_000_000_000_000_000 + number * 3_917_204_551_680_003) & !0xfff);
+        let roles = roles(rng, id);
+        let people = people_of(rng, size, accounts, &roles, now);
+        let (channels, text_channels, voice_channels) = channels(rng, id, size, &roles);
+        let mut guild =
+            Guild::new(id, &format!("{} {number}", ["Harbour", "Workshop", "Arcade"][number as usize % 3]), {
+                people[0].member.user.id
+            });
+        guild.icon = Some(format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64()));
+        guild.description = rng.chance(0.5).then(|| "A place for everybody who likes it here.".to_owned());
+        guild.features =
+            ["COMMUNITY", "NEWS", "INVITE_SPLASH"][..rng.below(4) as usize].iter().map(|f| (*f).into()).collect();
+        let emoji =
+            EMOJI_NAMES.iter().map(|name| ((*name).to_owned(), id.get() + (rng.below(1 << 30) << 12))).collect();
+        let rules = ListRules::new(roles.iter().map(|role| &**role), people.len());
+        let list =
+            MemberList::build(rules, people.iter().map(|person| (person.member.clone(), person.presence.clone())));
+        let watch = Watch::new(&list, Interval::from_ranges([[0, 99]])[0]);
+        let meta = GuildMeta {
+            guild: Arc::new(guild),
+            roles: Arc::new(roles.into_iter().map(|role| (role.id, role)).collect()),
+            channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
+        };
+        let mut state = Self {
+            meta: Arc::new(meta),
+            crowd: Zipf::new(people.len()),
+            people,
+            emoji,
+            talks: text_channels.iter().map(|_| Talk::default()).collect(),
+            busiest: Zipf::new(text_channels.len()),
+            has_hidden: text_channels.len() > 3,
+            text_channels,
+            voice_channels,
+            recent: VecDeque::new(),
+            in_voice: BTreeMap::new(),
+            joined: VecDeque::new(),
+            list,
+            watch,
+            list_told_ms: 0,
+            unread: BTreeMap::new(),
+            voice_changed: BTreeSet::new(),
+            left_voice: Vec::new(),
+        };
+        // What was there before is known.
+        state.list.take_touched();
+        state
+    }
+
+    pub fn id(&self) -> GuildId {
+        self.meta.id()
+    }
+
+    pub fn is_hidden(&self, channel: usize) -> bool {
+        self.has_hidden && channel + 1 == self.text_channels.len()
+    }
+
+    /// Members, newcomers included.
+    pub fn member_count(&self) -> u64 {
+        (self.people.len() + self.joined.len()) as u64
+    }
+
+    pub fn said(&mut self, said: Said) {
+        if !self.is_hidden(said.channel) {
+            self.unread.insert(said.message.channel_id, said.message.id);
+        }
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(said);
+    }
+
+    /// One of the recent messages, newer ones more often.
+    pub fn earlier(&self, rng: &mut Rng) -> Option<usize> {
+        let upto = rng.below(self.recent.len() as u64) + 1;
+        let back = rng.below(upto) as usize;
+        self.recent.len().checked_sub(1 + back)
+    }
+
+    /// Changes what somebody is or shows, in the list too.
+    pub fn change(&mut self, who: usize, person: Person) {
+        let before = std::mem::replace(&mut self.people[who], person.clone());
+        self.list.set(Some((&before.member, before.presence.as_deref())), Some((person.member, person.presence)));
+    }
+
+    /// Somebody new; none when there is no more room for newcomers.
+    pub fn join(&mut self, person: Person) -> bool {
+        if self.joined.len() == JOINED_MAX {
+            return false;
+        }
+        self.list.set(None, Some((person.member.clone(), person.presence.clone())));
+        self.joined.push_back(person);
+        true
+    }
+
+    /// Who came first of the newcomers goes.
+    pub fn leave(&mut self) -> Option<Person> {
+        let person = self.joined.pop_front()?;
+        self.list.set(Some((&person.member, person.presence.as_deref())), None);
+        Some(person)
+    }
+
+    /// What those who have the list open are told, if anything.
+    pub fn list_change(&mut self) -> Option<guildhall_relay::ListChange> {
+        if !self.list.take_touched().meets(self.watch.interval()) {
+            return None;
+        }
+        let ops = self.watch.update(&self.list)?;
+        Some(self.list_told(ops))
+    }
+
+    /// What somebody who opens the list is told.
+    pub fn list_sync(&mut self) -> guildhall_relay::ListChange {
+        self.list_told(vec![self.watch.sync()])
+    }
+
+    fn list_told(&self, ops: Vec<guildhall_member_list::ListOp>) -> guildhall_relay::ListChange {
+        guildhall_relay::ListChange {
+            list: ListId::Everyone,
+            member_count: self.member_count(),
+            online_count: self.list.online_count() as u64,
+            groups: self.list.groups().collect(),
+            ops,
+        }
+    }
+
+    /// Somebody joins voice, moves, changes or leaves. Returns the new state.
+    pub fn voice(&mut self, rng: &mut Rng) -> (usize, Arc<VoiceState>) {
+        let who = self.crowd.draw(rng);
+        let (who, before) = match self.in_voice.get(&who) {
+            Some(state) => (who, Some(state.clone())),
+            None if self.in_voice.len() < VOICE_MAX && rng.chance(0.5) => (who, None),
+            None => {
+                let nth = rng.below(self.in_voice.len().max(1) as u64) as usize;
+                self.in_voice.iter().nth(nth).map_or((who, None), |(who, state)| (*who, Some(state.clone())))
+            }
+        };
+        let member = &self.people[who].member;
+        let mut state = before.as_deref().cloned().unwrap_or_else(|| VoiceState {
+            channel_id: rng.pick(&self.voice_channels).copied(),
+            user_id: member.user.id,
+            session_id: format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64()),
+            deaf: false,
+            mute: false,
+            self_deaf: false,
+            self_mute: rng.chance(0.4),
+            self_video: false,
+            suppress: false,
+            request_to_speak_timestamp: None,
+        });
+        if before.is_some() {
+            match rng.below(6) {
+                0..3 => state.channel_id = None,
+                3 => state.channel_id = rng.pick(&self.voice_channels).copied(),
+                4 => state.self_deaf = !state.self_deaf,
+                _ => state.self_mute = !state.self_mute,
+            }
+        }
+        let state = Arc::new(state);
+        if state.channel_id.is_some() {
+            self.in_voice.insert(who, state.clone());
+            self.voice_changed.insert(who);
+        } else {
+            self.in_voice.remove(&who);
+            self.voice_changed.remove(&who);
+            self.left_voice.push(state.user_id);
+        }
+        (who, state)
+    }
+
+    /// What changed since the last time, for those who do not look.
+    pub fn passive(&mut self) -> PassiveDelta {
+        let voice = std::mem::take(&mut self.voice_changed).into_iter().filter_map(|who| self.voice_entry(who));
+        PassiveDelta {
+            voice: voice.collect(),
+            channels: std::mem::take(&mut self.unread).into_iter().collect(),
+            left: std::mem::take(&mut self.left_voice),
+        }
+    }
+
+    pub fn voice_entry(&self, who: usize) -> Option<VoiceEntry> {
+        let state = self.in_voice.get(&who)?.clone();
+        Some(VoiceEntry { state, member: self.people[who].member.clone() })
+    }
+}
+
+fn roles(rng: &mut Rng, guild_id: GuildId) -> Vec<Arc<Role>> {
+    let everyone = Role {
+        id: guild_id.cast(),
+        name: "@everyone".to_owned(),
+        color: 0,
+        hoist: false,
+        position: 0,
+        permissions: Permissions::DEFAULT_EVERYONE,
+        managed: false,
+        mentionable: false,
+    };
+    let count = 4 + rng.below(ROLE_NAMES.len() as u64 - 3) as usize;
+    let named = (0..count).map(|n| Role {
+        id: RoleId::new(guild_id.get() + (((n as u64 + 1) * 7_919_113 + rng.below(1 << 22)) << 12)),
+        name: ROLE_NAMES[n].to_owned(),
+        color: rng.below(1 << 24) as u32,
+        hoist: n < 4,
+        position: (count - n) as i32,
+        permissions: if n < 2 { Permissions::MANAGE_MESSAGES | Permissions::KICK_MEMBERS } else { Permissions::NONE },
+        mentionable: n % 3 == 2,
+        ..everyone.clone()
+    });
+    let mut roles: Vec<_> = named.map(Arc::new).collect();
+    roles.insert(0, Arc::new(everyone));
+    roles
+}
+
+/// Half of the members have no role, the active ones more.
+fn people_of(rng: &mut Rng, size: Size, accounts: &[Arc<User>], roles: &[Arc<Role>], now: Timestamp) -> Vec<Person> {
+    let start = rng.below(accounts.len() as u64) as usize;
+    let person = |n: usize| {
+        // Ever another account, as long as there are enough.
+        let user = accounts[(start + n * 7) % accounts.len()].clone();
+        let joined_at = Timestamp(now.0 - 1 - rng.below(90_000_000_000) as i64);
+        let mut member = Member::new(user, joined_at);
+        let held = if rng.chance(0.5) { 0 } else { 1 + rng.below(4) as usize };
+        let mut held: Vec<RoleId> = (0..held).filter_map(|_| rng.pick(&roles[1..])).map(|role| role.id).collect();
+        held.sort_unstable();
+        held.dedup();
+        member.roles = held.into_iter().collect();
+        member.nick = rng.chance(0.2).then(|| people::nick(rng));
+        member.flags = if rng.chance(0.3) { 2 } else { 0 };
+        // The active ones are there.
+        let presence = (n < 20 || rng.chance(ONLINE)).then(|| people::presence(rng, now.0));
+        Person { member: Arc::new(member), presence }
+    };
+    (0..size.members).map(person).collect()
+}
+
+fn channels(
+    rng: &mut Rng,
+    guild_id: GuildId,
+    size: Size,
+    roles: &[Arc<Role>],
+) -> (Vec<Channel>, Vec<ChannelId>, Vec<ChannelId>) {
+    let mut channel = |n: usize, kind, name: &str| {
+        let id = ChannelId::new(guild_id.get() + (((n as u64 + 1) * 104_729 + rng.below(1 << 14)) << 12));
+        let mut channel = Channel::new(id, guild_id, kind, name);
+        channel.position = n as i32;
+        channel.topic =
+            rng.chance(0.4).then(|| format!("Everything about {name}. Please read the rules before you post."));
+        channel.rate_limit_per_user = if rng.chance(0.1) { 5 } else { 0 };
+        channel
+    };
+    let mut all: Vec<Channel> = (0..size.text_channels)
+        .map(|n| channel(n, ChannelType::Text, CHANNEL_NAMES[n % CHANNEL_NAMES.len()]))
+        .collect();
+    if size.text_channels > 3 {
+        let overwrite = |role, allow, deny| Overwrite { target: OverwriteKind::Role(role), allow, deny };
+        let hidden = overwrite(guild_id.cast(), Permissions::NONE, Permissions::VIEW_CHANNEL);
+        let shown = overwrite(roles[1].id, Permissions::VIEW_CHANNEL, Permissions::NONE);
+        all[size.text_channels - 1].overwrites = vec![hidden, shown];
+    }
+    let text = all.iter().map(|channel| channel.id).collect();
+    let voice: Vec<Channel> = (0..3).map(|n| channel(size.text_channels + n, ChannelType::Voice, "talk")).collect();
+    let voice_ids = voice.iter().map(|channel| channel.id).collect();
+    all.extend(voice);
+    (all, text, voice_ids)
+}

@@ -1,0 +1,64 @@
+//! Large payloads for one session: a guild, a chunk of its members, the first rows of its member list.
+//!
+//! Invariants  made by the same functions as in the product: `snapshot_of` and `people_of`, `next_chunk`.
+
+use crate::guild::GuildState;
+use guildhall_codec::Encoding;
+use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
+use guildhall_relay::{
+    FoundMembers, GuildPicture, GuildView, MemberEntry, MemberTable, MembersAnswer, Redaction, people_of, snapshot_of,
+};
+use guildhall_session::{MemberRequest, next_chunk};
+use guildhall_stdx::Rng;
+use std::sync::Arc;
+
+/// What bots ask for and people get.
+const LARGE_THRESHOLD: u16 = 250;
+
+/// GUILD_CREATE. Bots with the intent for presences are told of many members, everybody else of few.
+pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
+    let mut picture = GuildPicture::new(guild.meta.clone());
+    let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
+    picture.last_message_ids = Arc::new(newest.collect());
+    for who in guild.in_voice.keys() {
+        if let Some(entry) = guild.voice_entry(*who) {
+            picture.voice.insert(entry.state.user_id, entry);
+        }
+    }
+    let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
+    let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
+    let view =
+        GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
+    let snapshot = snapshot_of(&picture, &view, LARGE_THRESHOLD, Capabilities(0));
+    let people = people_of(&picture, &view);
+    let mut body = Vec::new();
+    encoding
+        .encode(&GatewayGuildBody::event(Capabilities(0), &snapshot, &people), &mut body)
+        .expect("a guild is made of structs, strings and numbers, which always encode");
+    body
+}
+
+fn table(guild: &GuildState) -> MemberTable {
+    let mut table: MemberTable = guild.people.iter().map(|person| person.member.clone()).collect();
+    for person in guild.people.iter().filter(|person| person.presence.is_some()) {
+        table.set_presence(person.member.user.id, person.presence.clone());
+    }
+    table
+}
+
+/// GUILD_MEMBERS_CHUNK: some of the members, one after the other, or all there are up to a thousand.
+pub(crate) fn chunk(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
+    let count = [25, 100, 100, 1000][rng.below(4) as usize].min(guild.people.len());
+    let first = rng.below((guild.people.len() - count + 1) as u64) as usize;
+    let entries = guild.people[first..first + count].iter();
+    let entries =
+        entries.map(|person| MemberEntry { member: person.member.clone(), presence: person.presence.clone() });
+    let answer = MembersAnswer {
+        nonce: Some(format!("{:08x}", rng.next_u64() >> 32)),
+        presences: rng.chance(0.5),
+        members: FoundMembers::Some { entries: entries.collect(), not_found: Vec::new() },
+    };
+    let mut request = MemberRequest { guild_id: guild.id(), answer, chunk_index: 0, after: UserId::new(0) };
+    let (dispatch, _) = next_chunk(Intents::GUILD_PRESENCES, AccountKind::User, encoding, &mut request);
+    dispatch.frame(encoding, Redaction::NONE).body().to_vec()
+}

@@ -1,0 +1,584 @@
+//! The traffic itself: a clock of its own, guilds, and what happens in them, one event at a time.
+
+use crate::{
+    chat::Chat,
+    event::{Event, To},
+    guild::{GuildState, Person, Said, Size},
+    large, people, talk,
+    viewer::Viewer,
+};
+use bytes::Bytes;
+use guildhall_codec::Encoding;
+use guildhall_model::{
+    ChannelId, ChannelType, EventName, GuildId, Member, Message, MessageReference, Nonce, ReactionEmoji,
+    SnowflakeGenerator, User, UserId,
+};
+use guildhall_relay::{Event as RelayEvent, Gate, MessageEvent, Payload, ReactionEvent, Redaction};
+use guildhall_stdx::{Rng, Timestamp};
+use serde::Serialize;
+use std::{collections::VecDeque, sync::Arc};
+
+/// When the traffic begins: 2026-11-02, a Monday.
+const START_MS: i64 = 1_793_613_600_000;
+/// Things that happen per second, with passive updates and member lists in between.
+const RATE: u64 = 20;
+const PASSIVE_MS: u64 = 30_000;
+/// As the guild's own.
+const LIST_FLUSH_MS: u64 = 200;
+const ACCOUNTS: usize = 4000;
+const SIZES: [Size; 12] = [
+    Size { members: 2400, text_channels: 12 },
+    Size { members: 1300, text_channels: 10 },
+    Size { members: 800, text_channels: 9 },
+    Size { members: 600, text_channels: 8 },
+    Size { members: 400, text_channels: 7 },
+    Size { members: 300, text_channels: 6 },
+    Size { members: 200, text_channels: 5 },
+    Size { members: 150, text_channels: 5 },
+    Size { members: 120, text_channels: 4 },
+    Size { members: 100, text_channels: 4 },
+    Size { members: 80, text_channels: 3 },
+    Size { members: 60, text_channels: 3 },
+];
+const CHANNEL_SIZE: Size = Size { members: 400, text_channels: 1 };
+/// How often a session is sent something large of its own: once in so many deliveries.
+const LARGE_EVERY: f64 = 1500.0;
+/// Of all events, the share that a session sees, about.
+const SEEN: f64 = 0.3;
+
+/// What the traffic is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One channel of messages, which everybody sees.
+    Channel,
+    /// Several guilds and channels, with everything that happens in them.
+    #[default]
+    Session,
+}
+
+/// What determines the traffic, beside the chat.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Of what.
+    pub kind: Kind,
+    /// Everything else is drawn from this.
+    pub seed: u64,
+    /// Sessions that may be sent something of their own: 0 for none.
+    pub sessions: u32,
+}
+
+/// Kinds of things that happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    Message,
+    Edit,
+    Delete,
+    Reaction,
+    Unreaction,
+    ReactionsCleared,
+    Typing,
+    Presence,
+    Voice,
+    MemberUpdate,
+    Join,
+    Leave,
+    ChannelUpdate,
+    RoleUpdate,
+    GuildUpdate,
+}
+
+/// Of a thousand things that happen, how many are of each kind.
+pub const SHARES: [(Happening, u64); 15] = [
+    (Happening::Message, 300),
+    (Happening::Edit, 25),
+    (Happening::Delete, 12),
+    (Happening::Reaction, 110),
+    (Happening::Unreaction, 13),
+    (Happening::ReactionsCleared, 2),
+    (Happening::Typing, 190),
+    (Happening::Presence, 220),
+    (Happening::Voice, 60),
+    (Happening::MemberUpdate, 25),
+    (Happening::Join, 20),
+    (Happening::Leave, 15),
+    (Happening::ChannelUpdate, 4),
+    (Happening::RoleUpdate, 3),
+    (Happening::GuildUpdate, 1),
+];
+
+/// What `draw` of `0..1000` stands for.
+fn happening_of(draw: u64) -> Happening {
+    let mut upto = 0;
+    for (happening, share) in SHARES {
+        upto += share;
+        if draw < upto {
+            return happening;
+        }
+    }
+    Happening::Message
+}
+
+/// Events without end.
+#[derive(Debug)]
+pub struct Traffic {
+    params: Params,
+    chat: Chat,
+    rng: Rng,
+    /// Since the traffic began, in microseconds.
+    at_us: u64,
+    ids: SnowflakeGenerator,
+    guilds: Vec<GuildState>,
+    busiest: people::Zipf,
+    ready: VecDeque<Event>,
+    events: u64,
+    passive_told_ms: u64,
+    /// Large payloads that are due, in parts.
+    large_due: f64,
+}
+
+impl Traffic {
+    /// Traffic in which `chat` is what people say.
+    #[must_use]
+    pub fn new(params: Params, chat: Chat) -> Self {
+        let mut rng = Rng::new(params.seed ^ 0x7472_6166_6669_6300);
+        let now = Timestamp(START_MS);
+        let account = |n: usize| {
+            // From the last nine years, evenly.
+            let made_ms = START_MS - 1 - (ACCOUNTS - n) as i64 * 71_000_000;
+            let id = guildhall_model::smallest_id_at::<guildhall_model::marker::User>(Timestamp(made_ms));
+            people::user(&mut rng, UserId::new(id.get() | 0x1_2345))
+        };
+        let accounts: Vec<Arc<User>> = (0..ACCOUNTS).map(account).collect();
+        let sizes: &[Size] = if params.kind == Kind::Channel { &[CHANNEL_SIZE] } else { &SIZES };
+        let guilds = (0..).zip(sizes).map(|(n, size)| GuildState::new(&mut rng, n, *size, &accounts, now)).collect();
+        Self {
+            params,
+            chat,
+            rng,
+            at_us: 0,
+            ids: SnowflakeGenerator::new(37),
+            guilds,
+            busiest: people::Zipf::new(sizes.len()),
+            ready: VecDeque::new(),
+            events: 0,
+            passive_told_ms: 0,
+            large_due: 0.0,
+        }
+    }
+
+    fn at_ms(&self) -> u64 {
+        self.at_us / 1000
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(START_MS + self.at_ms() as i64)
+    }
+
+    /// Something happens, and whoever is to be told from time to time is told.
+    fn step(&mut self) {
+        // Between nothing and twice the mean.
+        self.at_us += self.rng.below(2_000_000 / RATE);
+        if self.params.kind == Kind::Channel {
+            self.message(0);
+            return;
+        }
+        let guild = self.busiest.draw(&mut self.rng);
+        match happening_of(self.rng.below(1000)) {
+            Happening::Message => self.message(guild),
+            Happening::Edit => self.edit(guild),
+            Happening::Delete => self.delete(guild),
+            Happening::Reaction => self.reaction(guild, true),
+            Happening::Unreaction => self.reaction(guild, false),
+            Happening::ReactionsCleared => self.reactions_cleared(guild),
+            Happening::Typing => self.typing(guild),
+            Happening::Presence => self.presence(guild),
+            Happening::Voice => self.voice(guild),
+            Happening::MemberUpdate => self.member_update(guild),
+            Happening::Join => self.join(guild),
+            Happening::Leave => self.leave(guild),
+            Happening::ChannelUpdate => self.channel_update(guild),
+            Happening::RoleUpdate => self.role_update(guild),
+            Happening::GuildUpdate => self.put(guild, EventName::GuildUpdate, To::Guild, Place::default(), {
+                Payload::Guild(self.guilds[guild].meta.clone())
+            }),
+        }
+        self.tell_lists();
+        self.tell_passive();
+        self.tell_one();
+    }
+
+    fn message(&mut self, guild: usize) {
+        let now = self.now();
+        let is_plain = self.params.kind == Kind::Channel;
+        let Self { rng, guilds, chat, ids, .. } = self;
+        let state = &mut guilds[guild];
+        let channel = state.busiest.draw(rng);
+        let (author, words) = state.talks[channel].next(rng, &state.crowd, if is_plain { 6 } else { 3 }, chat);
+        let embed = rng.chance(0.03).then(|| talk::embed(rng, &words, &now.to_string()));
+        let mut content = talk::written(rng, words, &state.emoji);
+        // Some are written on purpose for somebody, some answer what was said.
+        let mentioned = rng.chance(0.08).then(|| state.crowd.draw(rng));
+        let role = rng.chance(0.01).then(|| rng.pick(&state.meta.roles.keys().copied().collect::<Vec<_>>()).copied());
+        let answers = rng.chance(0.15).then(|| state.earlier(rng)).flatten().map(|at| state.recent[at].clone());
+        let answers = answers.filter(|said| said.channel == channel);
+        let mut mentions: Vec<Arc<Member>> = Vec::new();
+        if let Some(who) = mentioned {
+            let member = state.people[who].member.clone();
+            content = format!("<@{}> {content}", member.user.id);
+            mentions.push(member);
+        }
+        if let Some(role) = role.flatten() {
+            content += &format!(" <@&{role}>");
+        }
+        if let Some(said) = &answers
+            && mentions.iter().all(|member| member.user.id != said.message.author.id)
+        {
+            mentions.push(state.people[said.author].member.clone());
+        }
+        let member = state.people[author].member.clone();
+        let (guild_id, channel_id) = (state.id(), state.text_channels[channel]);
+        let nonce = ids.next::<guildhall_model::marker::Message>(Timestamp(now.0 - 150));
+        let message = Arc::new(Message {
+            id: ids.next(now),
+            channel_id,
+            guild_id,
+            author: member.user.clone(),
+            content: if embed.is_some() { String::new() } else { content },
+            edited_timestamp: None,
+            tts: false,
+            mention_everyone: false,
+            mentions: mentions.iter().map(|member| member.user.clone()).collect(),
+            mention_roles: role.flatten().into_iter().collect(),
+            embeds: embed.into_iter().collect(),
+            components: Vec::new(),
+            // Clients send one, most bots do not.
+            nonce: rng.chance(0.9).then(|| Nonce::Text(nonce.to_string())),
+            pinned: false,
+            kind: if answers.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
+            flags: 0,
+            message_reference: answers.as_ref().map(|said| MessageReference {
+                message_id: said.message.id,
+                channel_id,
+                guild_id,
+            }),
+        });
+        let told = MessageEvent {
+            message: message.clone(),
+            channel_type: ChannelType::Text,
+            author: Some(member),
+            mentioned: mentions,
+            referenced: answers.map(|said| said.message),
+        };
+        // What is kept has no nonce: it is an echo to whoever sent it.
+        state.said(Said { channel, author, message: Arc::new(Message { nonce: None, ..(*message).clone() }) });
+        let place = Place::of_channel(state, channel).by(message.author.id);
+        let to = if is_plain { To::Everyone } else { To::Active };
+        self.put(guild, EventName::MessageCreate, to, place, Payload::Message(Box::new(told)));
+    }
+
+    fn edit(&mut self, guild: usize) {
+        let now = self.now();
+        let Self { rng, guilds, chat, .. } = self;
+        let state = &mut guilds[guild];
+        let Some(at) = state.earlier(rng) else { return };
+        let line = chat.line(rng.below(1 << 20) as usize);
+        let said = &mut state.recent[at];
+        let mut message = (*said.message).clone();
+        message.edited_timestamp = Some(now);
+        match rng.below(3) {
+            0 => message.content += " *",
+            1 => message.content += &format!(" (edit: {line})"),
+            _ => message.content = line.into_owned(),
+        }
+        message.content = message.content.chars().take(2000).collect();
+        said.message = Arc::new(message);
+        let said = said.clone();
+        let told = MessageEvent {
+            mentioned: Vec::new(),
+            author: Some(state.people[said.author].member.clone()),
+            channel_type: ChannelType::Text,
+            referenced: None,
+            message: said.message.clone(),
+        };
+        let place = Place::of_channel(state, said.channel).by(said.message.author.id);
+        self.put(guild, EventName::MessageUpdate, To::Active, place, Payload::Message(Box::new(told)));
+    }
+
+    fn delete(&mut self, guild: usize) {
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let Some(said) = state.earlier(rng).and_then(|at| state.recent.remove(at)) else { return };
+        let payload = Payload::MessageDelete { id: said.message.id, channel_id: said.message.channel_id };
+        let place = Place::of_channel(state, said.channel);
+        self.put(guild, EventName::MessageDelete, To::Active, place, payload);
+    }
+
+    fn reaction(&mut self, guild: usize, is_added: bool) {
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let Some(said) = state.earlier(rng).map(|at| state.recent[at].clone()) else { return };
+        let who = &state.people[state.crowd.draw(rng)].member;
+        let emoji = reaction_emoji(rng, &state.emoji);
+        let payload = Payload::Reaction(Box::new(ReactionEvent {
+            user_id: who.user.id,
+            channel_id: said.message.channel_id,
+            message_id: said.message.id,
+            author_id: said.message.author.id,
+            emoji,
+            member: is_added.then(|| who.clone()),
+        }));
+        let place = Place::of_channel(state, said.channel).by(who.user.id);
+        let name = if is_added { EventName::MessageReactionAdd } else { EventName::MessageReactionRemove };
+        self.put(guild, name, To::Active, place, payload);
+    }
+
+    fn reactions_cleared(&mut self, guild: usize) {
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let Some(said) = state.earlier(rng).map(|at| state.recent[at].clone()) else { return };
+        let emoji = rng.chance(0.5).then(|| reaction_emoji(rng, &state.emoji));
+        let name = match emoji {
+            None => EventName::MessageReactionRemoveAll,
+            Some(_) => EventName::MessageReactionRemoveEmoji,
+        };
+        let (channel_id, message_id) = (said.message.channel_id, said.message.id);
+        let place = Place::of_channel(state, said.channel);
+        self.put(guild, name, To::Active, place, Payload::ReactionsCleared { channel_id, message_id, emoji });
+    }
+
+    fn typing(&mut self, guild: usize) {
+        let timestamp_s = self.now().unix_s();
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let channel = state.busiest.draw(rng);
+        let member = state.people[state.crowd.draw(rng)].member.clone();
+        let place = Place::of_channel(state, channel).by(member.user.id);
+        let payload = Payload::Typing { channel_id: state.text_channels[channel], timestamp_s, member };
+        self.put(guild, EventName::TypingStart, To::Typing, place, payload);
+    }
+
+    fn presence(&mut self, guild: usize) {
+        let now = self.now();
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let who = state.crowd.draw(rng);
+        let before = &state.people[who];
+        let presence =
+            if before.presence.is_some() && rng.chance(0.35) { None } else { Some(people::presence(rng, now.0)) };
+        let person = Person { member: before.member.clone(), presence };
+        let user_id = person.member.user.id;
+        let presence = person.presence.clone().unwrap_or_default();
+        state.change(who, person);
+        let place = Place { user: Some(user_id), ..Place::default() };
+        let to = To::Following(user_id.get());
+        self.put(guild, EventName::PresenceUpdate, to, place, Payload::Presence { user_id, presence });
+    }
+
+    fn voice(&mut self, guild: usize) {
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let (who, voice) = state.voice(rng);
+        let member = state.people[who].member.clone();
+        let place = Place { user: Some(member.user.id), ..Place::default() };
+        let payload = Payload::Voice { state: voice, member: Some(member) };
+        self.put(guild, EventName::VoiceStateUpdate, To::Active, place, payload);
+    }
+
+    fn member_update(&mut self, guild: usize) {
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let who = state.crowd.draw(rng);
+        let mut person = state.people[who].clone();
+        let member = Arc::make_mut(&mut person.member);
+        if rng.chance(0.4) {
+            member.nick = rng.chance(0.8).then(|| people::nick(rng));
+        } else {
+            let among: Vec<_> =
+                state.meta.roles.keys().copied().filter(|id| id.get() != state.meta.id().get()).collect();
+            let role = rng.pick(&among).copied();
+            let held = member.roles.len();
+            member.roles.retain(|id| Some(*id) != role);
+            if held == member.roles.len() {
+                member.roles.extend(role);
+                member.roles.sort_unstable();
+            }
+        }
+        let member = person.member.clone();
+        state.change(who, person);
+        let place = Place { user: Some(member.user.id), ..Place::default() };
+        self.put(guild, EventName::GuildMemberUpdate, To::Members, place, Payload::Member(member));
+    }
+
+    fn join(&mut self, guild: usize) {
+        let now = self.now();
+        let Self { rng, guilds, ids, .. } = self;
+        let user = people::user(rng, ids.next(now));
+        let member = Arc::new(Member::new(user, now));
+        let presence = rng.chance(0.8).then(|| people::presence(rng, now.0));
+        if guilds[guild].join(Person { member: member.clone(), presence }) {
+            let place = Place { user: Some(member.user.id), ..Place::default() };
+            self.put(guild, EventName::GuildMemberAdd, To::Members, place, Payload::Member(member));
+        }
+    }
+
+    fn leave(&mut self, guild: usize) {
+        let Some(person) = self.guilds[guild].leave() else { return };
+        let user = person.member.user.clone();
+        let place = Place { user: Some(user.id), ..Place::default() };
+        self.put(guild, EventName::GuildMemberRemove, To::Members, place, Payload::MemberRemove(user));
+    }
+
+    fn channel_update(&mut self, guild: usize) {
+        let Self { rng, guilds, chat, .. } = self;
+        let state = &mut guilds[guild];
+        let channel = state.busiest.draw(rng);
+        let mut meta = (*state.meta).clone();
+        let Some(channel_id) = state.text_channels.get(channel) else { return };
+        let Some(told) = Arc::make_mut(&mut meta.channels).get_mut(channel_id) else { return };
+        let topic: String = chat.line(rng.below(1 << 20) as usize).chars().take(1024).collect();
+        Arc::make_mut(told).topic = Some(topic);
+        let told = told.clone();
+        state.meta = Arc::new(meta);
+        let place = Place::of_channel(state, channel);
+        self.put(guild, EventName::ChannelUpdate, To::Guild, place, Payload::Channel(told));
+    }
+
+    fn role_update(&mut self, guild: usize) {
+        let Self { rng, guilds, .. } = self;
+        let state = &mut guilds[guild];
+        let mut meta = (*state.meta).clone();
+        let nth = 1 + rng.below(meta.roles.len() as u64 - 1) as usize;
+        let Some(role) = Arc::make_mut(&mut meta.roles).values_mut().nth(nth) else { return };
+        Arc::make_mut(role).color = rng.below(1 << 24) as u32;
+        let role = role.clone();
+        state.meta = Arc::new(meta);
+        self.put(guild, EventName::GuildRoleUpdate, To::Guild, Place::default(), Payload::Role(role));
+    }
+
+    fn tell_lists(&mut self) {
+        let now = self.at_ms();
+        for guild in 0..self.guilds.len() {
+            let state = &mut self.guilds[guild];
+            if state.list_told_ms + LIST_FLUSH_MS > now {
+                continue;
+            }
+            if let Some(change) = state.list_change() {
+                state.list_told_ms = now;
+                let payload = Payload::MemberList(Box::new(change));
+                self.put(guild, EventName::GuildMemberListUpdate, To::Watching, Place::default(), payload);
+            }
+        }
+    }
+
+    fn tell_passive(&mut self) {
+        if self.at_ms() < self.passive_told_ms + PASSIVE_MS {
+            return;
+        }
+        self.passive_told_ms = self.at_ms();
+        for guild in 0..self.guilds.len() {
+            let delta = self.guilds[guild].passive();
+            if !delta.is_empty() {
+                let payload = Payload::PassiveDelta(delta);
+                self.put(guild, EventName::PassiveUpdateV2, To::Passive, Place::default(), payload);
+            }
+        }
+    }
+
+    /// Something large, for one session.
+    fn tell_one(&mut self) {
+        self.large_due += f64::from(self.params.sessions) * SEEN / LARGE_EVERY;
+        while self.large_due >= 1.0 {
+            self.large_due -= 1.0;
+            let session = self.rng.below(self.params.sessions.into()) as u32;
+            let (to, is_bot) = (To::One(session), Viewer::new(self.params.seed, session).is_bot());
+            let guild = self.busiest.draw(&mut self.rng);
+            let Self { rng, guilds, .. } = self;
+            let state = &mut guilds[guild];
+            // Both bodies are of the same thing: they are drawn alike.
+            let mut luck = rng.fork();
+            let mut both = |name: EventName, body: fn(&GuildState, &mut Rng, Encoding) -> Vec<u8>| {
+                let [json, etf] =
+                    [Encoding::Json, Encoding::Etf].map(|encoding| body(state, &mut luck.clone(), encoding));
+                luck = luck.fork();
+                (name, Bytes::from(json), Bytes::from(etf))
+            };
+            let (name, body_json, body_etf) = match rng.below(10) {
+                0..3 => both(EventName::GuildCreate, large::guild_create),
+                // Bots have no member list.
+                draw if is_bot || draw < 6 => both(EventName::GuildMembersChunk, large::chunk),
+                _ => {
+                    let payload = Payload::MemberList(Box::new(state.list_sync()));
+                    self.put(guild, EventName::GuildMemberListUpdate, to, Place::default(), payload);
+                    continue;
+                }
+            };
+            let guild_id = state.id();
+            self.push(guild_id, name, to, Place::default(), body_json, body_etf);
+        }
+    }
+
+    fn put(&mut self, guild: usize, name: EventName, to: To, place: Place, payload: Payload) {
+        let guild_id = self.guilds[guild].id();
+        let event = RelayEvent::new(guild_id, name, Gate::Members, payload);
+        let [json, etf] = [Encoding::Json, Encoding::Etf].map(|encoding| {
+            let mut body = Vec::new();
+            event.render(encoding, Redaction::NONE, &mut body);
+            Bytes::from(body)
+        });
+        self.push(guild_id, name, to, place, json, etf);
+    }
+
+    fn push(&mut self, guild: GuildId, name: EventName, to: To, place: Place, body_json: Bytes, body_etf: Bytes) {
+        self.ready.push_back(Event {
+            id: self.events,
+            at_ms: self.at_ms(),
+            name: name.as_str(),
+            guild: guild.get(),
+            channel: place.channel.map(|id| id.get()),
+            is_hidden: place.is_hidden,
+            user: place.user.map(|id| id.get()),
+            to,
+            body_json,
+            body_etf,
+        });
+        self.events += 1;
+    }
+}
+
+impl Iterator for Traffic {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        while self.ready.is_empty() {
+            self.step();
+        }
+        self.ready.pop_front()
+    }
+}
+
+/// Where an event belongs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    channel: Option<ChannelId>,
+    is_hidden: bool,
+    user: Option<UserId>,
+}
+
+impl Place {
+    fn of_channel(state: &GuildState, channel: usize) -> Self {
+        let is_hidden = state.is_hidden(channel);
+        Self { channel: state.text_channels.get(channel).copied(), is_hidden, user: None }
+    }
+
+    fn by(self, user: UserId) -> Self {
+        Self { user: Some(user), ..self }
+    }
+}
+
+fn reaction_emoji(rng: &mut Rng, custom: &[(String, u64)]) -> ReactionEmoji {
+    match rng.chance(0.25).then(|| rng.pick(custom)).flatten() {
+        Some((name, id)) => ReactionEmoji { id: Some(guildhall_model::EmojiId::new(*id)), name: name.clone() },
+        None => ReactionEmoji { id: None, name: talk::reaction(rng).to_owned() },
+    }
+}
