@@ -107,6 +107,9 @@ pub enum CodecError {
     /// zlib reports a state it documents as impossible for correct use.
     #[error("zlib failed with code {code}")]
     Zlib { code: i32 },
+    /// Bytes that cannot be used as a dictionary, or samples that none can be made from.
+    #[error("this is no dictionary: {reason}")]
+    Dictionary { reason: &'static str },
     /// zstd reports an error.
     #[error("zstd failed: {name}")]
     Zstd { name: &'static str },

@@ -27,7 +27,10 @@ pub use frame::{
 pub use json::encode_json;
 pub use payload::{Inbound, decode_payload, encode_payload_to_gateway};
 #[cfg(feature = "stream")]
-pub use stream::{StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once};
+pub use stream::{
+    DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError, StreamCompressor,
+    StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
+};
 
 use serde::Serialize;
 

@@ -8,15 +8,22 @@
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
 //! Not here    shared-match streams, permessage-deflate, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
 
+mod dictionary;
+#[expect(unsafe_code, reason = "zstd is a C library, and its safe wrapper digests dictionaries for a level only")]
+mod dictionary_sys;
 mod zlib;
 #[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
 mod zlib_sys;
 mod zstd;
+mod zstd_dict;
 
+pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
+pub use zstd_dict::ZstdDictCompressor;
 
 use crate::CodecError;
+use std::sync::Arc;
 
 /// The compressing end of one connection.
 ///
@@ -36,6 +43,8 @@ pub enum StreamCompressor {
     Zlib(ZlibCompressor),
     /// `compress=zstd-stream`
     Zstd(ZstdCompressor),
+    /// `compress=zstd-stream&dict=…`
+    ZstdDict(ZstdDictCompressor),
 }
 
 impl StreamCompressor {
@@ -55,6 +64,14 @@ impl StreamCompressor {
         ZstdCompressor::new(params).map(Self::Zstd)
     }
 
+    /// Starts a zstd stream that refers to a dictionary, which its reader has to have.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`] or [`CodecError::Memory`].
+    pub fn zstd_with(params: ZstdParams, dictionary: Arc<Dictionary>) -> Result<Self, CodecError> {
+        ZstdDictCompressor::new(params, dictionary).map(Self::ZstdDict)
+    }
+
     /// Appends one message, made of `parts` in order, compressed and flushed: it fills exactly one WebSocket message.
     ///
     /// # Errors
@@ -63,6 +80,7 @@ impl StreamCompressor {
         match self {
             Self::Zlib(stream) => stream.compress(parts, out),
             Self::Zstd(stream) => stream.compress(parts, out),
+            Self::ZstdDict(stream) => stream.compress(parts, out),
         }
     }
 
@@ -75,6 +93,7 @@ impl StreamCompressor {
         match self {
             Self::Zlib(stream) => stream.store(message, out),
             Self::Zstd(stream) => stream.store(message, out),
+            Self::ZstdDict(stream) => stream.compress(&[message], out),
         }
     }
 
@@ -83,6 +102,7 @@ impl StreamCompressor {
         match self {
             Self::Zlib(stream) => stream.memory_bytes(),
             Self::Zstd(stream) => stream.memory_bytes(),
+            Self::ZstdDict(stream) => stream.memory_bytes(),
         }
     }
 }
@@ -111,6 +131,14 @@ impl StreamDecompressor {
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zstd(window_log_max: u32) -> Result<Self, CodecError> {
         ZstdDecompressor::new(window_log_max).map(Self::Zstd)
+    }
+
+    /// As [`zstd`](Self::zstd), for a stream that may refer to a dictionary.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn zstd_with(window_log_max: u32, dictionary: &Dictionary) -> Result<Self, CodecError> {
+        ZstdDecompressor::with_dictionary(window_log_max, dictionary.bytes()).map(Self::Zstd)
     }
 
     /// Appends all that `chunk` (usually one WebSocket message) decodes to, at most `bytes_max` bytes.

@@ -232,6 +232,16 @@ impl ZstdDecompressor {
         Ok(Self { context, broken: false })
     }
 
+    /// As [`new`](Self::new), for a stream that may refer to a dictionary.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_dictionary(window_log_max: u32, dictionary: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Self::new(window_log_max)?;
+        reader.context.load_dictionary(dictionary).map_err(zstd_error)?;
+        Ok(reader)
+    }
+
     /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! What the codec promises, checked against independent readers: eetf for terms, miniz_oxide and ruzstd for streams.
 
+#[cfg(feature = "stream")]
+mod dictionary;
 mod etf_bytes;
 mod etf_decode;
 mod etf_oracle;

@@ -1,0 +1,178 @@
+//! The boundary to zstd for dictionaries: digested forms that contexts refer to, and contexts that refer to one.
+//!
+//! Why not `zstd-safe`: it digests a dictionary for a level only, with tables of other sizes than those the node
+//! accounts for, and the parameters of the digested form win over those of the context.
+//!
+//! Owns        `Digested` (a `ZSTD_CDict`); `Context` (a `ZSTD_CCtx` inside memory of its own).
+//! Invariants  S1 a context lives in its memory, which does not move, and is never freed apart from it. S2 what a context
+//!             refers to lives as long as the context. S3 a digested form is never written to again, and lives no longer
+//!             than the bytes it refers to.
+//! Not here    loops, frame headers, limits (zstd_dict.rs).
+
+use super::ZstdParams;
+use crate::CodecError;
+use std::{ffi::c_void, ptr::NonNull, sync::Arc};
+use zstd_safe::zstd_sys as z;
+
+/// Bytes of magic number, number and tables; nothing for bytes that are no dictionary.
+pub(super) fn header_bytes(dictionary: &[u8]) -> Option<usize> {
+    // SAFETY: zstd reads the slice within its length.
+    let bytes = unsafe { z::ZDICT_getDictHeaderSize(dictionary.as_ptr().cast(), dictionary.len()) };
+    check(bytes).ok()
+}
+
+fn check(code: usize) -> Result<usize, CodecError> {
+    // SAFETY: a function of its argument.
+    if unsafe { z::ZSTD_isError(code) } == 0 {
+        return Ok(code);
+    }
+    Err(CodecError::Zstd { name: zstd_safe::get_error_name(code) })
+}
+
+/// The parameters of the level, with the sizes we set.
+fn parameters(params: ZstdParams) -> z::ZSTD_compressionParameters {
+    // SAFETY: a function of its arguments; an unknown size of text, and no dictionary.
+    let of_level = unsafe { z::ZSTD_getCParams(params.level, 0, 0) };
+    z::ZSTD_compressionParameters {
+        windowLog: params.window_log,
+        chainLog: params.chain_log,
+        hashLog: params.hash_log,
+        ..of_level
+    }
+}
+
+/// A dictionary with its tables filled, for contexts of certain parameters.
+pub(super) struct Digested {
+    form: NonNull<z::ZSTD_CDict>,
+    /// What the form refers to.
+    _bytes: Arc<[u8]>,
+}
+
+// SAFETY: S3. zstd.h: a CDict can be shared by multiple threads, its usage is read-only.
+unsafe impl Send for Digested {}
+// SAFETY: as above.
+unsafe impl Sync for Digested {}
+
+impl Digested {
+    /// Nothing if zstd cannot use the dictionary, or there is no memory.
+    pub(super) fn new(bytes: Arc<[u8]>, params: ZstdParams) -> Option<Self> {
+        // SAFETY: the slice is read within its length, and lives as long as the form (S3). No functions for memory: those
+        // of the C library are used.
+        let form = unsafe {
+            z::ZSTD_createCDict_advanced(
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                z::ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef,
+                z::ZSTD_dictContentType_e::ZSTD_dct_fullDict,
+                parameters(params),
+                z::ZSTD_customMem { customAlloc: None, customFree: None, opaque: std::ptr::null_mut() },
+            )
+        };
+        Some(Self { form: NonNull::new(form)?, _bytes: bytes })
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        // SAFETY: the form is alive.
+        unsafe { z::ZSTD_sizeof_CDict(self.form.as_ptr()) }
+    }
+}
+
+impl Drop for Digested {
+    fn drop(&mut self) {
+        // SAFETY: it was made by zstd and is freed once; no context refers to it any more (S2).
+        unsafe { z::ZSTD_freeCDict(self.form.as_ptr()) };
+    }
+}
+
+/// Parameters of a context, as zstd keeps them; freed when dropped.
+struct ContextParameters(NonNull<z::ZSTD_CCtx_params>);
+
+impl ContextParameters {
+    fn new(params: ZstdParams) -> Result<Self, CodecError> {
+        use z::ZSTD_cParameter as Key;
+        // SAFETY: it takes nothing, and gives null or an object to free.
+        let made = Self(NonNull::new(unsafe { z::ZSTD_createCCtxParams() }).ok_or(CodecError::Memory)?);
+        for (key, value) in [
+            // The format: magicless.
+            (Key::ZSTD_c_experimentalParam2, 1),
+            (Key::ZSTD_c_compressionLevel, params.level),
+            (Key::ZSTD_c_windowLog, params.window_log as i32),
+            (Key::ZSTD_c_chainLog, params.chain_log as i32),
+            (Key::ZSTD_c_hashLog, params.hash_log as i32),
+            // Said although the level says it: the estimate of the memory looks for it here, and else counts a table that
+            // is not made.
+            (Key::ZSTD_c_strategy, parameters(params).strategy as i32),
+            // The largest block.
+            (Key::ZSTD_c_experimentalParam18, params.block_bytes_max as i32),
+            (Key::ZSTD_c_contentSizeFlag, 0),
+            (Key::ZSTD_c_checksumFlag, 0),
+            (Key::ZSTD_c_dictIDFlag, 1),
+        ] {
+            // SAFETY: the object is alive.
+            check(unsafe { z::ZSTD_CCtxParams_setParameter(made.0.as_ptr(), key, value) })?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for ContextParameters {
+    fn drop(&mut self) {
+        // SAFETY: it was made by zstd and is freed once.
+        unsafe { z::ZSTD_freeCCtxParams(self.0.as_ptr()) };
+    }
+}
+
+/// A compressing context that refers to a digested dictionary.
+pub(super) struct Context {
+    context: NonNull<z::ZSTD_CCtx>,
+    /// Where it lives (S1); of words, since zstd wants it aligned.
+    memory: Box<[u64]>,
+    /// What it refers to (S2).
+    _dictionary: Arc<Digested>,
+}
+
+// SAFETY: the context is reachable only through this value, and zstd keeps no thread-local state.
+unsafe impl Send for Context {}
+
+impl Context {
+    pub(super) fn new(params: ZstdParams, dictionary: Arc<Digested>) -> Result<Self, CodecError> {
+        let parameters = ContextParameters::new(params)?;
+        // SAFETY: the object is alive.
+        let bytes = check(unsafe { z::ZSTD_estimateCStreamSize_usingCCtxParams(parameters.0.as_ptr()) })?;
+        let mut memory = vec![0_u64; bytes.div_ceil(8)].into_boxed_slice();
+        // SAFETY: the memory is aligned, has so many bytes, and stays where it is for as long as the context is used (S1).
+        let context = unsafe { z::ZSTD_initStaticCCtx(memory.as_mut_ptr().cast::<c_void>(), memory.len() * 8) };
+        let context = NonNull::new(context).ok_or(CodecError::Memory)?;
+        // SAFETY: both objects are alive, and `dictionary` is kept for as long as the context (S2).
+        unsafe {
+            check(z::ZSTD_CCtx_setParametersUsingCCtxParams(context.as_ptr(), parameters.0.as_ptr()))?;
+            check(z::ZSTD_CCtx_refCDict(context.as_ptr(), dictionary.form.as_ptr()))?;
+        }
+        Ok(Self { context, memory, _dictionary: dictionary })
+    }
+
+    /// One call of zstd: takes of `input`, writes into the room that `out` has. Returns how many bytes of input were taken
+    /// and how many of output are held back.
+    pub(super) fn step(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        directive: z::ZSTD_EndDirective,
+    ) -> Result<(usize, usize), CodecError> {
+        let (start, room) = (out.len(), out.capacity());
+        let mut output = z::ZSTD_outBuffer { dst: out.as_mut_ptr().cast(), size: room, pos: start };
+        let mut text = z::ZSTD_inBuffer { src: input.as_ptr().cast(), size: input.len(), pos: 0 };
+        // SAFETY: the context is alive (S1); zstd reads the input within its length, and writes the output from `pos` up to
+        // its capacity.
+        let left = unsafe { z::ZSTD_compressStream2(self.context.as_ptr(), &mut output, &mut text, directive) };
+        let left = check(left)?;
+        assert!((start..=room).contains(&output.pos), "zstd wrote where there is no room");
+        // SAFETY: everything up to `pos` was written, by us before and by zstd now.
+        unsafe { out.set_len(output.pos) };
+        Ok((text.pos, left))
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.memory.len() * 8
+    }
+}

@@ -1,0 +1,109 @@
+//! zstd-stream with a dictionary: the same never-ending frame, which may refer to the dictionary from its first byte on.
+//!
+//! Owns        the frame's header, flush loops.
+//! Doors       `StreamCompressor::zstd_with`, `StreamDecompressor::zstd_with`.
+//! Invariants  The frame names the dictionary's number. Nothing is stored before there is a context: a stored message
+//!             would stand between the dictionary and what the context believes to be the beginning.
+//! Price       a context from HELLO on, 640 KB like one without; the dictionary itself is there once for all.
+//! Spec        RFC 8878; docs/adr/0018.
+
+use super::{Dictionary, ZstdParams, dictionary_sys::Context, guarded};
+use crate::CodecError;
+use std::sync::Arc;
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+
+/// RFC 8878 §3.1.1: what a frame starts with.
+const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
+/// Descriptor, window, and the dictionary's number in four bytes.
+const HEADER_BYTES: usize = 6;
+
+/// The compressing end of a zstd-stream connection that has a dictionary.
+pub struct ZstdDictCompressor {
+    params: ZstdParams,
+    dictionary: Arc<Dictionary>,
+    /// Made by the first message.
+    context: Option<Context>,
+    broken: bool,
+}
+
+impl ZstdDictCompressor {
+    /// Starts a stream. It takes no memory before the first message.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`].
+    pub fn new(params: ZstdParams, dictionary: Arc<Dictionary>) -> Result<Self, CodecError> {
+        params.validate()?;
+        Ok(Self { params, dictionary, context: None, broken: false })
+    }
+
+    fn header(&self) -> [u8; HEADER_BYTES] {
+        let [a, b, c, d] = self.dictionary.number().to_le_bytes();
+        [3, (self.params.window_log as u8 - 10) << 3, a, b, c, d]
+    }
+
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
+            return if self.broken { Err(CodecError::Broken) } else { Ok(()) };
+        };
+        let header = self.header();
+        let Self { params, dictionary, context, broken } = self;
+        guarded(broken, out, |out| {
+            let is_first = context.is_none();
+            let context = match context {
+                Some(context) => context,
+                None => context.insert(Context::new(*params, dictionary.digested(*params)?)?),
+            };
+            if is_first {
+                out.extend_from_slice(&MAGIC);
+            }
+            let start = out.len();
+            for part in &parts[..last] {
+                write(context, part, out, ZSTD_EndDirective::ZSTD_e_continue)?;
+            }
+            write(context, parts[last], out, ZSTD_EndDirective::ZSTD_e_flush)?;
+            // A reader takes its window and the dictionary from here.
+            if is_first && out.get(start..start + HEADER_BYTES) != Some(&header[..]) {
+                return Err(CodecError::Broken);
+            }
+            Ok(())
+        })
+    }
+
+    /// Memory the context holds; none before the first message.
+    pub fn memory_bytes(&self) -> usize {
+        self.context.as_ref().map_or(0, Context::memory_bytes)
+    }
+}
+
+/// Gives zstd all of `input`; when flushing, takes all it has to say.
+fn write(
+    context: &mut Context,
+    mut input: &[u8],
+    out: &mut Vec<u8>,
+    directive: ZSTD_EndDirective,
+) -> Result<(), CodecError> {
+    loop {
+        out.reserve((input.len() / 2).max(64));
+        let (taken, left_bytes) = context.step(input, out, directive)?;
+        input = &input[taken..];
+        let is_flushed = left_bytes == 0 || directive == ZSTD_EndDirective::ZSTD_e_continue;
+        if is_flushed && input.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+impl std::fmt::Debug for ZstdDictCompressor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ZstdDictCompressor")
+            .field("dictionary", &self.dictionary.id())
+            .field("memory_bytes", &self.memory_bytes())
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}
