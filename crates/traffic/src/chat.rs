@@ -68,6 +68,18 @@ impl Chat {
         if lines.is_empty() { Err(ChatError::Empty) } else { Ok(Self { lines }) }
     }
 
+    /// One to learn from, and one that has nothing in common with it to be tried on: the lines of a file, cut in the
+    /// middle. A made-up chat is twice the same.
+    #[must_use]
+    pub fn halves(self) -> [Self; 2] {
+        let mut first = self;
+        if first.lines.len() < 2 {
+            return [first.clone(), first];
+        }
+        let second = Self { lines: first.lines.split_off(first.lines.len() / 2) };
+        [first, second]
+    }
+
     /// Whether it is made up.
     #[must_use]
     pub fn is_built_in(&self) -> bool {

@@ -6,6 +6,7 @@
 //!             what is told are medians over the rounds.
 
 mod client;
+mod codec;
 mod crowd;
 mod fanout;
 mod floor;
@@ -50,6 +51,13 @@ pub enum Bench {
     Fanout(fanout::FanoutArgs),
     /// Every operation of a guild with M members: how long each holds up the guild.
     Guild(guild::GuildArgs),
+    /// Every way to write messages, on realistic traffic: bytes per message, CPU per delivery, memory per connection.
+    ///
+    /// Every mode is given the same traffic, in JSON. Each connection is that of a session of its own, which sees what such
+    /// a session sees; an event goes to all who see it before the next comes. What was written to some of them is read
+    /// again by the reference decoders. Bytes are those of the payloads, without WebSocket headers, over whole streams of
+    /// 4,000 messages from the first on. CPU has what is made once per event in it.
+    Codec(codec::CodecArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -116,6 +124,8 @@ pub enum BenchRole {
     FloorSender { port: u16 },
     /// Who reads at the floor.
     FloorReader,
+    /// One mode of the codec bench.
+    Codec(codec::CodecRole),
 }
 
 /// What `bench sockets` found. CPU is user and system time of the whole server process.
@@ -140,10 +150,12 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Sockets(args) => sockets(*args),
         Bench::Fanout(args) => fanout::run(*args),
         Bench::Guild(args) => guild::run(*args),
+        Bench::Codec(args) => codec::run(args),
         Bench::Role(BenchRole::Server { members, dir, io_uring }) => server::run(*members, dir, *io_uring),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, mode.query()),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),
         Bench::Role(BenchRole::FloorReader) => floor::run_reader(),
+        Bench::Role(BenchRole::Codec(role)) => codec::run_role(role),
     }
 }
 

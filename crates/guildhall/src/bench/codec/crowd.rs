@@ -1,0 +1,337 @@
+//! Crowd: many connections that watch the same traffic, each as its own session does, and what writing to them costs.
+//!
+//! Owns        one process's measurement of one mode: sizes over long streams, or CPU at some number of connections.
+//! Invariants  an event is delivered to all who see it before the next comes, in the order of their connections: as a
+//!             gateway does it, so each context is as cold as it would be there. Of sampled connections every byte is
+//!             kept and decoded afterwards, and compared. CPU is that of this thread, without making the traffic and
+//!             without decoding.
+
+use super::mode::{Mode, Reader};
+use crate::bench::{median, usage};
+use anyhow::{Result, ensure};
+use guildhall_codec::{DispatchFrame, Encoding, Framing};
+use guildhall_traffic::{Chat, Event, Kind, Params, Traffic, Viewer};
+use serde::{Deserialize, Serialize};
+use std::{ops::AddAssign, time::Duration};
+
+/// Connections whose bytes are kept and decoded.
+const SAMPLED: usize = 4;
+/// Bytes kept of each of those; past it a connection is sampled no more.
+const SAMPLE_BYTES_MAX: usize = 64 << 20;
+/// Sequence numbers begin anywhere below this: sessions have been there for longer or shorter.
+const SEQ_MAX: u64 = 100_000;
+
+/// What the connections watch.
+pub struct Watched {
+    pub kind: Kind,
+    pub seed: u64,
+    pub chat: Chat,
+}
+
+/// How long to go on.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// Deliveries per connection before anything is measured, so that windows are full and memory is touched …
+    pub warm_up_deliveries: u64,
+    /// … or as many as fit into so much CPU time.
+    pub warm_up_cpu: Duration,
+    /// Rounds, of which the median is told.
+    pub rounds: usize,
+    /// A round ends when it took so much CPU time, after a whole event …
+    pub round_cpu: Duration,
+    /// … or had so many deliveries.
+    pub round_deliveries: u64,
+}
+
+/// Deliveries and what they took.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    deliveries: u64,
+    shared_ns: u64,
+    own_ns: u64,
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.deliveries += other.deliveries;
+        self.shared_ns += other.shared_ns;
+        self.own_ns += other.own_ns;
+    }
+}
+
+impl Cost {
+    fn us_each(self, ns: u64) -> f64 {
+        ns as f64 / 1000.0 / self.deliveries.max(1) as f64
+    }
+}
+
+/// Bytes of long streams.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Sizes {
+    pub sessions: usize,
+    pub messages: u64,
+    pub raw_bytes_per_message: f64,
+    pub bytes_per_message: f64,
+    /// Of each stream's first hundred messages only.
+    pub bytes_per_early_message: f64,
+    /// Without what only one session is sent: guilds, chunks of members, whole member lists.
+    pub bytes_per_shared_message: f64,
+    pub bytes_per_connection: u64,
+}
+
+/// CPU at some number of connections.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Cpu {
+    /// As many as were asked for, or as fit into memory.
+    pub connections: usize,
+    pub deliveries: u64,
+    pub warm_up_deliveries_per_connection: f64,
+    /// All of it: what is made once per event, shared by those who see the event, and what each delivery takes.
+    pub cpu_us_per_delivery: f64,
+    /// Of that, what is made once per event.
+    pub shared_us_per_delivery: f64,
+    /// Growth of this process, in bytes per connection.
+    pub resident_bytes_per_connection: u64,
+    /// Messages of sampled connections that were decoded and compared.
+    pub verified: u64,
+}
+
+/// What was sent on a sampled connection.
+struct Sample {
+    conn: usize,
+    reader: Reader,
+    /// Event, sequence number, and where its bytes end.
+    sent: Vec<(usize, u64, usize)>,
+    wire: Vec<u8>,
+}
+
+type Told<'a> = dyn FnMut(&Event, usize, usize, usize) + 'a;
+
+struct Crowd<'a> {
+    mode: &'a mut dyn Mode,
+    traffic: Traffic,
+    viewers: Vec<Viewer>,
+    seqs: Vec<u64>,
+    /// What happened so far that a sample has to be compared with.
+    events: Vec<(Event, DispatchFrame)>,
+    samples: Vec<Sample>,
+    recipients: Vec<usize>,
+    out: Vec<u8>,
+    clock_ns: u64,
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What looking at the clock takes, at least.
+fn clock_ns() -> u64 {
+    let looks = (0..1000).map(|_| {
+        let before = thread_cpu_ns();
+        thread_cpu_ns() - before
+    });
+    looks.min().unwrap_or(0)
+}
+
+impl<'a> Crowd<'a> {
+    fn new(mode: &'a mut dyn Mode, watched: &Watched, connections: usize) -> Self {
+        let params = Params { kind: watched.kind, seed: watched.seed, sessions: connections as u32 };
+        Self {
+            mode,
+            traffic: Traffic::new(params, watched.chat.clone()),
+            viewers: Vec::new(),
+            seqs: Vec::new(),
+            events: Vec::new(),
+            samples: Vec::new(),
+            recipients: Vec::new(),
+            out: Vec::with_capacity(1 << 20),
+            clock_ns: clock_ns(),
+        }
+    }
+
+    fn connect(&mut self, seed: u64, is_sampled: bool) -> Result<()> {
+        let conn = self.viewers.len();
+        let viewer = Viewer::new(seed, conn as u32);
+        self.mode.connect()?;
+        if is_sampled {
+            self.samples.push(Sample { conn, reader: self.mode.reader()?, sent: Vec::new(), wire: Vec::new() });
+        }
+        self.viewers.push(viewer);
+        self.seqs.push(1 + (conn as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) % SEQ_MAX);
+        Ok(())
+    }
+
+    /// The next event that anybody sees goes to all who see it. `told` is told of those to sampled connections: the event,
+    /// the connection, and its bytes before and after.
+    fn event(&mut self, mut told: Option<&mut Told<'_>>) -> Result<Cost> {
+        let (event, mut frame) = loop {
+            let Some(event) = self.traffic.next() else { continue };
+            self.recipients.clear();
+            self.recipients.extend((0..self.viewers.len()).filter(|conn| self.viewers[*conn].sees(&event)));
+            if !self.recipients.is_empty() {
+                let frame = DispatchFrame::from_body(Encoding::Json, event.name, &event.body_json)?;
+                break (event, frame);
+            }
+        };
+        let begin = thread_cpu_ns();
+        self.mode.prepare(&event, &mut frame)?;
+        let prepared = thread_cpu_ns();
+        self.out.clear();
+        let samples = &mut self.samples;
+        let mut next_sample = 0;
+        let kept = self.events.len();
+        let mut bytes = 0;
+        for conn in &self.recipients {
+            let seq = self.seqs[*conn];
+            self.seqs[*conn] += 1;
+            self.out.clear();
+            self.mode.deliver(*conn, &event, &mut frame, seq, &mut self.out)?;
+            bytes += self.out.len();
+            // Both are in order.
+            while samples.get(next_sample).is_some_and(|sample| sample.conn < *conn) {
+                next_sample += 1;
+            }
+            if let Some(sample) = samples.get_mut(next_sample).filter(|sample| sample.conn == *conn) {
+                if sample.wire.len() < SAMPLE_BYTES_MAX {
+                    sample.wire.extend_from_slice(&self.out);
+                    sample.sent.push((kept, seq, sample.wire.len()));
+                }
+                if let Some(told) = &mut told {
+                    told(&event, *conn, frame.write_for(seq, Framing::None).len(), self.out.len());
+                }
+            }
+        }
+        let end = thread_cpu_ns();
+        std::hint::black_box(bytes);
+        let is_sampled = samples.iter().any(|sample| sample.sent.last().is_some_and(|(event, ..)| *event == kept));
+        if is_sampled {
+            self.events.push((event, frame));
+        }
+        Ok(Cost {
+            deliveries: self.recipients.len() as u64,
+            shared_ns: (prepared - begin).saturating_sub(self.clock_ns),
+            own_ns: (end - prepared).saturating_sub(self.clock_ns),
+        })
+    }
+
+    /// Decodes what was sent on the sampled connections, and compares.
+    fn verify(&mut self) -> Result<u64> {
+        let mut verified = 0;
+        for sample in &mut self.samples {
+            let mut start = 0;
+            for (event, seq, end) in sample.sent.drain(..) {
+                let (event, frame) = &mut self.events[event];
+                let read = sample.reader.read(&sample.wire[start..end])?;
+                let sent = frame.write_for(seq, Framing::None);
+                ensure!(
+                    read == sent,
+                    "connection {} was to be sent {} {seq} and its decoder read something else: {} bytes of {}",
+                    sample.conn,
+                    event.name,
+                    read.len(),
+                    sent.len(),
+                );
+                verified += 1;
+                start = end;
+            }
+            sample.wire.clear();
+        }
+        self.events.clear();
+        Ok(verified)
+    }
+}
+
+/// Long streams of the first `sessions` sessions, until they had `messages` deliveries on average.
+pub fn sizes(mode: &mut dyn Mode, watched: &Watched, sessions: usize, messages: u64) -> Result<Sizes> {
+    const EARLY: u64 = 100;
+    let mut crowd = Crowd::new(mode, watched, sessions);
+    for _ in 0..sessions {
+        crowd.connect(watched.seed, true)?;
+    }
+    let mut counts = vec![0_u64; sessions];
+    let (mut raw, mut wire, mut early, mut early_count) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut shared, mut shared_count) = (0_u64, 0_u64);
+    while counts.iter().sum::<u64>() < messages * sessions as u64 {
+        crowd.event(Some(&mut |event, conn, raw_bytes, bytes| {
+            let bytes = bytes as u64;
+            counts[conn] += 1;
+            raw += raw_bytes as u64;
+            wire += bytes;
+            if counts[conn] <= EARLY {
+                early += bytes;
+                early_count += 1;
+            }
+            if !event.is_private() {
+                shared += bytes;
+                shared_count += 1;
+            }
+        }))?;
+        // What was kept for comparison would else be gigabytes in the end.
+        if crowd.events.len() >= 1000 {
+            crowd.verify()?;
+        }
+    }
+    crowd.verify()?;
+    let total: u64 = counts.iter().sum();
+    let state: usize = (0..sessions).map(|conn| crowd.mode.state_bytes(conn)).sum();
+    Ok(Sizes {
+        sessions,
+        messages: total,
+        raw_bytes_per_message: raw as f64 / total as f64,
+        bytes_per_message: wire as f64 / total as f64,
+        bytes_per_early_message: early as f64 / early_count.max(1) as f64,
+        bytes_per_shared_message: shared as f64 / shared_count.max(1) as f64,
+        bytes_per_connection: (state / sessions) as u64,
+    })
+}
+
+/// CPU per delivery with `connections` at once, or with as many as `memory_bytes` hold when each takes `state_bytes`.
+pub fn cpu(
+    mode: &mut dyn Mode,
+    watched: &Watched,
+    connections: usize,
+    state_bytes: u64,
+    memory_bytes: u64,
+    limits: Limits,
+) -> Result<Cpu> {
+    let fit = memory_bytes.checked_div(state_bytes).map_or(usize::MAX, |fit| fit as usize);
+    let connections = connections.min(fit.max(1));
+    let mut crowd = Crowd::new(mode, watched, connections);
+    let before = usage::rss_bytes()?;
+    for conn in 0..connections {
+        crowd.connect(watched.seed, conn % connections.div_ceil(SAMPLED) == 0)?;
+    }
+
+    let mut warm_up = Cost::default();
+    while warm_up.deliveries < limits.warm_up_deliveries * connections as u64
+        && warm_up.shared_ns + warm_up.own_ns < limits.warm_up_cpu.as_nanos() as u64
+    {
+        warm_up += crowd.event(None)?;
+    }
+    let resident = usage::rss_bytes()?.saturating_sub(before);
+
+    let (mut all, mut shared, mut deliveries, mut verified) = (Vec::new(), Vec::new(), 0, 0);
+    for _ in 0..limits.rounds {
+        verified += crowd.verify()?;
+        let mut round = Cost::default();
+        while round.shared_ns + round.own_ns < limits.round_cpu.as_nanos() as u64
+            && round.deliveries < limits.round_deliveries
+        {
+            round += crowd.event(None)?;
+        }
+        all.push(round.us_each(round.shared_ns + round.own_ns));
+        shared.push(round.us_each(round.shared_ns));
+        deliveries += round.deliveries;
+    }
+    verified += crowd.verify()?;
+    Ok(Cpu {
+        connections,
+        deliveries,
+        warm_up_deliveries_per_connection: warm_up.deliveries as f64 / connections as f64,
+        cpu_us_per_delivery: median(all),
+        shared_us_per_delivery: median(shared),
+        resident_bytes_per_connection: resident / connections as u64,
+        verified,
+    })
+}

@@ -1,0 +1,146 @@
+//! Modes: the ways to write a connection's messages that are compared, each behind the same three calls.
+//!
+//! Owns        `Mode`, the list of all, and how what one wrote is read again by somebody else's decoder.
+//! To add one  implement `Mode`, and give it a line in `NAMES` and in `make`.
+
+use super::classic::{Plain, Streams};
+use super::prepared::PreparedDeflate;
+use anyhow::{Context as _, Result, bail};
+use guildhall_codec::{Dictionary, DispatchFrame, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams};
+use guildhall_traffic::Event;
+use std::sync::Arc;
+
+/// Every mode, in the order of the table.
+pub const NAMES: [&str; 9] = [
+    "plain",
+    "zlib_classic",
+    "zstd_classic",
+    "zstd_classic_dict",
+    "zstd_3",
+    "zstd_3_dict",
+    "zstd_19",
+    "zstd_19_dict",
+    "prepared_deflate",
+];
+
+/// A way to write messages to many connections.
+pub trait Mode {
+    /// Once per event, before its first delivery: whatever can be shared is made here.
+    ///
+    /// # Errors
+    /// The codec's own.
+    fn prepare(&mut self, event: &Event, frame: &mut DispatchFrame) -> Result<()>;
+
+    /// One more connection; they are numbered from 0.
+    ///
+    /// # Errors
+    /// The codec's own.
+    fn connect(&mut self) -> Result<()>;
+
+    /// Appends the event as connection `conn` is sent it, under its own sequence number: the payload of one WebSocket
+    /// message.
+    ///
+    /// # Errors
+    /// The codec's own.
+    fn deliver(
+        &mut self,
+        conn: usize,
+        event: &Event,
+        frame: &mut DispatchFrame,
+        seq: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<()>;
+
+    /// What one connection's codec state takes now, by its own account.
+    fn state_bytes(&self, conn: usize) -> usize;
+
+    /// A decoder that knows nothing but what it is given, as the client's.
+    ///
+    /// # Errors
+    /// The decoder's own.
+    fn reader(&self) -> Result<Reader>;
+}
+
+/// The other end.
+pub enum Reader {
+    /// Uncompressed.
+    Plain,
+    /// A stream, by libzstd or zlib.
+    Stream(StreamDecompressor),
+    /// Each message by itself, as permessage-deflate without context (RFC 7692 §7.2.2), by zlib.
+    Deflate,
+}
+
+/// No message of the traffic is larger.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+impl Reader {
+    /// What a message says.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&mut self, wire: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        match self {
+            Self::Plain => out.extend_from_slice(wire),
+            Self::Stream(reader) => reader.decompress(wire, &mut out, MESSAGE_BYTES_MAX)?,
+            Self::Deflate => {
+                // A zlib header in front, and behind it the flush that RFC 7692 leaves out.
+                let whole = [&[0x78, 0x9c], wire, &[0x00, 0x00, 0xff, 0xff]].concat();
+                StreamDecompressor::zlib()?.decompress(&whole, &mut out, MESSAGE_BYTES_MAX)?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// As published; what classic streams are tuned to.
+fn tuned() -> ZstdParams {
+    ZstdParams::default()
+}
+
+/// The library's own choice for the level, when it does not know how much there will be.
+fn level_3() -> ZstdParams {
+    ZstdParams { level: 3, window_log: 21, chain_log: 16, hash_log: 17, block_bytes_max: 128 << 10 }
+}
+
+/// The most effort, within a window that a client can be asked to keep: 2 MiB.
+fn level_19() -> ZstdParams {
+    ZstdParams { level: 19, window_log: 21, chain_log: 22, hash_log: 20, block_bytes_max: 128 << 10 }
+}
+
+/// The mode of this name; with `_dict` at its end it needs the dictionary.
+///
+/// # Errors
+/// When there is no such mode.
+pub fn make(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn Mode>> {
+    let zstd = |params: ZstdParams| -> Box<dyn Mode> {
+        Box::new(Streams::new(
+            move || StreamCompressor::zstd(params),
+            move || StreamDecompressor::zstd(params.window_log),
+        ))
+    };
+    let zstd_dict = |params: ZstdParams| -> Result<Box<dyn Mode>> {
+        let [for_writers, for_readers] =
+            [dictionary, dictionary].map(|dictionary| dictionary.cloned().context("this mode needs a dictionary"));
+        let (for_writers, for_readers) = (for_writers?, for_readers?);
+        Ok(Box::new(Streams::new(
+            move || StreamCompressor::zstd_with(params, for_writers.clone()),
+            move || StreamDecompressor::zstd_with(params.window_log, &for_readers),
+        )))
+    };
+    Ok(match name {
+        "plain" => Box::new(Plain),
+        "zlib_classic" => {
+            Box::new(Streams::new(|| StreamCompressor::zlib(ZlibParams::default()), StreamDecompressor::zlib))
+        }
+        "zstd_classic" => zstd(tuned()),
+        "zstd_classic_dict" => zstd_dict(tuned())?,
+        "zstd_3" => zstd(level_3()),
+        "zstd_3_dict" => zstd_dict(level_3())?,
+        "zstd_19" => zstd(level_19()),
+        "zstd_19_dict" => zstd_dict(level_19())?,
+        "prepared_deflate" => Box::new(PreparedDeflate::default()),
+        _ => bail!("there is no mode {name}; there are {}", NAMES.join(", ")),
+    })
+}
