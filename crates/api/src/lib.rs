@@ -12,6 +12,7 @@
 
 mod auth;
 mod body;
+mod dictionaries;
 mod entry;
 mod error;
 mod form;
@@ -23,6 +24,7 @@ mod peer;
 mod routes;
 mod state;
 
+pub use dictionaries::dictionaries_router;
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};
 pub use ops::ops_router;
 pub use peer::{Peer, peer_from};

@@ -27,6 +27,8 @@ pub use frame::{
 pub use json::encode_json;
 pub use payload::{Inbound, decode_payload, encode_payload_to_gateway};
 #[cfg(feature = "stream")]
+pub use stream::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
+#[cfg(feature = "stream")]
 pub use stream::{
     DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError, StreamCompressor,
     StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,

@@ -8,10 +8,12 @@
 
 use crate::{
     config::{AuthConfig, Config, GatewayUrl, IoUring, Secret, Synchronous},
+    dictionaries::{self, DictionaryError},
     open_files,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
 };
-use guildhall_api::{ApiLimits, ApiState, ops_router, router};
+use guildhall_api::{ApiLimits, ApiState, dictionaries_router, ops_router, router};
+use guildhall_codec::Dictionaries;
 use guildhall_guild::GuildLimits;
 use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig, NodeLimits};
@@ -73,6 +75,9 @@ pub enum StartError {
         /// The file.
         path: PathBuf,
     },
+    /// A dictionary cannot be served.
+    #[error("codec.dictionaries_dir cannot be used")]
+    Dictionaries(#[from] DictionaryError),
     /// The system gave no threads or polls.
     #[error("the partitions cannot start")]
     Partitions(#[source] io::Error),
@@ -105,10 +110,16 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let listener = open_listener(listen).map_err(|source| StartError::Listen { listen, source })?;
     let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;
     let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr);
+    let dictionaries = match &config.codec.dictionaries_dir {
+        Some(dir) => dictionaries::load(dir)?,
+        None => Dictionaries::default(),
+    };
     let (store, jwt_secret) = open_store(config).await?;
 
     let clock = SystemClock::default();
-    let server = Server::prepare(server_config(config, &gateway_url)?, clock).map_err(StartError::Partitions)?;
+    let mut server_config = server_config(config, &gateway_url)?;
+    server_config.partition.dictionaries = dictionaries.clone();
+    let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
     let node = Node::start_with_limits(
         node_config(config, jwt_secret),
         node_limits(config),
@@ -127,7 +138,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
     });
     let trusted = config.limits.rest_trusted_proxies.0.as_slice().into();
-    let http = with_peer(rest, trusted).merge(ops_router(move || is_ready.load(Ordering::Acquire)));
+    let http = with_peer(rest, trusted)
+        .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
+        .merge(dictionaries_router(dictionaries));
     let upstream = Arc::new(NodeUpstream::new(node.clone()));
     let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
 

@@ -1,30 +1,163 @@
 //! Dictionaries, from samples to files and from files to what the node serves.
 //!
-//! Owns        `train`: what is learned from.
-//! Invariants  samples are whole messages as they are sent, envelope included; what is sent to one session alone is left
-//!             out, since it is too large to be learned by heart.
+//! Owns        what is learned from; the folder's form: a file `ID.json.zdict` or `ID.etf.zdict` per dictionary.
+//! Invariants  F1 a file's name is the hash of its bytes: one that was changed, or renamed, is refused (docs/adr/0018).
+//!             F2 a file appears whole. Samples are whole messages as they are sent, envelope included.
+//! Limits      `DICTIONARIES_MAX` files; `SAMPLE_BYTES_MAX` per sample: what is larger is sent to one session alone and
+//!             too large to be learned by heart.
 
 use anyhow::{Context, Result};
-use guildhall_codec::{Dictionary, DispatchFrame, Encoding, Framing};
+use guildhall_codec::{
+    CodecError, DICTIONARIES_MAX, DICTIONARY_BYTES_MAX, Dictionaries, Dictionary, DictionaryId, DispatchFrame,
+    Encoding, Framing, KnownDictionary, transcode_json,
+};
 use guildhall_traffic::{Chat, Kind, Params, Traffic, Viewer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Sessions that are listened to, and messages of each.
 const SESSIONS: u32 = 6;
 const MESSAGES: usize = 2000;
-/// Longer ones teach little for what they take.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
+const SUFFIX: &str = ".zdict";
+
+/// A folder that cannot be served from.
+#[derive(Debug, thiserror::Error)]
+pub enum DictionaryError {
+    /// The folder or a file in it cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file ends in `.zdict` and is not named as one.
+    #[error(
+        "{} is not named ID.json.zdict or ID.etf.zdict: make dictionaries with `guildhall dictionary train`",
+        .path.display()
+    )]
+    Name {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The bytes are not those that the file was named by.
+    #[error(
+        "{} was changed: its bytes make {made}. Clients that kept the old bytes would read nonsense; \
+         bring the old file back, or take this one away and train again",
+        .path.display()
+    )]
+    Changed {
+        /// Which.
+        path: PathBuf,
+        /// The id of the bytes.
+        made: DictionaryId,
+    },
+    /// The bytes are no dictionary.
+    #[error("{} is no dictionary", .path.display())]
+    Broken {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: CodecError,
+    },
+    /// More than a node serves.
+    #[error("{} has more than {DICTIONARIES_MAX} dictionaries: take away those that no client asks for", .dir.display())]
+    TooMany {
+        /// The folder.
+        dir: PathBuf,
+    },
+}
+
+/// `json` or `etf`.
+#[must_use]
+pub fn name_of(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Json => "json",
+        Encoding::Etf => "etf",
+    }
+}
+
+/// All dictionaries of a folder, by name. Files that do not end in `.zdict` are passed over.
+///
+/// # Errors
+/// [`DictionaryError`]: a node that starts with fewer dictionaries than it is asked for would turn clients away.
+pub fn load(dir: &Path) -> Result<Dictionaries, DictionaryError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        |source| DictionaryError::Unreadable { path, source }
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
+        let path = entry.map_err(unreadable(dir))?.path();
+        if path.to_string_lossy().ends_with(SUFFIX) {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    if paths.len() > DICTIONARIES_MAX {
+        return Err(DictionaryError::TooMany { dir: dir.to_owned() });
+    }
+    let mut known = Vec::new();
+    for path in paths {
+        let (id, encoding) = named(&path).ok_or_else(|| DictionaryError::Name { path: path.clone() })?;
+        let size = fs::metadata(&path).map_err(unreadable(&path))?.len();
+        if size > DICTIONARY_BYTES_MAX as u64 {
+            let source = CodecError::Dictionary { reason: "it is larger than 1 MiB" };
+            return Err(DictionaryError::Broken { path, source });
+        }
+        let bytes = fs::read(&path).map_err(unreadable(&path))?;
+        let made = DictionaryId::of(&bytes);
+        if made != id {
+            return Err(DictionaryError::Changed { path, made });
+        }
+        let dictionary = Dictionary::new(bytes).map_err(|source| DictionaryError::Broken { path, source })?;
+        known.push(KnownDictionary { encoding, dictionary: Arc::new(dictionary) });
+    }
+    Dictionaries::new(known).ok_or_else(|| DictionaryError::TooMany { dir: dir.to_owned() })
+}
+
+/// What a file is named by.
+fn named(path: &Path) -> Option<(DictionaryId, Encoding)> {
+    let (id, encoding) = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.split_once('.')?;
+    let encoding = [Encoding::Json, Encoding::Etf].into_iter().find(|of| name_of(*of) == encoding)?;
+    Some((id.parse().ok()?, encoding))
+}
+
+/// Writes a dictionary into a folder. Returns its file.
+///
+/// # Errors
+/// When it cannot be written; then there is no file of that name.
+pub fn store(dir: &Path, encoding: Encoding, dictionary: &Dictionary) -> Result<PathBuf> {
+    let path = dir.join(format!("{}.{}{SUFFIX}", dictionary.id(), name_of(encoding)));
+    let mut file = tempfile::NamedTempFile::new_in(dir).with_context(|| format!("writing to {}", dir.display()))?;
+    io::Write::write_all(&mut file, dictionary.bytes()).with_context(|| format!("writing {}", path.display()))?;
+    file.as_file().sync_all().with_context(|| format!("writing {}", path.display()))?;
+    file.persist(&path).with_context(|| format!("writing {}", path.display()))?;
+    Ok(path)
+}
 
 /// A dictionary for traffic like this.
 ///
 /// # Errors
 /// The codec's.
 pub fn train(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding, bytes_max: usize) -> Result<Dictionary> {
-    let samples = samples(kind, seed, chat, encoding)?;
+    let samples = samples_of_traffic(kind, seed, chat, encoding)?;
     Dictionary::train(&samples, bytes_max).context("training a dictionary")
 }
 
-/// What sessions are sent.
-fn samples(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding) -> Result<Vec<Vec<u8>>> {
+/// What some sessions are sent of the traffic.
+///
+/// # Errors
+/// The codec's.
+pub fn samples_of_traffic(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding) -> Result<Vec<Vec<u8>>> {
     let viewers: Vec<Viewer> = (0..SESSIONS).map(|index| Viewer::new(seed, index)).collect();
     let mut seqs: Vec<u64> = (0..u64::from(SESSIONS)).map(|index| 1 + index * 3271).collect();
     let mut samples = Vec::new();
@@ -48,4 +181,95 @@ fn samples(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding) -> Result<Vec
         }
     }
     Ok(samples)
+}
+
+#[derive(Deserialize)]
+struct Recorded<'a> {
+    t: String,
+    s: u64,
+    #[serde(borrow)]
+    d: &'a RawValue,
+}
+
+/// Recorded dispatches, one a line. Snowflakes stay text in ETF, so recordings make a worse dictionary for it.
+///
+/// # Errors
+/// When a line is no dispatch, with its number.
+pub fn samples_of_file(text: &str, encoding: Encoding) -> Result<Vec<Vec<u8>>> {
+    let mut samples = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let context = || format!("line {number} is no dispatch: expected {{\"t\":\"NAME\",\"s\":1,\"op\":0,\"d\":…}}");
+        let recorded: Recorded = serde_json::from_str(line).with_context(context)?;
+        let mut body = Vec::new();
+        match encoding {
+            Encoding::Json => body.extend_from_slice(recorded.d.get().as_bytes()),
+            Encoding::Etf => transcode_json(recorded.d.get().as_bytes(), &mut body).with_context(context)?,
+        }
+        if body.len() <= SAMPLE_BYTES_MAX {
+            let mut frame = DispatchFrame::from_body(encoding, &recorded.t, &body).with_context(context)?;
+            samples.push(frame.write_for(recorded.s, Framing::None).to_vec());
+        }
+    }
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trained(seed: u64) -> Dictionary {
+        train(Kind::Channel, seed, &Chat::built_in(), Encoding::Json, 4096).unwrap()
+    }
+
+    #[test]
+    fn f1_trap_8_a_changed_file_keeps_the_node_from_starting() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (trained(1), trained(2));
+        assert_ne!(first.id(), second.id());
+        let path = store(dir.path(), Encoding::Json, &first).unwrap();
+        store(dir.path(), Encoding::Etf, &second).unwrap();
+        fs::write(dir.path().join("README"), "passed over").unwrap();
+        let known = load(dir.path()).unwrap();
+        assert_eq!(known.iter().count(), 2);
+        let found = known.find(second.id()).unwrap();
+        assert_eq!((found.encoding, found.dictionary.bytes()), (Encoding::Etf, second.bytes()));
+
+        // Another dictionary under the id that clients have kept the first one by.
+        fs::write(&path, second.bytes()).unwrap();
+        let error = load(dir.path()).unwrap_err();
+        assert!(matches!(error, DictionaryError::Changed { .. }));
+        assert!(error.to_string().contains("was changed"), "{error}");
+
+        fs::rename(&path, dir.path().join("latest.json.zdict")).unwrap();
+        assert!(matches!(load(dir.path()), Err(DictionaryError::Name { .. })));
+        fs::write(dir.path().join("latest.json.zdict"), []).unwrap();
+        fs::rename(dir.path().join("latest.json.zdict"), dir.path().join("x.txt")).unwrap();
+        let no_dictionary = b"no dictionary";
+        let name = format!("{}.json.zdict", DictionaryId::of(no_dictionary));
+        fs::write(dir.path().join(name), no_dictionary).unwrap();
+        assert!(matches!(load(dir.path()), Err(DictionaryError::Broken { .. })));
+        assert!(matches!(load(&dir.path().join("none")), Err(DictionaryError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn so_many_are_served_and_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..=DICTIONARIES_MAX {
+            fs::write(dir.path().join(format!("{n:032x}.json.zdict")), "x").unwrap();
+        }
+        assert!(matches!(load(dir.path()), Err(DictionaryError::TooMany { .. })));
+    }
+
+    #[test]
+    fn samples_are_whole_messages() {
+        let samples = samples_of_traffic(Kind::Session, 1, &Chat::built_in(), Encoding::Json).unwrap();
+        assert!(samples.len() >= MESSAGES * SESSIONS as usize);
+        assert!(samples.iter().all(|sample| sample.starts_with(b"{\"t\":\"") && sample.ends_with(b"}")));
+        let line = String::from_utf8(samples[0].clone()).unwrap();
+        assert_eq!(samples_of_file(&format!("{line}\n\n"), Encoding::Json).unwrap(), [line.as_bytes()]);
+        let etf = samples_of_file(&line, Encoding::Etf).unwrap();
+        assert_eq!(etf[0][..2], [131, 116]);
+        let error = samples_of_file("{}\n{\"t\":1}", Encoding::Json).unwrap_err();
+        assert!(error.to_string().contains("line 1"), "{error}");
+    }
 }

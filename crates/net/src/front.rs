@@ -10,6 +10,7 @@ use crate::{
     url::parse_query,
 };
 use axum::{Router, body::Body};
+use guildhall_codec::Dictionaries;
 use guildhall_ws_proto::handshake::UpgradeRequest;
 use hyper::{Request, Response, StatusCode, Version, body::Incoming, header, service::service_fn, upgrade::Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -36,6 +37,8 @@ pub struct Front {
     pub mailboxes: Arc<[Mailbox]>,
     pub conns_count: Arc<AtomicUsize>,
     pub connections_max: usize,
+    /// What `dict` may name.
+    pub dictionaries: Dictionaries,
     /// Partitions take turns.
     pub next_partition: AtomicUsize,
 }
@@ -116,7 +119,7 @@ impl Front {
             Ok(accept) => accept,
             Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
         };
-        let params = parse_query(request.uri().query());
+        let params = parse_query(request.uri().query(), &self.dictionaries);
         let turn = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let mailbox = self.mailboxes[turn % self.mailboxes.len()].clone();
         let permit = permit.lock().ok().and_then(|mut permit| permit.take());

@@ -5,7 +5,8 @@
 //!             relay's stream (it starts again by snapshot). All others are bounded by what they are about: one per
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join.
 
-use guildhall_model::{CloseCode, GuildId, Message, UserId};
+use crate::url::Refusal;
+use guildhall_model::{GuildId, Message, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
 use guildhall_relay::ToRelay;
 use guildhall_stdx::SlotKey;
@@ -25,7 +26,7 @@ pub enum Note {
         stream: std::net::TcpStream,
         /// What came with or right after the upgrade request.
         early: Vec<u8>,
-        params: Result<ConnParams, CloseCode>,
+        params: Result<ConnParams, Refusal>,
         /// Gives the node's connection count back when it ends.
         permit: ConnPermit,
     },

@@ -8,6 +8,7 @@ use crate::{
     mailbox::{Mailbox, MailboxReceiver, Note},
     server::Upstream,
     sockets::{Sockets, WAKE},
+    url::Refusal,
 };
 use guildhall_model::{GuildId, Message};
 use guildhall_partition::{Account, AuthFailure, Output, Partition};
@@ -201,7 +202,12 @@ impl PartitionLoop {
                     }
                     match params {
                         Ok(params) => self.partition.accept(now, params, &mut self.sockets),
-                        Err(code) => self.partition.accept_refused(now, code, &mut self.sockets),
+                        Err(Refusal { code, reason: None }) => {
+                            self.partition.accept_refused(now, code, &mut self.sockets)
+                        }
+                        Err(Refusal { code, reason: Some(reason) }) => {
+                            self.partition.accept_refused_because(now, code, reason, &mut self.sockets)
+                        }
                     };
                     if !early.is_empty() {
                         self.partition.handle_bytes(now, key, &mut early, &mut self.sockets);

@@ -220,6 +220,7 @@ impl Server {
             mailboxes: self.partitions.mailboxes.clone(),
             conns_count: Arc::new(AtomicUsize::new(0)),
             connections_max: self.config.connections_max,
+            dictionaries: self.config.partition.dictionaries,
             next_partition: AtomicUsize::new(0),
         });
         let conns_count = front.conns_count.clone();

@@ -1,6 +1,6 @@
 //! Limits and settings of a partition.
 
-use guildhall_codec::{ZlibParams, ZstdParams};
+use guildhall_codec::{Dictionaries, ZlibParams, ZstdParams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ pub struct PartitionConfig {
     pub zlib: ZlibParams,
     /// For `zstd-stream`.
     pub zstd: ZstdParams,
+    /// For `zstd-stream` with `dict`.
+    pub dictionaries: Dictionaries,
 }
 
 impl PartitionConfig {
@@ -89,6 +91,7 @@ impl PartitionConfig {
             session_secret,
             zlib: ZlibParams::default(),
             zstd: ZstdParams::default(),
+            dictionaries: Dictionaries::default(),
         }
     }
 }

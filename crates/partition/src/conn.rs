@@ -7,7 +7,7 @@
 //!             while the token was being checked.
 //! Not here    what was sent and may be sent again: the session's replay buffer.
 
-use guildhall_codec::{Encoding, StreamCompressor};
+use guildhall_codec::{DictionaryId, Encoding, StreamCompressor};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_session::Window;
 use guildhall_stdx::{Instant, SlotKey};
@@ -28,6 +28,8 @@ pub enum Compression {
     Zlib,
     /// `zstd-stream`.
     Zstd,
+    /// `zstd-stream` with `dict`.
+    ZstdDict(DictionaryId),
 }
 
 /// What the URL of the upgrade said.

@@ -16,7 +16,7 @@ use crate::{
     link::{Gatekeeper, Link, Output},
     timers::Subject,
 };
-use guildhall_codec::StreamCompressor;
+use guildhall_codec::{CodecError, DictionaryId, StreamCompressor};
 use guildhall_model::{CloseCode, EventName, GuildId, UserId, shard_of};
 use guildhall_relay::{Effect, PartitionId, Progress, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay};
 use guildhall_session::{GuildEntry, Log, Membership, Session};
@@ -125,6 +125,7 @@ impl Partition {
             Compression::None => Ok(None),
             Compression::Zlib => StreamCompressor::zlib(self.core.config.zlib).map(|c| Some(Box::new(c))),
             Compression::Zstd => StreamCompressor::zstd(self.core.config.zstd).map(|c| Some(Box::new(c))),
+            Compression::ZstdDict(id) => self.with_dictionary(id).map(|c| Some(Box::new(c))),
         };
         let is_broken = compressor.is_err();
         let key = self.insert_conn(now, params, compressor.ok().flatten());
@@ -139,11 +140,26 @@ impl Partition {
         key
     }
 
+    /// The front has looked it up before.
+    fn with_dictionary(&self, id: DictionaryId) -> Result<StreamCompressor, CodecError> {
+        let config = &self.core.config;
+        let known = config.dictionaries.find(id).ok_or(CodecError::Dictionary { reason: "nobody has it" })?;
+        StreamCompressor::zstd_with(config.zstd, known.dictionary.clone())
+    }
+
     /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
     pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Link) -> SlotKey {
         let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
         let key = self.insert_conn(now, params, None);
         self.core.close(now, key, code, link);
+        key
+    }
+
+    /// As [`accept_refused`](Self::accept_refused), with a reason that says more than the code: at most 123 bytes.
+    pub fn accept_refused_because(&mut self, now: Now, code: CloseCode, reason: &str, link: &mut impl Link) -> SlotKey {
+        let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
+        let key = self.insert_conn(now, params, None);
+        self.core.close_websocket(now, key, Some(code.code()), reason, code.session_fate(), link);
         key
     }
 

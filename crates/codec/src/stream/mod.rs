@@ -8,6 +8,7 @@
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
 //! Not here    shared-match streams, permessage-deflate, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
 
+mod dictionaries;
 mod dictionary;
 #[expect(unsafe_code, reason = "zstd is a C library, and its safe wrapper digests dictionaries for a level only")]
 mod dictionary_sys;
@@ -17,6 +18,7 @@ mod zlib_sys;
 mod zstd;
 mod zstd_dict;
 
+pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
 pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};

@@ -18,6 +18,8 @@ mod spread;
 mod text;
 mod usage;
 
+pub use codec::TrafficKind;
+
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use role::{Role, number};

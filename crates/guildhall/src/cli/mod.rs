@@ -8,6 +8,7 @@
 
 mod config;
 mod demo;
+mod dictionary;
 mod serve;
 mod token;
 
@@ -63,6 +64,9 @@ pub enum Command {
     /// Show, check or explain the configuration
     #[command(after_long_help = config::HELP)]
     Config(config::ConfigArgs),
+    /// Make the dictionaries that clients may ask for
+    #[command(after_long_help = dictionary::HELP)]
+    Dictionary(dictionary::DictionaryArgs),
     /// Measure a node against the least it could cost
     #[command(subcommand)]
     Bench(crate::bench::Bench),
@@ -120,6 +124,7 @@ pub async fn run(
         Command::Demo(args) => demo::run(args, environment, stop).await,
         Command::Token(args) => token::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
+        Command::Dictionary(args) => dictionary::run(&args),
         // It runs without a runtime around it; see `main`.
         Command::Bench(bench) => Ok(crate::bench::run(&bench)?),
     }
@@ -205,6 +210,15 @@ mod tests {
         check("guildhall config check a.toml", true);
         check("guildhall config check", false);
         check("guildhall config default", true);
+        check("guildhall dictionary train --out d", true);
+        check(
+            "guildhall dictionary train --traffic channel --chat f --encoding etf --bytes 32768 --seed 7 --out d",
+            true,
+        );
+        check("guildhall dictionary train --samples a.ndjson --samples b.ndjson --out d", true);
+        check("guildhall dictionary train --samples a.ndjson --chat f --out d", false);
+        check("guildhall dictionary train", false);
+        check("guildhall dictionary show d", true);
         check("guildhall", false);
         check("guildhall dance", false);
     }
@@ -212,7 +226,7 @@ mod tests {
     #[test]
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
-        for name in ["serve", "demo", "token", "config"] {
+        for name in ["serve", "demo", "token", "config", "dictionary"] {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

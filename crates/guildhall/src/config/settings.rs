@@ -160,6 +160,12 @@ settings! {
         /// REST rate limits, in percent of the documented ones; 0: none at all, for tests and benches.
         rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
     }
+    /// How messages are compressed.
+    codec: CodecConfig {
+        /// A folder with the dictionaries that clients may ask for (`dict=ID`), as `guildhall dictionary train` writes it. Not
+        /// set: there are none. Read at the start; a file whose name does not fit its bytes keeps the node from starting.
+        dictionaries_dir: Option<PathBuf> => None;
+    }
     /// Where state is kept.
     store: StoreConfig {
         /// The data directory, made when missing. One node at a time.

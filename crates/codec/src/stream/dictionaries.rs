@@ -1,0 +1,45 @@
+//! The dictionaries a node knows, by id.
+//!
+//! Invariants  R1 an id stands for the same bytes and the same encoding for as long as anybody has the registry. It is
+//!             never changed: a node that is to know others is given another one.
+//! Limits      `DICTIONARIES_MAX`.
+//! Not here    files, HTTP.
+
+use super::{Dictionary, DictionaryId};
+use crate::Encoding;
+use std::sync::Arc;
+
+/// A node needs one per encoding; a few older ones serve clients that have kept them.
+pub const DICTIONARIES_MAX: usize = 64;
+
+/// A dictionary and what it is for.
+#[derive(Clone, Debug)]
+pub struct KnownDictionary {
+    /// Whose messages it was trained on.
+    pub encoding: Encoding,
+    /// The dictionary.
+    pub dictionary: Arc<Dictionary>,
+}
+
+/// Dictionaries by id. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Dictionaries(Arc<[KnownDictionary]>);
+
+impl Dictionaries {
+    /// These, or nothing if they are more than [`DICTIONARIES_MAX`].
+    #[must_use]
+    pub fn new(known: Vec<KnownDictionary>) -> Option<Self> {
+        (known.len() <= DICTIONARIES_MAX).then(|| Self(known.into()))
+    }
+
+    /// All, in the order given.
+    pub fn iter(&self) -> impl Iterator<Item = &KnownDictionary> {
+        self.0.iter()
+    }
+
+    /// The one of this id.
+    #[must_use]
+    pub fn find(&self, id: DictionaryId) -> Option<&KnownDictionary> {
+        self.0.iter().find(|known| known.dictionary.id() == id)
+    }
+}

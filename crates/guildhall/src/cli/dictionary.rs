@@ -1,0 +1,125 @@
+//! `guildhall dictionary`: dictionaries made, and looked at.
+
+use super::{Failure, say};
+use crate::{
+    bench::TrafficKind,
+    dictionaries::{self, samples_of_file, samples_of_traffic},
+};
+use anyhow::{Context as _, anyhow};
+use clap::{Args, Subcommand, ValueEnum};
+use guildhall_codec::{DICTIONARY_BYTES, Dictionary, Encoding};
+use guildhall_traffic::Chat;
+use std::{fs, path::PathBuf};
+
+pub(super) const HELP: &str = "\
+Examples:
+  guildhall dictionary train --out dictionaries                            from made-up traffic, for JSON and ETF
+  guildhall dictionary train --chat talk.ndjson --out dictionaries         the same, with your people's words
+  guildhall dictionary train --samples recorded.ndjson --out dictionaries  from recorded messages
+  guildhall dictionary show dictionaries
+  guildhall serve --set codec.dictionaries_dir=dictionaries
+
+A dictionary's file is named by what is in it. Training again adds files; take the old ones away when no client asks for
+them any more: one that does is closed with 4002 and told what to do.
+
+--samples takes one whole message a line, as a client receives it: {\"t\":\"MESSAGE_CREATE\",\"s\":7,\"op\":0,\"d\":{…}}. Leave out
+what nobody but its reader may see: a dictionary is served to everybody.";
+
+/// `guildhall dictionary`.
+#[derive(Debug, Args)]
+pub struct DictionaryArgs {
+    #[command(subcommand)]
+    command: DictionaryCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DictionaryCommand {
+    /// Make a dictionary per encoding
+    Train(TrainArgs),
+    /// List the dictionaries of a folder, and check them
+    Show {
+        /// Which.
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct TrainArgs {
+    /// Learn from made-up traffic of this kind
+    #[arg(long, value_enum, default_value_t = TrafficKind::Session)]
+    traffic: TrafficKind,
+    /// What people say in it: a file with one message a line, as text or as JSON with a `text`
+    #[arg(long, value_name = "FILE")]
+    chat: Option<PathBuf>,
+    /// Learn from these messages instead; may be given again and again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "chat", "seed"])]
+    samples: Vec<PathBuf>,
+    /// For which encoding
+    #[arg(long, value_enum, default_value_t = For::Both)]
+    encoding: For,
+    /// Largest size
+    #[arg(long, value_name = "BYTES", default_value_t = DICTIONARY_BYTES)]
+    bytes: usize,
+    /// The traffic is drawn from this
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The folder to write to, made when missing
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum For {
+    Json,
+    Etf,
+    Both,
+}
+
+pub(super) fn run(args: &DictionaryArgs) -> Result<(), Failure> {
+    match &args.command {
+        DictionaryCommand::Train(args) => train(args),
+        DictionaryCommand::Show { dir } => {
+            let known = dictionaries::load(dir).map_err(|error| Failure::Other(anyhow!(error)))?;
+            known.iter().for_each(|known| say(&line(known.encoding, &known.dictionary)));
+            Ok(())
+        }
+    }
+}
+
+fn line(encoding: Encoding, dictionary: &Dictionary) -> String {
+    let encoding = dictionaries::name_of(encoding);
+    format!("{}  {encoding:<4}  {} bytes\n", dictionary.id(), dictionary.bytes().len())
+}
+
+fn train(args: &TrainArgs) -> Result<(), Failure> {
+    let encodings: &[Encoding] = match args.encoding {
+        For::Json => &[Encoding::Json],
+        For::Etf => &[Encoding::Etf],
+        For::Both => &[Encoding::Json, Encoding::Etf],
+    };
+    fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    let chat = match &args.chat {
+        None => Chat::built_in(),
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+            Chat::parse(&text).with_context(|| path.display().to_string()).map_err(Failure::Usage)?
+        }
+    };
+    for encoding in encodings {
+        let samples = if args.samples.is_empty() {
+            samples_of_traffic(args.traffic.kind(), args.seed, &chat, *encoding)?
+        } else {
+            let mut samples = Vec::new();
+            for path in &args.samples {
+                let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+                let read = samples_of_file(&text, *encoding).with_context(|| path.display().to_string());
+                samples.extend(read.map_err(Failure::Usage)?);
+            }
+            samples
+        };
+        let trained = Dictionary::train(&samples, args.bytes).map_err(|error| Failure::Usage(anyhow!(error)))?;
+        dictionaries::store(&args.out, *encoding, &trained)?;
+        say(&line(*encoding, &trained));
+    }
+    Ok(())
+}
