@@ -11,6 +11,7 @@ mod classic;
 mod crowd;
 mod mode;
 mod prepared;
+pub mod shared;
 
 use super::{
     role::{Role, say},

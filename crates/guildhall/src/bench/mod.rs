@@ -18,7 +18,7 @@ mod spread;
 mod text;
 mod usage;
 
-pub use codec::TrafficKind;
+pub use codec::{TrafficKind, shared::scope_of};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};

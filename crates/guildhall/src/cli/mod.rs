@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod dictionary;
 mod serve;
+mod tables;
 mod token;
 
 use crate::config::{Flag, Loaded, Sources, load, read_file};
@@ -67,6 +68,8 @@ pub enum Command {
     /// Make the dictionaries that clients may ask for
     #[command(after_long_help = dictionary::HELP)]
     Dictionary(dictionary::DictionaryArgs),
+    /// Train the tables that shared-match streams are built with
+    Tables(tables::TablesArgs),
     /// Measure a node against the least it could cost
     #[command(subcommand)]
     Bench(crate::bench::Bench),
@@ -125,6 +128,7 @@ pub async fn run(
         Command::Token(args) => token::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
+        Command::Tables(args) => tables::run(&args),
         // It runs without a runtime around it; see `main`.
         Command::Bench(bench) => Ok(crate::bench::run(&bench)?),
     }

@@ -5,13 +5,14 @@
 
 use super::classic::{Plain, Streams};
 use super::prepared::PreparedDeflate;
+use super::shared::SharedMatch;
 use anyhow::{Context as _, Result, bail};
 use guildhall_codec::{Dictionary, DispatchFrame, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams};
 use guildhall_traffic::Event;
 use std::sync::Arc;
 
 /// Every mode, in the order of the table.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 12] = [
     "plain",
     "zlib_classic",
     "zstd_classic",
@@ -21,6 +22,9 @@ pub const NAMES: [&str; 9] = [
     "zstd_19",
     "zstd_19_dict",
     "prepared_deflate",
+    "shared_zstd",
+    "shared_zlib",
+    "shared_deflate",
 ];
 
 /// A way to write messages to many connections.
@@ -69,6 +73,8 @@ pub enum Reader {
     Stream(StreamDecompressor),
     /// Each message by itself, as permessage-deflate without context (RFC 7692 §7.2.2), by zlib.
     Deflate,
+    /// As permessage-deflate with context, by zlib; whether the header that zlib wants was put in front.
+    DeflateStream(StreamDecompressor, bool),
 }
 
 /// No message of the traffic is larger.
@@ -88,6 +94,11 @@ impl Reader {
                 // A zlib header in front, and behind it the flush that RFC 7692 leaves out.
                 let whole = [&[0x78, 0x9c], wire, &[0x00, 0x00, 0xff, 0xff]].concat();
                 StreamDecompressor::zlib()?.decompress(&whole, &mut out, MESSAGE_BYTES_MAX)?;
+            }
+            Self::DeflateStream(reader, is_begun) => {
+                let header: &[u8] = if std::mem::replace(is_begun, true) { &[] } else { &[0x78, 0x9c] };
+                let whole = [header, wire, &[0x00, 0x00, 0xff, 0xff]].concat();
+                reader.decompress(&whole, &mut out, MESSAGE_BYTES_MAX)?;
             }
         }
         Ok(out)
@@ -141,6 +152,7 @@ pub fn make(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn 
         "zstd_19" => zstd(level_19()),
         "zstd_19_dict" => zstd_dict(level_19())?,
         "prepared_deflate" => Box::new(PreparedDeflate::default()),
+        name if name.starts_with("shared_") => Box::new(SharedMatch::new(name)?),
         _ => bail!("there is no mode {name}; there are {}", NAMES.join(", ")),
     })
 }

@@ -1,0 +1,122 @@
+//! Shared-match: one search per event, one position ring per connection.
+
+use super::mode::{Mode, Reader};
+use anyhow::{Context as _, Result, bail};
+use guildhall_codec::{DispatchFrame, Framing, StreamDecompressor};
+use guildhall_shared_match::{
+    Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream,
+};
+use guildhall_traffic::{Event, To};
+
+/// Who gets an event of the traffic.
+#[must_use]
+pub fn scope_of(event: &Event) -> Scope {
+    let channel = event.channel.unwrap_or(0);
+    let (class, kind) = match event.to {
+        To::Everyone | To::Guild => (0, 0),
+        To::Active if event.is_hidden => (channel, 1),
+        To::Active => (1, 1),
+        To::Typing if event.is_hidden => (channel, 2),
+        To::Typing => (1, 2),
+        To::Passive => (2, 3),
+        To::Watching => (3, 4),
+        To::Following(user) => (user, 5),
+        To::Members => (event.user.unwrap_or(4), 6),
+        To::One(_) => (5, 7),
+    };
+    Scope { domain: event.guild, class, kind }
+}
+
+/// The streams of one format.
+enum Streams {
+    Zstd(Vec<ZstdStream>),
+    Deflate(Vec<DeflateStream>, Container),
+}
+
+/// See the module.
+pub struct SharedMatch {
+    matcher: Matcher,
+    text: Option<TextId>,
+    streams: Streams,
+}
+
+impl SharedMatch {
+    /// The mode of this name.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn new(name: &str) -> Result<Self> {
+        let streams = match name {
+            "shared_zstd" => Streams::Zstd(Vec::new()),
+            "shared_zlib" => Streams::Deflate(Vec::new(), Container::Zlib),
+            "shared_deflate" => Streams::Deflate(Vec::new(), Container::PerMessage),
+            _ => bail!("{name} is no mode of shared matches"),
+        };
+        let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
+        Ok(Self { matcher, text: None, streams })
+    }
+}
+
+impl Mode for SharedMatch {
+    fn prepare(&mut self, event: &Event, _: &mut DispatchFrame) -> Result<()> {
+        self.text = match event.is_private() {
+            true => None,
+            false => self.matcher.push(scope_of(event), event.name, &event.body_json),
+        };
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        match &mut self.streams {
+            Streams::Zstd(streams) => streams.push(ZstdStream::default()),
+            Streams::Deflate(streams, container) => streams.push(DeflateStream::new(*container, 15)),
+        }
+        Ok(())
+    }
+
+    fn deliver(
+        &mut self,
+        conn: usize,
+        _: &Event,
+        frame: &mut DispatchFrame,
+        seq: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match (&mut self.streams, self.text) {
+            (Streams::Zstd(streams), Some(text)) => {
+                self.matcher.zstd(&mut streams[conn], text, seq, out).ok().context("the newest text is kept")?;
+            }
+            (Streams::Deflate(streams, _), Some(text)) => {
+                self.matcher.deflate(&mut streams[conn], text, seq, out).ok().context("the newest text is kept")?;
+            }
+            (Streams::Zstd(streams), None) => {
+                self.matcher.zstd_alone(&mut streams[conn], frame.write_for(seq, Framing::None), out);
+            }
+            (Streams::Deflate(streams, _), None) => {
+                self.matcher.deflate_alone(&mut streams[conn], frame.write_for(seq, Framing::None), out);
+            }
+        }
+        Ok(())
+    }
+
+    fn state_bytes(&self, conn: usize) -> usize {
+        match &self.streams {
+            Streams::Zstd(streams) => size_of::<ZstdStream>() + streams[conn].heap_bytes(),
+            Streams::Deflate(streams, _) => size_of::<DeflateStream>() + streams[conn].heap_bytes(),
+        }
+    }
+
+    fn reader(&self) -> Result<Reader> {
+        Ok(match &self.streams {
+            Streams::Zstd(_) => Reader::Stream(StreamDecompressor::zstd(20)?),
+            Streams::Deflate(_, Container::Zlib) => Reader::Stream(StreamDecompressor::zlib()?),
+            Streams::Deflate(_, Container::PerMessage) => Reader::DeflateStream(StreamDecompressor::zlib()?, false),
+        })
+    }
+}
+
+impl Drop for SharedMatch {
+    fn drop(&mut self) {
+        eprintln!("{:?}", self.matcher.counters());
+    }
+}

@@ -1,0 +1,93 @@
+//! Codes: how lengths and offsets become a symbol and extra bits.
+//!
+//! Spec  RFC 8878 §3.1.1.3.2.1 (zstd), RFC 1951 §3.2.5 (deflate).
+
+/// A symbol, and what is added to its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coded {
+    pub symbol: u8,
+    pub extra: u32,
+    pub extra_bits: u8,
+}
+
+const fn bases<const N: usize>(first: u32, extra_bits: &[u8; N]) -> [u32; N] {
+    let mut bases = [first; N];
+    let mut i = 1;
+    while i < N {
+        bases[i] = bases[i - 1] + (1 << extra_bits[i - 1]);
+        i += 1;
+    }
+    bases
+}
+
+const LITERALS_BITS: [u8; 36] = [
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+];
+const LITERALS_BASE: [u32; 36] = bases(0, &LITERALS_BITS);
+const MATCH_BITS: [u8; 53] = [
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3,
+    3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+];
+const MATCH_BASE: [u32; 53] = bases(3, &MATCH_BITS);
+
+/// Symbols of zstd's literal lengths that we use: a run has [`LITERALS_RUN_MAX`] bytes at most.
+pub const LITERALS_SYMBOLS: usize = 29;
+/// Longest run of literals in one sequence; longer ones are broken up.
+pub const LITERALS_RUN_MAX: u32 = 1023;
+/// Symbols of zstd's match lengths.
+pub const MATCH_SYMBOLS: usize = 53;
+/// Symbols of zstd's offsets that we use: a window of 2^21 bytes at most.
+pub const OFFSET_SYMBOLS: usize = 22;
+
+fn coded(value: u32, symbol: usize, bases: &[u32], bits: &[u8]) -> Coded {
+    Coded { symbol: symbol as u8, extra: value - bases[symbol], extra_bits: bits[symbol] }
+}
+
+/// A literal length.
+pub fn literals(length: u32) -> Coded {
+    let symbol = match length {
+        0..16 => length as usize,
+        16..64 => LITERALS_BASE[..25].partition_point(|base| *base <= length) - 1,
+        _ => 19 + length.ilog2() as usize,
+    };
+    coded(length, symbol, &LITERALS_BASE, &LITERALS_BITS)
+}
+
+/// A match length, at least 3.
+pub fn match_length(length: u32) -> Coded {
+    let symbol = match length {
+        3..35 => length as usize - 3,
+        35..131 => MATCH_BASE[..43].partition_point(|base| *base <= length) - 1,
+        _ => 36 + (length - 3).ilog2() as usize,
+    };
+    coded(length, symbol, &MATCH_BASE, &MATCH_BITS)
+}
+
+/// An offset value: 1 to 3 for a repeat, else the offset and 3.
+#[inline]
+pub fn offset(value: u32) -> Coded {
+    let symbol = value.ilog2();
+    Coded { symbol: symbol as u8, extra: value ^ (1 << symbol), extra_bits: symbol as u8 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: u32, got: Coded, bases: &[u32], bits: &[u8]) {
+        let symbol = usize::from(got.symbol);
+        assert_eq!(bases[symbol] + got.extra, value);
+        assert!(got.extra < 1 << bits[symbol], "{value}: {got:?}");
+    }
+
+    #[test]
+    fn every_length_has_its_symbol() {
+        assert_eq!((LITERALS_BASE[35], MATCH_BASE[52]), (65_536, 65_539), "as the RFC's tables end");
+        for length in 0..131_072 {
+            check(length, literals(length), &LITERALS_BASE, &LITERALS_BITS);
+        }
+        for length in 3..131_075 {
+            check(length, match_length(length), &MATCH_BASE, &MATCH_BITS);
+        }
+    }
+}

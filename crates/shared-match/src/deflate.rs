@@ -1,0 +1,85 @@
+//! Deflate: fixed-code blocks, each message ended by a flush to a byte.
+//!
+//! Owns        the bytes of zlib headers, blocks and flushes.
+//! Invariants  D1 after each message a reader that has all bytes so far can decode it to its last byte.
+//! Spec        RFC 1951, RFC 1950 §2.2 (header), RFC 7692 §7.2.1 (how a message ends in permessage-deflate).
+
+pub mod alone;
+pub mod code;
+pub mod program;
+
+pub use program::Program;
+
+use crate::{bits::BitWriter, track::Track};
+
+/// Longest match.
+pub const MATCH_BYTES_MAX: u32 = 258;
+/// A header for a window of 32 KiB.
+const ZLIB_HEADER: [u8; 2] = [0x78, 0x9C];
+
+/// What stands around the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// `zlib-stream`: a zlib header, and every message ends with an empty stored block.
+    Zlib,
+    /// permessage-deflate with context takeover: no header, and the four last bytes of that block are left out.
+    PerMessage,
+}
+
+/// The sending end of one connection whose stream is deflate.
+#[derive(Clone, Debug)]
+pub struct DeflateStream {
+    pub(crate) track: Track,
+    pub(crate) state: DeflateState,
+}
+
+/// What the decoder has been told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeflateState {
+    container: Container,
+    is_begun: bool,
+    window: u32,
+}
+
+impl DeflateStream {
+    /// A stream that refers back `2^window_bits` bytes at most, 8 to 15; others are taken for the nearest of these.
+    pub fn new(container: Container, window_bits: u8) -> Self {
+        let window = 1 << window_bits.clamp(8, 15);
+        Self { track: Track::default(), state: DeflateState { container, is_begun: false, window } }
+    }
+
+    /// Heap it holds.
+    pub fn heap_bytes(&self) -> usize {
+        self.track.heap_bytes()
+    }
+}
+
+impl DeflateState {
+    /// How far back this stream refers.
+    #[inline]
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Puts the container's header in front of the first block.
+    #[inline]
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        if !self.is_begun {
+            self.is_begun = true;
+            if self.container == Container::Zlib {
+                out.extend_from_slice(&ZLIB_HEADER);
+            }
+        }
+    }
+
+    /// Ends a message: an empty stored block brings it to a whole byte.
+    #[inline]
+    pub fn end(&self, mut writer: BitWriter<'_>) {
+        writer.put(0, 3);
+        writer.pad();
+        if self.container == Container::Zlib {
+            writer.put(0xFFFF_0000, 32);
+        }
+        writer.finish();
+    }
+}

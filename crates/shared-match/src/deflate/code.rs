@@ -1,0 +1,104 @@
+//! Code: deflate's symbols, and the fixed code for them, with bits in the order in which they are put.
+//!
+//! Spec  RFC 1951 §3.2.5, §3.2.6.
+
+/// Symbols of literals and lengths.
+pub const LITERAL_SYMBOLS: usize = 286;
+/// The symbol that ends a block.
+pub const END_OF_BLOCK: usize = 256;
+/// Symbols of distances.
+pub const DISTANCE_SYMBOLS: usize = 30;
+
+const LENGTH_BASE: [u16; 29] =
+    [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
+const LENGTH_BITS: [u8; 29] =
+    [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
+
+/// A symbol and its extra bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coded {
+    pub symbol: u16,
+    pub extra: u32,
+    pub extra_bits: u32,
+}
+
+/// The symbol of a match length, 3 to 258.
+pub fn length_symbol(length: u32) -> Coded {
+    let index = LENGTH_BASE.partition_point(|base| u32::from(*base) <= length) - 1;
+    Coded {
+        symbol: 257 + index as u16,
+        extra: length - u32::from(LENGTH_BASE[index]),
+        extra_bits: u32::from(LENGTH_BITS[index]),
+    }
+}
+
+/// The symbol of a distance, 1 to 32768.
+#[inline]
+pub fn distance_symbol(distance: u32) -> Coded {
+    let less = distance - 1;
+    if less < 4 {
+        return Coded { symbol: less as u16, extra: 0, extra_bits: 0 };
+    }
+    let log = less.ilog2();
+    let extra_bits = log - 1;
+    Coded {
+        symbol: (2 * log + (less >> extra_bits & 1)) as u16,
+        extra: less & ((1 << extra_bits) - 1),
+        extra_bits,
+    }
+}
+
+/// The lowest `bits` of `code` the other way round: codes are put from their most significant bit.
+pub fn reversed(code: u32, bits: u32) -> u64 {
+    u64::from(code.reverse_bits() >> (32 - bits))
+}
+
+/// The fixed code of a literal or length symbol.
+const fn fixed(symbol: u32) -> (u32, u32) {
+    match symbol {
+        0..144 => (0x30 + symbol, 8),
+        144..256 => (0x190 + symbol - 144, 9),
+        256..280 => (symbol - 256, 7),
+        _ => (0xC0 + symbol - 280, 8),
+    }
+}
+
+/// The fixed code of a literal: bits and how many.
+pub fn literal(byte: u8) -> (u64, u32) {
+    let (code, bits) = fixed(u32::from(byte));
+    (reversed(code, bits), bits)
+}
+
+/// The fixed code of a match length and its extra bits.
+pub fn match_length(length: u32) -> (u64, u32) {
+    let coded = length_symbol(length);
+    let (code, bits) = fixed(u32::from(coded.symbol));
+    (reversed(code, bits) | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+}
+
+/// The fixed code of a distance and its extra bits.
+#[inline]
+pub fn distance(distance: u32) -> (u64, u32) {
+    let coded = distance_symbol(distance);
+    (reversed(u32::from(coded.symbol), 5) | u64::from(coded.extra) << 5, 5 + coded.extra_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_are_those_of_the_tables() {
+        // RFC 1951 §3.2.5, the bases of all distance symbols.
+        let mut base = 1;
+        for symbol in 0..30u32 {
+            let bits = (symbol / 2).saturating_sub(1);
+            assert_eq!(distance_symbol(base), Coded { symbol: symbol as u16, extra: 0, extra_bits: bits });
+            base += 1 << bits;
+            assert_eq!(distance_symbol(base - 1).symbol, symbol as u16);
+        }
+        assert_eq!(base, 32_769);
+        assert_eq!(length_symbol(258), Coded { symbol: 285, extra: 0, extra_bits: 0 });
+        assert_eq!(length_symbol(257), Coded { symbol: 284, extra: 30, extra_bits: 5 });
+    }
+}

@@ -1,0 +1,171 @@
+//! Find: where the bytes of a text stood before, at every place worth looking at. Once per text.
+//!
+//! Owns        the candidates: per position those that are longer than every nearer one, for both reaches, so that any
+//!             horizon finds the best it may use.
+//! Limits      `Effort::places_max` places are looked at per position.
+
+use crate::{
+    history::{FOUND_BYTES_MIN, History, Text, equal_bytes},
+    ring::TextId,
+};
+/// A text may look back into itself.
+pub const ITSELF: TextId = 0;
+
+/// A match is followed without looking for others inside it once so many positions have agreed on it...
+const AGREED_POSITIONS: usize = 8;
+/// ...and so much of it is left.
+const LEFT_BYTES_MIN: usize = 24;
+
+/// Of the index of a single text.
+const ONE_HASH_LOG: u32 = 12;
+const ONE_PLACES_MAX: u32 = 12;
+
+/// How hard to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Places compared per position.
+    pub places_max: u32,
+}
+
+impl Effort {
+    /// For a text with few recipients.
+    pub const LOW: Self = Self { places_max: 10 };
+    /// For a text whose search is shared by many.
+    pub const HIGH: Self = Self { places_max: 40 };
+}
+
+/// Equal bytes in an earlier text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// [`ITSELF`] or an earlier text of the domain.
+    pub source: TextId,
+    /// Where in it.
+    pub from: u32,
+    /// How many.
+    pub length: u32,
+    /// The source has the same audience.
+    pub is_near_kin: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// Of position `p`: `all[starts[p]..starts[p + 1]]`, nearest and shortest first.
+    starts: Vec<u32>,
+    all: Vec<Candidate>,
+    /// Of `find_in`.
+    heads: Vec<u32>,
+    before: Vec<u32>,
+}
+
+impl Candidates {
+    pub fn at(&self, position: usize) -> &[Candidate] {
+        match (self.starts.get(position), self.starts.get(position + 1)) {
+            (Some(start), Some(end)) => &self.all[*start as usize..*end as usize],
+            _ => &[],
+        }
+    }
+
+    /// Looks for the newest text of the history, and makes it findable.
+    pub fn find(&mut self, history: &mut History, id: TextId, effort: Effort) {
+        self.starts.clear();
+        self.all.clear();
+        let Some(text) = history.text(id).cloned() else { return };
+        let bytes = history.bytes(&text).to_vec();
+        let address = history.address(&text);
+        let (mut follow_until, mut agreed, mut agreed_count) = (0, (ITSELF, 0), 0);
+        for at in 0..bytes.len() {
+            self.starts.push(self.all.len() as u32);
+            if at + FOUND_BYTES_MIN > bytes.len() {
+                continue;
+            }
+            let place = history.link(address, text.scope.domain, at, &bytes);
+            if at < follow_until {
+                continue;
+            }
+            let wanted = &bytes[at..];
+            let (mut longest, mut longest_of_kin) = (0, 0);
+            let found_before = self.all.len();
+            let mut place = place;
+            for _ in 0..effort.places_max {
+                if place.is_end() {
+                    break;
+                }
+                let Some((source, from)) = history.found(place) else { break };
+                place = history.older(place);
+                let is_itself = source.id == id;
+                if source.scope.domain != text.scope.domain || !(is_itself || text.scope.is_within(source.scope)) {
+                    continue;
+                }
+                let is_near_kin = is_itself || text.scope.equals_audience_of(source.scope);
+                let there = &history.bytes(source)[from..];
+                // It has to be longer than the longest that is nearer.
+                let beaten = if is_near_kin { longest_of_kin } else { longest };
+                if beaten > 0 && there.get(beaten) != wanted.get(beaten) {
+                    continue;
+                }
+                let length = equal_bytes(wanted, there);
+                if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_of_kin || !is_near_kin) {
+                    continue;
+                }
+                if is_near_kin {
+                    longest_of_kin = longest_of_kin.max(length);
+                }
+                longest = longest.max(length);
+                let source = if is_itself { ITSELF } else { source.id };
+                self.all.push(Candidate { source, from: from as u32, length: length as u32, is_near_kin });
+                if length == wanted.len() && longest_of_kin == length {
+                    break;
+                }
+            }
+            // The nearest serves the most connections, so it is the one to follow.
+            let Some(nearest) = self.all[found_before..].iter().find(|found| found.is_near_kin) else { continue };
+            let alignment = (nearest.source, i64::from(nearest.from) - at as i64);
+            agreed_count = if alignment == agreed { agreed_count + 1 } else { 0 };
+            agreed = alignment;
+            if agreed_count >= AGREED_POSITIONS && nearest.length as usize >= LEFT_BYTES_MIN + FOUND_BYTES_MIN {
+                follow_until = at + nearest.length as usize - FOUND_BYTES_MIN;
+            }
+        }
+        self.starts.push(self.all.len() as u32);
+    }
+
+    /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself.
+    pub fn find_in(&mut self, history: &History, text: &Text, source: &Text, all: &Candidates) {
+        self.starts.clear();
+        self.all.clear();
+        let (bytes, there) = (history.bytes(text), history.bytes(source));
+        self.heads.clear();
+        self.heads.resize(1 << ONE_HASH_LOG, 0);
+        self.before.clear();
+        for (at, four) in there.windows(FOUND_BYTES_MIN).enumerate() {
+            let slot = &mut self.heads[one_hash(four)];
+            self.before.push(*slot);
+            *slot = at as u32 + 1;
+        }
+        let is_near_kin = text.scope.equals_audience_of(source.scope);
+        for at in 0..bytes.len() {
+            self.starts.push(self.all.len() as u32);
+            self.all.extend(all.at(at).iter().filter(|found| found.source == ITSELF));
+            let Some(four) = bytes.get(at..at + FOUND_BYTES_MIN) else { continue };
+            let (mut place, mut longest, mut from) = (self.heads[one_hash(four)], 0, 0);
+            for _ in 0..ONE_PLACES_MAX {
+                let Some(start) = place.checked_sub(1) else { break };
+                let length = equal_bytes(&bytes[at..], &there[start as usize..]);
+                if length > longest {
+                    (longest, from) = (length, start);
+                }
+                place = self.before[start as usize];
+            }
+            if longest >= FOUND_BYTES_MIN {
+                self.all.push(Candidate { source: source.id, from, length: longest as u32, is_near_kin });
+            }
+        }
+        self.starts.push(self.all.len() as u32);
+    }
+}
+
+fn one_hash(bytes: &[u8]) -> usize {
+    let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    (four.wrapping_mul(0x9E37_79B1) >> (32 - ONE_HASH_LOG)) as usize
+}

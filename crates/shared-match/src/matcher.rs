@@ -1,0 +1,503 @@
+//! Matcher: searches once per text, writes per connection.
+//!
+//! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
+//! Doors       `push` once per text; `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
+//!             one connection gets and no other.
+//! Limits      `Limits`; at most `PROGRAMS_MAX` parses per text and format, of the `PREPARED_MAX` newest texts. An older
+//!             text is written as if it were this connection's alone.
+
+use crate::{
+    alone::Alone,
+    deflate::{self, DeflateStream},
+    find::{Candidates, Effort},
+    envelope::{Head, NAME_BYTES_MAX, Tail, around},
+    history::{History, Scope, Text},
+    parse::{Parser, Sequence},
+    price::Prices,
+    ring::TextId,
+    sources::{Distances, Missing},
+    tables::{Form, Tables},
+    track::Track,
+    zstd::{self, ZstdStream},
+};
+use std::collections::VecDeque;
+
+/// Texts whose parses are kept.
+const PREPARED_MAX: usize = 128;
+/// How many texts of the domain a parse may look back on, the most first.
+const HORIZONS: [usize; 14] = [256, 170, 113, 75, 50, 33, 22, 15, 10, 7, 5, 3, 2, 1];
+/// A text with at least so many recipients is worth a thorough search.
+const MANY_RECIPIENTS: u64 = 32;
+/// Parses of a text that are made for what one connection had.
+const HAD_PROGRAMS_MAX: usize = 8;
+/// How many texts back, of all domains, such a parse refers.
+const HAD_REACH: usize = 4096;
+/// Texts that are looked at to find the newest like another.
+const NEWEST_LOOKED_AT_MAX: usize = 64;
+/// Longest match in a zstd message that is written alone.
+const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
+
+/// What it may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of texts that later ones can refer to; the index takes five times as much.
+    pub history_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { history_bytes_max: 8 << 20 }
+    }
+}
+
+/// Which parse of a text: what it may refer to beside itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Variant {
+    /// All texts up to a horizon.
+    Horizon(u8),
+    /// What one connection had that lacked some of these. It serves whoever has as much.
+    Had,
+    /// One text.
+    Only(TextId),
+    /// Nothing.
+    Itself,
+}
+
+/// What is known of a new text.
+#[derive(Debug)]
+struct Prepared {
+    id: TextId,
+    candidates: Candidates,
+    /// Per horizon: the oldest text in it.
+    oldest: [TextId; HORIZONS.len()],
+    zstd: Vec<(Variant, zstd::Program)>,
+    deflate: Vec<(Variant, deflate::Program)>,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Texts searched.
+    pub texts_total: u64,
+    /// Parses made of them.
+    pub parses_total: u64,
+    /// Texts written to connections.
+    pub written_total: u64,
+    /// Of these, not with the parse that was tried first: a source was missing.
+    pub fallbacks_total: u64,
+    /// Of these, with no shared parse: too many newer texts have come since.
+    pub late_total: u64,
+    /// Messages that one connection got and no other.
+    pub alone_total: u64,
+}
+
+/// A text is not kept any more: its message has to be written alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Matcher {
+    form: Form,
+    tables: Tables,
+    zstd_prices: Prices,
+    deflate_prices: Prices,
+    history: History,
+    parser: Parser,
+    prepared: VecDeque<Prepared>,
+    one: Candidates,
+    had: Had,
+    alone: Alone,
+    distances: Distances,
+    text: Vec<u8>,
+    counters: Counters,
+}
+
+/// The parts of a matcher from which parses are made, for one text and one connection.
+struct Workshop<'a> {
+    history: &'a History,
+    prices: &'a Prices,
+    parser: &'a mut Parser,
+    one: &'a mut Candidates,
+    had: &'a mut Had,
+    counters: &'a mut Counters,
+    id: TextId,
+    candidates: &'a Candidates,
+    oldest: &'a [TextId; HORIZONS.len()],
+    track: &'a Track,
+}
+
+/// A parse and which head it goes with.
+struct Parsed<'a> {
+    bytes: &'a [u8],
+    sequences: Vec<Sequence>,
+    head_source: Option<TextId>,
+}
+
+impl<'a> Workshop<'a> {
+    /// Finds the parse that serves the connection, or makes it.
+    #[inline]
+    fn choose<P>(
+        &mut self,
+        programs: &mut Vec<(Variant, P)>,
+        oldest_here: Option<TextId>,
+        mut locate: impl FnMut(&mut P) -> Result<(), Missing>,
+        prepare: impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let horizon = oldest_here.and_then(|usable| self.oldest.iter().position(|oldest| *oldest >= usable));
+        let Some(horizon) = horizon else { return self.itself(programs, &mut locate, &prepare) };
+        let index = self.get_or_make(programs, Variant::Horizon(horizon as u8), &prepare);
+        if locate(&mut programs[index].1).is_ok() {
+            return index;
+        }
+        self.counters.fallbacks_total += 1;
+        self.choose_other(programs, &mut locate, &prepare)
+    }
+
+    /// For a connection that lacks something that others have: what served one like it, or was made for it.
+    #[cold]
+    fn choose_other<P>(
+        &mut self,
+        programs: &mut Vec<(Variant, P)>,
+        locate: &mut impl FnMut(&mut P) -> Result<(), Missing>,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let mut had_count = 0;
+        for (index, (variant, program)) in programs.iter_mut().enumerate() {
+            if *variant == Variant::Had {
+                had_count += 1;
+                if locate(program).is_ok() {
+                    return index;
+                }
+            }
+        }
+        let mut made = None;
+        if had_count < HAD_PROGRAMS_MAX {
+            made = Some(self.make(programs, Variant::Had, prepare));
+        } else if let Some(id) = self.newest_like_it() {
+            made = Some(self.get_or_make(programs, Variant::Only(id), prepare));
+        }
+        match made {
+            Some(index) if locate(&mut programs[index].1).is_ok() => index,
+            _ => self.itself(programs, locate, prepare),
+        }
+    }
+
+    fn itself<P>(
+        &mut self,
+        programs: &mut Vec<(Variant, P)>,
+        locate: &mut impl FnMut(&mut P) -> Result<(), Missing>,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let index = self.get_or_make(programs, Variant::Itself, prepare);
+        locate(&mut programs[index].1).expect("what refers to itself alone misses nothing");
+        index
+    }
+
+    /// The newest text of the same name and audience that the connection has.
+    fn newest_like_it(&self) -> Option<TextId> {
+        let text = self.history.text(self.id)?;
+        let is_like_it = |other: &Text| other.name == text.name && other.scope.equals_audience_of(text.scope);
+        let older = self.history.recent(text.scope.domain).rev().filter(|id| *id < self.id).take(NEWEST_LOOKED_AT_MAX);
+        older
+            .filter(|id| self.history.text(*id).is_some_and(is_like_it))
+            .find(|id| self.track.find(*id, &mut 0).is_some())
+    }
+
+    fn get_or_make<P>(
+        &mut self,
+        programs: &mut Vec<(Variant, P)>,
+        variant: Variant,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        match programs.iter().position(|made| made.0 == variant) {
+            Some(index) => index,
+            None => self.make(programs, variant, prepare),
+        }
+    }
+
+    #[cold]
+    fn make<P>(
+        &mut self,
+        programs: &mut Vec<(Variant, P)>,
+        variant: Variant,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let program = prepare(self.parse(variant));
+        programs.push((variant, program));
+        programs.len() - 1
+    }
+
+    fn parse(&mut self, variant: Variant) -> Parsed<'a> {
+        self.counters.parses_total += 1;
+        let (history, prices) = (self.history, self.prices);
+        let Some(text) = history.text(self.id) else {
+            return Parsed { bytes: &[], sequences: Vec::new(), head_source: None };
+        };
+        let sequences = match variant {
+            Variant::Horizon(horizon) => {
+                let oldest = self.oldest[usize::from(horizon)];
+                self.parser.parse(history, self.candidates, prices, text, |id| id >= oldest)
+            }
+            Variant::Had => {
+                self.had.fill(self.id, self.track);
+                let had = &*self.had;
+                self.parser.parse(history, self.candidates, prices, text, |id| had.contains(id))
+            }
+            Variant::Only(only) => {
+                if let Some(source) = history.text(only) {
+                    self.one.find_in(history, text, source, self.candidates);
+                }
+                self.parser.parse(history, self.one, prices, text, |id| id == only)
+            }
+            Variant::Itself => self.parser.parse(history, self.candidates, prices, text, |_| false),
+        };
+        let head_source = head_source(history, text, &sequences);
+        Parsed { bytes: history.bytes(text), sequences, head_source }
+    }
+}
+
+/// The text of the same name whose head is copied, among those that `sequences` refer to anyway: best the one with which
+/// the text goes on.
+fn head_source(history: &History, text: &Text, sequences: &[Sequence]) -> Option<TextId> {
+    let is_named = |id: &TextId| history.text(*id).is_some_and(|source| source.name == text.name);
+    let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
+    first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
+}
+
+/// Which texts a connection has, as bits: how much older than the newest.
+#[derive(Debug, Default)]
+struct Had {
+    newest: TextId,
+    bits: Vec<u64>,
+}
+
+impl Had {
+    fn fill(&mut self, newest: TextId, track: &Track) {
+        self.newest = newest;
+        self.bits.clear();
+        self.bits.resize(HAD_REACH / 64, 0);
+        for age in track.ids().filter_map(|id| newest.checked_sub(id)) {
+            if let Some(word) = self.bits.get_mut(age as usize / 64) {
+                *word |= 1 << (age % 64);
+            }
+        }
+    }
+
+    fn contains(&self, id: TextId) -> bool {
+        let age = self.newest.wrapping_sub(id);
+        self.bits.get(age as usize / 64).is_some_and(|word| word >> (age % 64) & 1 == 1)
+    }
+}
+
+impl Matcher {
+    /// Nothing is known yet.
+    pub fn new(form: Form, tables: Tables, limits: Limits) -> Self {
+        Self {
+            form,
+            zstd_prices: Prices::zstd(&tables),
+            deflate_prices: Prices::deflate_fixed(),
+            tables,
+            history: History::new(limits.history_bytes_max),
+            parser: Parser::default(),
+            prepared: VecDeque::new(),
+            one: Candidates::default(),
+            had: Had::default(),
+            alone: Alone::default(),
+            distances: Distances::new(),
+            text: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes in an event's body (the value of `d`) that several connections may get, in the order in which they get
+    /// theirs. None if it is too long to be shared: then its messages are written alone.
+    ///
+    /// # Panics
+    /// If `name` has more than [`NAME_BYTES_MAX`] bytes.
+    pub fn push(&mut self, scope: Scope, name: &'static str, body: &[u8]) -> Option<TextId> {
+        assert!(name.len() <= NAME_BYTES_MAX, "{name} is no event's name");
+        self.text.clear();
+        let (before, after) = around(self.form);
+        for piece in [before, body, after] {
+            self.text.extend_from_slice(piece);
+        }
+        let recent: Vec<TextId> = self.history.recent(scope.domain).collect();
+        let id = self.history.push(scope, name, &self.text)?;
+        let effort = match self.counters.written_total / self.counters.texts_total.max(1) {
+            0..MANY_RECIPIENTS => Effort::LOW,
+            _ => Effort::HIGH,
+        };
+        self.counters.texts_total += 1;
+        let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
+            .unwrap_or_else(|| Prepared {
+                id,
+                candidates: Candidates::default(),
+                oldest: [id; HORIZONS.len()],
+                zstd: Vec::new(),
+                deflate: Vec::new(),
+            });
+        prepared.id = id;
+        prepared.zstd.clear();
+        prepared.deflate.clear();
+        prepared.candidates.find(&mut self.history, id, effort);
+        for (oldest, count) in prepared.oldest.iter_mut().zip(HORIZONS) {
+            *oldest = recent.get(recent.len().saturating_sub(count)).copied().unwrap_or(id);
+        }
+        self.prepared.push_back(prepared);
+        Some(id)
+    }
+
+    fn prepared_index(&self, id: TextId) -> Option<usize> {
+        let first = self.prepared.front()?.id;
+        let index = id.checked_sub(first)? as usize;
+        self.prepared.get(index).filter(|prepared| prepared.id == id).map(|_| index)
+    }
+
+    /// Appends the message with the text `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.
+    ///
+    /// # Errors
+    /// [`Forgotten`], and nothing was written: write it alone.
+    #[inline]
+    pub fn zstd(&mut self, stream: &mut ZstdStream, id: TextId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
+        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
+        let text = self.history.text(id).ok_or(Forgotten)?;
+        let (name, text_bytes) = (text.name, text.len());
+        let (track, state) = (&mut stream.track, &mut stream.state);
+        let mut head = self.head(name, seq);
+        let position = track.position().wrapping_add(head.bytes().len() as u32);
+        let oldest_here = track.oldest(position, zstd::WINDOW_BYTES);
+        track.number(seq, position);
+        let Prepared { candidates, oldest, zstd: programs, .. } = &mut self.prepared[index];
+        let (tables, distances) = (&self.tables, &mut self.distances);
+        let mut workshop = Workshop {
+            history: &self.history,
+            prices: &self.zstd_prices,
+            parser: &mut self.parser,
+            one: &mut self.one,
+            had: &mut self.had,
+            counters: &mut self.counters,
+            id,
+            candidates,
+            oldest,
+            track,
+        };
+        let chosen = workshop.choose(
+            programs,
+            oldest_here,
+            |program| program.locate(track, position, distances),
+            |parsed| zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source),
+        );
+        self.counters.written_total += 1;
+        let program = &programs[chosen].1;
+        if let Some(distance) = program.head_distance(distances)
+            && self.form == Form::Json
+        {
+            head.copy_from(track, distance, position, zstd::WINDOW_BYTES);
+        }
+        program.write(state, &self.tables, distances, &head, out);
+        track.advance(head.bytes().len());
+        track.remember(id, position);
+        track.advance(text_bytes);
+        if self.form == Form::Etf {
+            let tail = Tail::etf(name, seq);
+            zstd::alone::write(state, &self.tables, tail.bytes(), &[], out);
+            track.advance(tail.bytes().len());
+        }
+        Ok(())
+    }
+
+    /// As [`Matcher::zstd`], for a stream of deflate.
+    ///
+    /// # Errors
+    /// [`Forgotten`], and nothing was written: write it alone.
+    #[inline]
+    pub fn deflate(
+        &mut self,
+        stream: &mut DeflateStream,
+        id: TextId,
+        seq: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Forgotten> {
+        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
+        let text = self.history.text(id).ok_or(Forgotten)?;
+        let (name, text_bytes) = (text.name, text.len());
+        let (track, state) = (&mut stream.track, &mut stream.state);
+        let window = state.window();
+        let mut head = self.head(name, seq);
+        let position = track.position().wrapping_add(head.bytes().len() as u32);
+        let oldest_here = track.oldest(position, window);
+        track.number(seq, position);
+        let Prepared { candidates, oldest, deflate: programs, .. } = &mut self.prepared[index];
+        let distances = &mut self.distances;
+        let mut workshop = Workshop {
+            history: &self.history,
+            prices: &self.deflate_prices,
+            parser: &mut self.parser,
+            one: &mut self.one,
+            had: &mut self.had,
+            counters: &mut self.counters,
+            id,
+            candidates,
+            oldest,
+            track,
+        };
+        let chosen = workshop.choose(
+            programs,
+            oldest_here,
+            |program| program.locate(track, position, window, distances),
+            |parsed| deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source),
+        );
+        self.counters.written_total += 1;
+        let program = &programs[chosen].1;
+        let tail = match self.form {
+            Form::Json => Tail::NONE,
+            Form::Etf => Tail::etf(name, seq),
+        };
+        if let Some(distance) = program.head_distance(distances)
+            && self.form == Form::Json
+        {
+            head.copy_from(track, distance, position, window);
+        }
+        program.write(state, distances, &head, tail.bytes(), out);
+        track.advance(head.bytes().len());
+        track.remember(id, position);
+        track.advance(text_bytes + tail.bytes().len());
+        Ok(())
+    }
+
+    #[inline]
+    fn head(&self, name: &str, seq: u64) -> Head {
+        match self.form {
+            Form::Json => Head::json(name, seq),
+            Form::Etf => Head::NONE,
+        }
+    }
+
+    /// Appends a whole message that no other connection gets.
+    pub fn zstd_alone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
+        self.counters.alone_total += 1;
+        let copies = self.alone.find(message, ALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
+        zstd::alone::write(&mut stream.state, &self.tables, message, copies, out);
+        stream.track.advance(message.len());
+    }
+
+    /// Appends a whole message that no other connection gets.
+    pub fn deflate_alone(&mut self, stream: &mut DeflateStream, message: &[u8], out: &mut Vec<u8>) {
+        self.counters.alone_total += 1;
+        let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.state.window() as usize);
+        let copies = self.alone.find(message, longest, window);
+        deflate::alone::write(&mut stream.state, message, copies, out);
+        stream.track.advance(message.len());
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Heap it holds, the parses of the newest texts aside.
+    pub fn heap_bytes(&self) -> usize {
+        self.history.heap_bytes() + self.alone.heap_bytes()
+    }
+}

@@ -1,0 +1,250 @@
+//! Parse: the cheapest way to write a text as literals and references, for connections that have its sources.
+//!
+//! Owns        the search for the cheapest path under the real prices of the trained tables, repeats included.
+//! Invariants  P1 what a parse rebuilds from its sources is the text. P2 it refers to no text older than its horizon
+//!             nor beyond its reach, nor into a hole.
+//! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
+//!             is an alignment (source, shift), so it means the same on every connection.
+
+use crate::{
+    find::{Candidates, ITSELF},
+    history::{History, Text, equal_bytes},
+    price::Prices,
+    ring::TextId,
+};
+
+/// A repeat that long is taken without looking at the ways around it.
+const LONG_BYTES: usize = 64;
+/// What a source is charged that not quite the same sessions get: fewer of them can use the parse.
+const STRANGER_PRICE: i32 = 3 << 8;
+/// What any source costs beside its bits: the work of addressing it.
+const ADDRESS_PRICE: i32 = 1 << 7;
+/// A connection gets about this many bytes of others between two texts of a domain, for each of theirs.
+const SPREAD: u32 = 3;
+
+/// A source and how far it is shifted against the text: `from - at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    pub source: TextId,
+    pub shift: i32,
+}
+
+impl Alignment {
+    const NONE: Self = Self { source: TextId::MAX, shift: 0 };
+}
+
+/// How the offset of a sequence is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// As one of the three last: the value 1, 2 or 3 of the format.
+    Repeat(u8),
+    /// In full.
+    Explicit,
+}
+
+/// Literals, then bytes from elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence {
+    pub literals: u32,
+    pub length: u32,
+    /// Where in the text the match goes.
+    pub at: u32,
+    pub alignment: Alignment,
+    pub offset: Offset,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    price: i32,
+    /// Literals since the last match.
+    run: u32,
+    /// Of the step that led here; 0 for a literal.
+    length: u32,
+    offset: Offset,
+    repeats: [Alignment; 3],
+}
+
+impl Node {
+    const UNREACHED: Self =
+        Self { price: i32::MAX, run: 0, length: 0, offset: Offset::Explicit, repeats: [Alignment::NONE; 3] };
+}
+
+/// Room for parsing, kept between parses.
+#[derive(Debug, Default)]
+pub struct Parser {
+    nodes: Vec<Node>,
+}
+
+/// The repeats after one was used: as value 1, 2 or 3, behind literals or right behind a match.
+fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
+    match index {
+        0 => repeats,
+        1 => [repeats[1], repeats[0], repeats[2]],
+        _ => [repeats[2], repeats[0], repeats[1]],
+    }
+}
+
+impl Parser {
+    /// The cheapest sequences for `text` under `prices` with sources that are `allowed`, and itself.
+    pub fn parse(
+        &mut self,
+        history: &History,
+        candidates: &Candidates,
+        prices: &Prices,
+        text: &Text,
+        allowed: impl Fn(TextId) -> bool,
+    ) -> Vec<Sequence> {
+        let bytes = history.bytes(text);
+        self.nodes.clear();
+        self.nodes.resize(bytes.len() + 1, Node::UNREACHED);
+        self.nodes[0].price = 0;
+        for at in 0..bytes.len() {
+            if self.nodes[at].price == i32::MAX {
+                continue;
+            }
+            let end = bytes.len().min(at + prices.match_bytes_max());
+            let longest_repeat = if prices.has_repeats() { self.repeats(history, prices, bytes, at, end) } else { 0 };
+            if longest_repeat >= LONG_BYTES {
+                continue;
+            }
+            self.literal(prices, bytes, at);
+            let mut shorter = 2.max(longest_repeat);
+            for candidate in candidates.at(at) {
+                let is_itself = candidate.source == ITSELF;
+                if !is_itself && !allowed(candidate.source) {
+                    continue;
+                }
+                let length = (candidate.length as usize).min(prices.match_bytes_max());
+                if length <= shorter {
+                    continue;
+                }
+                let shift = candidate.from as i32 - at as i32;
+                let alignment = Alignment { source: candidate.source, shift };
+                let offset_price = if is_itself {
+                    prices.offset(-shift as u32 + 3)
+                } else {
+                    let between = (text.id - candidate.source) * 1_000 * SPREAD;
+                    let stranger = if candidate.is_near_kin { 0 } else { STRANGER_PRICE };
+                    prices.offset(between.max(1_000)) + ADDRESS_PRICE + stranger
+                };
+                let lengths = if length > LONG_BYTES { length..=length } else { shorter + 1..=length };
+                for length in lengths {
+                    self.arrive(prices, at, length, Offset::Explicit, offset_price, alignment, None);
+                }
+                shorter = length;
+            }
+        }
+        self.sequences(bytes.len())
+    }
+
+    fn literal(&mut self, prices: &Prices, bytes: &[u8], at: usize) {
+        let node = self.nodes[at];
+        let run = node.run + 1;
+        let price = node.price + prices.literal(bytes[at]) + prices.run(run) - prices.run(node.run);
+        if price < self.nodes[at + 1].price {
+            self.nodes[at + 1] = Node { price, run, length: 0, offset: Offset::Explicit, repeats: node.repeats };
+        }
+    }
+
+    /// Tries the three last alignments; says how long the longest was.
+    fn repeats(
+        &mut self,
+        history: &History,
+        prices: &Prices,
+        bytes: &[u8],
+        at: usize,
+        end: usize,
+    ) -> usize {
+        let node = self.nodes[at];
+        let mut longest = 0;
+        // Right behind a match its own alignment would only have made it longer, and the values mean others.
+        let first = usize::from(node.run == 0);
+        for index in first..3 {
+            let alignment = node.repeats[index];
+            if alignment == Alignment::NONE {
+                break;
+            }
+            let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
+            let length = if alignment.source == ITSELF {
+                // What is copied may reach into what is written.
+                equal_bytes(&bytes[at..end], &bytes[from..])
+            } else {
+                let Some(source) = history.text(alignment.source) else { continue };
+                if from >= source.len() {
+                    continue;
+                }
+                equal_bytes(&bytes[at..end], &history.bytes(source)[from..])
+            };
+            if length < 3 || length <= longest {
+                continue;
+            }
+            let value = (index + 1 - first) as u8;
+            let price = prices.offset(u32::from(value));
+            let lengths = if length >= LONG_BYTES { length..=length } else { 3.max(longest + 1)..=length };
+            for length in lengths {
+                self.arrive(prices, at, length, Offset::Repeat(value), price, alignment, Some(index));
+            }
+            longest = length;
+        }
+        longest
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call in each of two loops; a struct would only name them twice")]
+    #[inline]
+    fn arrive(
+        &mut self,
+        prices: &Prices,
+        at: usize,
+        length: usize,
+        offset: Offset,
+        offset_price: i32,
+        alignment: Alignment,
+        repeat: Option<usize>,
+    ) {
+        let node = self.nodes[at];
+        let price = node.price + offset_price + prices.match_length(length) + prices.run(0);
+        let target = &mut self.nodes[at + length];
+        if price >= target.price {
+            return;
+        }
+        let repeats = match repeat {
+            Some(index) => after_repeat(node.repeats, index),
+            None => [alignment, node.repeats[0], node.repeats[1]],
+        };
+        *target = Node { price, run: 0, length: length as u32, offset, repeats };
+    }
+
+    /// Walks back from the end.
+    fn sequences(&self, length: usize) -> Vec<Sequence> {
+        let mut sequences: Vec<Sequence> = Vec::new();
+        let mut at = length;
+        let mut literals = 0;
+        while at > 0 {
+            let node = self.nodes[at];
+            if node.length == 0 {
+                literals += 1;
+                at -= 1;
+                continue;
+            }
+            if let Some(later) = sequences.last_mut() {
+                later.literals = literals;
+            }
+            literals = 0;
+            at -= node.length as usize;
+            // A match makes its alignment the last one.
+            let alignment = node.repeats[0];
+            sequences.push(Sequence {
+                literals: 0,
+                length: node.length,
+                at: at as u32,
+                alignment,
+                offset: node.offset,
+            });
+        }
+        if let Some(first) = sequences.last_mut() {
+            first.literals = literals;
+        }
+        sequences.reverse();
+        sequences
+    }
+}

@@ -1,0 +1,85 @@
+//! Track: what one connection remembers of its own stream. Two kilobytes, whatever the format.
+//!
+//! Owns        how long the stream is, where the latest texts stand in it, and since when the leading digits of the seq
+//!             are the same.
+//! Invariants  K1 a position is that of a text that was written to this very stream, whole.
+
+use crate::ring::{PositionRing, TextId};
+
+/// Digits whose age is kept; a seq with more is written with all of its digits.
+const DIGITS_MAX: usize = 10;
+
+/// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a window.
+#[derive(Clone, Debug, Default)]
+pub struct Track {
+    position: u32,
+    ring: PositionRing,
+    seq: u64,
+    /// By `k`: where the first message was whose seq has the present digits but for the last `k`.
+    unchanged_since: [u32; DIGITS_MAX],
+}
+
+impl Track {
+    /// Bytes that the stream decodes to so far.
+    #[inline]
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
+    /// So many bytes were written.
+    #[inline]
+    pub fn advance(&mut self, bytes: usize) {
+        self.position = self.position.wrapping_add(bytes as u32);
+    }
+
+    /// A text was written and begins at `position`.
+    #[inline]
+    pub fn remember(&mut self, id: TextId, position: u32) {
+        self.ring.push(id, position);
+    }
+
+    /// The next message's text will stand at `position` under `seq`.
+    #[inline]
+    pub fn number(&mut self, seq: u64, position: u32) {
+        let (mut new, mut old) = (seq, self.seq);
+        for since in &mut self.unchanged_since {
+            if new == old {
+                break;
+            }
+            *since = position;
+            (new, old) = (new / 10, old / 10);
+        }
+        self.seq = seq;
+    }
+
+    /// How many of the last digits a message whose text is `distance` before `position` may have had otherwise.
+    #[inline]
+    pub fn changed_digits(&self, distance: u32, position: u32, digits: u32) -> u32 {
+        let before = |since: &u32| position.wrapping_sub(*since) < distance;
+        let unlike = self.unchanged_since.iter().take_while(|since| before(since)).count() as u32;
+        if unlike as usize == DIGITS_MAX { digits } else { unlike.min(digits) }
+    }
+
+    /// The oldest text that can be referred to from `position` with offsets up to `reach`.
+    #[inline]
+    pub fn oldest(&mut self, position: u32, reach: u32) -> Option<TextId> {
+        self.ring.forget_beyond(position, reach);
+        self.ring.oldest()
+    }
+
+    /// Where a text stands.
+    #[inline]
+    pub fn find(&self, id: TextId, hint: &mut u16) -> Option<u32> {
+        self.ring.position(id, hint)
+    }
+
+    /// The texts that can be found.
+    pub fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
+        self.ring.ids()
+    }
+
+    /// Heap it holds.
+    pub fn heap_bytes(&self) -> usize {
+        self.ring.heap_bytes()
+    }
+}

@@ -1,0 +1,109 @@
+//! Train: tables from samples of what connections are sent.
+//!
+//! Method      parse, count what the parses are made of on every connection, make tables of that, and again with these,
+//!             for the parses depend on the prices.
+
+use crate::{
+    codes,
+    envelope::{Head, around},
+    find::{Candidates, Effort},
+    history::{History, Scope},
+    parse::{Offset, Parser, Sequence},
+    price::Prices,
+    sources::{Distances, Sources},
+    tables::{Form, Histogram, Tables},
+    track::Track,
+    zstd::WINDOW_BYTES,
+};
+
+/// After so many rounds the tables hardly change.
+const ROUNDS: usize = 4;
+
+/// An event and who gets it.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Who could.
+    pub scope: Scope,
+    /// Its name.
+    pub name: &'static str,
+    /// The value of `d`.
+    pub body: Vec<u8>,
+    /// Which connections do, by number.
+    pub recipients: Vec<usize>,
+}
+
+/// Tables for traffic like `samples`, in their order.
+pub fn train(form: Form, samples: &[Sample]) -> Tables {
+    let mut tables = Histogram::default().tables(form);
+    for _ in 0..ROUNDS {
+        tables = count(form, samples, &tables).tables(form);
+    }
+    tables
+}
+
+fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
+    let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
+    let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
+    let (mut history, mut candidates, mut parser) = (History::new(8 << 20), Candidates::default(), Parser::default());
+    let (prices, mut seen, mut distances) = (Prices::zstd(tables), Histogram::default(), Distances::new());
+    for sample in samples {
+        let (before, after) = around(form);
+        let bytes = [before, &sample.body, after].concat();
+        let Some(id) = history.push(sample.scope, sample.name, &bytes) else { continue };
+        candidates.find(&mut history, id, Effort::HIGH);
+        let text = history.text(id).expect("it was pushed just now");
+        let mut parses = [true, false].map(|all| {
+            let sequences = parser.parse(&history, &candidates, &prices, text, |_| all);
+            (Sources::of(&sequences), sequences)
+        });
+        for recipient in &sample.recipients {
+            let (track, seq) = &mut tracks[*recipient];
+            *seq += 1;
+            let head = match form {
+                Form::Json => Head::json(sample.name, *seq),
+                Form::Etf => Head::NONE,
+            };
+            let position = track.position().wrapping_add(head.bytes().len() as u32);
+            track.oldest(position, WINDOW_BYTES);
+            track.number(*seq, position);
+            for (sources, sequences) in &mut parses {
+                if sources.locate(track, position, WINDOW_BYTES, &mut distances).is_ok() {
+                    see(&mut seen, &bytes, sources, sequences, &distances);
+                    break;
+                }
+            }
+            if form == Form::Json {
+                // Mostly the last digits; the rest is copied.
+                head.bytes().iter().rev().take(2).for_each(|digit| seen.bytes[usize::from(*digit)] += 1);
+                seen.literals[0] += 1;
+                seen.matches[usize::from(codes::match_length(head.bytes().len() as u32 - 2).symbol)] += 1;
+            }
+            track.advance(head.bytes().len());
+            track.remember(id, position);
+            track.advance(bytes.len());
+        }
+    }
+    seen
+}
+
+fn see(seen: &mut Histogram, bytes: &[u8], sources: &Sources, sequences: &[Sequence], distances: &Distances) {
+    let mut at = 0;
+    for sequence in sequences {
+        let end = at + sequence.literals as usize;
+        bytes[at..end].iter().for_each(|byte| seen.bytes[usize::from(*byte)] += 1);
+        at = end + sequence.length as usize;
+        let value = match sequence.offset {
+            Offset::Repeat(value) => u32::from(value),
+            Offset::Explicit => {
+                let distance = distances[usize::from(sources.slot(sequence.alignment.source))];
+                distance.wrapping_add((3 - sequence.alignment.shift) as u32)
+            }
+        };
+        if sequence.literals <= codes::LITERALS_RUN_MAX {
+            seen.literals[usize::from(codes::literals(sequence.literals).symbol)] += 1;
+        }
+        seen.matches[usize::from(codes::match_length(sequence.length).symbol)] += 1;
+        seen.offsets[usize::from(codes::offset(value).symbol)] += 1;
+    }
+    bytes[at..].iter().for_each(|byte| seen.bytes[usize::from(*byte)] += 1);
+}

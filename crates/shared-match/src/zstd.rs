@@ -1,0 +1,78 @@
+//! Zstd: one never-ending frame of compressed blocks whose tables are sent once.
+//!
+//! Owns        the bytes of frame headers, blocks, literals and sequences.
+//! Invariants  Z1 tables are repeated only after this stream carried them. Z2 a repeated offset is one that the same
+//!             message has said: what came before it in the stream is unknown.
+//! Spec        RFC 8878 §3.1.1.
+
+pub mod alone;
+pub mod program;
+pub mod section;
+
+pub use program::Program;
+
+use crate::track::Track;
+
+/// Decoders keep so much: offsets are at most this.
+pub const WINDOW_BYTES: u32 = 1 << 20;
+/// Magic number, a header without content size, checksum or dictionary, and the window.
+const FRAME_HEADER: [u8; 6] = [0x28, 0xB5, 0x2F, 0xFD, 0, (20 - 10) << 3];
+/// Most bytes that one block decodes to.
+pub const BLOCK_BYTES_MAX: usize = 128 << 10;
+
+/// The sending end of one `zstd-stream` connection.
+#[derive(Clone, Debug, Default)]
+pub struct ZstdStream {
+    pub(crate) track: Track,
+    pub(crate) state: ZstdState,
+}
+
+/// What the decoder has been told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ZstdState {
+    is_begun: bool,
+    /// The trained code of literals.
+    has_bytes_table: bool,
+    /// The trained codes of sequences.
+    has_sequence_tables: bool,
+}
+
+impl ZstdState {
+    /// Puts the frame header in front of the first block.
+    #[inline]
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        if !self.is_begun {
+            self.is_begun = true;
+            out.extend_from_slice(&FRAME_HEADER);
+        }
+    }
+}
+
+impl ZstdStream {
+    /// Heap it holds.
+    pub fn heap_bytes(&self) -> usize {
+        self.track.heap_bytes()
+    }
+}
+
+/// Begins a block: its header is filled in by `end_block`.
+#[inline]
+pub(crate) fn begin_block(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; 3]);
+    out.len()
+}
+
+/// Ends the compressed block whose content began at `start`.
+#[inline]
+pub(crate) fn end_block(out: &mut [u8], start: usize) {
+    let header = (out.len() - start) as u32 * 8 + 2 * 2;
+    out[start - 3..start].copy_from_slice(&header.to_le_bytes()[..3]);
+}
+
+/// Appends content as it is, in blocks.
+pub(crate) fn raw_blocks(content: &[u8], out: &mut Vec<u8>) {
+    for piece in content.chunks(BLOCK_BYTES_MAX) {
+        out.extend_from_slice(&(piece.len() as u32 * 8).to_le_bytes()[..3]);
+        out.extend_from_slice(piece);
+    }
+}

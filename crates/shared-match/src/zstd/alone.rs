@@ -1,0 +1,261 @@
+//! Alone: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
+
+use super::{
+    ZstdState, begin_block, end_block, raw_blocks,
+    section::{ONE_STREAM_MAX, coded_header, four_streams_header, own_sequences, raw_header, trained_sequences},
+};
+use crate::{
+    alone::Copy,
+    bits::BitWriter,
+    codes::{self, Coded, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
+    fse::{FseTable, normalise},
+    huffman::Huffman,
+    tables::{Histogram, Tables},
+};
+
+/// A block ends behind the sequence that reaches so many bytes of content.
+const CONTENT_BYTES: usize = 64 << 10;
+/// Shorter messages go as they are.
+const CODED_BYTES_MIN: usize = 24;
+/// Blocks of fewer literals and sequences never pay for tables of their own.
+const OWN_TABLES_MIN: usize = 512;
+/// What the trained tables cost when they have to be sent again.
+const TRAINED_BYTES: usize = 320;
+
+/// One sequence with its three codes.
+#[derive(Clone, Copy, Debug)]
+struct CodedSequence {
+    run: Coded,
+    length: Coded,
+    offset: Coded,
+}
+
+/// Appends `message`, of which `copies` repeat what stands before.
+pub fn write(state: &mut ZstdState, tables: &Tables, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
+    state.begin(out);
+    if message.len() < CODED_BYTES_MIN {
+        return raw_blocks(message, out);
+    }
+    let mut block = Block { state, tables, literals: Vec::new(), sequences: Vec::new(), last_offset: 0 };
+    let (mut at, mut begun) = (0, 0);
+    for copy in copies {
+        let mut run = copy.literals as usize;
+        if at - begun >= CONTENT_BYTES {
+            block.end(out);
+            begun = at;
+        }
+        if run > LITERALS_RUN_MAX as usize {
+            block.end(out);
+            for piece in message[at..at + run].chunks(CONTENT_BYTES) {
+                block.literals.extend_from_slice(piece);
+                block.end(out);
+            }
+            (at, run) = (at + run, 0);
+            begun = at;
+        }
+        block.literals.extend_from_slice(&message[at..at + run]);
+        block.push(run as u32, copy);
+        at += run + copy.length as usize;
+    }
+    for piece in message[at..].chunks(CONTENT_BYTES - LITERALS_RUN_MAX as usize) {
+        block.literals.extend_from_slice(piece);
+        block.end(out);
+    }
+    block.end(out);
+}
+
+struct Block<'a> {
+    state: &'a mut ZstdState,
+    tables: &'a Tables,
+    literals: Vec<u8>,
+    sequences: Vec<CodedSequence>,
+    /// Of this message; 0 before its first.
+    last_offset: u32,
+}
+
+impl Block<'_> {
+    fn push(&mut self, run: u32, copy: &Copy) {
+        // The value 1 means the last offset behind literals only.
+        let is_repeat = copy.distance == self.last_offset && run > 0;
+        let value = if is_repeat { 1 } else { copy.distance + 3 };
+        self.last_offset = copy.distance;
+        self.sequences.push(CodedSequence {
+            run: codes::literals(run),
+            length: codes::match_length(copy.length),
+            offset: codes::offset(value),
+        });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.literals.is_empty() && self.sequences.is_empty() {
+            return;
+        }
+        let own = self.own_tables();
+        let start = begin_block(out);
+        match &own {
+            Some(own) => {
+                self.write_literals(own, true, out);
+                if self.sequences.is_empty() {
+                    out.push(0);
+                } else {
+                    super::section::sequence_count(self.sequences.len(), out);
+                    own_sequences(own, out);
+                    write_sequences(own, &self.sequences, out);
+                }
+                // The decoder has other tables now.
+                self.state.has_bytes_table = false;
+                self.state.has_sequence_tables = false;
+            }
+            None => {
+                let with_table = !self.state.has_bytes_table;
+                if self.write_literals(self.tables, with_table, out) {
+                    self.state.has_bytes_table = true;
+                }
+                trained_sequences(self.state, self.tables, self.sequences.len(), out);
+                if !self.sequences.is_empty() {
+                    write_sequences(self.tables, &self.sequences, out);
+                }
+            }
+        }
+        end_block(out, start);
+        self.literals.clear();
+        self.sequences.clear();
+    }
+
+    /// Tables for this block alone, if it gets smaller with them.
+    fn own_tables(&self) -> Option<Tables> {
+        if self.literals.len() + self.sequences.len() < OWN_TABLES_MIN || self.sequences.len() < 64 {
+            return None;
+        }
+        let mut seen = Histogram::default();
+        self.literals.iter().for_each(|byte| seen.bytes[usize::from(*byte)] += 1);
+        for sequence in &self.sequences {
+            seen.literals[usize::from(sequence.run.symbol)] += 1;
+            seen.matches[usize::from(sequence.length.symbol)] += 1;
+            seen.offsets[usize::from(sequence.offset.symbol)] += 1;
+        }
+        let own = Tables {
+            bytes: Huffman::for_counts(&seen.bytes)?,
+            literals: fitted(&seen.literals, LITERALS_SYMBOLS, 8)?,
+            offsets: fitted(&seen.offsets, OFFSET_SYMBOLS, 8)?,
+            matches: fitted(&seen.matches, MATCH_SYMBOLS, 9)?,
+        };
+        let mut described = Vec::new();
+        if !own.bytes.describe(&mut described) {
+            return None;
+        }
+        own_sequences(&own, &mut described);
+        let own_bytes = described.len() + TRAINED_BYTES + bytes_under(&own, &seen);
+        (own_bytes < bytes_under(self.tables, &seen)).then_some(own)
+    }
+
+    /// Writes the literals with the code of `tables`; says whether its description was part of it.
+    fn write_literals(&self, tables: &Tables, with_table: bool, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let literals = &self.literals;
+        let bits = tables.bytes.bits_of(literals).filter(|_| !literals.is_empty());
+        if bits.is_some_and(|bits| with_table || bits / 8 + 16 < literals.len()) {
+            let header_bytes = if literals.len() <= ONE_STREAM_MAX {
+                3
+            } else {
+                // Compressed, they are not longer: the larger of both decides.
+                four_streams_header(literals.len(), 0, with_table).1
+            };
+            out.resize(start + header_bytes, 0);
+            if with_table {
+                tables.bytes.describe(out);
+            }
+            if literals.len() <= ONE_STREAM_MAX {
+                tables.bytes.code_stream(literals, out);
+            } else {
+                four_streams(&tables.bytes, literals, out);
+            }
+            let coded_bytes = out.len() - start - header_bytes;
+            if literals.len() <= ONE_STREAM_MAX && coded_bytes <= ONE_STREAM_MAX {
+                out[start..start + 3].copy_from_slice(&coded_header(literals.len(), coded_bytes, with_table));
+                return with_table;
+            }
+            let (header, length) = four_streams_header(literals.len(), coded_bytes, with_table);
+            if literals.len() > ONE_STREAM_MAX && length == header_bytes {
+                out[start..start + length].copy_from_slice(&header[..length]);
+                return with_table;
+            }
+            out.truncate(start);
+        }
+        let (header, length) = raw_header(literals.len());
+        out.extend_from_slice(&header[..length]);
+        out.extend_from_slice(literals);
+        false
+    }
+}
+
+/// A table for what was seen and nothing else; none if that is one symbol only, which the format says otherwise.
+fn fitted(seen: &[u64], symbols: usize, log: u32) -> Option<FseTable> {
+    let used = seen[..symbols].iter().rposition(|count| *count > 0)? + 1;
+    if seen.iter().filter(|count| **count > 0).count() < 2 {
+        return None;
+    }
+    Some(FseTable::new(&normalise(&seen[..used], log), log))
+}
+
+/// Bytes of what was seen under these tables, extra bits aside.
+fn bytes_under(tables: &Tables, seen: &Histogram) -> usize {
+    let literals: u64 = (0..=255u8)
+        .map(|byte| {
+            let bits = match tables.bytes.length(byte) {
+                0 => 12,
+                bits => bits,
+            };
+            seen.bytes[usize::from(byte)] * u64::from(bits) * 256
+        })
+        .sum();
+    let priced = |table: &FseTable, seen: &[u64]| -> u64 {
+        seen.iter().enumerate().map(|(symbol, count)| count * u64::from(table.price(symbol as u8))).sum()
+    };
+    let sequences = priced(&tables.literals, &seen.literals)
+        + priced(&tables.offsets, &seen.offsets)
+        + priced(&tables.matches, &seen.matches);
+    ((literals + sequences) / 2048) as usize
+}
+
+fn four_streams(code: &Huffman, literals: &[u8], out: &mut Vec<u8>) {
+    let quarter = literals.len().div_ceil(4);
+    let jump_table = out.len();
+    out.extend_from_slice(&[0; 6]);
+    for (index, part) in literals.chunks(quarter).enumerate() {
+        let start = out.len();
+        code.code_stream(part, out);
+        if index < 3 {
+            let length = (out.len() - start) as u16;
+            out[jump_table + 2 * index..][..2].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+}
+
+fn write_sequences(tables: &Tables, sequences: &[CodedSequence], out: &mut Vec<u8>) {
+    let Some((last, earlier)) = sequences.split_last() else { return };
+    let mut writer = BitWriter::new(out, (sequences.len() + 1) * 10);
+    let mut literals = tables.literals.start(last.run.symbol);
+    let mut offsets = tables.offsets.start(last.offset.symbol);
+    let mut matches = tables.matches.start(last.length.symbol);
+    let put_extra = |writer: &mut BitWriter<'_>, sequence: &CodedSequence| {
+        for coded in [sequence.run, sequence.length, sequence.offset] {
+            writer.put(u64::from(coded.extra), u32::from(coded.extra_bits));
+        }
+    };
+    put_extra(&mut writer, last);
+    for sequence in earlier.iter().rev() {
+        for (value, bits) in [
+            tables.offsets.code(&mut offsets, sequence.offset.symbol),
+            tables.matches.code(&mut matches, sequence.length.symbol),
+            tables.literals.code(&mut literals, sequence.run.symbol),
+        ] {
+            writer.put(value, bits);
+        }
+        put_extra(&mut writer, sequence);
+    }
+    for (value, bits) in [tables.matches.end(matches), tables.offsets.end(offsets), tables.literals.end(literals)] {
+        writer.put(value, bits);
+    }
+    writer.finish_with_mark();
+}
