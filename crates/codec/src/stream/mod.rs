@@ -6,13 +6,17 @@
 //! Invariants  C1 after each `compress` a reader that has all bytes so far can decode that message to its last byte.
 //!             C2 a context that failed once never produces another byte.
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
-//! Not here    shared-match streams, permessage-deflate, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
+//! Not here    shared-match streams, prepared frames, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
 
+mod deflate;
+mod inflate;
 mod zlib;
 #[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
 mod zlib_sys;
 mod zstd;
 
+pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
+pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
 
@@ -36,6 +40,8 @@ pub enum StreamCompressor {
     Zlib(ZlibCompressor),
     /// `compress=zstd-stream`
     Zstd(ZstdCompressor),
+    /// permessage-deflate with context takeover; messages are to be framed with RSV1.
+    Deflate(DeflateCompressor),
 }
 
 impl StreamCompressor {
@@ -55,6 +61,14 @@ impl StreamCompressor {
         ZstdCompressor::new(params).map(Self::Zstd)
     }
 
+    /// Starts permessage-deflate with context takeover, for a window of `2^window_bits`.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`].
+    pub fn deflate(params: ZlibParams, window_bits: u8) -> Result<Self, CodecError> {
+        DeflateCompressor::new(params, window_bits).map(Self::Deflate)
+    }
+
     /// Appends one message, made of `parts` in order, compressed and flushed: it fills exactly one WebSocket message.
     ///
     /// # Errors
@@ -63,6 +77,7 @@ impl StreamCompressor {
         match self {
             Self::Zlib(stream) => stream.compress(parts, out),
             Self::Zstd(stream) => stream.compress(parts, out),
+            Self::Deflate(stream) => stream.compress(parts, out),
         }
     }
 
@@ -75,6 +90,8 @@ impl StreamCompressor {
         match self {
             Self::Zlib(stream) => stream.store(message, out),
             Self::Zstd(stream) => stream.store(message, out),
+            // There is no need to: such a message is sent without RSV1 and stays out of the window.
+            Self::Deflate(stream) => stream.compress(&[message], out),
         }
     }
 
@@ -83,6 +100,7 @@ impl StreamCompressor {
         match self {
             Self::Zlib(stream) => stream.memory_bytes(),
             Self::Zstd(stream) => stream.memory_bytes(),
+            Self::Deflate(stream) => stream.memory_bytes(),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! What the codec promises, checked against independent readers: eetf for terms, miniz_oxide and ruzstd for streams.
 
+#[cfg(feature = "stream")]
+mod deflate;
 mod etf_bytes;
 mod etf_decode;
 mod etf_oracle;
 mod frame;
 mod payload;
+#[cfg(feature = "stream")]
+mod prepared;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
