@@ -31,6 +31,8 @@ pub use frame::{
 pub use json::encode_json;
 pub use payload::{Inbound, decode_payload, encode_payload_to_gateway};
 #[cfg(feature = "stream")]
+pub use prepared::{PREPARE_BYTES_MIN, deflated_header};
+#[cfg(feature = "stream")]
 pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]
 pub use stream::{

@@ -10,7 +10,8 @@ use crate::{
     url::parse_query,
 };
 use axum::{Router, body::Body};
-use guildhall_ws_proto::handshake::UpgradeRequest;
+use guildhall_partition::Compression;
+use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy, handshake::UpgradeRequest};
 use hyper::{Request, Response, StatusCode, Version, body::Incoming, header, service::service_fn, upgrade::Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
@@ -36,6 +37,8 @@ pub struct Front {
     pub mailboxes: Arc<[Mailbox]>,
     pub conns_count: Arc<AtomicUsize>,
     pub connections_max: usize,
+    /// What is agreed on with clients that offer permessage-deflate. None: nothing.
+    pub deflate: Option<DeflatePolicy>,
     /// Partitions take turns.
     pub next_partition: AtomicUsize,
 }
@@ -112,11 +115,20 @@ impl Front {
         for (name, value) in request.headers() {
             handshake.handle_header(name.as_str(), value.as_bytes());
         }
-        let accept = match handshake.accept() {
+        let mut params = parse_query(request.uri().query());
+        // What the URL asks to have compressed is not compressed once more, and who is refused needs nothing.
+        let is_plain = params.as_ref().is_ok_and(|params| params.compression == Compression::None);
+        let mut deflate = DeflateNegotiation::new(self.deflate.filter(|_| is_plain));
+        let offers = request.headers().get_all(header::SEC_WEBSOCKET_EXTENSIONS);
+        let offered = offers.iter().try_for_each(|offer| deflate.handle_header(offer.as_bytes()));
+        let accept = match handshake.accept().and_then(|accept| offered.map(|()| accept)) {
             Ok(accept) => accept,
             Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
         };
-        let params = parse_query(request.uri().query());
+        let agreed = deflate.agreed();
+        if let (Ok(params), Some(agreed)) = (&mut params, agreed) {
+            params.compression = Compression::Deflate(agreed);
+        }
         let turn = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let mailbox = self.mailboxes[turn % self.mailboxes.len()].clone();
         let permit = permit.lock().ok().and_then(|mut permit| permit.take());
@@ -129,7 +141,11 @@ impl Front {
                 mailbox.send(Note::Accepted { stream, early, params, permit });
             }
         });
-        Response::builder()
+        let mut response = Response::builder();
+        if let Some(agreed) = agreed {
+            response = response.header(header::SEC_WEBSOCKET_EXTENSIONS, agreed.to_header());
+        }
+        response
             .status(StatusCode::SWITCHING_PROTOCOLS)
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "websocket")

@@ -119,6 +119,12 @@ pub struct BodyDeflater {
     compressed_count: u64,
 }
 
+impl Default for BodyDeflater {
+    fn default() -> Self {
+        Self::new(ZlibParams::default()).expect("the default parameters are in their ranges")
+    }
+}
+
 impl BodyDeflater {
     /// With the effort and the table sizes of `params`; its window does not count.
     ///

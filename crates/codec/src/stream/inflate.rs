@@ -68,7 +68,7 @@ impl MessageInflater {
         let mut has_ended = false;
         for mut input in [payload, &FLUSH_TAIL] {
             // Behind a final block that fills its last byte there is no flush to complete.
-            while !input.is_empty() && !(has_ended && input == FLUSH_TAIL) {
+            while !input.is_empty() && (!has_ended || input != FLUSH_TAIL) {
                 if std::mem::take(&mut has_ended) {
                     self.begin_again(history, &out[start..])?;
                 }
