@@ -24,19 +24,22 @@ pub const HEAD_BYTES_MAX: usize = 128;
 /// A server's header: no mask, at most 8 bytes of length.
 const WS_HEADER_BYTES_MAX: usize = 10;
 
+/// What a stored block of deflate has in front, for prepared frames: not the last, stored; the length; its complement.
+pub(crate) const STORED_HEADER_BYTES: usize = 5;
+
 /// Digits of `u64::MAX`.
 const SEQ_DIGITS_MAX: usize = 20;
 
 const JSON_NAME_BEFORE: &[u8] = b"{\"t\":\"";
 const JSON_NAME_AFTER: &[u8] = b"\",\"s\":";
 /// Between the seq and the body.
-const JSON_OP: &[u8] = b",\"op\":0,\"d\":";
-const JSON_END: &[u8] = b"}";
+pub(crate) const JSON_OP: &[u8] = b",\"op\":0,\"d\":";
+pub(crate) const JSON_END: &[u8] = b"}";
 
 /// A map of four, and its first key `d`.
-const ETF_HEAD: &[u8] = &[VERSION, tag::MAP, 0, 0, 0, 4, tag::ATOM, 0, 1, b'd'];
+pub(crate) const ETF_HEAD: &[u8] = &[VERSION, tag::MAP, 0, 0, 0, 4, tag::ATOM, 0, 1, b'd'];
 /// Between the body and the seq: `op => 0`, key `s`.
-const ETF_OP: &[u8] = b"\x64\x00\x02op\x61\x00\x64\x00\x01s";
+pub(crate) const ETF_OP: &[u8] = b"\x64\x00\x02op\x61\x00\x64\x00\x01s";
 /// Between the seq and the event name: key `t`.
 const ETF_T: &[u8] = b"\x64\x00\x01t";
 
@@ -47,9 +50,13 @@ const _: () = assert!(
         + JSON_NAME_AFTER.len()
         + SEQ_DIGITS_MAX
         + JSON_OP.len()
+        + STORED_HEADER_BYTES
         <= HEAD_BYTES_MAX
 );
-const _: () = assert!(ETF_OP.len() + IntBytes::BYTES_MAX + ETF_T.len() + 3 + EVENT_NAME_BYTES_MAX <= HEAD_BYTES_MAX);
+const _: () = assert!(
+    STORED_HEADER_BYTES + 1 + ETF_OP.len() + IntBytes::BYTES_MAX + ETF_T.len() + 3 + EVENT_NAME_BYTES_MAX
+        <= HEAD_BYTES_MAX
+);
 
 /// The WebSocket opcode of a whole message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,15 +100,15 @@ impl Framing {
 
 /// The header of a server's WebSocket message: FIN, opcode, no mask, and the shortest form of the length.
 #[derive(Clone, Copy)]
-struct WsHeader {
-    bytes: [u8; WS_HEADER_BYTES_MAX],
+pub(crate) struct WsHeader {
+    pub(crate) bytes: [u8; WS_HEADER_BYTES_MAX],
     length: usize,
 }
 
 impl WsHeader {
     const EMPTY: Self = Self { bytes: [0; WS_HEADER_BYTES_MAX], length: 0 };
 
-    fn new(opcode: WsOpcode, payload_bytes: usize) -> Self {
+    pub(crate) fn new(opcode: WsOpcode, payload_bytes: usize) -> Self {
         let mut header = Self::EMPTY;
         header.bytes[0] = 0x80 | opcode as u8;
         header.length = if payload_bytes < 126 {
@@ -119,7 +126,7 @@ impl WsHeader {
         header
     }
 
-    fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
@@ -139,10 +146,10 @@ pub struct SmallHead {
 }
 
 impl SmallHead {
-    const EMPTY: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0 };
 
     /// All callers stay within the bounds asserted at the top of this file.
-    fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let start = usize::from(self.length);
         let end = start + bytes.len();
         self.bytes[start..end].copy_from_slice(bytes);
@@ -222,6 +229,9 @@ pub struct DispatchFrame {
     name_piece_at: usize,
     /// End of the last tail.
     tail_end: usize,
+    /// Compressed, if somebody asked for that.
+    #[cfg(feature = "stream")]
+    pub(crate) prepared: crate::prepared::PreparedForms,
 }
 
 impl DispatchFrame {
@@ -302,6 +312,8 @@ impl DispatchFrame {
             name: name_start..name_start + name_bytes,
             body,
             name_piece_at: 0,
+            #[cfg(feature = "stream")]
+            prepared: Default::default(),
         })
     }
 
@@ -313,6 +325,12 @@ impl DispatchFrame {
     /// The event name, `t`.
     pub fn name(&self) -> &[u8] {
         &self.buffer[self.name.clone()]
+    }
+
+    /// The piece of the envelope with the event name.
+    #[cfg(feature = "stream")]
+    pub(crate) fn name_piece(&self) -> &[u8] {
+        &self.buffer[..self.name_piece_bytes]
     }
 
     /// The body, `d`.

@@ -2,7 +2,7 @@
 //!
 //! Owns        JSON and ETF bodies, the envelope around a shared body, classic compression contexts, inbound payloads.
 //! Doors       `encode_json`, `encode_etf`, `transcode_json` make bodies; `DispatchFrame` puts a recipient's seq around
-//!             one; `StreamCompressor` squeezes it per connection; `decode_payload` reads what a client sent.
+//!             one; `StreamCompressor` squeezes it per connection, `DispatchFrame::prepare` once for all; `decode_payload` reads what a client sent.
 //! Invariants  Output is appended: when an encoder fails, `out` is as long as it was before.
 //!             Bytes from a peer never panic and never allocate more than a fixed multiple of their own length.
 //! Limits      `etf::DEPTH_MAX` levels of nesting, `EVENT_NAME_BYTES_MAX`, the caller's `bytes_max` when decompressing.
@@ -14,6 +14,10 @@ pub mod etf;
 pub mod frame;
 pub mod json;
 pub mod payload;
+#[cfg(feature = "stream")]
+pub mod prepared;
+#[cfg(feature = "stream")]
+pub mod prepared_cache;
 #[cfg(feature = "stream")]
 pub mod stream;
 
@@ -27,10 +31,13 @@ pub use frame::{
 pub use json::encode_json;
 pub use payload::{Inbound, decode_payload, encode_payload_to_gateway};
 #[cfg(feature = "stream")]
-pub use stream::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
+pub use prepared::{PREPARE_BYTES_MIN, deflated_header};
+#[cfg(feature = "stream")]
+pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]
 pub use stream::{
-    DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError, StreamCompressor,
+    BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries, Dictionary,
+    DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow, StreamCompressor,
     StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
 

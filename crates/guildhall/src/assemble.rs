@@ -8,6 +8,7 @@
 
 use crate::{
     config::{AuthConfig, Config, GatewayUrl, IoUring, Secret, Synchronous},
+    deflate,
     dictionaries::{self, DictionaryError},
     open_files,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
@@ -262,6 +263,7 @@ fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, Sta
         bot_message_bytes_max: limits.bot_message_bytes_max,
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        deflate: deflate::params(&config.deflate),
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
     };
     let identify = IdentifyLimits {
@@ -279,7 +281,8 @@ fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, Sta
         IoUring::Off => guildhall_net::IoUring::Off,
     };
     let connections_max = config.server.connections_max as usize;
-    Ok(ServerConfig { partitions_count, connections_max, io_uring, identify, partition })
+    let deflate = deflate::policy(&config.deflate);
+    Ok(ServerConfig { partitions_count, connections_max, io_uring, deflate, identify, partition })
 }
 
 fn api_limits(config: &Config) -> ApiLimits {

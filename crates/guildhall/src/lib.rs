@@ -9,6 +9,7 @@ pub mod assemble;
 pub mod bench;
 pub mod cli;
 pub mod config;
+mod deflate;
 pub mod demo;
 pub mod dictionaries;
 pub mod logging;

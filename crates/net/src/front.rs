@@ -11,7 +11,8 @@ use crate::{
 };
 use axum::{Router, body::Body};
 use guildhall_codec::Dictionaries;
-use guildhall_ws_proto::handshake::UpgradeRequest;
+use guildhall_partition::Compression;
+use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy, handshake::UpgradeRequest};
 use hyper::{Request, Response, StatusCode, Version, body::Incoming, header, service::service_fn, upgrade::Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
@@ -39,6 +40,8 @@ pub struct Front {
     pub connections_max: usize,
     /// What `dict` may name.
     pub dictionaries: Dictionaries,
+    /// What is agreed on with clients that offer permessage-deflate. None: nothing.
+    pub deflate: Option<DeflatePolicy>,
     /// Partitions take turns.
     pub next_partition: AtomicUsize,
 }
@@ -115,11 +118,20 @@ impl Front {
         for (name, value) in request.headers() {
             handshake.handle_header(name.as_str(), value.as_bytes());
         }
-        let accept = match handshake.accept() {
+        let mut params = parse_query(request.uri().query(), &self.dictionaries);
+        // What the URL asks to have compressed is not compressed once more, and who is refused needs nothing.
+        let is_plain = params.as_ref().is_ok_and(|params| params.compression == Compression::None);
+        let mut deflate = DeflateNegotiation::new(self.deflate.filter(|_| is_plain));
+        let offers = request.headers().get_all(header::SEC_WEBSOCKET_EXTENSIONS);
+        let offered = offers.iter().try_for_each(|offer| deflate.handle_header(offer.as_bytes()));
+        let accept = match handshake.accept().and_then(|accept| offered.map(|()| accept)) {
             Ok(accept) => accept,
             Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
         };
-        let params = parse_query(request.uri().query(), &self.dictionaries);
+        let agreed = deflate.agreed();
+        if let (Ok(params), Some(agreed)) = (&mut params, agreed) {
+            params.compression = Compression::Deflate(agreed);
+        }
         let turn = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let mailbox = self.mailboxes[turn % self.mailboxes.len()].clone();
         let permit = permit.lock().ok().and_then(|mut permit| permit.take());
@@ -132,7 +144,11 @@ impl Front {
                 mailbox.send(Note::Accepted { stream, early, params, permit });
             }
         });
-        Response::builder()
+        let mut response = Response::builder();
+        if let Some(agreed) = agreed {
+            response = response.header(header::SEC_WEBSOCKET_EXTENSIONS, agreed.to_header());
+        }
+        response
             .status(StatusCode::SWITCHING_PROTOCOLS)
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "websocket")

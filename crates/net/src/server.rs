@@ -15,6 +15,7 @@ use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_uring::SendBatch;
+use guildhall_ws_proto::DeflatePolicy;
 use std::{
     collections::VecDeque,
     io,
@@ -61,6 +62,8 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Whether frames may be sent in batches.
     pub io_uring: IoUring,
+    /// What is agreed on with clients that offer permessage-deflate. None: nothing.
+    pub deflate: Option<DeflatePolicy>,
     /// How often accounts may identify.
     pub identify: IdentifyLimits,
     /// Of each partition; `partition` and `partitions_count` are filled in.
@@ -221,6 +224,7 @@ impl Server {
             conns_count: Arc::new(AtomicUsize::new(0)),
             connections_max: self.config.connections_max,
             dictionaries: self.config.partition.dictionaries,
+            deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
         });
         let conns_count = front.conns_count.clone();

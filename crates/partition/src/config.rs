@@ -1,6 +1,6 @@
 //! Limits and settings of a partition.
 
-use guildhall_codec::{Dictionaries, ZlibParams, ZstdParams};
+use guildhall_codec::{Dictionaries, PreparedCache, ZlibParams, ZstdParams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use std::sync::Arc;
@@ -60,7 +60,16 @@ pub struct PartitionConfig {
     pub zstd: ZstdParams,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
+    /// For permessage-deflate: contexts of connections with context takeover, and what bodies are compressed with once.
+    pub deflate: ZlibParams,
+    /// Payloads outside the sequence, compressed once. One for all partitions.
+    pub prepared_cache: Arc<PreparedCache>,
 }
+
+/// Such payloads are few and small: HELLO, and whatever all clients are told at once.
+const PREPARED_CACHE_BYTES_MAX: usize = 1 << 20;
+/// As long as clients are told the same at once.
+const PREPARED_CACHE_TTL_MS: u64 = 1_000;
 
 impl PartitionConfig {
     /// The defaults of docs/protocol.md §1.5 and §1.13.
@@ -92,6 +101,8 @@ impl PartitionConfig {
             zlib: ZlibParams::default(),
             zstd: ZstdParams::default(),
             dictionaries: Dictionaries::default(),
+            deflate: ZlibParams::default(),
+            prepared_cache: Arc::new(PreparedCache::new(PREPARED_CACHE_BYTES_MAX, PREPARED_CACHE_TTL_MS)),
         }
     }
 }

@@ -7,11 +7,11 @@
 //!             while the token was being checked.
 //! Not here    what was sent and may be sent again: the session's replay buffer.
 
-use guildhall_codec::{DictionaryId, Encoding, StreamCompressor};
+use guildhall_codec::{DictionaryId, Encoding, InflateHistory, StreamCompressor};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_session::Window;
 use guildhall_stdx::{Instant, SlotKey};
-use guildhall_ws_proto::Decoder;
+use guildhall_ws_proto::{Decoder, DeflateParams};
 use std::{collections::VecDeque, mem, sync::Arc};
 
 /// More waiting control messages (pongs, heartbeat answers) than this, and the client is flooding without reading: cut.
@@ -19,7 +19,8 @@ pub const CONTROL_MAX: usize = 64;
 /// More bytes than this while the token is checked, and the client does not wait for an answer: cut.
 pub const STASH_BYTES_MAX: usize = 64 << 10;
 
-/// Transport compression, as the URL asked for it.
+/// Transport compression, as the URL asked for it or as the handshake agreed on it: never both, since what is compressed
+/// does not get shorter by compressing it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// None.
@@ -30,6 +31,8 @@ pub enum Compression {
     Zstd,
     /// `zstd-stream` with `dict`.
     ZstdDict(DictionaryId),
+    /// permessage-deflate, with these parameters.
+    Deflate(DeflateParams),
 }
 
 /// What the URL of the upgrade said.
@@ -37,7 +40,7 @@ pub enum Compression {
 pub struct ConnParams {
     /// `encoding`.
     pub encoding: Encoding,
-    /// `compress`.
+    /// `compress`, or else what the handshake agreed on.
     pub compression: Compression,
 }
 
@@ -77,8 +80,12 @@ pub enum Control {
 pub struct Conn {
     /// Of the URL.
     pub encoding: Encoding,
-    /// Of the URL, with its context.
+    /// A stream of its own, with its context.
     pub compressor: Option<Box<StreamCompressor>>,
+    /// What the handshake agreed on.
+    pub deflate: Option<DeflateParams>,
+    /// What its compressed messages may look back at, if they may.
+    pub inflate_history: Option<Box<InflateHistory>>,
     /// Where it stands.
     pub phase: Phase,
     /// From bytes to messages.
@@ -128,6 +135,12 @@ impl Conn {
     /// Keeps `rest` for when the socket has room.
     pub fn keep_unsent(&mut self, rest: &[u8]) {
         self.unsent.extend_from_slice(rest);
+    }
+
+    /// Memory of its contexts.
+    pub fn compression_bytes(&self) -> usize {
+        let compressor = self.compressor.as_ref().map_or(0, |compressor| compressor.memory_bytes());
+        compressor + self.inflate_history.as_ref().map_or(0, |history| history.memory_bytes())
     }
 
     /// Forgets the buffer of unsent bytes once they are out.

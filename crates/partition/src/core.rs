@@ -12,7 +12,7 @@ use crate::{
     questions::Question,
     timers::{Subject, Timers},
 };
-use guildhall_codec::{Encoding, control_payload};
+use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
 use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
 use guildhall_relay::{Published, RelayId, SessionKey, ToGuild};
 use guildhall_session::{Dispatch, Session, SessionIds};
@@ -93,6 +93,12 @@ pub struct Core {
     /// Several events are coming: write once per connection, afterwards.
     pub batching: bool,
     pub scratch: Vec<u8>,
+    /// For bodies that are compressed once; it has no context before the first.
+    pub deflater: BodyDeflater,
+    /// For what clients send compressed, one message after the other; made for the first.
+    pub inflater: Option<MessageInflater>,
+    /// The message that is being read.
+    pub inflated: Vec<u8>,
     /// The newest events' dispatches: a guild's next relay here is about to get the same.
     pub made: VecDeque<Rc<Dispatch>>,
     /// Bytes of READY and GUILD_CREATE that were made and are not written yet, over all connections.
@@ -107,6 +113,7 @@ pub struct Core {
 
 impl Core {
     pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
+        let deflater = BodyDeflater::new(config.deflate).unwrap_or_else(|_| BodyDeflater::default());
         Self {
             ids: SessionIds::new(config.partition, config.session_secret),
             fixed: [Encoding::Json, Encoding::Etf]
@@ -124,6 +131,9 @@ impl Core {
             dirty: Vec::new(),
             batching: false,
             scratch: Vec::new(),
+            deflater,
+            inflater: None,
+            inflated: Vec::new(),
             made: VecDeque::new(),
             rendered_bytes: 0,
             waiting_to_render: VecDeque::new(),

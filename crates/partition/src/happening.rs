@@ -19,6 +19,8 @@ pub struct Counters {
     pub slow_consumers_total: u64,
     /// Sessions that a guild was lost to for a moment, because its relay had fallen behind.
     pub resets_total: u64,
+    /// Messages that were compressed once for all who get them, or alone for one.
+    pub bodies_deflated_total: u64,
     /// Dispatches kept from a RESUME because the session may no longer see them.
     pub withheld_total: u64,
 }

@@ -98,7 +98,7 @@ impl Core {
         match event {
             Event::Text(text) => self.handle_message(now, key, text.as_bytes(), link),
             Event::Binary(bytes) => self.handle_message(now, key, bytes, link),
-            Event::Compressed { .. } => self.close(now, key, CloseCode::DecodeError, link),
+            Event::Compressed { text, payload } => self.handle_compressed(now, key, *text, payload, link),
             Event::Ping(payload) => {
                 if self.admit_inbound(now, key, link) {
                     self.control(now, key, Control::Frame(pong(payload).to_vec()), link);
@@ -114,7 +114,7 @@ impl Core {
         }
     }
 
-    fn admit_inbound(&mut self, now: Now, key: SlotKey, link: &mut impl Link) -> bool {
+    pub(crate) fn admit_inbound(&mut self, now: Now, key: SlotKey, link: &mut impl Link) -> bool {
         let max = self.config.inbound_per_minute_max;
         let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbound.admit(now.instant, max, MINUTE_MS));
         if !admitted {
@@ -124,9 +124,13 @@ impl Core {
     }
 
     fn handle_message(&mut self, now: Now, key: SlotKey, bytes: &[u8], link: &mut impl Link) {
-        if !self.admit_inbound(now, key, link) {
-            return;
+        if self.admit_inbound(now, key, link) {
+            self.handle_payload(now, key, bytes, link);
         }
+    }
+
+    /// A message that was admitted, uncompressed.
+    pub(crate) fn handle_payload(&mut self, now: Now, key: SlotKey, bytes: &[u8], link: &mut impl Link) {
         let Some(conn) = self.conns.get(key) else { return };
         let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
             return self.close(now, key, CloseCode::DecodeError, link);

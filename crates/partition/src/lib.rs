@@ -6,6 +6,7 @@
 mod config;
 mod conn;
 mod core;
+mod deflate;
 mod fanout;
 mod happening;
 mod identify;

@@ -16,7 +16,7 @@ use crate::{
     link::{Gatekeeper, Link, Output},
     timers::Subject,
 };
-use guildhall_codec::{CodecError, DictionaryId, StreamCompressor};
+use guildhall_codec::{CodecError, DictionaryId, MessageInflater, StreamCompressor};
 use guildhall_model::{CloseCode, EventName, GuildId, UserId, shard_of};
 use guildhall_relay::{Effect, PartitionId, Progress, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay};
 use guildhall_session::{GuildEntry, Log, Membership, Session};
@@ -63,7 +63,7 @@ impl Partition {
     /// What has happened so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.core.counters
+        Counters { bodies_deflated_total: self.core.deflater.compressed_count(), ..self.core.counters }
     }
 
     /// Connections now.
@@ -76,6 +76,14 @@ impl Partition {
     #[must_use]
     pub fn sessions_count(&self) -> usize {
         self.core.sessions.len()
+    }
+
+    /// Memory of compression contexts and of what clients may look back at, for inspection: it looks at every connection.
+    #[must_use]
+    pub fn compression_bytes(&self) -> usize {
+        let of_conns: usize = self.core.conns.iter().map(|(_, conn)| conn.compression_bytes()).sum();
+        let inflater = self.core.inflater.as_ref().map_or(0, MessageInflater::memory_bytes);
+        of_conns + self.core.deflater.memory_bytes() + inflater
     }
 
     /// Bytes of READY and GUILD_CREATE that were made and are not written yet.
@@ -126,6 +134,11 @@ impl Partition {
             Compression::Zlib => StreamCompressor::zlib(self.core.config.zlib).map(|c| Some(Box::new(c))),
             Compression::Zstd => StreamCompressor::zstd(self.core.config.zstd).map(|c| Some(Box::new(c))),
             Compression::ZstdDict(id) => self.with_dictionary(id).map(|c| Some(Box::new(c))),
+            Compression::Deflate(params) if params.server_no_context_takeover => Ok(None),
+            Compression::Deflate(params) => {
+                let compressor = StreamCompressor::deflate(self.core.config.deflate, params.server_window_bits);
+                compressor.map(|c| Some(Box::new(c)))
+            }
         };
         let is_broken = compressor.is_err();
         let key = self.insert_conn(now, params, compressor.ok().flatten());
@@ -166,11 +179,19 @@ impl Partition {
     fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<StreamCompressor>>) -> SlotKey {
         let deadline = now.instant.after_ms(self.core.config.identify_deadline_ms);
         let limits = Limits { message_bytes_max: self.core.config.user_message_bytes_max };
+        let deflate = match params.compression {
+            Compression::Deflate(params) => Some(params),
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
+        };
+        let mut decoder = Decoder::new(Role::Server, limits);
+        decoder.set_rsv1_allowed(deflate.is_some());
         let key = self.core.conns.insert(Conn {
             encoding: params.encoding,
             compressor,
+            deflate,
+            inflate_history: None,
             phase: Phase::Greeted,
-            decoder: Decoder::new(Role::Server, limits),
+            decoder,
             control: Default::default(),
             unsent: Vec::new(),
             unsent_at: 0,

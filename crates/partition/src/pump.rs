@@ -16,7 +16,10 @@ use crate::{
     core::Core,
     link::{Dead, Link, Shortfall},
 };
-use guildhall_codec::{Encoding, FrameParts, Framing, WsOpcode, deflate_once, websocket_header};
+use guildhall_codec::{
+    BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, WsOpcode, deflate_once, deflated_header,
+    websocket_header,
+};
 use guildhall_model::{AccountKind, CloseCode};
 use guildhall_relay::Redaction;
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
@@ -76,12 +79,12 @@ impl Core {
         let straight = !self.batching
             && conn.next_seq == seq
             && conn.compressor.is_none()
-            && !(session.compress_payloads && dispatch.is_own())
+            && !(session.compress_payloads && conn.deflate.is_none() && dispatch.is_own())
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
         if straight && !link.is_waiting(conn_key) {
             let mut frame = dispatch.frame(session.encoding, redaction);
-            let bytes = frame.write_for(seq, Framing::websocket(session.encoding));
+            let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
             let sent = if link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
             match sent {
                 Ok(sent) if sent == bytes.len() => conn.next_seq += 1,
@@ -206,7 +209,7 @@ impl Core {
                     // C2: a queue keeps room for four.
                     conn.control = VecDeque::new();
                 }
-                let frame = control_frame(conn, control)?;
+                let frame = control_frame(conn, control, now, &self.config.prepared_cache, &mut self.deflater)?;
                 conn.keep_unsent(&frame);
                 continue;
             }
@@ -243,18 +246,21 @@ impl Core {
                     return Ok(Pumped::Waiting);
                 }
                 conn.rendered_at = now.instant;
-                conn.rendered_bytes = entry.dispatch.frame(session.encoding, entry.redaction).body().len();
+                let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+                conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
+                conn.rendered_bytes = frame.body().len() + frame.prepared_bytes();
                 self.rendered_bytes += conn.rendered_bytes;
             }
             let written = if conn.compressor.is_some() {
                 write_compressed(conn, key, session, &mut self.scratch, link)
             } else if session.compress_payloads
+                && conn.deflate.is_none()
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
                 write_payload_compressed(conn, session)
             } else {
-                write_plain(conn, key, session, link)
+                write_shared(conn, key, session, &mut self.deflater, link)
             };
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 entry.dispatch.was_written(session.encoding);
@@ -309,8 +315,10 @@ impl Core {
         }
         match session.replay.entry(conn.next_seq) {
             Some(entry) => {
-                let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-                let parts = frame.parts(conn.next_seq, Framing::websocket(session.encoding));
+                let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+                let form = conn.form(session.encoding);
+                form.prepare(&mut frame, &mut self.deflater);
+                let parts = form.parts(&frame, conn.next_seq);
                 for slice in parts.slices(conn.partial) {
                     conn.unsent.extend_from_slice(slice);
                 }
@@ -349,17 +357,32 @@ fn send_unsent(conn: &mut Conn, key: SlotKey, link: &mut impl Link) -> Result<()
     Ok(())
 }
 
-fn control_frame(conn: &mut Conn, control: Control) -> Result<Vec<u8>, PumpError> {
+fn opcode_of(encoding: Encoding) -> WsOpcode {
+    if encoding == Encoding::Json { WsOpcode::Text } else { WsOpcode::Binary }
+}
+
+fn control_frame(
+    conn: &mut Conn,
+    control: Control,
+    now: Now,
+    cache: &PreparedCache,
+    deflater: &mut BodyDeflater,
+) -> Result<Vec<u8>, PumpError> {
+    let opcode = opcode_of(conn.encoding);
     match control {
         Control::Frame(frame) => Ok(frame),
-        Control::Payload(payload) => match &mut conn.compressor {
-            None => {
-                let opcode = if conn.encoding == Encoding::Json { WsOpcode::Text } else { WsOpcode::Binary };
+        Control::Payload(payload) => match (&mut conn.compressor, conn.deflate) {
+            (None, Some(params)) => {
+                let window = SharedWindow::of(params.server_window_bits);
+                Ok(cache.frame(now.instant.0, &payload, opcode, window, deflater).to_vec())
+            }
+            // With takeover too: what does not go through the context must not be compressed either, and these are short.
+            (None, None) | (Some(_), Some(_)) => {
                 let mut frame = websocket_header(opcode, payload.len()).to_vec();
                 frame.extend_from_slice(&payload);
                 Ok(frame)
             }
-            Some(compressor) => {
+            (Some(compressor), None) => {
                 let mut compressed = Vec::new();
                 let result = match conn.phase {
                     Phase::Serving(_) => compressor.compress(&[&payload], &mut compressed),
@@ -412,7 +435,11 @@ fn write_compressed(
         let payload = frame.write_for(conn.next_seq, Framing::None);
         compressor.compress(&[payload], scratch).map_err(|_| PumpError::Codec)?;
     }
-    let header = websocket_header(WsOpcode::Binary, scratch.len() - ROOM);
+    let payload_bytes = scratch.len() - ROOM;
+    let header = match conn.deflate {
+        Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),
+        None => websocket_header(WsOpcode::Binary, payload_bytes),
+    };
     let start = ROOM - header.len();
     scratch[start..ROOM].copy_from_slice(&header);
     conn.next_seq += 1;
@@ -444,13 +471,17 @@ fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), Pu
     Ok(())
 }
 
-/// Up to `GATHER_FRAMES` frames in one write, straight from their shared bodies. A frame begun is finished alone if a
-/// control message waits behind it.
 /// The only dispatch that waits: most connections have one at a time, also when others come in the same batch.
-fn write_one(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
+fn write_one(
+    conn: &mut Conn,
+    key: SlotKey,
+    session: &Session,
+    deflater: &mut BodyDeflater,
+    link: &mut impl Link,
+) -> Result<(), PumpError> {
     let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-    let bytes = frame.write_for(conn.next_seq, Framing::websocket(session.encoding));
+    let bytes = conn.form(session.encoding).write(&mut frame, conn.next_seq, deflater);
     let sent = link.send(key, bytes)?;
     if sent < bytes.len() {
         conn.partial = sent;
@@ -460,11 +491,19 @@ fn write_one(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl L
     Ok(())
 }
 
-fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl Link) -> Result<(), PumpError> {
+/// Up to `GATHER_FRAMES` frames in one write, straight from what their recipients share. A frame begun is finished alone if a
+/// control message waits behind it.
+fn write_shared(
+    conn: &mut Conn,
+    key: SlotKey,
+    session: &Session,
+    deflater: &mut BodyDeflater,
+    link: &mut impl Link,
+) -> Result<(), PumpError> {
     if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {
-        return write_one(conn, key, session, link);
+        return write_one(conn, key, session, deflater, link);
     }
-    let framing = Framing::websocket(session.encoding);
+    let form = conn.form(session.encoding);
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
     let mut count = 0;
     let mut count_max = if conn.control.is_empty() { GATHER_FRAMES } else { 1 };
@@ -484,8 +523,14 @@ fn write_plain(conn: &mut Conn, key: SlotKey, session: &Session, link: &mut impl
     let frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = entries
         .each_ref()
         .map(|entry| entry.as_ref().map(|entry| entry.dispatch.frame(session.encoding, entry.redaction)));
+    let frames = frames.map(|frame| {
+        frame.map(|mut frame| {
+            form.prepare(&mut frame, deflater);
+            frame
+        })
+    });
     let parts: [Option<FrameParts<'_>>; GATHER_FRAMES] =
-        std::array::from_fn(|i| frames[i].as_ref().map(|frame| frame.parts(conn.next_seq + i as u64, framing)));
+        std::array::from_fn(|i| frames[i].as_ref().map(|frame| form.parts(frame, conn.next_seq + i as u64)));
     let mut slices = [IoSlice::new(&[]); GATHER_FRAMES * 3];
     let mut slices_count = 0;
     for (i, parts) in parts.iter().flatten().enumerate() {

@@ -11,10 +11,11 @@ use crate::{
     socket::{FakeSocket, ServerEnd},
 };
 use guildhall_codec::{
-    DecodeLimits, Encoding, StreamDecompressor, decode_etf_from_gateway, encode_payload_to_gateway, inflate_once,
+    DecodeLimits, DeflateCompressor, Encoding, InflateHistory, MessageInflater, StreamDecompressor, ZlibParams,
+    decode_etf_from_gateway, encode_payload_to_gateway, inflate_once,
 };
 use guildhall_partition::{Compression, ConnParams};
-use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, close_frame};
+use guildhall_ws_proto::{Decoder, DeflateParams, Event, Head, Limits, Opcode, Role, append_masked_frame, close_frame};
 use serde_json::{Value, json, value::RawValue};
 use std::collections::BTreeMap;
 
@@ -50,11 +51,67 @@ impl ClientParams {
         Self { conn: ConnParams { encoding, compression }, compress_payloads: false }
     }
 
+    /// With permessage-deflate: takeover by neither end, or by both; windows of `2^bits` bytes.
+    #[must_use]
+    pub const fn deflate(encoding: Encoding, takeover: bool, window_bits: u8) -> Self {
+        Self::new(
+            encoding,
+            Compression::Deflate(DeflateParams {
+                server_no_context_takeover: !takeover,
+                client_no_context_takeover: !takeover,
+                server_window_bits: window_bits,
+                client_window_bits: window_bits,
+            }),
+        )
+    }
+
     /// With payload compression.
     #[must_use]
     pub const fn with_compressed_payloads(mut self) -> Self {
         self.compress_payloads = true;
         self
+    }
+}
+
+/// Both directions of permessage-deflate.
+#[derive(Debug)]
+struct Deflate {
+    params: DeflateParams,
+    inflater: MessageInflater,
+    history: InflateHistory,
+    deflater: DeflateCompressor,
+}
+
+impl Deflate {
+    fn new(params: DeflateParams) -> Self {
+        let deflater = DeflateCompressor::new(ZlibParams::default(), params.client_window_bits);
+        Self {
+            params,
+            inflater: MessageInflater::new().expect("there is memory"),
+            history: InflateHistory::default(),
+            deflater: deflater.expect("agreed windows are in range"),
+        }
+    }
+
+    /// A message of the server's; one that looks back further than agreed cannot be read.
+    fn inflate(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientFault> {
+        let mut message = Vec::new();
+        let result = self.inflater.inflate(&self.history, payload, &mut message, MESSAGE_BYTES_MAX);
+        result.map_err(|error| ClientFault(format!("permessage-deflate: {error}")))?;
+        if !self.params.server_no_context_takeover {
+            self.history.remember(&message, self.params.server_window_bits);
+        }
+        Ok(message)
+    }
+
+    fn deflate(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        let result = match self.params.client_no_context_takeover {
+            true => self.deflater.compress_alone(&[message], &mut payload),
+            false => self.deflater.compress(&[message], &mut payload),
+        };
+        result.expect("there is memory");
+        payload
     }
 }
 
@@ -65,6 +122,7 @@ pub struct TestClient {
     socket: FakeSocket,
     decoder: Decoder,
     decompressor: Option<StreamDecompressor>,
+    deflate: Option<Deflate>,
     mask: u32,
     /// The last `s`.
     pub seq: u64,
@@ -72,6 +130,8 @@ pub struct TestClient {
     pub session_id: Option<String>,
     /// Messages that came with payload compression.
     pub inflated_count: usize,
+    /// Messages that came compressed by permessage-deflate.
+    pub deflated_count: usize,
     has_ended: bool,
 }
 
@@ -83,19 +143,27 @@ impl TestClient {
     #[must_use]
     pub fn new(params: ClientParams, socket: FakeSocket) -> Self {
         let decompressor = match params.conn.compression {
-            Compression::None => None,
+            Compression::None | Compression::Deflate(_) => None,
             Compression::Zlib => Some(StreamDecompressor::zlib().expect("there is memory")),
             Compression::Zstd => Some(StreamDecompressor::zstd(27).expect("there is memory")),
         };
+        let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
+        let deflate = match params.conn.compression {
+            Compression::Deflate(params) => Some(Deflate::new(params)),
+            Compression::None | Compression::Zlib | Compression::Zstd => None,
+        };
+        decoder.set_rsv1_allowed(deflate.is_some());
         Self {
             params,
             socket,
-            decoder: Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 }),
+            decoder,
             decompressor,
+            deflate,
             mask: 0x1234_5678,
             seq: 0,
             session_id: None,
             inflated_count: 0,
+            deflated_count: 0,
             has_ended: false,
         }
     }
@@ -154,15 +222,29 @@ impl TestClient {
     }
 
     fn event(&mut self, event: Event<'_>) -> Result<Received, ClientFault> {
-        let is_plain = self.params.conn.compression == Compression::None;
+        let is_plain = matches!(self.params.conn.compression, Compression::None | Compression::Deflate(_));
         match event {
             Event::Text(text) if is_plain && self.params.conn.encoding == Encoding::Json => self.json(text),
             Event::Text(_) => fault("a text frame where only binary ones are allowed"),
             Event::Binary(bytes) => self.binary(bytes),
-            Event::Compressed { .. } => fault("RSV1 without permessage-deflate"),
+            Event::Compressed { text, payload } => self.deflated(text, payload),
             Event::Ping(_) => fault("the gateway never pings"),
             Event::Pong(payload) => Ok(Received::Pong(payload.to_vec())),
             Event::Close { code, reason } => Ok(Received::Close(code, reason.to_owned())),
+        }
+    }
+
+    fn deflated(&mut self, is_text: bool, payload: &[u8]) -> Result<Received, ClientFault> {
+        let Some(deflate) = &mut self.deflate else { return fault("RSV1 without permessage-deflate") };
+        let message = deflate.inflate(payload)?;
+        self.deflated_count += 1;
+        match (is_text, self.params.conn.encoding) {
+            (true, Encoding::Json) => match std::str::from_utf8(&message) {
+                Ok(text) => self.json(text),
+                Err(_) => fault("JSON that is not UTF-8"),
+            },
+            (false, Encoding::Etf) => self.etf(&message),
+            _ => fault("a compressed message of the other kind of frame"),
         }
     }
 
@@ -178,7 +260,7 @@ impl TestClient {
                 &inflated[..]
             }
             None if self.params.conn.encoding == Encoding::Json => {
-                if !self.params.compress_payloads {
+                if !self.params.compress_payloads || self.deflate.is_some() {
                     return fault("a binary frame in plain JSON");
                 }
                 let result = inflate_once(bytes, &mut inflated, MESSAGE_BYTES_MAX);
@@ -261,17 +343,35 @@ impl TestClient {
 
     // ── sending ──────────────────────────────────────────────────────────────────────────────────
 
-    fn frame(&mut self, opcode: Opcode, payload: &[u8]) {
+    fn frame(&mut self, head: impl Into<Head>, payload: &[u8]) {
         self.mask = self.mask.wrapping_mul(0x9E37_79B1).wrapping_add(1);
         let mut frame = Vec::new();
-        append_masked_frame(opcode, self.mask.to_be_bytes(), payload, &mut frame);
+        append_masked_frame(head, self.mask.to_be_bytes(), payload, &mut frame);
         self.socket.client_write(&frame);
+    }
+
+    /// Sends a message that is compressed already, or claims to be.
+    pub fn send_deflated(&mut self, payload: &[u8]) {
+        let opcode = if self.params.conn.encoding == Encoding::Json { Opcode::Text } else { Opcode::Binary };
+        self.frame(Head { opcode, fin: true, compressed: true }, payload);
+    }
+
+    /// Sends any frame.
+    pub fn send_frame(&mut self, head: Head, payload: &[u8]) {
+        self.frame(head, payload);
     }
 
     /// Sends a message that need not be a payload.
     pub fn send_raw(&mut self, payload: &[u8]) {
         let opcode = if self.params.conn.encoding == Encoding::Json { Opcode::Text } else { Opcode::Binary };
-        self.frame(opcode, payload);
+        // Two of three are compressed, so that both kinds come in any order.
+        match self.deflate.as_mut().filter(|_| !self.mask.is_multiple_of(3)) {
+            Some(deflate) => {
+                let payload = deflate.deflate(payload);
+                self.frame(Head { opcode, fin: true, compressed: true }, &payload);
+            }
+            None => self.frame(opcode, payload),
+        }
     }
 
     /// Sends a payload.

@@ -145,6 +145,12 @@ impl Decoder {
         self.message_bytes_max = limits.message_bytes_max;
     }
 
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        Limits { message_bytes_max: self.message_bytes_max }
+    }
+
     /// Allows RSV1 on the first frame of a message, which then becomes [`Event::Compressed`]. Only for
     /// connections that negotiated permessage-deflate; off by default. On continuation and control frames
     /// RSV1 is refused always.

@@ -8,7 +8,7 @@
 //! Limits      `message_bytes_max` per message, checked from the header before any payload is kept;
 //!             125 bytes per control frame.
 //! Not here    sockets, clocks, randomness, HTTP parsing on the server side, rate limits, inflate.
-//! Spec        RFC 6455; RFC 7692 only as far as the RSV1 bit.
+//! Spec        RFC 6455; RFC 7692 as far as the handshake and the RSV1 bit.
 //!
 //! A server reads into a buffer that belongs to the thread and keeps nothing per connection:
 //!
@@ -34,6 +34,7 @@
 
 mod close_code;
 mod decoder;
+mod deflate;
 mod encode;
 mod error;
 pub mod handshake;
@@ -42,6 +43,7 @@ mod mask;
 
 pub use close_code::close_code_is_valid;
 pub use decoder::{Decoder, Event, Events, Limits};
+pub use deflate::{BadAnswer, DeflateNegotiation, DeflateParams, DeflatePolicy, WINDOW_BITS_MAX};
 pub use encode::{
     ControlFrame, HEADER_BYTES_MAX, Head, append_frame, append_masked_frame, close_frame, frame, frame_header,
     frame_header_before, header_len, ping, pong,

@@ -6,12 +6,14 @@
 //! Invariants  C1 after each `compress` a reader that has all bytes so far can decode that message to its last byte.
 //!             C2 a context that failed once never produces another byte.
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
-//! Not here    shared-match streams, permessage-deflate, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
+//! Not here    shared-match streams, prepared frames, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
 
 mod dictionaries;
 mod dictionary;
 #[expect(unsafe_code, reason = "zstd is a C library, and its safe wrapper digests dictionaries for a level only")]
 mod dictionary_sys;
+mod deflate;
+mod inflate;
 mod zlib;
 #[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
 mod zlib_sys;
@@ -20,6 +22,8 @@ mod zstd_dict;
 
 pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
 pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
+pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
+pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
 pub use zstd_dict::ZstdDictCompressor;
@@ -47,6 +51,8 @@ pub enum StreamCompressor {
     Zstd(ZstdCompressor),
     /// `compress=zstd-stream&dict=…`
     ZstdDict(ZstdDictCompressor),
+    /// permessage-deflate with context takeover; messages are to be framed with RSV1.
+    Deflate(DeflateCompressor),
 }
 
 impl StreamCompressor {
@@ -74,6 +80,14 @@ impl StreamCompressor {
         ZstdDictCompressor::new(params, dictionary).map(Self::ZstdDict)
     }
 
+    /// Starts permessage-deflate with context takeover, for a window of `2^window_bits`.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`].
+    pub fn deflate(params: ZlibParams, window_bits: u8) -> Result<Self, CodecError> {
+        DeflateCompressor::new(params, window_bits).map(Self::Deflate)
+    }
+
     /// Appends one message, made of `parts` in order, compressed and flushed: it fills exactly one WebSocket message.
     ///
     /// # Errors
@@ -83,6 +97,7 @@ impl StreamCompressor {
             Self::Zlib(stream) => stream.compress(parts, out),
             Self::Zstd(stream) => stream.compress(parts, out),
             Self::ZstdDict(stream) => stream.compress(parts, out),
+            Self::Deflate(stream) => stream.compress(parts, out),
         }
     }
 
@@ -96,6 +111,8 @@ impl StreamCompressor {
             Self::Zlib(stream) => stream.store(message, out),
             Self::Zstd(stream) => stream.store(message, out),
             Self::ZstdDict(stream) => stream.compress(&[message], out),
+            // There is no need to: such a message is sent without RSV1 and stays out of the window.
+            Self::Deflate(stream) => stream.compress(&[message], out),
         }
     }
 
@@ -105,6 +122,7 @@ impl StreamCompressor {
             Self::Zlib(stream) => stream.memory_bytes(),
             Self::Zstd(stream) => stream.memory_bytes(),
             Self::ZstdDict(stream) => stream.memory_bytes(),
+            Self::Deflate(stream) => stream.memory_bytes(),
         }
     }
 }

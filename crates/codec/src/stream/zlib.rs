@@ -154,7 +154,7 @@ fn header(params: ZlibParams) -> [u8; 2] {
 }
 
 /// Gives zlib all of `input` and takes all it has to say.
-fn write(stream: &mut ZStream, mut input: &[u8], out: &mut Vec<u8>, flush: Flush) -> Result<(), CodecError> {
+pub(super) fn write(stream: &mut ZStream, mut input: &[u8], out: &mut Vec<u8>, flush: Flush) -> Result<(), CodecError> {
     loop {
         let room = (input.len() / 2).max(STEP_ROOM_MIN);
         let step = stream.step(input, out, room, flush)?;

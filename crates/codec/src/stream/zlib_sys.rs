@@ -42,6 +42,7 @@ type EndFn = unsafe extern "C" fn(z::z_streamp) -> c_int;
 pub(super) struct ZStream {
     context: NonNull<Context>,
     step: StepFn,
+    reset: EndFn,
     end: EndFn,
 }
 
@@ -67,7 +68,7 @@ impl ZStream {
     }
 
     fn deflate_with(level: u8, window_bits: c_int, mem_level: u8) -> Result<Self, CodecError> {
-        Self::new(z::deflate, z::deflateEnd, |stream| {
+        Self::new(z::deflate, z::deflateReset, z::deflateEnd, |stream| {
             // SAFETY: `stream` points to a valid `z_stream` with allocation hooks set, at its final address; the size
             // is that of the structure libz-sys declares for the version it reports.
             unsafe {
@@ -87,13 +88,27 @@ impl ZStream {
 
     /// A decompressing stream for a zlib header and any window up to 32 KiB.
     pub(super) fn inflate() -> Result<Self, CodecError> {
-        Self::new(z::inflate, z::inflateEnd, |stream| {
+        Self::inflate_with(15)
+    }
+
+    /// The same for the blocks alone.
+    pub(super) fn inflate_raw() -> Result<Self, CodecError> {
+        Self::inflate_with(-15)
+    }
+
+    fn inflate_with(window_bits: c_int) -> Result<Self, CodecError> {
+        Self::new(z::inflate, z::inflateReset, z::inflateEnd, |stream| {
             // SAFETY: as in `deflate`.
-            unsafe { z::inflateInit2_(stream, 15, z::zlibVersion(), size_of::<z::z_stream>() as c_int) }
+            unsafe { z::inflateInit2_(stream, window_bits, z::zlibVersion(), size_of::<z::z_stream>() as c_int) }
         })
     }
 
-    fn new(step: StepFn, end: EndFn, init: impl FnOnce(z::z_streamp) -> c_int) -> Result<Self, CodecError> {
+    fn new(
+        step: StepFn,
+        reset: EndFn,
+        end: EndFn,
+        init: impl FnOnce(z::z_streamp) -> c_int,
+    ) -> Result<Self, CodecError> {
         let context = Box::into_raw(Box::new(Context {
             stream: z::z_stream {
                 next_in: ptr::null_mut(),
@@ -129,7 +144,7 @@ impl ZStream {
         }
         // SAFETY: `Box::into_raw` never returns null.
         let context = unsafe { NonNull::new_unchecked(context) };
-        Ok(Self { context, step, end })
+        Ok(Self { context, step, reset, end })
     }
 
     /// Runs zlib once over `input`, appending at most `room` bytes (at least 1) to `out`.
@@ -173,6 +188,36 @@ impl ZStream {
             z::Z_MEM_ERROR => Err(CodecError::Memory),
             code => Err(CodecError::Zlib { code }),
         }
+    }
+
+    /// Begins anew with the same parameters and memory: what came before is forgotten.
+    pub(super) fn reset(&mut self) {
+        // SAFETY: the context is live (U1), and `reset` is the function for its kind. The result only tells whether the
+        // structure is one of zlib's.
+        unsafe { (self.reset)(&raw mut (*self.context.as_ptr()).stream) };
+    }
+
+    /// What a decompressing stream of blocks alone may look back at, right after a `reset`: the last 32 KiB of it count.
+    pub(super) fn set_dictionary(&mut self, dictionary: &[u8]) -> Result<(), CodecError> {
+        let dictionary = &dictionary[dictionary.len().saturating_sub(32 << 10)..];
+        // SAFETY: the context is live (U1); zlib copies the slice during the call. On a stream of another kind it does
+        // nothing but refuse.
+        let code = unsafe {
+            let stream = &raw mut (*self.context.as_ptr()).stream;
+            z::inflateSetDictionary(stream, dictionary.as_ptr(), dictionary.len() as z::uInt)
+        };
+        match code {
+            z::Z_OK => Ok(()),
+            z::Z_MEM_ERROR => Err(CodecError::Memory),
+            code => Err(CodecError::Zlib { code }),
+        }
+    }
+
+    /// Whether a decompressing stream has read to the end of a block and nothing behind it.
+    pub(super) fn is_between_blocks(&self) -> bool {
+        // SAFETY: the context is live (U1); reading a field that zlib writes only inside calls that take `&mut self`.
+        // zlib.h, `inflate`: 128 says so.
+        unsafe { (*self.context.as_ptr()).stream.data_type & 128 != 0 }
     }
 
     /// Bytes zlib holds, and the structures around it.

@@ -2,11 +2,14 @@
 
 #[cfg(feature = "stream")]
 mod dictionary;
+mod deflate;
 mod etf_bytes;
 mod etf_decode;
 mod etf_oracle;
 mod frame;
 mod payload;
+#[cfg(feature = "stream")]
+mod prepared;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;

@@ -3,11 +3,11 @@
 //! Invariants  every connection counts its MESSAGE_CREATEs; the first decodes all it gets to the last byte.
 
 use super::{
-    CONNECTING_MAX,
+    CONNECTING_MAX, Mode,
     role::{say, serve},
 };
-use anyhow::{Context, Result, anyhow, bail};
-use guildhall_codec::StreamDecompressor;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use guildhall_codec::{InflateHistory, MessageInflater, StreamDecompressor};
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, append_masked_frame, handshake::ClientHandshake};
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
 use serde_json::{Value, json};
@@ -39,6 +39,8 @@ struct Client {
     decoder: Decoder,
     /// Kept by the first connection for all it gets, by the others until they count.
     decompressor: Option<StreamDecompressor>,
+    /// The same for permessage-deflate with context takeover.
+    history: InflateHistory,
     token: String,
 }
 
@@ -52,15 +54,16 @@ struct Swarm {
     /// The last dispatch of the first connection as it came, header included.
     sample: Vec<u8>,
     buffer: Vec<u8>,
-    query: &'static str,
+    mode: Mode,
+    inflater: MessageInflater,
 }
 
 impl Swarm {
     fn decompressor(&self) -> Result<Option<StreamDecompressor>> {
-        Ok(match self.query {
-            query if query.contains("zlib") => Some(StreamDecompressor::zlib()?),
-            query if query.contains("zstd") => Some(StreamDecompressor::zstd(20)?),
-            _ => None,
+        Ok(match self.mode {
+            Mode::Zlib => Some(StreamDecompressor::zlib()?),
+            Mode::Zstd => Some(StreamDecompressor::zstd(20)?),
+            Mode::Plain | Mode::Prepared | Mode::Deflate => None,
         })
     }
 
@@ -71,13 +74,20 @@ impl Swarm {
         self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&(index as u64).to_le_bytes());
+        let mut handshake = ClientHandshake::new(&format!("127.0.0.1:{port}"), self.mode.query(), nonce);
+        let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
+        if let Some(params) = self.mode.deflate() {
+            handshake = handshake.offering(params);
+            decoder.set_rsv1_allowed(true);
+        }
         self.clients.push(Client {
             stream,
             state: State::Handshake,
-            handshake: Some(ClientHandshake::new(&format!("127.0.0.1:{port}"), self.query, nonce)),
+            handshake: Some(handshake),
             answer: Vec::new(),
-            decoder: Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 }),
+            decoder,
             decompressor: self.decompressor()?,
+            history: InflateHistory::default(),
             token: token.to_owned(),
         });
         Ok(())
@@ -150,6 +160,8 @@ impl Swarm {
         let Some(handshake) = &client.handshake else { return self.take_frames(index, input) };
         client.answer.extend_from_slice(input);
         if let Some(head_bytes) = handshake.check_answer(&client.answer)? {
+            let agreed = ClientHandshake::agreed(&client.answer[..head_bytes]);
+            ensure!(agreed == self.mode.deflate(), "the server agreed to {agreed:?}");
             client.handshake = None;
             let mut rest = client.answer.split_off(head_bytes);
             client.answer = Vec::new();
@@ -170,7 +182,8 @@ impl Swarm {
                 Event::Text(text) => self.take_payload(index, text.as_bytes())?,
                 Event::Binary(bytes) => self.take_payload(index, bytes)?,
                 Event::Close { code, reason } => bail!("closed with {code:?} {reason}"),
-                Event::Ping(_) | Event::Pong(_) | Event::Compressed { .. } => {}
+                Event::Compressed { payload, .. } => self.take_deflated(index, payload)?,
+                Event::Ping(_) | Event::Pong(_) => {}
             }
         }
         self.clients[index].decoder = decoder;
@@ -178,6 +191,20 @@ impl Swarm {
             self.sample = raw;
         }
         Ok(())
+    }
+
+    fn take_deflated(&mut self, index: usize, payload: &[u8]) -> Result<()> {
+        let client = &mut self.clients[index];
+        if client.state == State::Counting && index >= self.verifies {
+            self.messages += 1;
+            return Ok(());
+        }
+        let mut inflated = Vec::new();
+        self.inflater.inflate(&client.history, payload, &mut inflated, MESSAGE_BYTES_MAX)?;
+        if let Some(params) = self.mode.deflate().filter(|params| !params.server_no_context_takeover) {
+            client.history.remember(&inflated, params.server_window_bits);
+        }
+        self.take_payload(index, &inflated)
     }
 
     fn take_payload(&mut self, index: usize, payload: &[u8]) -> Result<()> {
@@ -207,6 +234,7 @@ impl Swarm {
                 client.state = State::Counting;
                 if index >= self.verifies {
                     client.decompressor = None;
+                    client.history = InflateHistory::default();
                 }
                 self.started_count += 1;
                 Ok(())
@@ -231,7 +259,7 @@ fn send(client: &mut Client, payload: &Value) -> Result<()> {
 }
 
 /// Connects one client per line of `tokens`, then counts.
-pub fn run(port: u16, tokens: &Path, query: &'static str) -> Result<()> {
+pub fn run(port: u16, tokens: &Path, mode: Mode) -> Result<()> {
     let tokens = std::fs::read_to_string(tokens).context("reading the tokens")?;
     let mut swarm = Swarm {
         poll: Poll::new()?,
@@ -242,7 +270,8 @@ pub fn run(port: u16, tokens: &Path, query: &'static str) -> Result<()> {
         bytes: 0,
         sample: Vec::new(),
         buffer: vec![0; 256 << 10],
-        query,
+        mode,
+        inflater: MessageInflater::new()?,
     };
     for token in tokens.lines() {
         swarm.connect(port, token)?;

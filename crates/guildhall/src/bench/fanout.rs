@@ -14,7 +14,7 @@ mod partition;
 mod stage;
 
 use super::{spread::Spread, usage};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use guild::GuildReport;
 use mix::{Kind, People, Said};
@@ -40,7 +40,7 @@ pub enum FanoutMode {
     Plain,
     /// zstd-stream, one context per connection: about 640 KB each.
     ClassicZstd,
-    /// Frames compressed once for all (permessage-deflate). Not there yet.
+    /// permessage-deflate without context takeover: frames compressed once for all.
     Prepared,
 }
 
@@ -181,11 +181,7 @@ fn check(args: &FanoutArgs, members: usize) -> Result<()> {
     ensure!(args.heartbeat_ms > 0, "--heartbeat-ms must be at least 1");
     ensure!(args.passive_interval_ms > 0, "--passive-interval-ms must be at least 1");
     match mode {
-        FanoutMode::Plain => {}
-        FanoutMode::Prepared => bail!(
-            "--mode prepared needs permessage-deflate, which Guildhall does not speak yet; \
-             use plain or classic-zstd"
-        ),
+        FanoutMode::Plain | FanoutMode::Prepared => {}
         FanoutMode::ClassicZstd => {
             let (needed, available) = (sessions as u64 * ZSTD_CONTEXT_BYTES, usage::available_bytes()?);
             ensure!(

@@ -22,6 +22,7 @@ pub use codec::{TrafficKind, shared::scope_of};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
+use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
 use std::{path::PathBuf, time::Duration};
@@ -74,15 +75,35 @@ pub enum Mode {
     Zlib,
     /// zstd-stream, one context per connection.
     Zstd,
+    /// permessage-deflate without context takeover: compressed once for all.
+    Prepared,
+    /// permessage-deflate with context takeover, one context per connection.
+    Deflate,
 }
 
 impl Mode {
     fn query(self) -> &'static str {
         match self {
-            Self::Plain => "/?v=10&encoding=json",
+            Self::Plain | Self::Prepared | Self::Deflate => "/?v=10&encoding=json",
             Self::Zlib => "/?v=10&encoding=json&compress=zlib-stream",
             Self::Zstd => "/?v=10&encoding=json&compress=zstd-stream",
         }
+    }
+}
+
+impl Mode {
+    /// What clients offer besides.
+    fn deflate(self) -> Option<DeflateParams> {
+        let takeover = match self {
+            Self::Plain | Self::Zlib | Self::Zstd => return None,
+            Self::Prepared => false,
+            Self::Deflate => true,
+        };
+        Some(DeflateParams {
+            server_no_context_takeover: !takeover,
+            client_no_context_takeover: true,
+            ..DeflateParams::default()
+        })
     }
 }
 
@@ -154,7 +175,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
         Bench::Role(BenchRole::Server { members, dir, io_uring }) => server::run(*members, dir, *io_uring),
-        Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, mode.query()),
+        Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),
         Bench::Role(BenchRole::FloorReader) => floor::run_reader(),
         Bench::Role(BenchRole::Codec(role)) => codec::run_role(role),

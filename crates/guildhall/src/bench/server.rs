@@ -16,6 +16,7 @@ use guildhall_partition::PartitionConfig;
 use guildhall_relay::PartitionId;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store};
+use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
 use serde_json::json;
 use std::{path::Path, sync::Arc};
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -84,6 +85,13 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring) -> Result<()> {
             IoUring::Auto => guildhall_net::IoUring::Auto,
             IoUring::Off => guildhall_net::IoUring::Off,
         },
+        // The clients' offers say what it will be.
+        deflate: Some(DeflatePolicy {
+            server_no_context_takeover: false,
+            client_no_context_takeover: true,
+            server_window_bits: WINDOW_BITS_MAX,
+            client_window_bits: WINDOW_BITS_MAX,
+        }),
         identify: IdentifyLimits::default(),
         partition: PartitionConfig {
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,

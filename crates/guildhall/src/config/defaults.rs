@@ -1,6 +1,6 @@
 //! Defaults: each a named constant with the reason beside it.
 
-use super::value::{IoUring, LogFilter, LogFormat, Synchronous};
+use super::value::{ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, Synchronous};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Loopback: whoever wants strangers to connect says so.
@@ -19,6 +19,17 @@ pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
 /// It costs less wherever it works, and is not used where it does not.
 pub const IO_URING: IoUring = IoUring::Auto;
+
+/// A third of the bytes for next to nothing; contexts for everybody who happens to be a browser would cost 268 KiB each.
+pub const DEFLATE_MODE: DeflateMode = DeflateMode::Prepared;
+/// Once per event, so effort is cheap; what is above 6 gains less than a hundredth.
+pub const DEFLATE_LEVEL: u16 = 6;
+/// The largest there is.
+pub const DEFLATE_WINDOW_BITS: u16 = 15;
+/// zlib's own.
+pub const DEFLATE_MEM_LEVEL: u16 = 8;
+/// Clients send little, and most of it is a heartbeat: there is nothing to gain from keeping it.
+pub const DEFLATE_CLIENT_TAKEOVER: ClientTakeover = ClientTakeover::Off;
 
 /// Some libraries queue their identifies; a minute covers that.
 pub const IDENTIFY_DEADLINE_MS: u32 = 60_000;

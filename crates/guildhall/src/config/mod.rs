@@ -18,8 +18,13 @@ mod value;
 pub use defaults::DEMO_STORE_DIR;
 pub use print::{default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
-pub use settings::{AuthConfig, CodecConfig, Config, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig};
-pub use value::{Addresses, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, VoiceEndpoint};
+pub use settings::{
+    AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig,
+};
+pub use value::{
+    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous,
+    VoiceEndpoint,
+};
 
 use raw::RawConfig;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,10 @@
 use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
-    value::{Addresses, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Value, VoiceEndpoint},
+    value::{
+        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Value,
+        VoiceEndpoint,
+    },
 };
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -108,6 +111,24 @@ settings! {
         heartbeat_interval_ms: u32, 1000..=600_000 => defaults::HEARTBEAT_INTERVAL_MS;
         /// How long a stopping node waits for what is under way, milliseconds.
         drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
+    }
+    /// permessage-deflate, for clients that offer it, as browsers and most libraries do, and whose URL asks for no compression.
+    deflate: DeflateConfig {
+        /// "prepared": what many get is compressed once for all, and nothing is kept for a connection. "takeover": each
+        /// connection has a context, which costs memory and CPU and makes fewer bytes; clients may ask for "prepared" all the
+        /// same. "off": offers are declined.
+        mode: DeflateMode => defaults::DEFLATE_MODE;
+        /// Effort, from 1 to 9.
+        level: u16, 1..=9 => defaults::DEFLATE_LEVEL;
+        /// How far contexts look back, 2^n bytes. A context takes 2^(n + 2) + 2^(mem_level + 9) bytes.
+        server_window_bits: u16, 9..=15 => defaults::DEFLATE_WINDOW_BITS;
+        /// The size of contexts' tables.
+        mem_level: u16, 1..=9 => defaults::DEFLATE_MEM_LEVEL;
+        /// "on": clients may refer to what they sent before, and up to 2^client_window_bits bytes of it are kept for each.
+        /// "off": they are told not to.
+        client_takeover: ClientTakeover => defaults::DEFLATE_CLIENT_TAKEOVER;
+        /// How far clients are told to look back at most, if they can be told.
+        client_window_bits: u16, 8..=15 => defaults::DEFLATE_WINDOW_BITS;
     }
     /// What clients may use up. Past a limit the client is refused or asked to come back, never the node.
     limits: LimitsConfig {

@@ -157,6 +157,28 @@ choices! {
 }
 
 choices! {
+    /// How clients are served that offer permessage-deflate.
+    DeflateMode {
+        /// Compressed once for all.
+        Prepared = "prepared",
+        /// A context for each.
+        Takeover = "takeover",
+        /// Uncompressed.
+        Off = "off",
+    }
+}
+
+choices! {
+    /// Whether clients may refer to their earlier messages.
+    ClientTakeover {
+        /// Yes.
+        On = "on",
+        /// No.
+        Off = "off",
+    }
+}
+
+choices! {
     /// How log lines look.
     LogFormat {
         /// For people.

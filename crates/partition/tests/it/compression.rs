@@ -6,7 +6,7 @@ use guildhall_partition::Compression;
 use guildhall_test_kit::{ClientParams, Received, id, identify_payload};
 use serde_json::{Value, json};
 
-const ALL: [ClientParams; 8] = [
+const ALL: [ClientParams; 14] = [
     ClientParams::JSON,
     ClientParams::ETF,
     ClientParams::JSON.with_compressed_payloads(),
@@ -15,6 +15,12 @@ const ALL: [ClientParams; 8] = [
     ClientParams::new(Encoding::Etf, Compression::Zlib),
     ClientParams::new(Encoding::Json, Compression::Zstd).with_compressed_payloads(),
     ClientParams::new(Encoding::Etf, Compression::Zstd),
+    ClientParams::deflate(Encoding::Json, false, 15),
+    ClientParams::deflate(Encoding::Json, false, 15).with_compressed_payloads(),
+    ClientParams::deflate(Encoding::Etf, false, 15),
+    ClientParams::deflate(Encoding::Json, false, 8),
+    ClientParams::deflate(Encoding::Json, true, 15).with_compressed_payloads(),
+    ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
 /// Everything a bot is told in an ordinary life, without what differs by chance.

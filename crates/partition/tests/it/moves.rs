@@ -10,13 +10,18 @@ fn two_partitions() -> Pair {
     world_of(PairConfig { partitions_count: 2, ..PairConfig::default() })
 }
 
-const ALL_KINDS: [ClientParams; 6] = [
+const ALL_KINDS: [ClientParams; 11] = [
     ClientParams::JSON,
     ClientParams::ETF,
     ClientParams::new(Encoding::Json, Compression::Zlib),
     ClientParams::new(Encoding::Etf, Compression::Zlib),
     ClientParams::new(Encoding::Json, Compression::Zstd),
     ClientParams::new(Encoding::Etf, Compression::Zstd),
+    ClientParams::deflate(Encoding::Json, false, 15),
+    ClientParams::deflate(Encoding::Etf, false, 15),
+    ClientParams::deflate(Encoding::Json, false, 8),
+    ClientParams::deflate(Encoding::Json, true, 15).with_compressed_payloads(),
+    ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
 /// A bot on partition 0 that was cut off, and said something to in the meantime; connected anew at partition 1.

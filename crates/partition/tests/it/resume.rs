@@ -22,6 +22,9 @@ fn nothing_is_missing_whatever_was_lost_on_the_way() {
         ClientParams::new(Encoding::Etf, Compression::Zlib),
         ClientParams::new(Encoding::Json, Compression::Zstd),
         ClientParams::new(Encoding::Etf, Compression::Zstd),
+        ClientParams::deflate(Encoding::Json, false, 15),
+        ClientParams::deflate(Encoding::Etf, false, 9),
+        ClientParams::deflate(Encoding::Json, true, 15),
     ] {
         let mut pair = world();
         let client = live(&mut pair, &pro(), Some(FULL), params);
@@ -50,6 +53,9 @@ fn a_frame_that_was_cut_off_in_the_middle_comes_whole() {
         ClientParams::ETF,
         ClientParams::new(Encoding::Json, Compression::Zstd),
         ClientParams::new(Encoding::Etf, Compression::Zlib),
+        ClientParams::deflate(Encoding::Json, false, 15),
+        ClientParams::deflate(Encoding::Etf, false, 15),
+        ClientParams::deflate(Encoding::Etf, true, 15),
     ] {
         for room in [1, 2, 5, 60, 200] {
             let mut pair = world();

@@ -6,12 +6,21 @@ use guildhall_partition::Compression;
 use guildhall_test_kit::{ClientParams, Received};
 
 const ZSTD: ClientParams = ClientParams::new(Encoding::Json, Compression::Zstd);
+const PREPARED: ClientParams = ClientParams::deflate(Encoding::Json, false, 15);
 const ZLIB_ETF: ClientParams = ClientParams::new(Encoding::Etf, Compression::Zlib);
 
 #[test]
 fn everything_arrives_whole_however_little_a_socket_takes() {
-    for params in [ClientParams::JSON, ClientParams::ETF, ClientParams::JSON.with_compressed_payloads(), ZSTD, ZLIB_ETF]
-    {
+    for params in [
+        ClientParams::JSON,
+        ClientParams::ETF,
+        ClientParams::JSON.with_compressed_payloads(),
+        ZSTD,
+        ZLIB_ETF,
+        ClientParams::deflate(Encoding::Json, false, 15),
+        ClientParams::deflate(Encoding::Etf, false, 15),
+        ClientParams::deflate(Encoding::Json, true, 15),
+    ] {
         for (room, write_max) in [(9, usize::MAX), (13, 5), (700, 100), (usize::MAX, 3), (3_000, 999)] {
             let mut pair = world();
             let client = live(&mut pair, &pro(), Some(FULL), params);
@@ -43,7 +52,8 @@ fn a_batch_is_written_in_few_calls() {
 
 #[test]
 fn a_batch_keeps_the_order_of_all_kinds_of_dispatches() {
-    for params in [ClientParams::JSON, ClientParams::JSON.with_compressed_payloads(), ClientParams::ETF, ZSTD] {
+    for params in [ClientParams::JSON, ClientParams::JSON.with_compressed_payloads(), ClientParams::ETF, ZSTD, PREPARED]
+    {
         let mut pair = world();
         let client = live(&mut pair, &pro(), Some(FULL), params);
         pair.client(client).send(

@@ -10,6 +10,7 @@ use guildhall_model::{
 use guildhall_partition::Compression;
 use guildhall_stdx::{Rng, Timestamp};
 use guildhall_test_kit::{ClientParams, bot, id, privileged, user};
+use guildhall_ws_proto::DeflateParams;
 use std::{collections::VecDeque, sync::Arc};
 
 const USERS: u64 = 44;
@@ -71,12 +72,25 @@ pub fn setup(rng: &mut Rng) -> Setup {
     Setup { record, accounts, clients }
 }
 
+/// Any that may be agreed on.
+fn deflate_params(rng: &mut Rng) -> DeflateParams {
+    let mut bits = || if rng.chance(0.5) { 15 } else { 8 + rng.below(8) as u8 };
+    let (server_window_bits, client_window_bits) = (bits(), bits());
+    DeflateParams {
+        server_no_context_takeover: rng.chance(0.6),
+        client_no_context_takeover: rng.chance(0.6),
+        server_window_bits,
+        client_window_bits,
+    }
+}
+
 fn client(rng: &mut Rng, accounts: &[Arc<User>]) -> Client {
     let user = rng.pick(accounts).expect("there are accounts").clone();
     let encoding = if rng.chance(0.75) { Encoding::Json } else { Encoding::Etf };
     let compression = match rng.below(10) {
         0 | 1 => Compression::Zlib,
         2 | 3 => Compression::Zstd,
+        4 | 5 => Compression::Deflate(deflate_params(rng)),
         _ => Compression::None,
     };
     let mut params = ClientParams::new(encoding, compression);

@@ -1,8 +1,9 @@
 //! Client side, for our own test and bench clients: one request, one check of the answer.
 //!
-//! Not here    redirects, authentication, extensions and subprotocols: none is offered.
+//! Not here    redirects, authentication, subprotocols: none is offered. Of extensions only permessage-deflate can be.
 
 use super::{AnswerError, accept_key, has_token};
+use crate::DeflateParams;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -14,6 +15,7 @@ pub const ANSWER_BYTES_MAX: usize = 16 * 1024;
 pub struct ClientHandshake {
     request: String,
     accept: [u8; 28],
+    offers_deflate: bool,
 }
 
 impl ClientHandshake {
@@ -31,7 +33,25 @@ impl ClientHandshake {
             "GET {target} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
         );
-        Self { request, accept: accept_key(key.as_bytes()) }
+        Self { request, accept: accept_key(key.as_bytes()), offers_deflate: false }
+    }
+
+    /// The same with an offer of permessage-deflate.
+    #[must_use]
+    pub fn offering(mut self, params: DeflateParams) -> Self {
+        let end = self.request.len() - 2;
+        self.request.insert_str(end, &format!("Sec-WebSocket-Extensions: {params}\r\n"));
+        self.offers_deflate = true;
+        self
+    }
+
+    /// What the server agreed on, in an answer that `check_answer` accepts.
+    #[must_use]
+    pub fn agreed(answer: &[u8]) -> Option<DeflateParams> {
+        let head = answer.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+        let mut headers = head.filter_map(|line| line.split_once(':'));
+        let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-extensions"))?;
+        DeflateParams::from_answer(value.trim()).ok()?
     }
 
     /// What to send.
@@ -70,6 +90,10 @@ impl ClientHandshake {
                 "upgrade" => upgrade = value.eq_ignore_ascii_case(b"websocket"),
                 "connection" => connection |= has_token(value, "upgrade"),
                 "sec-websocket-accept" => accept = value == self.accept,
+                "sec-websocket-extensions" if self.offers_deflate => {
+                    let value = std::str::from_utf8(value).map_err(|_| AnswerError::NotOffered)?;
+                    DeflateParams::from_answer(value).map_err(|_| AnswerError::NotOffered)?;
+                }
                 "sec-websocket-extensions" | "sec-websocket-protocol" if !value.is_empty() => {
                     return Err(AnswerError::NotOffered);
                 }
@@ -102,6 +126,25 @@ mod tests {
                         Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
         assert_eq!(handshake().request(), expected.as_bytes());
+    }
+
+    #[test]
+    fn an_offer_of_permessage_deflate() {
+        let offer = DeflateParams { server_no_context_takeover: true, ..DeflateParams::default() };
+        let handshake = handshake().offering(offer);
+        let request = std::str::from_utf8(handshake.request()).unwrap();
+        let header = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover\r\n\r\n";
+        assert!(request.ends_with(header), "{request}");
+        let answer = |value: &str| {
+            format!(
+                "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+                 Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nsec-websocket-extensions: {value}\r\n\r\n"
+            )
+        };
+        let (good, bad) = (answer("permessage-deflate; server_no_context_takeover"), answer("permessage-deflate; x"));
+        assert_eq!(handshake.check_answer(good.as_bytes()), Ok(Some(good.len())));
+        assert_eq!(ClientHandshake::agreed(good.as_bytes()), Some(offer));
+        assert_eq!(handshake.check_answer(bad.as_bytes()), Err(AnswerError::NotOffered));
     }
 
     #[test]

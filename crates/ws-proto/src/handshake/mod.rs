@@ -30,6 +30,8 @@ pub enum HandshakeError {
     Version,
     #[error("Sec-WebSocket-Key is missing, repeated, or not 16 bytes in base64")]
     Key,
+    #[error("Sec-WebSocket-Extensions breaks the syntax of RFC 6455, section 9.1")]
+    Extensions,
 }
 
 impl HandshakeError {
@@ -41,7 +43,7 @@ impl HandshakeError {
             Self::Method => 405,
             Self::HttpVersion => 505,
             Self::Upgrade | Self::Version => 426,
-            Self::Connection | Self::Key => 400,
+            Self::Connection | Self::Key | Self::Extensions => 400,
         }
     }
 }

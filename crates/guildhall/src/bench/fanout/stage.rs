@@ -13,6 +13,7 @@ use guildhall_guild::{Guild, GuildLimits};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Compression, ConnParams, Partition, PartitionConfig};
 use guildhall_relay::PartitionId;
+use guildhall_ws_proto::DeflateParams;
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -103,7 +104,12 @@ impl Stage {
         let (guild_sender, guild_inbox) = mpsc::channel();
         let gate = Arc::new(IdentifyGate::new(IdentifyLimits::default()));
         let compression = match args.mode {
-            FanoutMode::Plain | FanoutMode::Prepared => Compression::None,
+            FanoutMode::Plain => Compression::None,
+            FanoutMode::Prepared => Compression::Deflate(DeflateParams {
+                server_no_context_takeover: true,
+                client_no_context_takeover: true,
+                ..DeflateParams::default()
+            }),
             FanoutMode::ClassicZstd => Compression::Zstd,
         };
         let params = ConnParams { encoding: Encoding::Json, compression };

@@ -1,0 +1,163 @@
+//! permessage-deflate, outbound: raw deflate messages, with context takeover or each alone.
+//!
+//! Owns        `DeflateCompressor`, a connection's context; `BodyDeflater`, what a thread compresses single bodies with.
+//! Doors       `StreamCompressor::deflate` for connections; `BodyDeflater` through `prepared`.
+//! Invariants  D1 a message ends in a flush without its last four bytes, as RFC 7692 §7.2.1 asks. D2 what is not given to
+//!             `compress` does not touch the window: messages sent as they are stay out of it.
+//!             D3 no distance is beyond the agreed window, not even beyond one of 256 bytes (test `trap_1_window_of_256_bytes`).
+//! Limits      contexts as `ZlibParams` says; none before the first `compress`.
+//! Not here    frames (prepared, the partition), what clients send (inflate).     Spec  RFC 7692 §7.2.
+
+use super::guarded;
+use super::zlib::{ZlibParams, write};
+use super::zlib_sys::{Flush, ZStream};
+use crate::CodecError;
+
+/// What a flush ends in, and a message leaves out.
+pub(super) const FLUSH_TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
+
+/// zlib cannot make windows of `2^8`, but with `2^9` it looks back `512 - 262` bytes at most, so that will do for both.
+const WINDOW_BITS_MIN: u8 = 9;
+
+/// The compressing end of a connection that agreed on permessage-deflate.
+#[derive(Debug)]
+pub struct DeflateCompressor {
+    params: ZlibParams,
+    /// Made by the first `compress`.
+    stream: Option<ZStream>,
+    broken: bool,
+}
+
+impl DeflateCompressor {
+    /// For a connection whose window is `2^window_bits`, 8 to 15: `params` may ask for less, not for more.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`].
+    pub fn new(params: ZlibParams, window_bits: u8) -> Result<Self, CodecError> {
+        params.validate()?;
+        super::check_param("deflate window_bits", window_bits.into(), 8, 15)?;
+        let window_bits = params.window_bits.min(window_bits).max(WINDOW_BITS_MIN);
+        Ok(Self { params: ZlibParams { window_bits, ..params }, stream: None, broken: false })
+    }
+
+    /// Appends one message, made of `parts`; it may look back at those before.
+    ///
+    /// # Errors
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
+    pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let Self { params, stream, broken } = self;
+        guarded(broken, out, |out| {
+            let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
+                // RFC 7692 §7.2.3.6: the header of an empty stored block. zlib has nothing to flush.
+                out.push(0);
+                return Ok(());
+            };
+            let stream = match stream {
+                Some(stream) => stream,
+                None => stream.insert(ZStream::deflate_raw(params.level, params.window_bits, params.mem_level)?),
+            };
+            for part in &parts[..last] {
+                write(stream, part, out, Flush::No)?;
+            }
+            write(stream, parts[last], out, Flush::Sync)?;
+            if !out.ends_with(&FLUSH_TAIL) {
+                return Err(CodecError::Broken);
+            }
+            out.truncate(out.len() - FLUSH_TAIL.len());
+            Ok(())
+        })
+    }
+
+    /// As `compress`, but the message stands alone: neither it nor those after it look back at any other.
+    ///
+    /// # Errors
+    /// As `compress`.
+    pub fn compress_alone(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        if let Some(stream) = &mut self.stream {
+            stream.reset();
+        }
+        self.compress(parts, out)
+    }
+
+    /// Memory the context holds; none before the first `compress`.
+    pub fn memory_bytes(&self) -> usize {
+        self.stream.as_ref().map_or(0, ZStream::memory_bytes)
+    }
+}
+
+/// How far a message that is compressed once for many connections looks back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SharedWindow {
+    /// 32 KiB, for connections with the largest window: nearly all.
+    Full,
+    /// 250 bytes, for all others: what is shared must suit the least of them.
+    Least,
+}
+
+impl SharedWindow {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 2;
+
+    /// For a connection whose window is `2^window_bits`.
+    pub fn of(window_bits: u8) -> Self {
+        if window_bits < 15 { Self::Least } else { Self::Full }
+    }
+
+    fn window_bits(self) -> u8 {
+        match self {
+            Self::Full => 15,
+            Self::Least => WINDOW_BITS_MIN,
+        }
+    }
+}
+
+/// Compresses messages that stand alone, one after the other, with contexts that are kept: one per window, made when first
+/// used, 268 KiB the larger. A thread has one of these, not a connection.
+#[derive(Debug)]
+pub struct BodyDeflater {
+    contexts: [DeflateCompressor; SharedWindow::COUNT],
+    compressed_count: u64,
+}
+
+impl Default for BodyDeflater {
+    fn default() -> Self {
+        Self::new(ZlibParams::default()).expect("the default parameters are in their ranges")
+    }
+}
+
+impl BodyDeflater {
+    /// With the effort and the table sizes of `params`; its window does not count.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`].
+    pub fn new(params: ZlibParams) -> Result<Self, CodecError> {
+        let params = ZlibParams { window_bits: 15, ..params };
+        let context = |window: SharedWindow| DeflateCompressor::new(params, window.window_bits());
+        Ok(Self { contexts: [context(SharedWindow::Full)?, context(SharedWindow::Least)?], compressed_count: 0 })
+    }
+
+    /// How many messages it has compressed.
+    pub fn compressed_count(&self) -> u64 {
+        self.compressed_count
+    }
+
+    /// Memory the contexts hold.
+    pub fn memory_bytes(&self) -> usize {
+        self.contexts.iter().map(DeflateCompressor::memory_bytes).sum()
+    }
+
+    /// Appends a message of its own, as [`DeflateCompressor::compress_alone`].
+    ///
+    /// # Errors
+    /// As there. It goes on with the next message.
+    pub fn compress(&mut self, window: SharedWindow, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.compressed_count += 1;
+        let context = &mut self.contexts[window as usize];
+        let result = context.compress_alone(parts, out);
+        if result.is_err() {
+            // Nobody else is owed what this context knew.
+            (context.stream, context.broken) = (None, false);
+        }
+        result
+    }
+}

@@ -1,0 +1,33 @@
+//! permessage-deflate, from the settings to those who act by them. The settings' ranges are those of zlib and RFC 7692, so that
+//! nothing is cut off here.
+
+use crate::config::{ClientTakeover, DeflateConfig, DeflateMode};
+use guildhall_codec::ZlibParams;
+use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
+
+/// What contexts and shared bodies are made with.
+#[must_use]
+pub fn params(config: &DeflateConfig) -> ZlibParams {
+    ZlibParams {
+        level: config.level as u8,
+        window_bits: config.server_window_bits as u8,
+        mem_level: config.mem_level as u8,
+    }
+}
+
+/// What clients that offer it are answered.
+#[must_use]
+pub fn policy(config: &DeflateConfig) -> Option<DeflatePolicy> {
+    let server_no_context_takeover = match config.mode {
+        DeflateMode::Off => return None,
+        DeflateMode::Prepared => true,
+        DeflateMode::Takeover => false,
+    };
+    Some(DeflatePolicy {
+        server_no_context_takeover,
+        client_no_context_takeover: config.client_takeover == ClientTakeover::Off,
+        // What is compressed once for all looks back as far as can be; only contexts save by less.
+        server_window_bits: if server_no_context_takeover { WINDOW_BITS_MAX } else { config.server_window_bits as u8 },
+        client_window_bits: config.client_window_bits as u8,
+    })
+}

@@ -1,0 +1,132 @@
+//! permessage-deflate on connections: which form a dispatch goes out in, and what a compressed message says.
+//!
+//! Owns        `Form`, and the way from a compressed message to its payload.
+//! Invariants  F1 a connection with a context of its own (takeover) gets every dispatch through it, and everything else as it is:
+//!             what its client has inflated and what the context knows stay the same. F2 without takeover nothing is kept for a
+//!             connection, in either direction. F3 a message of a client inflates to no more than it may be, before it is read.
+//! Limits      `message_bytes_max`; a client with takeover is remembered its window at most, and no more than it sent.
+//! Not here    the negotiation (ws-proto), the layout of prepared frames (codec).     Spec  RFC 7692 §6, §7.2.
+
+use crate::{
+    conn::{Conn, Phase},
+    core::Core,
+    link::Link,
+};
+use guildhall_codec::{
+    BodyDeflater, CodecError, DispatchFrame, Encoding, FrameParts, Framing, InflateHistory, MessageInflater,
+    SharedWindow,
+};
+use guildhall_model::{AccountKind, CloseCode, SessionFate};
+use guildhall_stdx::{Now, SlotKey};
+
+/// How a dispatch is written to connections that have no context of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is.
+    Plain(Framing),
+    /// Compressed once for all.
+    Prepared(SharedWindow),
+}
+
+impl Form {
+    /// Makes what all recipients share, if nobody has.
+    pub fn prepare(self, frame: &mut DispatchFrame, deflater: &mut BodyDeflater) {
+        if let Self::Prepared(window) = self {
+            frame.prepare(window, deflater);
+        }
+    }
+
+    /// The whole frame for one recipient, in place.
+    pub fn write<'f>(self, frame: &'f mut DispatchFrame, seq: u64, deflater: &mut BodyDeflater) -> &'f [u8] {
+        self.prepare(frame, deflater);
+        match self {
+            Self::Plain(framing) => frame.write_for(seq, framing),
+            Self::Prepared(window) => frame.write_prepared(seq, window),
+        }
+    }
+
+    /// The same in pieces, once it is prepared.
+    pub fn parts(self, frame: &DispatchFrame, seq: u64) -> FrameParts<'_> {
+        match self {
+            Self::Plain(framing) => frame.parts(seq, framing),
+            Self::Prepared(window) => frame.prepared_parts(seq, window),
+        }
+    }
+}
+
+impl Conn {
+    /// How dispatches are written to it, if it has no context of its own.
+    pub fn form(&self, encoding: Encoding) -> Form {
+        match self.deflate {
+            Some(params) if self.compressor.is_none() => Form::Prepared(SharedWindow::of(params.server_window_bits)),
+            _ => Form::Plain(Framing::websocket(encoding)),
+        }
+    }
+}
+
+/// What is wrong with a compressed message.
+enum Fault {
+    /// It would be larger than it may.
+    TooLarge,
+    /// Not deflate, or not the text that its frame says it is.
+    Garbled,
+    /// There is no memory for a reader.
+    Memory,
+}
+
+impl Core {
+    /// A compressed message. Goes on to `handle_payload`.
+    pub fn handle_compressed(&mut self, now: Now, key: SlotKey, is_text: bool, payload: &[u8], link: &mut impl Link) {
+        // It counts before it costs anything.
+        if !self.admit_inbound(now, key, link) {
+            return;
+        }
+        let mut inflated = std::mem::take(&mut self.inflated);
+        inflated.clear();
+        match self.inflate(key, is_text, payload, &mut inflated) {
+            Ok(()) => self.handle_payload(now, key, &inflated, link),
+            // As without compression: too large is a fault of the gateway protocol, the rest is below it.
+            Err(Fault::TooLarge) => self.close(now, key, CloseCode::DecodeError, link),
+            Err(Fault::Garbled) => {
+                let reason = "a compressed message cannot be read";
+                self.close_websocket(now, key, Some(1007), reason, SessionFate::Keep, link);
+            }
+            Err(Fault::Memory) => self.close(now, key, CloseCode::UnknownError, link),
+        }
+        self.inflated = inflated;
+    }
+
+    fn inflate(&mut self, key: SlotKey, is_text: bool, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let bytes_max = self.message_bytes_max(key);
+        let inflater = match &mut self.inflater {
+            Some(inflater) => inflater,
+            None => self.inflater.insert(MessageInflater::new().map_err(|_| Fault::Memory)?),
+        };
+        let Some(conn) = self.conns.get_mut(key) else { return Ok(()) };
+        let history = conn.inflate_history.as_deref().unwrap_or(const { &InflateHistory::NONE });
+        match inflater.inflate(history, payload, out, bytes_max) {
+            Ok(()) => {}
+            Err(CodecError::TooLarge { .. }) => return Err(Fault::TooLarge),
+            Err(CodecError::Memory) => return Err(Fault::Memory),
+            Err(_) => return Err(Fault::Garbled),
+        }
+        if is_text && std::str::from_utf8(out).is_err() {
+            return Err(Fault::Garbled);
+        }
+        if let Some(params) = conn.deflate.filter(|params| !params.client_no_context_takeover) {
+            conn.inflate_history.get_or_insert_default().remember(out, params.client_window_bits);
+        }
+        Ok(())
+    }
+
+    fn message_bytes_max(&self, key: SlotKey) -> usize {
+        let is_bot = match self.conns.get(key).map(|conn| &conn.phase) {
+            Some(Phase::Serving(session)) => {
+                self.sessions.get(*session).is_some_and(|session| session.kind() == AccountKind::Bot)
+            }
+            _ => false,
+        };
+        let bytes_max = if is_bot { self.config.bot_message_bytes_max } else { self.config.user_message_bytes_max };
+        bytes_max as usize
+    }
+}
