@@ -29,7 +29,7 @@ pub struct Effort {
 
 impl Effort {
     /// For a text with few recipients.
-    pub const LOW: Self = Self { places_max: 10 };
+    pub const LOW: Self = Self { places_max: 40 };
     /// For a text whose search is shared by many.
     pub const HIGH: Self = Self { places_max: 40 };
 }

@@ -15,7 +15,7 @@ const HASH_LOG: u32 = 17;
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
 /// Most texts of one guild that a text may look back on.
-pub const LOOK_BACK_MAX: usize = 256;
+pub const LOOK_BACK_MAX: usize = 480;
 
 /// Who gets a text: decides which earlier texts its recipients will have too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
 /// How many texts of the domain a parse may look back on, the most first.
-const HORIZONS: [usize; 14] = [256, 170, 113, 75, 50, 33, 22, 15, 10, 7, 5, 3, 2, 1];
+const HORIZONS: [usize; 15] = [480, 300, 200, 113, 75, 50, 33, 22, 15, 10, 7, 5, 3, 2, 1];
 /// A text with at least so many recipients is worth a thorough search.
 const MANY_RECIPIENTS: u64 = 32;
 /// Parses of a text that are made for what one connection had.
@@ -201,7 +201,7 @@ impl<'a> Workshop<'a> {
         let older = self.history.recent(text.scope.domain).rev().filter(|id| *id < self.id).take(NEWEST_LOOKED_AT_MAX);
         older
             .filter(|id| self.history.text(*id).is_some_and(is_like_it))
-            .find(|id| self.track.find(*id, &mut 0).is_some())
+            .find(|id| self.track.distance(*id, self.track.position(), &mut 0).is_some())
     }
 
     fn get_or_make<P>(

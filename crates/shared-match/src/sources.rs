@@ -65,8 +65,7 @@ impl Sources {
         distances.clear();
         distances.push(0);
         for source in &mut self.0 {
-            let at = track.find(source.id, &mut source.hint).ok_or(Missing(source.id))?;
-            let distance = position.wrapping_sub(at);
+            let distance = track.distance(source.id, position, &mut source.hint).ok_or(Missing(source.id))?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing(source.id));
             }

@@ -9,10 +9,15 @@ use crate::ring::{PositionRing, TextId};
 /// Digits whose age is kept; a seq with more is written with all of its digits.
 const DIGITS_MAX: usize = 10;
 
+/// No format refers back this far.
+const FORGET_BYTES: usize = 1 << 20;
+
 /// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a window.
 #[derive(Clone, Debug, Default)]
 pub struct Track {
     position: u32,
+    /// Where what is out of reach was forgotten last.
+    swept_at: u32,
     ring: PositionRing,
     seq: u64,
     /// By `k`: where the first message was whose seq has the present digits but for the last `k`.
@@ -30,6 +35,13 @@ impl Track {
     #[inline]
     pub fn advance(&mut self, bytes: usize) {
         self.position = self.position.wrapping_add(bytes as u32);
+        if bytes > FORGET_BYTES {
+            // All is out of reach.
+            self.ring.clear();
+        } else if self.position.wrapping_sub(self.swept_at) > FORGET_BYTES as u32 {
+            self.ring.forget_beyond(self.position, FORGET_BYTES as u32);
+            self.swept_at = self.position;
+        }
     }
 
     /// A text was written and begins at `position`.
@@ -67,10 +79,10 @@ impl Track {
         self.ring.oldest()
     }
 
-    /// Where a text stands.
+    /// How far before `position` a text stands.
     #[inline]
-    pub fn find(&self, id: TextId, hint: &mut u16) -> Option<u32> {
-        self.ring.position(id, hint)
+    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16) -> Option<u32> {
+        self.ring.distance(id, position, hint)
     }
 
     /// The texts that can be found.

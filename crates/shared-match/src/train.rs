@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// After so many rounds the tables hardly change.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
 
 /// An event and who gets it.
 #[derive(Clone, Debug)]

@@ -1,0 +1,189 @@
+//! Crowds of connections that come, go, miss things and get others of their own; each is read by its own decoder.
+
+use crate::messages::{event, private, whole};
+use guildhall_shared_match::{Container, DeflateStream, Form, Forgotten, Limits, Matcher, Tables, TextId, ZstdStream};
+use guildhall_stdx::Rng;
+
+/// A reference decoder, fed in pieces of any size.
+enum Reader {
+    Zstd(Box<zstd_safe::DCtx<'static>>),
+    Inflate(flate2::Decompress, Container),
+}
+
+impl Reader {
+    fn read(&mut self, rng: &mut Rng, wire: &[u8], length: usize) -> Vec<u8> {
+        let mut out = vec![0; length + 64];
+        let mut written = 0;
+        let flush: &[u8] = match self {
+            Self::Inflate(_, Container::PerMessage) => &[0, 0, 0xFF, 0xFF],
+            _ => &[],
+        };
+        let wire = [wire, flush].concat();
+        let mut rest = wire.as_slice();
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at((1 + rng.below(400) as usize).min(rest.len()));
+            rest = later;
+            match self {
+                Self::Zstd(context) => {
+                    let mut input = zstd_safe::InBuffer::around(piece);
+                    while input.pos() < piece.len() {
+                        let mut output = zstd_safe::OutBuffer::around_pos(&mut out[..], written);
+                        context.decompress_stream(&mut output, &mut input).map_err(zstd_safe::get_error_name).expect("zstd");
+                        written = output.pos();
+                    }
+                }
+                Self::Inflate(inflate, _) => {
+                    let mut taken = 0;
+                    while taken < piece.len() {
+                        let (read, made) = (inflate.total_in(), inflate.total_out());
+                        let flush = flate2::FlushDecompress::Sync;
+                        inflate.decompress(&piece[taken..], &mut out[written..], flush).expect("deflate");
+                        taken += (inflate.total_in() - read) as usize;
+                        written += (inflate.total_out() - made) as usize;
+                    }
+                }
+            }
+        }
+        out.truncate(written);
+        out
+    }
+}
+
+enum Stream {
+    Zstd(ZstdStream),
+    Deflate(DeflateStream),
+}
+
+struct Connection {
+    stream: Stream,
+    reader: Reader,
+    /// The classes it gets, as bits.
+    classes: u64,
+    seq: u64,
+    /// What it was to be sent and has not been written to yet, oldest first.
+    backlog: Vec<(TextId, &'static str, Vec<u8>)>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Zstd,
+    Deflate(Container, u8),
+}
+
+fn connect(rng: &mut Rng, kind: Kind) -> Connection {
+    let (stream, reader) = match kind {
+        Kind::Zstd => (Stream::Zstd(ZstdStream::default()), Reader::Zstd(Box::new(zstd_safe::DCtx::create()))),
+        Kind::Deflate(container, bits) => {
+            let inflate = flate2::Decompress::new(container == Container::Zlib);
+            (Stream::Deflate(DeflateStream::new(container, bits)), Reader::Inflate(inflate, container))
+        }
+    };
+    // Some begin where the number of digits is about to change.
+    let seq = [0, 7, 95, 9_990, 99_999, 4_000_000_000][rng.below(6) as usize].min(2_000_000_000);
+    Connection { stream, reader, classes: rng.below(16), seq, backlog: Vec::new() }
+}
+
+impl Connection {
+    fn write_text(
+        &mut self,
+        rng: &mut Rng,
+        matcher: &mut Matcher,
+        form: Form,
+        (id, name, body): (Option<TextId>, &'static str, &[u8]),
+    ) {
+        self.seq += 1 + rng.below(3);
+        let message = whole(form, name, self.seq, body);
+        let mut wire = Vec::new();
+        let written = match (&mut self.stream, id) {
+            (_, None) => Err(Forgotten),
+            (Stream::Zstd(stream), Some(id)) => matcher.zstd(stream, id, self.seq, &mut wire),
+            (Stream::Deflate(stream), Some(id)) => matcher.deflate(stream, id, self.seq, &mut wire),
+        };
+        match written {
+            Ok(()) => self.check(rng, &wire, &message),
+            Err(Forgotten) => {
+                assert!(wire.is_empty(), "what was not written left nothing behind");
+                self.write_alone(rng, matcher, &message);
+            }
+        }
+    }
+
+    fn write_alone(&mut self, rng: &mut Rng, matcher: &mut Matcher, message: &[u8]) {
+        let mut wire = Vec::new();
+        match &mut self.stream {
+            Stream::Zstd(stream) => matcher.zstd_alone(stream, message, &mut wire),
+            Stream::Deflate(stream) => matcher.deflate_alone(stream, message, &mut wire),
+        }
+        self.check(rng, &wire, message);
+    }
+
+    fn check(&mut self, rng: &mut Rng, wire: &[u8], message: &[u8]) {
+        let read = self.reader.read(rng, wire, message.len());
+        assert!(read == message, "{} bytes were sent and {} others read", message.len(), read.len());
+    }
+}
+
+fn run(seed: u64, form: Form, kind: Kind, steps: u64) {
+    let mut rng = Rng::new(seed);
+    // A history that turns over several times.
+    let limits = Limits { history_bytes_max: 1 << [16, 19, 23][rng.below(3) as usize] };
+    let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
+    let mut connections: Vec<Connection> = (0..6).map(|_| connect(&mut rng, kind)).collect();
+    for step in 0..steps {
+        let at = rng.below(connections.len() as u64) as usize;
+        match rng.below(40) {
+            0 => connections[at] = connect(&mut rng, kind),
+            1 => connections[at].classes = rng.below(16),
+            2 => {
+                let message = private(&mut rng);
+                connections[at].write_alone(&mut rng, &mut matcher, &message);
+            }
+            3 => {
+                // It has read again: what waited for it is written late, in order.
+                for (id, name, body) in std::mem::take(&mut connections[at].backlog) {
+                    connections[at].write_text(&mut rng, &mut matcher, form, (Some(id), name, &body));
+                }
+            }
+            _ => {
+                let event = event(&mut rng, form, step);
+                let id = matcher.push(event.scope, event.name, &event.body);
+                for connection in &mut connections {
+                    if connection.classes >> event.scope.class & 1 == 0 {
+                        continue;
+                    }
+                    match id {
+                        Some(id) if !connection.backlog.is_empty() || rng.chance(0.02) => {
+                            connection.backlog.push((id, event.name, event.body.clone()));
+                        }
+                        _ => connection.write_text(&mut rng, &mut matcher, form, (id, event.name, &event.body)),
+                    }
+                }
+            }
+        }
+    }
+    assert!(matcher.counters().written_total > steps, "most was shared: {:?}", matcher.counters());
+}
+
+#[test]
+fn zstd_streams_are_read_by_libzstd() {
+    for seed in 0..6 {
+        run(seed, Form::Json, Kind::Zstd, 600);
+        run(seed + 100, Form::Etf, Kind::Zstd, 400);
+    }
+}
+
+#[test]
+fn zlib_streams_are_read_by_zlib() {
+    for seed in 0..4 {
+        run(seed, Form::Json, Kind::Deflate(Container::Zlib, 15), 500);
+        run(seed + 100, Form::Etf, Kind::Deflate(Container::Zlib, 15), 300);
+    }
+}
+
+#[test]
+fn permessage_deflate_with_takeover_is_read_by_inflate() {
+    for seed in 0..4 {
+        run(seed, Form::Json, Kind::Deflate(Container::PerMessage, 15), 500);
+        run(seed + 100, Form::Json, Kind::Deflate(Container::PerMessage, 9), 300);
+    }
+}
