@@ -5,7 +5,8 @@
 //! Limits      `Effort::places_max` places are looked at per position.
 
 use crate::{
-    history::{FOUND_BYTES_MIN, History, Text, equal_bytes},
+    coverage::{Coverage, Covered},
+    history::{FOUND_BYTES_MIN, History, Text, Which, equal_bytes},
     ring::TextId,
 };
 /// A text may look back into itself.
@@ -29,22 +30,22 @@ pub struct Effort {
 
 impl Effort {
     /// For a text with few recipients.
-    pub const LOW: Self = Self { places_max: 40 };
+    pub const LOW: Self = Self { places_max: 8 };
     /// For a text whose search is shared by many.
-    pub const HIGH: Self = Self { places_max: 40 };
+    pub const HIGH: Self = Self { places_max: 24 };
 }
 
 /// Equal bytes in an earlier text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// [`ITSELF`] or an earlier text of the domain.
+    /// [`ITSELF`] or an earlier text.
     pub source: TextId,
     /// Where in it.
     pub from: u32,
     /// How many.
     pub length: u32,
-    /// The source has the same audience.
-    pub is_near_kin: bool,
+    /// Nearly all who get the text have the source.
+    pub is_common: bool,
 }
 
 /// See the module.
@@ -53,6 +54,7 @@ pub struct Candidates {
     /// Of position `p`: `all[starts[p]..starts[p + 1]]`, nearest and shortest first.
     starts: Vec<u32>,
     all: Vec<Candidate>,
+    covered: Covered,
     /// Of `find_in`.
     heads: Vec<u32>,
     before: Vec<u32>,
@@ -67,10 +69,12 @@ impl Candidates {
     }
 
     /// Looks for the newest text of the history, and makes it findable.
-    pub fn find(&mut self, history: &mut History, id: TextId, effort: Effort) {
+    pub fn find(&mut self, history: &mut History, coverage: &Coverage, id: TextId, effort: Effort) {
         self.starts.clear();
         self.all.clear();
+        self.covered.clear();
         let Some(text) = history.text(id).cloned() else { return };
+        let covered = &mut self.covered;
         let bytes = history.bytes(&text).to_vec();
         let address = history.address(&text);
         let (mut follow_until, mut agreed, mut agreed_count) = (0, (ITSELF, 0), 0);
@@ -79,47 +83,52 @@ impl Candidates {
             if at + FOUND_BYTES_MIN > bytes.len() {
                 continue;
             }
-            let place = history.link(address, text.scope.domain, at, &bytes);
+            let places = history.link(address, text.scope.domain, at, &bytes);
             if at < follow_until {
                 continue;
             }
             let wanted = &bytes[at..];
-            let (mut longest, mut longest_of_kin) = (0, 0);
+            let (mut longest, mut longest_common) = (0, 0);
             let found_before = self.all.len();
-            let mut place = place;
-            for _ in 0..effort.places_max {
-                if place.is_end() {
-                    break;
-                }
-                let Some((source, from)) = history.found(place) else { break };
-                place = history.older(place);
-                let is_itself = source.id == id;
-                if source.scope.domain != text.scope.domain || !(is_itself || text.scope.is_within(source.scope)) {
-                    continue;
-                }
-                let is_near_kin = is_itself || text.scope.equals_audience_of(source.scope);
-                let there = &history.bytes(source)[from..];
-                // It has to be longer than the longest that is nearer.
-                let beaten = if is_near_kin { longest_of_kin } else { longest };
-                if beaten > 0 && there.get(beaten) != wanted.get(beaten) {
-                    continue;
-                }
-                let length = equal_bytes(wanted, there);
-                if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_of_kin || !is_near_kin) {
-                    continue;
-                }
-                if is_near_kin {
-                    longest_of_kin = longest_of_kin.max(length);
-                }
-                longest = longest.max(length);
-                let source = if is_itself { ITSELF } else { source.id };
-                self.all.push(Candidate { source, from: from as u32, length: length as u32, is_near_kin });
-                if length == wanted.len() && longest_of_kin == length {
-                    break;
+            for (which, first) in [(Which::Near, places.0), (Which::All, places.1)] {
+                let mut place = first;
+                for _ in 0..effort.places_max {
+                    if place.is_end() {
+                        break;
+                    }
+                    let Some((source, from)) = history.found(place) else { break };
+                    place = history.older(place, which);
+                    if which == Which::All && source.scope.domain == text.scope.domain {
+                        continue;
+                    }
+                    let is_itself = source.id == id;
+                    let is_common = is_itself
+                        || covered.get(source.id, || {
+                            coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
+                        });
+                    let there = &history.bytes(source)[from..];
+                    // It has to be longer than the longest that is nearer.
+                    let beaten = if is_common { longest_common } else { longest };
+                    if beaten > 0 && there.get(beaten) != wanted.get(beaten) {
+                        continue;
+                    }
+                    let length = equal_bytes(wanted, there);
+                    if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_common || !is_common) {
+                        continue;
+                    }
+                    if is_common {
+                        longest_common = longest_common.max(length);
+                    }
+                    longest = longest.max(length);
+                    let source = if is_itself { ITSELF } else { source.id };
+                    self.all.push(Candidate { source, from: from as u32, length: length as u32, is_common });
+                    if length == wanted.len() && longest_common == length {
+                        break;
+                    }
                 }
             }
             // The nearest serves the most connections, so it is the one to follow.
-            let Some(nearest) = self.all[found_before..].iter().find(|found| found.is_near_kin) else { continue };
+            let Some(nearest) = self.all[found_before..].iter().find(|found| found.is_common) else { continue };
             let alignment = (nearest.source, i64::from(nearest.from) - at as i64);
             agreed_count = if alignment == agreed { agreed_count + 1 } else { 0 };
             agreed = alignment;
@@ -143,7 +152,6 @@ impl Candidates {
             self.before.push(*slot);
             *slot = at as u32 + 1;
         }
-        let is_near_kin = text.scope.equals_audience_of(source.scope);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
             self.all.extend(all.at(at).iter().filter(|found| found.source == ITSELF));
@@ -158,7 +166,7 @@ impl Candidates {
                 place = self.before[start as usize];
             }
             if longest >= FOUND_BYTES_MIN {
-                self.all.push(Candidate { source: source.id, from, length: longest as u32, is_near_kin });
+                self.all.push(Candidate { source: source.id, from, length: longest as u32, is_common: true });
             }
         }
         self.starts.push(self.all.len() as u32);

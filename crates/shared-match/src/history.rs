@@ -5,7 +5,7 @@
 //!             overwritten is never read: a text that is found is whole.
 //! Limits      `bytes_max` of text, five times as much in all, mapped as it fills; the oldest texts go first.
 
-use crate::ring::TextId;
+use crate::{coverage::Sampled, ring::TextId};
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
 
@@ -14,30 +14,16 @@ const GRAIN: usize = 64;
 const HASH_LOG: u32 = 17;
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
-/// Most texts of one guild that a text may look back on.
-pub const LOOK_BACK_MAX: usize = 480;
 
-/// Who gets a text: decides which earlier texts its recipients will have too.
+/// Texts of the same scope are expected to reach the same connections; nothing else is made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Texts refer to texts of their own domain only: a guild, in one redaction.
+    /// A guild, in one redaction.
     pub domain: u64,
-    /// Texts of equal class reach the same members; class 0 reaches all. A channel, a member list.
+    /// Who of its members: a channel, a member list; 0 for all of them.
     pub class: u64,
-    /// Texts of equal kind ask for the same intents.
+    /// What they have to have asked for: an intent.
     pub kind: u64,
-}
-
-impl Scope {
-    /// Whether whoever gets a text of this scope surely gets those of `other`, as far as scopes tell.
-    pub fn equals_audience_of(self, other: Self) -> bool {
-        self.class == other.class && self.kind == other.kind
-    }
-
-    /// Whether whoever gets a text of this scope probably gets those of `other`.
-    pub fn is_within(self, other: Self) -> bool {
-        self.class == other.class || other.class == 0
-    }
 }
 
 /// A text that is kept.
@@ -46,6 +32,10 @@ pub struct Text {
     pub id: TextId,
     pub scope: Scope,
     pub name: &'static str,
+    /// Who of the sampled connections it was written to.
+    pub got: Sampled,
+    /// Who will get it, by what the scope's last text was written to.
+    pub expected: Sampled,
     address: u64,
     length: u32,
 }
@@ -56,25 +46,21 @@ impl Text {
     }
 }
 
-#[derive(Debug, Default)]
-struct Domain {
-    recent: VecDeque<TextId>,
-    kept_count: u32,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct History {
     bytes: Vec<u8>,
     /// Per grain: which text it belongs to.
     owners: Vec<TextId>,
-    /// The newest address with a hash, and from every address the one before; addresses are one too large, 0 is none.
-    heads: Vec<u32>,
-    before: Vec<u32>,
+    /// Of texts of one domain.
+    near: Index,
+    /// Of all texts.
+    all: Index,
     next_address: u64,
     texts: VecDeque<Text>,
     next_id: TextId,
-    domains: HashMap<u64, Domain, FixedState>,
+    /// The newest text of a scope.
+    newest: HashMap<Scope, TextId, FixedState>,
 }
 
 impl History {
@@ -84,12 +70,12 @@ impl History {
         Self {
             bytes: vec![0; room],
             owners: vec![0; room / GRAIN],
-            heads: vec![0; 1 << HASH_LOG],
-            before: vec![0; room],
+            near: Index::new(room),
+            all: Index::new(room),
             next_address: 0,
             texts: VecDeque::new(),
             next_id: 1,
-            domains: HashMap::default(),
+            newest: HashMap::default(),
         }
     }
 
@@ -128,33 +114,26 @@ impl History {
         let start = self.index(address);
         self.bytes[start..start + text.len()].copy_from_slice(text);
         self.owners[start / GRAIN..(start + taken as usize) / GRAIN].fill(id);
-        self.texts.push_back(Text { id, scope, name, address, length: text.len() as u32 });
-        let domain = self.domains.entry(scope.domain).or_default();
-        domain.kept_count += 1;
-        if domain.recent.len() == LOOK_BACK_MAX {
-            domain.recent.pop_front();
-        }
-        domain.recent.push_back(id);
+        let before = self.newest.insert(scope, id).and_then(|before| self.text(before));
+        let expected = before.map_or(Sampled::default(), |before| before.got);
+        let (got, length) = (Sampled::default(), text.len() as u32);
+        self.texts.push_back(Text { id, scope, name, got, expected, address, length });
         Some(id)
     }
 
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.texts.pop_front() else { return };
-        if let Some(domain) = self.domains.get_mut(&oldest.scope.domain) {
-            domain.kept_count -= 1;
-            if domain.kept_count == 0 {
-                self.domains.remove(&oldest.scope.domain);
-            } else if domain.recent.front() == Some(&oldest.id) {
-                domain.recent.pop_front();
-            }
+        if self.newest.get(&oldest.scope) == Some(&oldest.id) {
+            self.newest.remove(&oldest.scope);
         }
     }
 
     /// Forgets all texts; numbers go on.
     fn clear(&mut self) {
         self.texts.clear();
-        self.domains.clear();
-        self.heads.fill(0);
+        self.newest.clear();
+        self.near.heads.fill(Place(0));
+        self.all.heads.fill(Place(0));
         self.next_address = 0;
     }
 
@@ -170,35 +149,34 @@ impl History {
         &self.bytes[start..start + text.len()]
     }
 
-    /// The texts of a domain, oldest first, at most [`LOOK_BACK_MAX`].
-    pub fn recent(&self, domain: u64) -> impl DoubleEndedIterator<Item = TextId> + ExactSizeIterator + '_ {
-        self.domains.get(&domain).map(|domain| domain.recent.iter()).unwrap_or_default().copied()
+    /// A sampled connection was written a text.
+    pub fn note_written(&mut self, id: TextId, sample: u8) {
+        let Some(first) = self.texts.front().map(|text| text.id) else { return };
+        if let Some(text) = self.texts.get_mut(id.wrapping_sub(first) as usize).filter(|text| text.id == id) {
+            text.got.insert(sample);
+        }
     }
 
-    fn hash(domain: u64, bytes: &[u8]) -> usize {
-        let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let mixed = (u64::from(four) ^ domain.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> (64 - HASH_LOG)) as usize
-    }
-
-    /// The newest place that may hold the bytes at `at` of `text`, and puts `at` in front of it. Call once per position,
-    /// in order, while `text` is the newest.
-    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> Place {
-        let slot = &mut self.heads[Self::hash(domain, &text_bytes[at..])];
+    /// The newest places that may hold the bytes at `at` of `text`: of its domain, and of all. Puts `at` in front of them.
+    /// Call once per position, in order, while `text` is the newest.
+    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> (Place, Place) {
         let here = address + at as u64;
-        let before = *slot;
-        *slot = here as u32 + 1;
         let index = self.index(here);
-        self.before[index] = before;
-        Place(before)
+        let four = &text_bytes[at..at + FOUND_BYTES_MIN];
+        let place = Place(here as u32 + 1);
+        (self.near.link(four, domain, index, place), self.all.link(four, 0, index, place))
     }
 
     /// The next older place on the chain.
-    pub fn older(&self, place: Place) -> Place {
+    pub fn older(&self, place: Place, which: Which) -> Place {
         let Some(address) = place.address() else { return place };
-        let before = self.before[self.index(address)];
+        let index = match which {
+            Which::Near => &self.near,
+            Which::All => &self.all,
+        };
+        let before = index.before[self.index(address)];
         // A chain that went through overwritten places is a chain no more.
-        Place(if before < place.0 { before } else { 0 })
+        if before.0 < place.0 { before } else { Place(0) }
     }
 
     #[inline]
@@ -221,12 +199,49 @@ impl History {
 
     /// Heap it holds, whether touched or not.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.len() + 4 * (self.owners.len() + self.heads.len() + self.before.len())
+        self.bytes.len() + 4 * self.owners.len()
+            + self.near.heap_bytes()
+            + self.all.heap_bytes()
             + self.texts.capacity() * size_of::<Text>()
     }
 }
 
-/// A position on a chain.
+/// Which chains are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those of the domain.
+    Near,
+    /// Those of all texts.
+    All,
+}
+
+/// Hash chains over positions.
+#[derive(Debug)]
+struct Index {
+    /// The newest place with a hash, and from every place the one before.
+    heads: Vec<Place>,
+    before: Vec<Place>,
+}
+
+impl Index {
+    fn new(room: usize) -> Self {
+        Self { heads: vec![Place(0); 1 << HASH_LOG], before: vec![Place(0); room] }
+    }
+
+    fn link(&mut self, four: &[u8], salt: u64, index: usize, place: Place) -> Place {
+        let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+        let mixed = (u64::from(four) ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let before = std::mem::replace(&mut self.heads[(mixed >> (64 - HASH_LOG)) as usize], place);
+        self.before[index] = before;
+        before
+    }
+
+    fn heap_bytes(&self) -> usize {
+        4 * (self.heads.len() + self.before.len())
+    }
+}
+
+/// A position on a chain: its address and one, or 0 at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u32);
 

@@ -4,10 +4,12 @@
 mod alone;
 mod bits;
 mod codes;
+mod coverage;
 mod deflate;
 mod envelope;
 mod find;
 mod fse;
+mod had;
 mod history;
 mod huffman;
 mod matcher;

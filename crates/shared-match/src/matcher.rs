@@ -8,9 +8,11 @@
 
 use crate::{
     alone::Alone,
+    coverage::Coverage,
     deflate::{self, DeflateStream},
-    find::{Candidates, Effort},
+    find::{Candidate, Candidates, Effort},
     envelope::{Head, NAME_BYTES_MAX, Tail, around},
+    had::Had,
     history::{History, Scope, Text},
     parse::{Parser, Sequence},
     price::Prices,
@@ -24,16 +26,15 @@ use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
-/// How many texts of the domain a parse may look back on, the most first.
-const HORIZONS: [usize; 15] = [480, 300, 200, 113, 75, 50, 33, 22, 15, 10, 7, 5, 3, 2, 1];
+/// How many texts of the matcher a parse may look back on, the most first: each about 0.7 of the one before.
+const HORIZONS: [u32; 22] =
+    [8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 90, 64, 45, 32, 20, 12, 6, 3, 1];
 /// A text with at least so many recipients is worth a thorough search.
 const MANY_RECIPIENTS: u64 = 32;
 /// Parses of a text that are made for what one connection had.
 const HAD_PROGRAMS_MAX: usize = 8;
-/// How many texts back, of all domains, such a parse refers.
-const HAD_REACH: usize = 4096;
 /// Texts that are looked at to find the newest like another.
-const NEWEST_LOOKED_AT_MAX: usize = 64;
+const NEWEST_LOOKED_AT_MAX: u32 = 512;
 /// Longest match in a zstd message that is written alone.
 const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
@@ -68,8 +69,6 @@ enum Variant {
 struct Prepared {
     id: TextId,
     candidates: Candidates,
-    /// Per horizon: the oldest text in it.
-    oldest: [TextId; HORIZONS.len()],
     zstd: Vec<(Variant, zstd::Program)>,
     deflate: Vec<(Variant, deflate::Program)>,
 }
@@ -107,10 +106,16 @@ pub struct Matcher {
     prepared: VecDeque<Prepared>,
     one: Candidates,
     had: Had,
+    coverage: Coverage,
     alone: Alone,
     distances: Distances,
     text: Vec<u8>,
     counters: Counters,
+}
+
+/// The farthest horizon within `age` texts.
+fn horizon_of(age: u32) -> Option<usize> {
+    HORIZONS.iter().position(|reach| *reach <= age)
 }
 
 /// The parts of a matcher from which parses are made, for one text and one connection.
@@ -123,7 +128,7 @@ struct Workshop<'a> {
     counters: &'a mut Counters,
     id: TextId,
     candidates: &'a Candidates,
-    oldest: &'a [TextId; HORIZONS.len()],
+    is_for_few: bool,
     track: &'a Track,
 }
 
@@ -144,8 +149,11 @@ impl<'a> Workshop<'a> {
         mut locate: impl FnMut(&mut P) -> Result<(), Missing>,
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let horizon = oldest_here.and_then(|usable| self.oldest.iter().position(|oldest| *oldest >= usable));
+        let horizon = oldest_here.and_then(|usable| horizon_of(self.id.wrapping_sub(usable)));
         let Some(horizon) = horizon else { return self.itself(programs, &mut locate, &prepare) };
+        if self.is_for_few {
+            return self.choose_other(programs, &mut locate, &prepare);
+        }
         let index = self.get_or_make(programs, Variant::Horizon(horizon as u8), &prepare);
         if locate(&mut programs[index].1).is_ok() {
             return index;
@@ -194,13 +202,13 @@ impl<'a> Workshop<'a> {
         index
     }
 
-    /// The newest text of the same name and audience that the connection has.
+    /// The newest text of the same name that the connection has.
     fn newest_like_it(&self) -> Option<TextId> {
         let text = self.history.text(self.id)?;
-        let is_like_it = |other: &Text| other.name == text.name && other.scope.equals_audience_of(text.scope);
-        let older = self.history.recent(text.scope.domain).rev().filter(|id| *id < self.id).take(NEWEST_LOOKED_AT_MAX);
-        older
-            .filter(|id| self.history.text(*id).is_some_and(is_like_it))
+        let oldest = self.id.saturating_sub(NEWEST_LOOKED_AT_MAX);
+        (oldest..self.id)
+            .rev()
+            .filter(|id| self.history.text(*id).is_some_and(|other| other.name == text.name))
             .find(|id| self.track.distance(*id, self.track.position(), &mut 0).is_some())
     }
 
@@ -236,19 +244,20 @@ impl<'a> Workshop<'a> {
         };
         let sequences = match variant {
             Variant::Horizon(horizon) => {
-                let oldest = self.oldest[usize::from(horizon)];
-                self.parser.parse(history, self.candidates, prices, text, |id| id >= oldest)
+                let oldest = self.id.saturating_sub(HORIZONS[usize::from(horizon)]);
+                let common = |found: &Candidate| found.is_common && found.source >= oldest;
+                self.parser.parse(history, self.candidates, prices, text, common)
             }
             Variant::Had => {
                 self.had.fill(self.id, self.track);
                 let had = &*self.had;
-                self.parser.parse(history, self.candidates, prices, text, |id| had.contains(id))
+                self.parser.parse(history, self.candidates, prices, text, |found| had.contains(found.source))
             }
             Variant::Only(only) => {
                 if let Some(source) = history.text(only) {
                     self.one.find_in(history, text, source, self.candidates);
                 }
-                self.parser.parse(history, self.one, prices, text, |id| id == only)
+                self.parser.parse(history, self.one, prices, text, |found| found.source == only)
             }
             Variant::Itself => self.parser.parse(history, self.candidates, prices, text, |_| false),
         };
@@ -265,31 +274,6 @@ fn head_source(history: &History, text: &Text, sequences: &[Sequence]) -> Option
     first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
 }
 
-/// Which texts a connection has, as bits: how much older than the newest.
-#[derive(Debug, Default)]
-struct Had {
-    newest: TextId,
-    bits: Vec<u64>,
-}
-
-impl Had {
-    fn fill(&mut self, newest: TextId, track: &Track) {
-        self.newest = newest;
-        self.bits.clear();
-        self.bits.resize(HAD_REACH / 64, 0);
-        for age in track.ids().filter_map(|id| newest.checked_sub(id)) {
-            if let Some(word) = self.bits.get_mut(age as usize / 64) {
-                *word |= 1 << (age % 64);
-            }
-        }
-    }
-
-    fn contains(&self, id: TextId) -> bool {
-        let age = self.newest.wrapping_sub(id);
-        self.bits.get(age as usize / 64).is_some_and(|word| word >> (age % 64) & 1 == 1)
-    }
-}
-
 impl Matcher {
     /// Nothing is known yet.
     pub fn new(form: Form, tables: Tables, limits: Limits) -> Self {
@@ -303,6 +287,7 @@ impl Matcher {
             prepared: VecDeque::new(),
             one: Candidates::default(),
             had: Had::default(),
+            coverage: Coverage::default(),
             alone: Alone::default(),
             distances: Distances::new(),
             text: Vec::new(),
@@ -322,7 +307,6 @@ impl Matcher {
         for piece in [before, body, after] {
             self.text.extend_from_slice(piece);
         }
-        let recent: Vec<TextId> = self.history.recent(scope.domain).collect();
         let id = self.history.push(scope, name, &self.text)?;
         let effort = match self.counters.written_total / self.counters.texts_total.max(1) {
             0..MANY_RECIPIENTS => Effort::LOW,
@@ -333,17 +317,13 @@ impl Matcher {
             .unwrap_or_else(|| Prepared {
                 id,
                 candidates: Candidates::default(),
-                oldest: [id; HORIZONS.len()],
                 zstd: Vec::new(),
                 deflate: Vec::new(),
             });
         prepared.id = id;
         prepared.zstd.clear();
         prepared.deflate.clear();
-        prepared.candidates.find(&mut self.history, id, effort);
-        for (oldest, count) in prepared.oldest.iter_mut().zip(HORIZONS) {
-            *oldest = recent.get(recent.len().saturating_sub(count)).copied().unwrap_or(id);
-        }
+        prepared.candidates.find(&mut self.history, &self.coverage, id, effort);
         self.prepared.push_back(prepared);
         Some(id)
     }
@@ -363,12 +343,13 @@ impl Matcher {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         let text = self.history.text(id).ok_or(Forgotten)?;
         let (name, text_bytes) = (text.name, text.len());
+        let is_for_few = self.coverage.is_for_few(text.expected);
         let (track, state) = (&mut stream.track, &mut stream.state);
         let mut head = self.head(name, seq);
         let position = track.position().wrapping_add(head.bytes().len() as u32);
         let oldest_here = track.oldest(position, zstd::WINDOW_BYTES);
         track.number(seq, position);
-        let Prepared { candidates, oldest, zstd: programs, .. } = &mut self.prepared[index];
+        let Prepared { candidates, zstd: programs, .. } = &mut self.prepared[index];
         let (tables, distances) = (&self.tables, &mut self.distances);
         let mut workshop = Workshop {
             history: &self.history,
@@ -379,7 +360,7 @@ impl Matcher {
             counters: &mut self.counters,
             id,
             candidates,
-            oldest,
+            is_for_few,
             track,
         };
         let chosen = workshop.choose(
@@ -398,6 +379,9 @@ impl Matcher {
         program.write(state, &self.tables, distances, &head, out);
         track.advance(head.bytes().len());
         track.remember(id, position);
+        if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
+            self.history.note_written(id, sample);
+        }
         track.advance(text_bytes);
         if self.form == Form::Etf {
             let tail = Tail::etf(name, seq);
@@ -422,13 +406,14 @@ impl Matcher {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         let text = self.history.text(id).ok_or(Forgotten)?;
         let (name, text_bytes) = (text.name, text.len());
+        let is_for_few = self.coverage.is_for_few(text.expected);
         let (track, state) = (&mut stream.track, &mut stream.state);
         let window = state.window();
         let mut head = self.head(name, seq);
         let position = track.position().wrapping_add(head.bytes().len() as u32);
         let oldest_here = track.oldest(position, window);
         track.number(seq, position);
-        let Prepared { candidates, oldest, deflate: programs, .. } = &mut self.prepared[index];
+        let Prepared { candidates, deflate: programs, .. } = &mut self.prepared[index];
         let distances = &mut self.distances;
         let mut workshop = Workshop {
             history: &self.history,
@@ -439,7 +424,7 @@ impl Matcher {
             counters: &mut self.counters,
             id,
             candidates,
-            oldest,
+            is_for_few,
             track,
         };
         let chosen = workshop.choose(
@@ -462,6 +447,9 @@ impl Matcher {
         program.write(state, distances, &head, tail.bytes(), out);
         track.advance(head.bytes().len());
         track.remember(id, position);
+        if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
+            self.history.note_written(id, sample);
+        }
         track.advance(text_bytes + tail.bytes().len());
         Ok(())
     }

@@ -7,7 +7,7 @@
 //!             is an alignment (source, shift), so it means the same on every connection.
 
 use crate::{
-    find::{Candidates, ITSELF},
+    find::{Candidate, Candidates, ITSELF},
     history::{History, Text, equal_bytes},
     price::Prices,
     ring::TextId,
@@ -15,12 +15,10 @@ use crate::{
 
 /// A repeat that long is taken without looking at the ways around it.
 const LONG_BYTES: usize = 64;
-/// What a source is charged that not quite the same sessions get: fewer of them can use the parse.
-const STRANGER_PRICE: i32 = 3 << 8;
 /// What any source costs beside its bits: the work of addressing it.
 const ADDRESS_PRICE: i32 = 1 << 7;
-/// A connection gets about this many bytes of others between two texts of a domain, for each of theirs.
-const SPREAD: u32 = 3;
+/// About so many bytes a connection gets per text of the matcher: some are large, and most it is not sent.
+const BYTES_PER_TEXT: u32 = 700;
 
 /// A source and how far it is shifted against the text: `from - at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +73,15 @@ pub struct Parser {
     nodes: Vec<Node>,
 }
 
+/// What it costs to say an alignment in full, as far as that is known before there is a connection.
+fn explicit_price(prices: &Prices, text: &Text, alignment: Alignment) -> i32 {
+    if alignment.source == ITSELF {
+        return prices.offset(-alignment.shift as u32 + 3);
+    }
+    let between = (text.id - alignment.source).saturating_mul(BYTES_PER_TEXT).min(1 << 20);
+    prices.offset(between.max(1_000)) + ADDRESS_PRICE
+}
+
 /// The repeats after one was used: as value 1, 2 or 3, behind literals or right behind a match.
 fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
     match index {
@@ -92,7 +99,7 @@ impl Parser {
         candidates: &Candidates,
         prices: &Prices,
         text: &Text,
-        allowed: impl Fn(TextId) -> bool,
+        allowed: impl Fn(&Candidate) -> bool,
     ) -> Vec<Sequence> {
         let bytes = history.bytes(text);
         self.nodes.clear();
@@ -103,15 +110,14 @@ impl Parser {
                 continue;
             }
             let end = bytes.len().min(at + prices.match_bytes_max());
-            let longest_repeat = if prices.has_repeats() { self.repeats(history, prices, bytes, at, end) } else { 0 };
+            let longest_repeat = self.repeats(history, prices, text, bytes, at, end);
             if longest_repeat >= LONG_BYTES {
                 continue;
             }
             self.literal(prices, bytes, at);
             let mut shorter = 2.max(longest_repeat);
             for candidate in candidates.at(at) {
-                let is_itself = candidate.source == ITSELF;
-                if !is_itself && !allowed(candidate.source) {
+                if candidate.source != ITSELF && !allowed(candidate) {
                     continue;
                 }
                 let length = (candidate.length as usize).min(prices.match_bytes_max());
@@ -120,13 +126,7 @@ impl Parser {
                 }
                 let shift = candidate.from as i32 - at as i32;
                 let alignment = Alignment { source: candidate.source, shift };
-                let offset_price = if is_itself {
-                    prices.offset(-shift as u32 + 3)
-                } else {
-                    let between = (text.id - candidate.source) * 1_000 * SPREAD;
-                    let stranger = if candidate.is_near_kin { 0 } else { STRANGER_PRICE };
-                    prices.offset(between.max(1_000)) + ADDRESS_PRICE + stranger
-                };
+                let offset_price = explicit_price(prices, text, alignment);
                 let lengths = if length > LONG_BYTES { length..=length } else { shorter + 1..=length };
                 for length in lengths {
                     self.arrive(prices, at, length, Offset::Explicit, offset_price, alignment, None);
@@ -151,14 +151,16 @@ impl Parser {
         &mut self,
         history: &History,
         prices: &Prices,
+        text: &Text,
         bytes: &[u8],
         at: usize,
         end: usize,
     ) -> usize {
         let node = self.nodes[at];
         let mut longest = 0;
-        // Right behind a match its own alignment would only have made it longer, and the values mean others.
-        let first = usize::from(node.run == 0);
+        // Right behind a match its own alignment would only have made it longer, and the values mean others. Where there are no
+        // such values, matches can be too short for what is equal, and go on.
+        let first = usize::from(node.run == 0 && prices.has_repeats());
         for index in first..3 {
             let alignment = node.repeats[index];
             if alignment == Alignment::NONE {
@@ -178,11 +180,15 @@ impl Parser {
             if length < 3 || length <= longest {
                 continue;
             }
-            let value = (index + 1 - first) as u8;
-            let price = prices.offset(u32::from(value));
+            let (offset, price) = if prices.has_repeats() {
+                let value = (index + 1 - first) as u8;
+                (Offset::Repeat(value), prices.offset(u32::from(value)))
+            } else {
+                (Offset::Explicit, explicit_price(prices, text, alignment))
+            };
             let lengths = if length >= LONG_BYTES { length..=length } else { 3.max(longest + 1)..=length };
             for length in lengths {
-                self.arrive(prices, at, length, Offset::Repeat(value), price, alignment, Some(index));
+                self.arrive(prices, at, length, offset, price, alignment, Some(index));
             }
             longest = length;
         }

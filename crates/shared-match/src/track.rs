@@ -4,7 +4,10 @@
 //!             are the same.
 //! Invariants  K1 a position is that of a text that was written to this very stream, whole.
 
-use crate::ring::{PositionRing, TextId};
+use crate::{
+    coverage::Membership,
+    ring::{PositionRing, TextId},
+};
 
 /// Digits whose age is kept; a seq with more is written with all of its digits.
 const DIGITS_MAX: usize = 10;
@@ -19,6 +22,8 @@ pub struct Track {
     /// Where what is out of reach was forgotten last.
     swept_at: u32,
     ring: PositionRing,
+    /// Whether it is among those that tell who has what.
+    pub(crate) membership: Membership,
     seq: u64,
     /// By `k`: where the first message was whose seq has the present digits but for the last `k`.
     unchanged_since: [u32; DIGITS_MAX],

@@ -5,8 +5,10 @@
 
 use crate::{
     codes,
+    coverage::Coverage,
     envelope::{Head, around},
     find::{Candidates, Effort},
+    had::Had,
     history::{History, Scope},
     parse::{Offset, Parser, Sequence},
     price::Prices,
@@ -45,17 +47,14 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
     let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
     let (mut history, mut candidates, mut parser) = (History::new(8 << 20), Candidates::default(), Parser::default());
+    let (coverage, mut had) = (Coverage::default(), Had::default());
     let (prices, mut seen, mut distances) = (Prices::zstd(tables), Histogram::default(), Distances::new());
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
         let Some(id) = history.push(sample.scope, sample.name, &bytes) else { continue };
-        candidates.find(&mut history, id, Effort::HIGH);
+        candidates.find(&mut history, &coverage, id, Effort::HIGH);
         let text = history.text(id).expect("it was pushed just now");
-        let mut parses = [true, false].map(|all| {
-            let sequences = parser.parse(&history, &candidates, &prices, text, |_| all);
-            (Sources::of(&sequences), sequences)
-        });
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
             *seq += 1;
@@ -66,11 +65,11 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let position = track.position().wrapping_add(head.bytes().len() as u32);
             track.oldest(position, WINDOW_BYTES);
             track.number(*seq, position);
-            for (sources, sequences) in &mut parses {
-                if sources.locate(track, position, WINDOW_BYTES, &mut distances).is_ok() {
-                    see(&mut seen, &bytes, sources, sequences, &distances);
-                    break;
-                }
+            had.fill(id, track);
+            let sequences = parser.parse(&history, &candidates, &prices, text, |found| had.contains(found.source));
+            let mut sources = Sources::of(&sequences);
+            if sources.locate(track, position, WINDOW_BYTES, &mut distances).is_ok() {
+                see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
             if form == Form::Json {
                 // Mostly the last digits; the rest is copied.

@@ -1,0 +1,142 @@
+//! Coverage: which earlier texts the recipients of a text probably have, told by a sample of the connections.
+//!
+//! Owns        the sample: up to `SAMPLE_MAX` connections whose every text is noted.
+//! Why         a text is sent to connections that have seen different things. A parse serves those who have all of its
+//!             sources, so it should have sources that nearly all have; who has what cannot be told from rules alone:
+//!             it depends on channels, intents, subscriptions and on when each connection began.
+//! Limits      32 bytes per text, 8 per connection.
+
+use crate::ring::TextId;
+use guildhall_stdx::Rng;
+
+/// Connections that are followed.
+pub const SAMPLE_MAX: usize = 256;
+/// Of connections that come when the sample is full, one in so many takes the place of another.
+const REPLACE_ONE_IN: u64 = 8;
+/// With fewer of a text's recipients in the sample, it says nothing, unless it is all connections.
+const TELLING_COUNT: u32 = 6;
+
+/// So many recipients are few.
+const FEW: u32 = 3;
+
+/// A set of sampled connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampled([u64; SAMPLE_MAX / 64]);
+
+impl Sampled {
+    /// Adds one.
+    pub fn insert(&mut self, sample: u8) {
+        self.0[usize::from(sample) / 64] |= 1 << (sample % 64);
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    fn common(self, other: Self) -> u32 {
+        self.0.iter().zip(other.0).map(|(a, b)| (a & b).count_ones()).sum()
+    }
+}
+
+/// A connection's place in the sample, if it has one.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Membership {
+    /// It has not been sent a text yet.
+    #[default]
+    Undecided,
+    /// It is not followed.
+    None,
+    /// It is followed, unless another took its place.
+    Some { sample: u8, token: u32 },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Coverage {
+    /// Whose each place is.
+    owners: Vec<u32>,
+    next_token: u32,
+    rng: Rng,
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { owners: Vec::new(), next_token: 0, rng: Rng::new(0) }
+    }
+}
+
+impl Coverage {
+    /// The place of a connection that is being sent a text.
+    #[inline]
+    pub fn sample_of(&mut self, membership: &mut Membership) -> Option<u8> {
+        match *membership {
+            Membership::None => None,
+            Membership::Some { sample, token } if self.owners[usize::from(sample)] == token => Some(sample),
+            Membership::Some { .. } => {
+                *membership = Membership::None;
+                None
+            }
+            Membership::Undecided => {
+                *membership = self.enrol();
+                match *membership {
+                    Membership::Some { sample, .. } => Some(sample),
+                    Membership::Undecided | Membership::None => None,
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn enrol(&mut self) -> Membership {
+        let token = self.next_token;
+        self.next_token = self.next_token.wrapping_add(1);
+        let sample = if self.owners.len() < SAMPLE_MAX {
+            self.owners.push(token);
+            self.owners.len() - 1
+        } else if self.rng.below(REPLACE_ONE_IN) == 0 {
+            let sample = self.rng.below(SAMPLE_MAX as u64) as usize;
+            self.owners[sample] = token;
+            sample
+        } else {
+            return Membership::None;
+        };
+        Membership::Some { sample: sample as u8, token }
+    }
+
+    /// Whether a text is expected to have so few recipients, or nobody knows which, that each is better served for itself.
+    pub fn is_for_few(&self, expected: Sampled) -> bool {
+        let count = expected.count();
+        count == 0 || count <= FEW && self.next_token as usize <= SAMPLE_MAX
+    }
+
+    /// Whether nearly all who are expected to get a text have got another; none if the sample does not tell.
+    pub fn covers(&self, expected: Sampled, got: Sampled) -> Option<bool> {
+        let count = expected.count();
+        let is_telling = count >= TELLING_COUNT || count > 0 && self.next_token as usize <= SAMPLE_MAX;
+        is_telling.then(|| expected.common(got) * 16 >= count * 15)
+    }
+}
+
+/// Remembers for one text which others it covers: candidates ask again and again.
+#[derive(Debug, Default)]
+pub struct Covered(Vec<(TextId, bool)>);
+
+impl Covered {
+    const SLOTS: usize = 512;
+
+    /// Forgets what was asked for another text.
+    pub fn clear(&mut self) {
+        self.0.clear();
+        self.0.resize(Self::SLOTS, (0, false));
+    }
+
+    /// What `ask` says, or said.
+    pub fn get(&mut self, id: TextId, ask: impl FnOnce() -> bool) -> bool {
+        let slot = &mut self.0[id as usize % Self::SLOTS];
+        if slot.0 != id {
+            *slot = (id, ask());
+        }
+        slot.1
+    }
+}
