@@ -27,8 +27,10 @@ use std::collections::VecDeque;
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
 /// How many texts of the matcher a parse may look back on, the most first: each about 0.7 of the one before.
-const HORIZONS: [u32; 22] =
-    [8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 90, 64, 45, 32, 20, 12, 6, 3, 1];
+const HORIZONS: [u32; 33] = [
+    8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23, 19, 16,
+    13, 11, 9, 7, 5, 3, 2, 1,
+];
 /// A text with at least so many recipients is worth a thorough search.
 const MANY_RECIPIENTS: u64 = 32;
 /// Parses of a text that are made for what one connection had.
