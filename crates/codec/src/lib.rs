@@ -9,6 +9,7 @@
 //! Not here    sockets, clocks, what a payload means.     Spec  docs/protocol.md 1.2 and 2.
 #![deny(unsafe_code)]
 
+pub mod cohort;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -21,6 +22,7 @@ pub mod prepared_cache;
 #[cfg(feature = "stream")]
 pub mod stream;
 
+pub use cohort::Cohort;
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};

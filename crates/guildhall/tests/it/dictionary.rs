@@ -23,7 +23,8 @@ fn train(dir: &Path, seed: u64) {
 
 fn demo(data: &Path, dictionaries: &Path) -> Demo {
     let set = format!("codec.dictionaries_dir={}", dictionaries.display());
-    Demo::start(data, &["--members", "5", "--rate", "0", "--set", &set])
+    let unlimited = "limits.rest_rate_percent=0";
+    Demo::start(data, &["--members", "5", "--rate", "0", "--set", &set, "--set", unlimited])
 }
 
 /// An answer's headers, in lower case, and its body.
