@@ -139,18 +139,19 @@ impl TestClient {
     /// A client whose upgrade was just answered.
     ///
     /// # Panics
-    /// When there is no memory for a decompressor.
+    /// When there is no memory for a decompressor, or it is to have a dictionary.
     #[must_use]
     pub fn new(params: ClientParams, socket: FakeSocket) -> Self {
         let decompressor = match params.conn.compression {
             Compression::None | Compression::Deflate(_) => None,
             Compression::Zlib => Some(StreamDecompressor::zlib().expect("there is memory")),
             Compression::Zstd => Some(StreamDecompressor::zstd(27).expect("there is memory")),
+            Compression::ZstdDict(id) => panic!("these clients have no dictionary {id}"),
         };
         let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
         let deflate = match params.conn.compression {
             Compression::Deflate(params) => Some(Deflate::new(params)),
-            Compression::None | Compression::Zlib | Compression::Zstd => None,
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
         };
         decoder.set_rsv1_allowed(deflate.is_some());
         Self {
