@@ -139,14 +139,14 @@ impl TestClient {
     /// A client whose upgrade was just answered.
     ///
     /// # Panics
-    /// When there is no memory for a decompressor, or it is to have a dictionary.
+    /// When there is no memory for a decompressor.
     #[must_use]
     pub fn new(params: ClientParams, socket: FakeSocket) -> Self {
         let decompressor = match params.conn.compression {
             Compression::None | Compression::Deflate(_) => None,
             Compression::Zlib => Some(StreamDecompressor::zlib().expect("there is memory")),
             Compression::Zstd => Some(StreamDecompressor::zstd(27).expect("there is memory")),
-            Compression::ZstdDict(id) => panic!("these clients have no dictionary {id}"),
+            Compression::ZstdDict(_) => panic!("no client here has dictionaries"),
         };
         let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
         let deflate = match params.conn.compression {
