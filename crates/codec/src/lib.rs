@@ -9,6 +9,7 @@
 //! Not here    sockets, clocks, what a payload means.     Spec  docs/protocol.md 1.2 and 2.
 #![deny(unsafe_code)]
 
+pub mod cohort;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -21,6 +22,7 @@ pub mod prepared_cache;
 #[cfg(feature = "stream")]
 pub mod stream;
 
+pub use cohort::Cohort;
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};
@@ -36,9 +38,9 @@ pub use prepared::{PREPARE_BYTES_MIN, deflated_header};
 pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]
 pub use stream::{
-    BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries, Dictionary,
-    DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow, StreamCompressor,
-    StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
+    BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries,
+    Dictionary, DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow,
+    StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
 
 use serde::Serialize;

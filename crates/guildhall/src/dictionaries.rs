@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{
     fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -137,7 +138,10 @@ fn named(path: &Path) -> Option<(DictionaryId, Encoding)> {
 /// When it cannot be written; then there is no file of that name.
 pub fn store(dir: &Path, encoding: Encoding, dictionary: &Dictionary) -> Result<PathBuf> {
     let path = dir.join(format!("{}.{}{SUFFIX}", dictionary.id(), name_of(encoding)));
-    let mut file = tempfile::NamedTempFile::new_in(dir).with_context(|| format!("writing to {}", dir.display()))?;
+    // The node may run as somebody else.
+    let permissions = fs::Permissions::from_mode(0o644);
+    let file = tempfile::Builder::new().permissions(permissions).tempfile_in(dir);
+    let mut file = file.with_context(|| format!("writing to {}", dir.display()))?;
     io::Write::write_all(&mut file, dictionary.bytes()).with_context(|| format!("writing {}", path.display()))?;
     file.as_file().sync_all().with_context(|| format!("writing {}", path.display()))?;
     file.persist(&path).with_context(|| format!("writing {}", path.display()))?;

@@ -37,6 +37,7 @@
 mod chat;
 mod event;
 mod guild;
+mod happening;
 mod large;
 mod people;
 mod talk;
@@ -45,5 +46,6 @@ mod viewer;
 
 pub use chat::{Chat, ChatError};
 pub use event::{Event, To};
-pub use traffic::{Happening, Kind, Params, SHARES, Traffic};
+pub use happening::{Happening, SHARES};
+pub use traffic::{Kind, Params, Traffic};
 pub use viewer::Viewer;

@@ -29,18 +29,6 @@ fn check(code: usize) -> Result<usize, CodecError> {
     Err(CodecError::Zstd { name: zstd_safe::get_error_name(code) })
 }
 
-/// The parameters of the level, with the sizes we set.
-fn parameters(params: ZstdParams) -> z::ZSTD_compressionParameters {
-    // SAFETY: a function of its arguments; an unknown size of text, and no dictionary.
-    let of_level = unsafe { z::ZSTD_getCParams(params.level, 0, 0) };
-    z::ZSTD_compressionParameters {
-        windowLog: params.window_log,
-        chainLog: params.chain_log,
-        hashLog: params.hash_log,
-        ..of_level
-    }
-}
-
 /// A dictionary with its tables filled, for contexts of certain parameters.
 pub(super) struct Digested {
     form: NonNull<z::ZSTD_CDict>,
@@ -56,15 +44,19 @@ unsafe impl Sync for Digested {}
 impl Digested {
     /// Nothing if zstd cannot use the dictionary, or there is no memory.
     pub(super) fn new(bytes: Arc<[u8]>, params: ZstdParams) -> Option<Self> {
-        // SAFETY: the slice is read within its length, and lives as long as the form (S3). No functions for memory: those
-        // of the C library are used.
+        let parameters = ContextParameters::new(params).ok()?;
+        // Contexts take their tables' sizes from here, and zstd makes them as small as the dictionary unless it expects a
+        // long text: a short dictionary would spoil all that follows it.
+        parameters.set(z::ZSTD_cParameter::ZSTD_c_experimentalParam7, i32::MAX).ok()?;
+        // SAFETY: the slice is read within its length, and lives as long as the form (S3); the parameters are only read. No
+        // functions for memory: those of the C library are used.
         let form = unsafe {
-            z::ZSTD_createCDict_advanced(
+            z::ZSTD_createCDict_advanced2(
                 bytes.as_ptr().cast(),
                 bytes.len(),
                 z::ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef,
                 z::ZSTD_dictContentType_e::ZSTD_dct_fullDict,
-                parameters(params),
+                parameters.0.as_ptr(),
                 z::ZSTD_customMem { customAlloc: None, customFree: None, opaque: std::ptr::null_mut() },
             )
         };
@@ -90,6 +82,8 @@ struct ContextParameters(NonNull<z::ZSTD_CCtx_params>);
 impl ContextParameters {
     fn new(params: ZstdParams) -> Result<Self, CodecError> {
         use z::ZSTD_cParameter as Key;
+        // SAFETY: a function of its arguments; an unknown size of text, and no dictionary.
+        let of_level = unsafe { z::ZSTD_getCParams(params.level, 0, 0) };
         // SAFETY: it takes nothing, and gives null or an object to free.
         let made = Self(NonNull::new(unsafe { z::ZSTD_createCCtxParams() }).ok_or(CodecError::Memory)?);
         for (key, value) in [
@@ -101,17 +95,21 @@ impl ContextParameters {
             (Key::ZSTD_c_hashLog, params.hash_log as i32),
             // Said although the level says it: the estimate of the memory looks for it here, and else counts a table that
             // is not made.
-            (Key::ZSTD_c_strategy, parameters(params).strategy as i32),
+            (Key::ZSTD_c_strategy, of_level.strategy as i32),
             // The largest block.
             (Key::ZSTD_c_experimentalParam18, params.block_bytes_max as i32),
             (Key::ZSTD_c_contentSizeFlag, 0),
             (Key::ZSTD_c_checksumFlag, 0),
             (Key::ZSTD_c_dictIDFlag, 1),
         ] {
-            // SAFETY: the object is alive.
-            check(unsafe { z::ZSTD_CCtxParams_setParameter(made.0.as_ptr(), key, value) })?;
+            made.set(key, value)?;
         }
         Ok(made)
+    }
+
+    fn set(&self, key: z::ZSTD_cParameter, value: i32) -> Result<(), CodecError> {
+        // SAFETY: the object is alive, and no other thread has it.
+        check(unsafe { z::ZSTD_CCtxParams_setParameter(self.0.as_ptr(), key, value) }).map(drop)
     }
 }
 

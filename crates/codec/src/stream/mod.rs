@@ -8,11 +8,11 @@
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
 //! Not here    shared-match streams, prepared frames, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
 
+mod deflate;
 mod dictionaries;
 mod dictionary;
 #[expect(unsafe_code, reason = "zstd is a C library, and its safe wrapper digests dictionaries for a level only")]
 mod dictionary_sys;
-mod deflate;
 mod inflate;
 mod zlib;
 #[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
@@ -20,9 +20,9 @@ mod zlib_sys;
 mod zstd;
 mod zstd_dict;
 
+pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
 pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
 pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
-pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
 pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};

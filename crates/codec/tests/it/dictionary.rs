@@ -125,6 +125,27 @@ fn the_first_messages_are_shorter() {
     assert!(with_wire.len() * 10 < without_wire.len() * 8, "{} and {}", with_wire.len(), without_wire.len());
 }
 
+/// zstd makes tables as small as the dictionary they begin with, unless it is told that much will follow.
+#[test]
+fn a_short_dictionary_does_not_spoil_a_long_stream() {
+    let short = Arc::new(Dictionary::train(&samples(1), 2 << 10).unwrap());
+    let params = ZstdParams { level: 12, window_log: 20, chain_log: 18, hash_log: 18, ..ZstdParams::default() };
+    let mut with = StreamCompressor::zstd_with(params, short.clone()).unwrap();
+    let mut without = StreamCompressor::zstd(params).unwrap();
+    let (mut with_bytes, mut without_bytes) = (0, 0);
+    for n in 0..4000_u64 {
+        // Texts that come again after some hundred kilobytes.
+        let text: String = (0..12).map(|word| format!("{:x} ", (n % 700 + 3) * 0x9E37_79B9 * (word + 1))).collect();
+        for (writer, bytes) in [(&mut with, &mut with_bytes), (&mut without, &mut without_bytes)] {
+            let mut wire = Vec::new();
+            writer.compress(&[&message(n, &text)], &mut wire).unwrap();
+            *bytes += wire.len();
+        }
+    }
+    assert!(with_bytes <= without_bytes * 101 / 100, "{with_bytes} and {without_bytes}");
+    assert!(short.digested_bytes() > 1 << 20, "{}", short.digested_bytes());
+}
+
 /// HELLO is stored where there is no dictionary; here it must not be, or the dictionary would lie elsewhere.
 #[test]
 fn storing_first_does_not_shift_the_dictionary() {

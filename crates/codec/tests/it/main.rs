@@ -1,8 +1,8 @@
 //! What the codec promises, checked against independent readers: eetf for terms, miniz_oxide and ruzstd for streams.
 
+mod deflate;
 #[cfg(feature = "stream")]
 mod dictionary;
-mod deflate;
 mod etf_bytes;
 mod etf_decode;
 mod etf_oracle;

@@ -38,6 +38,8 @@ const SIZES_SESSIONS: usize = 8;
 const SIZES_MESSAGES: u64 = 4000;
 /// Of the free memory: others work on the machine too.
 const MEMORY_SHARE: f64 = 0.5;
+/// A measurement takes less than a minute of CPU; other work may be given most of the machine meanwhile.
+const MEASURE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const CONNECTIONS: [usize; 3] = [1, 1000, 10_000];
 /// The dictionary learns from other sessions of other traffic.
 const TRAINING_SEED: u64 = 1 << 40;
@@ -217,7 +219,7 @@ fn measure(
         role.extend(["--dictionary".to_owned(), dictionary.display().to_string()]);
     }
     role.extend(args.quick.then(|| "--quick".to_owned()));
-    Role::start("codec", &role)?.answer().with_context(|| format!("measuring {mode}"))
+    Role::start("codec", &role)?.answer_within(MEASURE_TIMEOUT).with_context(|| format!("measuring {mode}"))
 }
 
 /// Measures one mode, as a process of its own.

@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn arguments_that_make_no_sense() {
         let refused = |args: FanoutArgs, members| check(&args, members).unwrap_err().to_string();
-        assert!(refused(FanoutArgs { mode: FanoutMode::Prepared, ..ARGS }, 40).contains("permessage-deflate"));
+        assert!(check(&FanoutArgs { mode: FanoutMode::Prepared, ..ARGS }, 40).is_ok());
         assert!(refused(ARGS, 39).contains("--members"));
         assert!(refused(FanoutArgs { passive: 1.5, ..ARGS }, 40).contains("--passive"));
         assert!(check(&ARGS, 40).is_ok());

@@ -2,7 +2,7 @@
 //!
 //! Owns        the line protocol between the bench and its roles: a command is one word and its arguments, an answer is
 //!             one line of JSON.
-//! Limits      `ANSWER_TIMEOUT` for every answer.
+//! Limits      `ANSWER_TIMEOUT` for an answer, unless the bench says otherwise.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -50,10 +50,13 @@ impl Role {
 
     /// Waits for its next answer.
     pub fn answer(&self) -> Result<Value> {
-        let line = self
-            .answers
-            .recv_timeout(ANSWER_TIMEOUT)
-            .with_context(|| format!("the {} process did not answer", self.name))?;
+        self.answer_within(ANSWER_TIMEOUT)
+    }
+
+    /// The same, where a step may take longer or less long.
+    pub fn answer_within(&self, timeout: Duration) -> Result<Value> {
+        let line =
+            self.answers.recv_timeout(timeout).with_context(|| format!("the {} process did not answer", self.name))?;
         let answer: Value =
             serde_json::from_str(&line).with_context(|| format!("the {} process said {line:?}", self.name))?;
         if let Some(error) = answer.get("error").and_then(Value::as_str) {

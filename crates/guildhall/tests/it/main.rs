@@ -2,5 +2,6 @@
 
 mod cli;
 mod demo;
+mod dictionary;
 mod kill;
 mod support;

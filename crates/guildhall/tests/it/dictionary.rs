@@ -1,0 +1,223 @@
+//! Dictionaries from the command that makes them to a client that reads a stream with one, over real sockets.
+
+use crate::support::{Demo, PATIENCE, run, stderr};
+use guildhall_codec::{Dictionary, DictionaryId, Encoding, StreamDecompressor, decode_etf_from_gateway};
+use guildhall_ws_proto::{Decoder, Event, Limits, Role, append_masked_frame, handshake::ClientHandshake};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+};
+
+/// Makes small dictionaries from traffic of `seed`, quickly.
+fn train(dir: &Path, seed: u64) {
+    let seed = seed.to_string();
+    let args = ["dictionary", "train", "--traffic", "channel", "--bytes", "8192", "--seed", &seed, "--out"];
+    let output = run(args.iter().map(AsRef::as_ref).chain([dir.as_os_str()]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2, "one per encoding");
+}
+
+fn demo(data: &Path, dictionaries: &Path) -> Demo {
+    let set = format!("codec.dictionaries_dir={}", dictionaries.display());
+    let unlimited = "limits.rest_rate_percent=0";
+    Demo::start(data, &["--members", "5", "--rate", "0", "--set", &set, "--set", unlimited])
+}
+
+/// An answer's headers, in lower case, and its body.
+fn get(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    (String::from_utf8_lossy(&answer[..end]).to_lowercase(), answer[end + 4..].to_vec())
+}
+
+/// A client of the gateway; the stream's decoder is libzstd with a dictionary, if it has one.
+struct Client {
+    stream: TcpStream,
+    decoder: Decoder,
+    inflater: Option<StreamDecompressor>,
+    encoding: Encoding,
+    payloads: VecDeque<Value>,
+    closed: Option<(u16, String)>,
+    wire_bytes: usize,
+}
+
+impl Client {
+    fn connect(addr: SocketAddr, query: &str, dictionary: Option<&Dictionary>) -> Self {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let handshake = ClientHandshake::new("test", &format!("/?v=10&{query}"), [7; 16]);
+        stream.write_all(handshake.request()).unwrap();
+        let (mut answer, mut byte) = (Vec::new(), [0]);
+        while handshake.check_answer(&answer).unwrap().is_none() {
+            stream.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+        let inflater = query.contains("zstd-stream").then(|| match dictionary {
+            Some(dictionary) => StreamDecompressor::zstd_with(18, dictionary).unwrap(),
+            None => StreamDecompressor::zstd(18).unwrap(),
+        });
+        let encoding = if query.contains("etf") { Encoding::Etf } else { Encoding::Json };
+        let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 8 << 20 });
+        Self { stream, decoder, inflater, encoding, payloads: VecDeque::new(), closed: None, wire_bytes: 0 }
+    }
+
+    fn read(&mut self) {
+        let mut buffer = vec![0; 64 << 10];
+        let count = self.stream.read(&mut buffer).unwrap();
+        assert!(count > 0, "the server went without a close frame");
+        self.wire_bytes += count;
+        let mut events = self.decoder.handle(&mut buffer[..count]);
+        loop {
+            let message = match events.poll() {
+                Ok(Some(Event::Binary(bytes))) => bytes.to_vec(),
+                Ok(Some(Event::Text(text))) => text.as_bytes().to_vec(),
+                Ok(Some(Event::Close { code, reason })) => {
+                    self.closed = Some((code.unwrap_or(0), reason.to_owned()));
+                    continue;
+                }
+                Ok(Some(_)) => continue,
+                Ok(None) => break,
+                Err(error) => panic!("{error}"),
+            };
+            let mut payload = Vec::new();
+            match &mut self.inflater {
+                Some(inflater) => inflater.decompress(&message, &mut payload, 8 << 20).unwrap(),
+                None => payload = message,
+            }
+            self.payloads.push_back(match self.encoding {
+                Encoding::Json => serde_json::from_slice(&payload).unwrap(),
+                Encoding::Etf => decode_etf_from_gateway(&payload, Default::default()).unwrap(),
+            });
+        }
+    }
+
+    /// The next payload of that opcode and name.
+    fn await_payload(&mut self, op: u64, name: Option<&str>) -> Value {
+        loop {
+            while let Some(payload) = self.payloads.pop_front() {
+                if payload["op"] == op && name.is_none_or(|name| payload["t"] == name) {
+                    return payload;
+                }
+            }
+            assert_eq!(self.closed, None, "waiting for {op} {name:?}");
+            self.read();
+        }
+    }
+
+    fn await_close(&mut self) -> (u16, String) {
+        loop {
+            if let Some(closed) = self.closed.take() {
+                return closed;
+            }
+            self.read();
+        }
+    }
+
+    fn identify(&mut self, token: &str) {
+        let token = token.trim_start_matches("Bot ");
+        let identify = json!({"token": token, "intents": 33_281, "properties": {}});
+        let mut message = Vec::new();
+        guildhall_codec::encode_payload_to_gateway(self.encoding, 2, &identify, &mut message).unwrap();
+        let opcode = guildhall_ws_proto::Opcode::Binary;
+        let mut frame = Vec::new();
+        append_masked_frame(opcode, [1, 2, 3, 4], &message, &mut frame);
+        self.stream.write_all(&frame).unwrap();
+    }
+}
+
+/// What the node lists for an encoding, fetched and checked.
+fn fetch(addr: SocketAddr, encoding: &str) -> Dictionary {
+    let (_, body) = get(addr, "/dictionaries");
+    let listed: Value = serde_json::from_slice(&body).unwrap();
+    let of_encoding = |listed: &&Value| listed["encoding"] == encoding;
+    let listed = listed.as_array().unwrap().iter().find(of_encoding).expect("a dictionary for it");
+    let (head, bytes) = get(addr, listed["path"].as_str().unwrap());
+    assert!(head.contains("cache-control: public, max-age=31536000, immutable"), "{head}");
+    let id = listed["id"].as_str().unwrap();
+    assert_eq!(DictionaryId::of(&bytes).to_string(), id);
+    assert!(head.contains(&format!("etag: \"{id}\"")) && head.contains("repr-digest: sha-256=:"), "{head}");
+    Dictionary::new(bytes).unwrap()
+}
+
+#[test]
+fn a_client_that_has_the_dictionary_reads_with_it() {
+    let (data, dictionaries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    train(dictionaries.path(), 1);
+    let demo = demo(data.path(), dictionaries.path());
+    let channel = demo.channels()[0].clone();
+    let token = demo.manifest["bot_token"].as_str().unwrap().to_owned();
+    for encoding in ["json", "etf"] {
+        let dictionary = fetch(demo.addr, encoding);
+        let query = format!("encoding={encoding}&compress=zstd-stream&dict={}", dictionary.id());
+        let mut with = Client::connect(demo.addr, &query, Some(&dictionary));
+        let mut without = Client::connect(demo.addr, &format!("encoding={encoding}&compress=zstd-stream"), None);
+        for client in [&mut with, &mut without] {
+            client.await_payload(10, None);
+            client.identify(&token);
+            client.await_payload(0, Some("GUILD_CREATE"));
+            client.wire_bytes = 0;
+        }
+        let path = format!("/api/v10/channels/{channel}/messages");
+        for n in 0..5 {
+            let content = format!("what is said {n} with äöü and 🔥");
+            let sent = demo.client("bot_token").request("POST", &path, Some(&json!({"content": content}))).unwrap();
+            assert_eq!(sent.status, 200, "{sent:?}");
+            for client in [&mut with, &mut without] {
+                let told = client.await_payload(0, Some("MESSAGE_CREATE"));
+                assert_eq!(told["d"]["content"], content);
+            }
+        }
+    }
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+/// The trap: a restarted server with another dictionary under the id that clients have kept. Here the id goes with the
+/// dictionary, and who asks for one that is gone is told what to do.
+#[test]
+fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
+    let (data, dictionaries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    train(dictionaries.path(), 1);
+    let first = demo(data.path(), dictionaries.path());
+    let kept = fetch(first.addr, "json");
+    let query = format!("encoding=json&compress=zstd-stream&dict={}", kept.id());
+    Client::connect(first.addr, &query, Some(&kept)).await_payload(10, None);
+    for (query, word) in [
+        (format!("encoding=etf&compress=zstd-stream&dict={}", kept.id()), "another encoding"),
+        (format!("encoding=json&compress=zlib-stream&dict={}", kept.id()), "needs compress=zstd-stream"),
+        (format!("encoding=json&dict={}", kept.id()), "needs compress=zstd-stream"),
+        ("encoding=json&compress=zstd-stream&dict=newest".to_owned(), "no dictionary id"),
+    ] {
+        let (code, reason) = Client::connect(first.addr, &query, None).await_close();
+        assert!(code == 4002 && reason.contains(word) && reason.contains("dict="), "{query}: {code} {reason}");
+    }
+    assert_eq!(first.terminate(), Some(0));
+
+    let others = tempfile::tempdir().unwrap();
+    train(others.path(), 2);
+    let second = demo(data.path(), others.path());
+    assert_ne!(fetch(second.addr, "json").id(), kept.id());
+    let (code, reason) = Client::connect(second.addr, &query, None).await_close();
+    assert!(code == 4002 && reason.contains("this node has not") && reason.contains("GET /dictionaries"), "{reason}");
+    assert!(get(second.addr, &format!("/dictionaries/{}", kept.id())).0.starts_with("http/1.1 404"));
+    assert_eq!(second.terminate(), Some(0));
+
+    // And a file that holds other bytes than it is named by keeps the node from starting.
+    let files: Vec<_> = fs::read_dir(others.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut bytes = fs::read(&files[0]).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&files[0], bytes).unwrap();
+    let set = format!("codec.dictionaries_dir={}", others.path().display());
+    let output = run(["serve", "--listen", "127.0.0.1:0", "--set", &set]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("was changed"), "{}", stderr(&output));
+    let shown = run(["dictionary".as_ref(), "show".as_ref(), others.path().as_os_str()]);
+    assert!(!shown.status.success() && stderr(&shown).contains("was changed"), "{}", stderr(&shown));
+}
