@@ -9,6 +9,8 @@
 //! Not here    sockets, clocks, what a payload means.     Spec  docs/protocol.md 1.2 and 2.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "stream")]
+pub mod classic;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -20,7 +22,11 @@ pub mod prepared;
 pub mod prepared_cache;
 #[cfg(feature = "stream")]
 pub mod stream;
+#[cfg(feature = "stream")]
+pub mod upgrade;
 
+#[cfg(feature = "stream")]
+pub use classic::{ClassicContexts, ClassicParams, ClassicStats};
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};

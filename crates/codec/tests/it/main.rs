@@ -1,6 +1,8 @@
 //! What the codec promises, checked against independent readers: eetf for terms, miniz_oxide and ruzstd for streams.
 
 #[cfg(feature = "stream")]
+mod classic;
+#[cfg(feature = "stream")]
 mod dictionary;
 mod deflate;
 mod etf_bytes;
@@ -13,3 +15,5 @@ mod prepared;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
+#[cfg(feature = "stream")]
+mod upgrades;
