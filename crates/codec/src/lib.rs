@@ -42,9 +42,9 @@ pub use prepared::{PREPARE_BYTES_MIN, deflated_header};
 pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]
 pub use stream::{
-    BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries, Dictionary,
-    DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow, StreamCompressor,
-    StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
+    BodyDeflater, DICTIONARIES_MAX, DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, DeflateCompressor, Dictionaries,
+    Dictionary, DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow,
+    StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
 
 use serde::Serialize;

@@ -8,11 +8,11 @@
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
 //! Not here    shared-match streams, prepared frames, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
 
+mod deflate;
 mod dictionaries;
 mod dictionary;
 #[expect(unsafe_code, reason = "zstd is a C library, and its safe wrapper digests dictionaries for a level only")]
 mod dictionary_sys;
-mod deflate;
 mod inflate;
 pub(crate) mod zlib;
 #[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
@@ -22,9 +22,9 @@ mod zstd_dict;
 #[expect(unsafe_code, reason = "zstd contexts in memory of ours, which no binding wraps")]
 pub(crate) mod zstd_sys;
 
+pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
 pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
 pub use dictionary::{DICTIONARY_BYTES, DICTIONARY_BYTES_MAX, Dictionary, DictionaryId, ParseDictionaryIdError};
-pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
 pub use inflate::{InflateHistory, MessageInflater};
 pub use zlib::{ZlibCompressor, ZlibDecompressor, ZlibParams, deflate_once, inflate_once};
 pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
@@ -123,7 +123,7 @@ impl StreamCompressor {
     /// Whether its context is a larger one (`upgrade`).
     pub fn is_upgraded(&self) -> bool {
         match self {
-            Self::Zlib(_) | Self::ZstdDict(_) => false,
+            Self::Zlib(_) | Self::ZstdDict(_) | Self::Deflate(_) => false,
             Self::Zstd(stream) => stream.is_upgraded(),
         }
     }

@@ -2,9 +2,9 @@
 
 #[cfg(feature = "stream")]
 mod classic;
+mod deflate;
 #[cfg(feature = "stream")]
 mod dictionary;
-mod deflate;
 mod etf_bytes;
 mod etf_decode;
 mod etf_oracle;

@@ -143,14 +143,16 @@ fn print(result: &UpgradesResult) {
     }
     println!();
     println!("{:44}{:>12}{:>28}", "", "slabs", "an allocator that keeps it");
-    let rows: [(&str, fn(&Day) -> f64); 4] = [
-        ("off-peak: of those who came", |day| day.off_peak_new_upgraded),
-        ("off-peak: of those who were there", |day| day.off_peak_upgraded),
-        ("all day: of those who were there", |day| day.day_upgraded),
-        ("most memory, of the budget", |day| day.used_max),
+    let of = |day: &Day| [day.off_peak_new_upgraded, day.off_peak_upgraded, day.day_upgraded, day.used_max];
+    let names = [
+        "off-peak: of those who came",
+        "off-peak: of those who were there",
+        "all day: of those who were there",
+        "most memory, of the budget",
     ];
-    for (name, value) in rows {
-        println!("{name:44}{:>12}{:>28}", percent(value(&result.slabs)), percent(value(&result.kept_by_allocator)));
+    for (name, (slabs, kept)) in names.into_iter().zip(of(&result.slabs).into_iter().zip(of(&result.kept_by_allocator)))
+    {
+        println!("{name:44}{:>12}{:>28}", percent(slabs), percent(kept));
     }
     println!("{:44}{:>12}{:>28}", "asked to reconnect", result.slabs.taken_back, result.kept_by_allocator.taken_back);
     println!("\nhoped for upstream: {}; reached: at most {}", percent(result.hoped), percent(result.published));
@@ -264,8 +266,8 @@ impl Node {
 
     /// Some leave, some come, and the loop decides.
     fn tick(&mut self, second: u64, peak: u64) {
-        for stay in 0..STAYS.len() {
-            let leaving = self.living[stay].len() as f64 * TICK_S as f64 / (STAYS[stay].1 * HOUR_S as f64);
+        for (stay, (_, hours)) in STAYS.into_iter().enumerate() {
+            let leaving = self.living[stay].len() as f64 * TICK_S as f64 / (hours * HOUR_S as f64);
             for _ in 0..self.rounded(leaving) {
                 self.leave(stay);
             }

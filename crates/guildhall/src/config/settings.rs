@@ -6,8 +6,8 @@ use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Upgrades,
-        Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous,
+        Upgrades, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
