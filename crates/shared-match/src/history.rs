@@ -221,8 +221,7 @@ impl History {
 
     /// Heap it holds, whether touched or not.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.len()
-            + 4 * (self.owners.len() + self.heads.len() + self.before.len())
+        self.bytes.len() + 4 * (self.owners.len() + self.heads.len() + self.before.len())
             + self.texts.capacity() * size_of::<Text>()
     }
 }

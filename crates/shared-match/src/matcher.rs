@@ -9,8 +9,8 @@
 use crate::{
     alone::Alone,
     deflate::{self, DeflateStream},
-    envelope::{Head, NAME_BYTES_MAX, Tail, around},
     find::{Candidates, Effort},
+    envelope::{Head, NAME_BYTES_MAX, Tail, around},
     history::{History, Scope, Text},
     parse::{Parser, Sequence},
     price::Prices,

@@ -147,7 +147,14 @@ impl Parser {
     }
 
     /// Tries the three last alignments; says how long the longest was.
-    fn repeats(&mut self, history: &History, prices: &Prices, bytes: &[u8], at: usize, end: usize) -> usize {
+    fn repeats(
+        &mut self,
+        history: &History,
+        prices: &Prices,
+        bytes: &[u8],
+        at: usize,
+        end: usize,
+    ) -> usize {
         let node = self.nodes[at];
         let mut longest = 0;
         // Right behind a match its own alignment would only have made it longer, and the values mean others.

@@ -3,8 +3,8 @@
 use super::{DeflateState, code};
 use crate::{
     bits::BitWriter,
-    envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
+    envelope::{HEAD_BYTES_MAX, Head},
     parse::{Alignment, Sequence},
     ring::TextId,
     sources::{Distances, Missing, Sources},
@@ -109,7 +109,14 @@ impl Program {
 
     /// Appends the message: head, text, and what follows it.
     #[inline]
-    pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
+    pub fn write(
+        &self,
+        state: &mut DeflateState,
+        distances: &Distances,
+        head: &Head,
+        tail: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         state.begin(out);
         let bytes_max = self.steps.len() * 10 + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 16;
         let mut writer = BitWriter::new(out, bytes_max);

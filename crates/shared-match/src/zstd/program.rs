@@ -10,9 +10,9 @@ use super::{
 use crate::{
     bits::{BitBuffer, BitWriter},
     codes::{self, Coded},
-    envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     fse::FseState,
+    envelope::{HEAD_BYTES_MAX, Head},
     parse::{Alignment, Offset, Sequence},
     ring::TextId,
     sources::{Distances, Missing, Sources},
@@ -157,7 +157,14 @@ impl Program {
 
     /// Appends the blocks.
     #[inline]
-    pub fn write(&self, state: &mut ZstdState, tables: &Tables, distances: &Distances, head: &Head, out: &mut Vec<u8>) {
+    pub fn write(
+        &self,
+        state: &mut ZstdState,
+        tables: &Tables,
+        distances: &Distances,
+        head: &Head,
+        out: &mut Vec<u8>,
+    ) {
         state.begin(out);
         let mut head = Some(head);
         for block in &self.blocks {
