@@ -10,6 +10,8 @@
 #![deny(unsafe_code)]
 
 pub mod cohort;
+#[cfg(feature = "stream")]
+pub mod classic;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -21,8 +23,12 @@ pub mod prepared;
 pub mod prepared_cache;
 #[cfg(feature = "stream")]
 pub mod stream;
+#[cfg(feature = "stream")]
+pub mod upgrade;
 
 pub use cohort::Cohort;
+#[cfg(feature = "stream")]
+pub use classic::{ClassicContexts, ClassicParams, ClassicStats};
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};

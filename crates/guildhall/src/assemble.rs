@@ -7,14 +7,16 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
-    config::{AuthConfig, Config, GatewayUrl, IoUring, Secret, Synchronous},
+    config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, Synchronous},
     deflate,
     dictionaries::{self, DictionaryError},
+    memory::MemoryReader,
     open_files,
+    upgrades::{UpgradeStatus, Upgrades},
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
 };
 use guildhall_api::{ApiLimits, ApiState, dictionaries_router, ops_router, router};
-use guildhall_codec::Dictionaries;
+use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
 use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig, NodeLimits};
@@ -82,6 +84,9 @@ pub enum StartError {
     /// The system gave no threads or polls.
     #[error("the partitions cannot start")]
     Partitions(#[source] io::Error),
+    /// The compression libraries do not take the parameters.
+    #[error("the settings of [codec] cannot be used")]
+    Codec(#[from] CodecError),
     /// The system gave no randomness.
     #[error("the system gave no randomness")]
     Randomness,
@@ -99,6 +104,8 @@ pub struct Running {
     server: RunningServer,
     store: Arc<SqliteStore>,
     drain_timeout: Duration,
+    contexts: ClassicContexts,
+    upgrades: Option<Upgrades>,
 }
 
 /// Configuration → port → store → node → REST → serving, not ready yet.
@@ -118,7 +125,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let (store, jwt_secret) = open_store(config).await?;
 
     let clock = SystemClock::default();
-    let mut server_config = server_config(config, &gateway_url)?;
+    let contexts = classic_contexts(&config.codec)?;
+    let mut server_config = server_config(config, &gateway_url, contexts.clone())?;
     server_config.partition.dictionaries = dictionaries.clone();
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
     let node = Node::start_with_limits(
@@ -146,10 +154,55 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
 
     let drain_timeout = Duration::from_millis(u64::from(config.server.drain_timeout_ms));
-    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain_timeout })
+    let upgrades = match config.codec.upgrades {
+        crate::config::Upgrades::Off => None,
+        crate::config::Upgrades::Auto => {
+            let settings = UpgradeConfig { memory_percent: config.codec.upgrade_memory_percent.min(100) as u8 };
+            let reader = MemoryReader::new(config.codec.memory_bytes_max);
+            Some(Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone()))
+        }
+    };
+    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain_timeout, contexts, upgrades })
+}
+
+/// Of the memory this node may use, what compression contexts may hold when nobody said.
+const CLASSIC_PERCENT: u64 = 60;
+
+/// The contexts of all partitions, each kind tried once.
+fn classic_contexts(codec: &CodecConfig) -> Result<ClassicContexts, StartError> {
+    let bytes_max = codec.classic_bytes_max.unwrap_or_else(|| match MemoryReader::new(codec.memory_bytes_max).read() {
+        Ok(memory) => (u128::from(memory.limit_bytes) * u128::from(CLASSIC_PERCENT) / 100) as u64,
+        Err(error) => {
+            tracing::warn!(%error, "memory cannot be read: compression contexts have no bound; set codec.classic_bytes_max");
+            u64::MAX
+        }
+    });
+    let contexts = ClassicContexts::new(codec.classic_params(bytes_max))?;
+    contexts.check()?;
+    let stats = contexts.stats();
+    tracing::info!(
+        bytes_max,
+        zlib_bytes = stats.zlib.slot_bytes,
+        zstd_bytes = stats.zstd.slot_bytes,
+        zstd_upgraded_bytes = stats.zstd_upgraded.slot_bytes,
+        "compression contexts",
+    );
+    Ok(contexts)
 }
 
 impl Running {
+    /// The account of compression contexts.
+    #[must_use]
+    pub fn classic_stats(&self) -> ClassicStats {
+        self.contexts.stats()
+    }
+
+    /// What the loop that gives larger contexts saw and decided last; none where it is off.
+    #[must_use]
+    pub fn upgrade_status(&self) -> Option<UpgradeStatus> {
+        self.upgrades.as_ref().map(Upgrades::status)
+    }
+
     /// Completes when a part of the node has failed for good: the process should end, and be started again.
     pub async fn failed(&self) {
         self.server.failed().await;
@@ -238,7 +291,7 @@ fn node_limits(config: &Config) -> NodeLimits {
     NodeLimits { guild: GuildLimits { voice_endpoint, ..GuildLimits::default() }, ..NodeLimits::default() }
 }
 
-fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, StartError> {
+fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
     let limits = &config.limits;
     let partition = PartitionConfig {
         heartbeat_interval_ms: config.server.heartbeat_interval_ms.into(),
@@ -263,6 +316,7 @@ fn server_config(config: &Config, gateway_url: &str) -> Result<ServerConfig, Sta
         bot_message_bytes_max: limits.bot_message_bytes_max,
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        classic,
         deflate: deflate::params(&config.deflate),
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
     };

@@ -13,7 +13,9 @@ mod deflate;
 pub mod demo;
 pub mod dictionaries;
 pub mod logging;
+pub mod memory;
 mod open_files;
+pub mod upgrades;
 pub mod wiring;
 
 /// Application flags that grant a bot presences, members and message content (docs/protocol.md §4.2).

@@ -3,7 +3,8 @@
 //! Owns        two queues and the waker behind them.
 //! Limits      guilds' messages: `GUILD_MESSAGES_MAX`, past it `try_send_guild` gives the message back and the guild cuts the
 //!             relay's stream (it starts again by snapshot). All others are bounded by what they are about: one per
-//!             accepted socket, one answer per connection that asked, one per moving connection, one per join.
+//!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
+//!             one per decision on upgrades.
 
 use crate::url::Refusal;
 use guildhall_model::{GuildId, Message, UserId};
@@ -38,6 +39,8 @@ pub enum Note {
     Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
     /// An account joined a guild.
     Joined { user_id: UserId, guild_id: GuildId },
+    /// Ask so many clients with larger compression contexts to reconnect.
+    TakeBackUpgrades { count: usize },
     /// Ask every client to go away and resume (op 7), close who stays, and end.
     Stop,
     /// Say what was counted so far.

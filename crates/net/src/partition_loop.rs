@@ -228,6 +228,9 @@ impl PartitionLoop {
                     self.partition.handle_transferred(now, *conn, &mut self.sockets);
                 }
                 Note::Joined { user_id, guild_id } => self.partition.handle_joined(now, user_id, guild_id),
+                Note::TakeBackUpgrades { count } => {
+                    self.partition.take_back_upgrades(now, count, &mut self.sockets);
+                }
                 Note::Inspect(look) => look(&self.partition),
                 Note::Stop => {
                     self.partition.ask_to_reconnect(now, &mut self.sockets);

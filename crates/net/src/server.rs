@@ -95,6 +95,14 @@ impl Partitions {
         }
     }
 
+    /// Asks about so many clients whose connection has a larger compression context to reconnect, spread over the
+    /// partitions; those with fewer ask fewer.
+    pub fn take_back_upgrades(&self, count: usize) {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Note::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
+        }
+    }
+
     /// Counters of every partition, and their connections and sessions now.
     #[must_use]
     pub fn inspect(&self) -> Vec<PartitionState> {

@@ -1,6 +1,6 @@
 //! Limits and settings of a partition.
 
-use guildhall_codec::{Dictionaries, PreparedCache, ZlibParams, ZstdParams};
+use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use std::sync::Arc;
@@ -54,10 +54,9 @@ pub struct PartitionConfig {
     pub resume_gateway_url: Arc<str>,
     /// New and random with every start: session ids are made from it.
     pub session_secret: [u8; 32],
-    /// For `zlib-stream`.
-    pub zlib: ZlibParams,
-    /// For `zstd-stream`.
-    pub zstd: ZstdParams,
+    /// What `zlib-stream` and `zstd-stream` connections compress with: the same for all partitions of a node. Past its bound
+    /// their messages go out in the stream's format, but uncompressed.
+    pub classic: ClassicContexts,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
     /// For permessage-deflate: contexts of connections with context takeover, and what bodies are compressed with once.
@@ -98,8 +97,7 @@ impl PartitionConfig {
             guilds_per_shard_max: 2_500,
             resume_gateway_url,
             session_secret,
-            zlib: ZlibParams::default(),
-            zstd: ZstdParams::default(),
+            classic: ClassicContexts::default(),
             dictionaries: Dictionaries::default(),
             deflate: ZlibParams::default(),
             prepared_cache: Arc::new(PreparedCache::new(PREPARED_CACHE_BYTES_MAX, PREPARED_CACHE_TTL_MS)),

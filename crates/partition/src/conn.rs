@@ -35,6 +35,17 @@ pub enum Compression {
     Deflate(DeflateParams),
 }
 
+impl Compression {
+    /// Whether a connection with it has a compressor of its own.
+    pub fn has_stream(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Zlib | Self::Zstd | Self::ZstdDict(_) => true,
+            Self::Deflate(params) => !params.server_no_context_takeover,
+        }
+    }
+}
+
 /// What the URL of the upgrade said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnParams {
@@ -124,6 +135,8 @@ pub struct Conn {
     pub timer_at: Instant,
     /// What came in while the token was being checked.
     pub stash: Vec<u8>,
+    /// Its client was asked to reconnect, so that its larger compression context can be given back.
+    pub is_asked_to_leave: bool,
 }
 
 impl Conn {

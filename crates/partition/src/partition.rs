@@ -16,7 +16,7 @@ use crate::{
     link::{Gatekeeper, Link, Output},
     timers::Subject,
 };
-use guildhall_codec::{CodecError, DictionaryId, MessageInflater, StreamCompressor};
+use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
 use guildhall_model::{CloseCode, EventName, GuildId, UserId, shard_of};
 use guildhall_relay::{Effect, PartitionId, Progress, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay};
 use guildhall_session::{GuildEntry, Log, Membership, Session};
@@ -129,22 +129,23 @@ impl Partition {
 
     /// A socket finished its upgrade: it is greeted.
     pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
+        let classic = &self.core.config.classic;
         let compressor = match params.compression {
-            Compression::None => Ok(None),
-            Compression::Zlib => StreamCompressor::zlib(self.core.config.zlib).map(|c| Some(Box::new(c))),
-            Compression::Zstd => StreamCompressor::zstd(self.core.config.zstd).map(|c| Some(Box::new(c))),
-            Compression::ZstdDict(id) => self.with_dictionary(id).map(|c| Some(Box::new(c))),
-            Compression::Deflate(params) if params.server_no_context_takeover => Ok(None),
+            Compression::None => None,
+            Compression::Zlib => Some(Box::new(classic.zlib())),
+            Compression::Zstd => Some(Box::new(classic.zstd())),
+            Compression::ZstdDict(id) => self.with_dictionary(id).map(Box::new),
+            Compression::Deflate(params) if params.server_no_context_takeover => None,
+            // A failure means that the configured parameters are out of range.
             Compression::Deflate(params) => {
-                let compressor = StreamCompressor::deflate(self.core.config.deflate, params.server_window_bits);
-                compressor.map(|c| Some(Box::new(c)))
+                StreamCompressor::deflate(self.core.config.deflate, params.server_window_bits).ok().map(Box::new)
             }
         };
-        let is_broken = compressor.is_err();
-        let key = self.insert_conn(now, params, compressor.ok().flatten());
+        let is_unreadable = compressor.is_none() && params.compression.has_stream();
+        let key = self.insert_conn(now, params, compressor);
         self.core.counters.conns_total += 1;
-        if is_broken {
-            // The configured parameters are out of range: nothing readable can be sent.
+        if is_unreadable {
+            // The client would not understand a byte.
             self.core.cut(now, key, link);
             return key;
         }
@@ -153,11 +154,11 @@ impl Partition {
         key
     }
 
-    /// The front has looked it up before.
-    fn with_dictionary(&self, id: DictionaryId) -> Result<StreamCompressor, CodecError> {
+    /// None when nobody has it: the front has looked it up before, so that it is there.
+    fn with_dictionary(&self, id: DictionaryId) -> Option<StreamCompressor> {
         let config = &self.core.config;
-        let known = config.dictionaries.find(id).ok_or(CodecError::Dictionary { reason: "nobody has it" })?;
-        StreamCompressor::zstd_with(config.zstd, known.dictionary.clone())
+        let known = config.dictionaries.find(id)?;
+        Some(config.classic.zstd_with(known.dictionary.clone()))
     }
 
     /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
@@ -209,6 +210,7 @@ impl Partition {
             phase_since: now.instant,
             timer_at: Instant(u64::MAX),
             stash: Vec::new(),
+            is_asked_to_leave: false,
         });
         self.core.look_again(deadline, key);
         key
@@ -378,6 +380,25 @@ impl Partition {
             self.core.control(now, key, Control::Payload(payload), link);
         }
         self.settle();
+    }
+
+    /// Asks so many clients whose connection has a larger compression context to go away and resume (op 7), each once:
+    /// they come back with a usual one. How many were asked.
+    pub fn take_back_upgrades(&mut self, now: Now, count: usize, link: &mut impl Link) -> usize {
+        let is_larger = |conn: &&Conn| conn.compressor.as_ref().is_some_and(|stream| stream.is_upgraded());
+        let chosen =
+            |conn: &&Conn| is_larger(conn) && !conn.is_asked_to_leave && matches!(conn.phase, Phase::Serving(_));
+        let conns = self.core.conns.iter().filter(|(_, conn)| chosen(conn));
+        let keys: Vec<SlotKey> = conns.map(|(key, _)| key).take(count).collect();
+        for key in &keys {
+            let Some(conn) = self.core.conns.get_mut(*key) else { continue };
+            conn.is_asked_to_leave = true;
+            let encoding = conn.encoding;
+            let payload = self.core.fixed(encoding).reconnect.clone();
+            self.core.control(now, *key, Control::Payload(payload), link);
+        }
+        self.settle();
+        keys.len()
     }
 
     /// Closes every connection so that its client comes back and resumes.

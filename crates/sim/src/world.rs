@@ -19,7 +19,7 @@ use crate::{
     pipeline::{Pipeline, Store},
     sabotage::Saboteur,
 };
-use guildhall_codec::{ZlibParams, ZstdParams};
+use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, Job};
 use guildhall_model::{GuildId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig};
@@ -100,6 +100,18 @@ pub struct World {
     resets: u64,
 }
 
+/// Small ones: making them is most of what a short connection costs. In some worlds there is no room for all of them, and
+/// in some a few connections have larger ones.
+fn classic_contexts(seed: u64) -> ClassicContexts {
+    let mut rng = Rng::new(seed ^ 0xC1A5_51C5);
+    let zlib = ZlibParams { level: 1, window_bits: 12, mem_level: 5 };
+    let zstd = ZstdParams { level: 1, window_log: 14, chain_log: 8, hash_log: 10, block_bytes_max: 4 << 10 };
+    let bytes_max = *rng.pick(&[u64::MAX, u64::MAX, 300_000]).expect("there are some");
+    let contexts = ClassicContexts::new(ClassicParams { zlib, zstd, bytes_max }).expect("the libraries take these");
+    contexts.gate().set(*rng.pick(&[0, 400, 1_000]).expect("there are some"), 200_000);
+    contexts
+}
+
 impl World {
     pub fn new(seed: u64, options: Options) -> Self {
         let mut rng = Rng::new(seed);
@@ -124,6 +136,7 @@ impl World {
         let link_capacity = *rng.pick(&[65_536, 65_536, 48, 12]).expect("there are some");
         let gate = Arc::new(ScriptedGate::default());
         let secret = [rng.below(256) as u8; 32];
+        let classic = classic_contexts(seed);
         let side = |n: usize| {
             let mut config = PartitionConfig::new(PartitionId(n as u16), "wss://sim.example.net".into(), secret);
             config.partitions_count = SIDES as u16;
@@ -135,9 +148,7 @@ impl World {
             config.rendered_bytes_max = rendered_bytes_max;
             config.sessions_per_relay_max = sessions_per_relay_max;
             config.passive_interval_ms = passive_interval_ms;
-            // Small contexts: making them is most of what a short connection costs.
-            config.zlib = ZlibParams { level: 1, window_bits: 12, mem_level: 5 };
-            config.zstd = ZstdParams { level: 1, window_log: 14, chain_log: 8, hash_log: 10, block_bytes_max: 4 << 10 };
+            config.classic = classic.clone();
             Side {
                 partition: Partition::new(config, gate.clone()),
                 // One partition sends each frame by itself, the other in batches.

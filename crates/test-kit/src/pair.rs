@@ -518,6 +518,13 @@ impl Pair {
         self.settle();
     }
 
+    /// Asks so many clients with larger compression contexts to reconnect; how many were asked.
+    pub fn take_back_upgrades(&mut self, side: usize, count: usize) -> usize {
+        let now = self.clock.now();
+        let side = &mut self.sides[side];
+        side.partition.take_back_upgrades(now, count, &mut side.link)
+    }
+
     /// Closes every connection of a partition.
     pub fn close_all(&mut self, side: usize) {
         let side = &mut self.sides[side];

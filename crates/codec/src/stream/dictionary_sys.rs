@@ -3,14 +3,15 @@
 //! Why not `zstd-safe`: it digests a dictionary for a level only, with tables of other sizes than those the node
 //! accounts for, and the parameters of the digested form win over those of the context.
 //!
-//! Owns        `Digested` (a `ZSTD_CDict`); `Context` (a `ZSTD_CCtx` inside memory of its own).
-//! Invariants  S1 a context lives in its memory, which does not move, and is never freed apart from it. S2 what a context
+//! Owns        `Digested` (a `ZSTD_CDict`); `Context` (a `ZSTD_CCtx` inside a slot).
+//! Invariants  S1 a context lives in its slot, which does not move, and is never freed apart from it. S2 what a context
 //!             refers to lives as long as the context. S3 a digested form is never written to again, and lives no longer
 //!             than the bytes it refers to.
 //! Not here    loops, frame headers, limits (zstd_dict.rs).
 
 use super::ZstdParams;
 use crate::CodecError;
+use guildhall_slab::Slot;
 use std::{ffi::c_void, ptr::NonNull, sync::Arc};
 use zstd_safe::zstd_sys as z;
 
@@ -98,6 +99,8 @@ impl ContextParameters {
             (Key::ZSTD_c_strategy, of_level.strategy as i32),
             // The largest block.
             (Key::ZSTD_c_experimentalParam18, params.block_bytes_max as i32),
+            // Off: zstd would choose it for the largest windows, and slots have no room for it.
+            (Key::ZSTD_c_enableLongDistanceMatching, 2),
             (Key::ZSTD_c_contentSizeFlag, 0),
             (Key::ZSTD_c_checksumFlag, 0),
             (Key::ZSTD_c_dictIDFlag, 1),
@@ -123,8 +126,8 @@ impl Drop for ContextParameters {
 /// A compressing context that refers to a digested dictionary.
 pub(super) struct Context {
     context: NonNull<z::ZSTD_CCtx>,
-    /// Where it lives (S1); of words, since zstd wants it aligned.
-    memory: Box<[u64]>,
+    /// Where it lives (S1).
+    slot: Slot,
     /// What it refers to (S2).
     _dictionary: Arc<Digested>,
 }
@@ -133,20 +136,18 @@ pub(super) struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    pub(super) fn new(params: ZstdParams, dictionary: Arc<Digested>) -> Result<Self, CodecError> {
+    /// The slot is as large as for a context without a dictionary (`zstd_sys::slot_bytes`).
+    pub(super) fn new(params: ZstdParams, dictionary: Arc<Digested>, mut slot: Slot) -> Result<Self, CodecError> {
         let parameters = ContextParameters::new(params)?;
-        // SAFETY: the object is alive.
-        let bytes = check(unsafe { z::ZSTD_estimateCStreamSize_usingCCtxParams(parameters.0.as_ptr()) })?;
-        let mut memory = vec![0_u64; bytes.div_ceil(8)].into_boxed_slice();
-        // SAFETY: the memory is aligned, has so many bytes, and stays where it is for as long as the context is used (S1).
-        let context = unsafe { z::ZSTD_initStaticCCtx(memory.as_mut_ptr().cast::<c_void>(), memory.len() * 8) };
+        // SAFETY: the slot begins at a page, has so many bytes, and stays where it is for as long as the context is used (S1).
+        let context = unsafe { z::ZSTD_initStaticCCtx(slot.as_mut_ptr().cast::<c_void>(), slot.bytes_count()) };
         let context = NonNull::new(context).ok_or(CodecError::Memory)?;
         // SAFETY: both objects are alive, and `dictionary` is kept for as long as the context (S2).
         unsafe {
             check(z::ZSTD_CCtx_setParametersUsingCCtxParams(context.as_ptr(), parameters.0.as_ptr()))?;
             check(z::ZSTD_CCtx_refCDict(context.as_ptr(), dictionary.form.as_ptr()))?;
         }
-        Ok(Self { context, memory, _dictionary: dictionary })
+        Ok(Self { context, slot, _dictionary: dictionary })
     }
 
     /// One call of zstd: takes of `input`, writes into the room that `out` has. Returns how many bytes of input were taken
@@ -171,6 +172,6 @@ impl Context {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.memory.len() * 8
+        self.slot.bytes_count()
     }
 }

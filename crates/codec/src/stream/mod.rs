@@ -14,11 +14,13 @@ mod dictionary;
 #[expect(unsafe_code, reason = "zstd is a C library, and its safe wrapper digests dictionaries for a level only")]
 mod dictionary_sys;
 mod inflate;
-mod zlib;
+pub(crate) mod zlib;
 #[expect(unsafe_code, reason = "zlib is a C library, this module is its whole surface")]
 mod zlib_sys;
-mod zstd;
+pub(crate) mod zstd;
 mod zstd_dict;
+#[expect(unsafe_code, reason = "zstd contexts in memory of ours, which no binding wraps")]
+pub(crate) mod zstd_sys;
 
 pub use deflate::{BodyDeflater, DeflateCompressor, SharedWindow};
 pub use dictionaries::{DICTIONARIES_MAX, Dictionaries, KnownDictionary};
@@ -29,6 +31,7 @@ pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
 pub use zstd_dict::ZstdDictCompressor;
 
 use crate::CodecError;
+use crate::classic::{ClassicContexts, ClassicParams};
 use std::sync::Arc;
 
 /// The compressing end of one connection.
@@ -56,28 +59,29 @@ pub enum StreamCompressor {
 }
 
 impl StreamCompressor {
-    /// Starts a zlib stream.
+    /// Starts a zlib stream with memory of its own. A node takes it from [`ClassicContexts::zlib`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zlib(params: ZlibParams) -> Result<Self, CodecError> {
-        ZlibCompressor::new(params).map(Self::Zlib)
+        Ok(ClassicContexts::new(ClassicParams { zlib: params, ..ClassicParams::default() })?.zlib())
     }
 
-    /// Starts a zstd stream.
+    /// Starts a zstd stream with memory of its own. A node takes it from [`ClassicContexts::zstd`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zstd(params: ZstdParams) -> Result<Self, CodecError> {
-        ZstdCompressor::new(params).map(Self::Zstd)
+        Ok(ClassicContexts::new(ClassicParams { zstd: params, ..ClassicParams::default() })?.zstd())
     }
 
-    /// Starts a zstd stream that refers to a dictionary, which its reader has to have.
+    /// Starts a zstd stream that refers to a dictionary, which its reader has to have, with memory of its own. A node takes it
+    /// from [`ClassicContexts::zstd_with`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zstd_with(params: ZstdParams, dictionary: Arc<Dictionary>) -> Result<Self, CodecError> {
-        ZstdDictCompressor::new(params, dictionary).map(Self::ZstdDict)
+        Ok(ClassicContexts::new(ClassicParams { zstd: params, ..ClassicParams::default() })?.zstd_with(dictionary))
     }
 
     /// Starts permessage-deflate with context takeover, for a window of `2^window_bits`.
@@ -113,6 +117,14 @@ impl StreamCompressor {
             Self::ZstdDict(stream) => stream.compress(&[message], out),
             // There is no need to: such a message is sent without RSV1 and stays out of the window.
             Self::Deflate(stream) => stream.compress(&[message], out),
+        }
+    }
+
+    /// Whether its context is a larger one (`upgrade`).
+    pub fn is_upgraded(&self) -> bool {
+        match self {
+            Self::Zlib(_) | Self::ZstdDict(_) | Self::Deflate(_) => false,
+            Self::Zstd(stream) => stream.is_upgraded(),
         }
     }
 

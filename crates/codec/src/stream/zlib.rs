@@ -5,9 +5,10 @@
 //! Invariants  Z1 every message ends in 00 00 FF FF, even an empty one. Z2 no input is lost when the output fills.
 //! Not here    the C calls (zlib_sys.rs).     Spec  RFC 1950, RFC 1951; docs/protocol.md 2.3, 2.4.
 
-use super::zlib_sys::{Flush, ZStream};
+use super::zlib_sys::{Flush, ZStream, deflate_bytes};
 use super::{check_param, decompress_room, guarded};
 use crate::CodecError;
+use crate::classic::ClassicContexts;
 
 /// What a zlib context costs and finds. Memory is about `2^(window_bits + 2) + 2^(mem_level + 9)` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +51,12 @@ const STORED_BYTES_MAX: usize = 0xffff;
 
 /// The compressing end of a zlib-stream connection.
 ///
-/// The header is written here and the context makes raw blocks, so that messages can be stored before there is a context.
+/// The header is written here and the context makes raw blocks, so that messages can be stored while there is no context:
+/// because nobody has said who they are, or because contexts have used up their memory.
 #[derive(Debug)]
 pub struct ZlibCompressor {
-    params: ZlibParams,
-    /// Made by the first `compress`.
+    contexts: ClassicContexts,
+    /// Made by the first `compress` that finds room for it.
     stream: Option<ZStream>,
     is_started: bool,
     broken: bool,
@@ -62,12 +64,8 @@ pub struct ZlibCompressor {
 
 impl ZlibCompressor {
     /// Starts a stream. It takes no memory before the first `compress`.
-    ///
-    /// # Errors
-    /// [`CodecError::Param`].
-    pub fn new(params: ZlibParams) -> Result<Self, CodecError> {
-        params.validate()?;
-        Ok(Self { params, stream: None, is_started: false, broken: false })
+    pub(crate) fn new(contexts: ClassicContexts) -> Self {
+        Self { contexts, stream: None, is_started: false, broken: false }
     }
 
     /// As [`StreamCompressor::store`](super::StreamCompressor::store).
@@ -78,8 +76,13 @@ impl ZlibCompressor {
         if self.stream.is_some() || self.broken {
             return self.compress(&[message], out);
         }
+        self.store_parts(&[message], out);
+        Ok(())
+    }
+
+    fn store_parts(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) {
         self.start(out);
-        for chunk in message.chunks(STORED_BYTES_MAX) {
+        for chunk in parts.iter().flat_map(|part| part.chunks(STORED_BYTES_MAX)) {
             let length = chunk.len() as u16;
             out.push(0);
             out.extend_from_slice(&length.to_le_bytes());
@@ -87,13 +90,12 @@ impl ZlibCompressor {
             out.extend_from_slice(chunk);
         }
         out.extend_from_slice(EMPTY_BLOCK);
-        Ok(())
     }
 
     /// Puts the two header bytes in front of the first message.
     fn start(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.is_started, true) {
-            out.extend_from_slice(&header(self.params));
+            out.extend_from_slice(&header(self.contexts.params().zlib));
         }
     }
 
@@ -113,15 +115,16 @@ impl ZlibCompressor {
             out.extend_from_slice(EMPTY_BLOCK);
             return Ok(());
         };
+        if self.stream.is_none() {
+            self.stream = self.open().inspect_err(|_| self.broken = true)?;
+        }
         let start = out.len();
         self.start(out);
-        let params = self.params;
-        let stream = &mut self.stream;
+        let Some(stream) = &mut self.stream else {
+            self.store_parts(parts, out);
+            return Ok(());
+        };
         let result = guarded(&mut self.broken, out, |out| {
-            let stream = match stream {
-                Some(stream) => stream,
-                None => stream.insert(ZStream::deflate_raw(params.level, params.window_bits, params.mem_level)?),
-            };
             for part in &parts[..last] {
                 write(stream, part, out, Flush::No)?;
             }
@@ -133,10 +136,22 @@ impl ZlibCompressor {
         result
     }
 
+    /// A context, if there is room for one.
+    fn open(&self) -> Result<Option<ZStream>, CodecError> {
+        let ZlibParams { level, window_bits, mem_level } = self.contexts.params().zlib;
+        let slot = self.contexts.open_zlib();
+        slot.map(|slot| ZStream::deflate_raw_in(slot, level, window_bits, mem_level)).transpose()
+    }
+
     /// Memory the context holds; none before the first `compress`.
     pub fn memory_bytes(&self) -> usize {
         self.stream.as_ref().map_or(0, ZStream::memory_bytes)
     }
+}
+
+/// Bytes of a slot that holds a context.
+pub(crate) fn slot_bytes(params: ZlibParams) -> Result<usize, CodecError> {
+    deflate_bytes(params.level, params.window_bits, params.mem_level)
 }
 
 /// RFC 1950 §2.2: method and window, then effort, and a check that makes both together a multiple of 31.
@@ -163,6 +178,11 @@ pub(super) fn write(stream: &mut ZStream, mut input: &[u8], out: &mut Vec<u8>, f
             return Ok(());
         }
     }
+}
+
+#[cfg(test)]
+pub(super) fn write_for_test(stream: &mut ZStream, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    write(stream, input, out, Flush::Sync)
 }
 
 /// The reading end of a zlib-stream connection.

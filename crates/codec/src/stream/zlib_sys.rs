@@ -1,16 +1,18 @@
 //! The boundary to zlib: a stream as an owned value, stepped over slices.
 //!
 //! Owns        the `z_stream` (pinned on the heap: zlib's state points back at it) and the memory zlib asks for, which
-//!             comes from the global allocator and is counted.
-//! Doors       `ZStream::deflate`, `::inflate`, then `step`.
+//!             comes from a slot, or from the global allocator, and is counted.
+//! Doors       `ZStream::deflate`, `::deflate_raw_in`, `::inflate`, then `step`; `deflate_bytes` is what a slot must hold.
 //! Invariants  U1 the C structure is initialised from construction to drop, and freed once. U2 zlib sees only the
-//!             caller's input slice and the spare capacity of the output vector, with their true lengths.
+//!             caller's input slice and the spare capacity of the output vector, with their true lengths. U3 what zlib
+//!             asks for within a slot lies side by side, aligned, and ends before the slot does.
 //! Not here    loops, flush rules, limits (zlib.rs).
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
+use guildhall_slab::Slot;
 use libz_sys as z;
 
 use crate::CodecError;
@@ -48,27 +50,48 @@ pub(super) struct ZStream {
 
 struct Context {
     stream: z::z_stream,
-    /// Bytes now allocated through `zalloc`; zlib gets a pointer to this field.
-    allocated: usize,
+    /// zlib gets a pointer to this field.
+    memory: Memory,
 }
 
-// SAFETY: the context is reachable only through this value, its memory comes from the global allocator (usable from any
-// thread), and zlib keeps no thread-local state.
+/// Where zlib's memory comes from.
+struct Memory {
+    /// None: the global allocator.
+    slot: Option<Slot>,
+    /// Bytes now allocated; of a slot, those up to the end of what was asked for last.
+    allocated: usize,
+    /// Bytes that all requests so far take in a slot.
+    wanted: usize,
+}
+
+impl Memory {
+    fn new(slot: Option<Slot>) -> Self {
+        Self { slot, allocated: 0, wanted: 0 }
+    }
+}
+
+// SAFETY: the context is reachable only through this value, its memory comes from a slot, which is `Send`, or from the
+// global allocator, which any thread may use, and zlib keeps no thread-local state.
 unsafe impl Send for ZStream {}
 
 impl ZStream {
     /// A compressing stream with a zlib header; parameters must be in zlib's ranges.
     pub(super) fn deflate(level: u8, window_bits: u8, mem_level: u8) -> Result<Self, CodecError> {
-        Self::deflate_with(level, window_bits.into(), mem_level)
+        Self::deflate_with(Memory::new(None), level, window_bits.into(), mem_level)
     }
 
-    /// The same without the header: the blocks alone.
+    /// The same without the header, the blocks alone, in a slot of at least `deflate_bytes` bytes.
+    pub(super) fn deflate_raw_in(slot: Slot, level: u8, window_bits: u8, mem_level: u8) -> Result<Self, CodecError> {
+        Self::deflate_with(Memory::new(Some(slot)), level, -c_int::from(window_bits), mem_level)
+    }
+
+    /// The same from the global allocator.
     pub(super) fn deflate_raw(level: u8, window_bits: u8, mem_level: u8) -> Result<Self, CodecError> {
-        Self::deflate_with(level, -c_int::from(window_bits), mem_level)
+        Self::deflate_with(Memory::new(None), level, -c_int::from(window_bits), mem_level)
     }
 
-    fn deflate_with(level: u8, window_bits: c_int, mem_level: u8) -> Result<Self, CodecError> {
-        Self::new(z::deflate, z::deflateReset, z::deflateEnd, |stream| {
+    fn deflate_with(memory: Memory, level: u8, window_bits: c_int, mem_level: u8) -> Result<Self, CodecError> {
+        Self::new(z::deflate, z::deflateReset, z::deflateEnd, memory, |stream| {
             // SAFETY: `stream` points to a valid `z_stream` with allocation hooks set, at its final address; the size
             // is that of the structure libz-sys declares for the version it reports.
             unsafe {
@@ -97,7 +120,7 @@ impl ZStream {
     }
 
     fn inflate_with(window_bits: c_int) -> Result<Self, CodecError> {
-        Self::new(z::inflate, z::inflateReset, z::inflateEnd, |stream| {
+        Self::new(z::inflate, z::inflateReset, z::inflateEnd, Memory::new(None), |stream| {
             // SAFETY: as in `deflate`.
             unsafe { z::inflateInit2_(stream, window_bits, z::zlibVersion(), size_of::<z::z_stream>() as c_int) }
         })
@@ -107,6 +130,7 @@ impl ZStream {
         step: StepFn,
         reset: EndFn,
         end: EndFn,
+        memory: Memory,
         init: impl FnOnce(z::z_streamp) -> c_int,
     ) -> Result<Self, CodecError> {
         let context = Box::into_raw(Box::new(Context {
@@ -126,10 +150,10 @@ impl ZStream {
                 adler: 0,
                 reserved: 0,
             },
-            allocated: 0,
+            memory,
         }));
-        // SAFETY: `context` was just made and is not shared; only the address of the counter is taken.
-        unsafe { (*context).stream.opaque = (&raw mut (*context).allocated).cast() };
+        // SAFETY: `context` was just made and is not shared; only the address of the field is taken.
+        unsafe { (*context).stream.opaque = (&raw mut (*context).memory).cast() };
         // SAFETY: a pointer to a field of a live allocation.
         let stream = unsafe { &raw mut (*context).stream };
         let code = init(stream);
@@ -220,12 +244,22 @@ impl ZStream {
         unsafe { (*self.context.as_ptr()).stream.data_type & 128 != 0 }
     }
 
-    /// Bytes zlib holds, and the structures around it.
-    pub(super) fn memory_bytes(&self) -> usize {
-        // SAFETY: the context is live (U1); zlib changes the counter only inside calls that take `&mut self`.
-        let allocated = unsafe { (*self.context.as_ptr()).allocated };
-        allocated + size_of::<Context>()
+    fn memory(&self) -> &Memory {
+        // SAFETY: the context is live (U1); zlib changes the field only inside calls that take `&mut self`.
+        unsafe { &(*self.context.as_ptr()).memory }
     }
+
+    /// Bytes zlib holds, the whole slot if it has one, and the structures around it.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let memory = self.memory();
+        memory.slot.as_ref().map_or(memory.allocated, Slot::bytes_count) + size_of::<Context>()
+    }
+}
+
+/// Bytes of a slot that a compressing stream needs: found by making one.
+pub(super) fn deflate_bytes(level: u8, window_bits: u8, mem_level: u8) -> Result<usize, CodecError> {
+    let stream = ZStream::deflate_with(Memory::new(None), level, -c_int::from(window_bits), mem_level)?;
+    Ok(stream.memory().wanted)
 }
 
 impl Drop for ZStream {
@@ -245,43 +279,128 @@ impl std::fmt::Debug for ZStream {
     }
 }
 
-/// Room in front of each allocation for its size; 16 keeps the alignment `malloc` would give.
+/// Room in front of each heap allocation for its size; 16 keeps the alignment `malloc` would give.
 const HEADER_BYTES: usize = 16;
 
-/// zlib's `zalloc`: the global allocator, counted.
+/// Allocations within a slot begin at a cache line.
+const SLOT_ALIGN: usize = 64;
+
+/// zlib's `zalloc`.
 unsafe extern "C" fn allocate(opaque: *mut c_void, items: z::uInt, size: z::uInt) -> *mut c_void {
-    let Some(layout) = (items as usize)
-        .checked_mul(size as usize)
-        .and_then(|bytes| bytes.checked_add(HEADER_BYTES))
-        .and_then(|total| Layout::from_size_align(total, HEADER_BYTES).ok())
+    // SAFETY: `opaque` is the memory of the context this call belongs to, and only one call runs on a context at a time.
+    let memory = unsafe { &mut *opaque.cast::<Memory>() };
+    let Some(bytes) = (items as usize).checked_mul(size as usize).filter(|bytes| *bytes <= isize::MAX as usize / 2)
     else {
         return ptr::null_mut();
     };
+    memory.wanted += bytes.next_multiple_of(SLOT_ALIGN);
+    match &mut memory.slot {
+        None => allocate_on_heap(&mut memory.allocated, bytes),
+        Some(slot) => {
+            // U3: the slot begins at a page, so what is aligned within it is aligned.
+            let start = memory.allocated.next_multiple_of(SLOT_ALIGN);
+            if start + bytes > slot.bytes_count() {
+                return ptr::null_mut();
+            }
+            memory.allocated = start + bytes;
+            // SAFETY: `start` lies within the slot, at most at its end.
+            unsafe { slot.as_mut_ptr().add(start).cast() }
+        }
+    }
+}
+
+fn allocate_on_heap(allocated: &mut usize, bytes: usize) -> *mut c_void {
+    let Ok(layout) = Layout::from_size_align(bytes + HEADER_BYTES, HEADER_BYTES) else { return ptr::null_mut() };
     // SAFETY: the layout has at least the header's size.
     let base = unsafe { alloc(layout) };
     if base.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: `base` has room and alignment for a `usize`; `opaque` is the counter of the context this call belongs to,
-    // and only one call runs on a context at a time.
+    *allocated += layout.size();
+    // SAFETY: `base` has room and alignment for a `usize`, and `HEADER_BYTES` bytes in front of what zlib gets.
     unsafe {
         base.cast::<usize>().write(layout.size());
-        *opaque.cast::<usize>() += layout.size();
         base.add(HEADER_BYTES).cast()
     }
 }
 
-/// zlib's `zfree`.
+/// zlib's `zfree`. What lies in a slot is freed with the slot: zlib frees only when a stream ends.
 unsafe extern "C" fn free(opaque: *mut c_void, address: *mut c_void) {
-    if address.is_null() {
+    // SAFETY: as in `allocate`.
+    let memory = unsafe { &mut *opaque.cast::<Memory>() };
+    if address.is_null() || memory.slot.is_some() {
         return;
     }
-    // SAFETY: zlib frees only what `allocate` returned for the same context, so the header with the size lies in front
-    // of it and the layout is the one it was allocated with.
+    // SAFETY: zlib frees only what `allocate_on_heap` returned for the same context, so the header with the size lies in
+    // front of it and the layout is the one it was allocated with.
     unsafe {
         let base = address.cast::<u8>().sub(HEADER_BYTES);
         let total = base.cast::<usize>().read();
-        *opaque.cast::<usize>() -= total;
+        memory.allocated -= total;
         dealloc(base, Layout::from_size_align_unchecked(total, HEADER_BYTES));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::zlib::write_for_test;
+    use guildhall_slab::{Budget, Pool};
+    use std::sync::Arc;
+
+    /// Every request of zlib lies in the slot, and none of its bytes behind the last request change.
+    #[test]
+    fn u3_requests_lie_side_by_side_in_the_slot() {
+        for (level, window_bits, mem_level) in [(6, 15, 8), (9, 15, 9), (1, 9, 1), (6, 13, 5), (0, 12, 4)] {
+            let bytes = deflate_bytes(level, window_bits, mem_level).unwrap();
+            // A page more than needed, which must stay as it is.
+            let pool = Pool::new(bytes + 4096, Arc::new(Budget::new(u64::MAX)));
+            let mut slot = pool.open().unwrap();
+            slot.bytes_mut().fill(0xC7);
+            let mut stream = ZStream::deflate_raw_in(slot, level, window_bits, mem_level).unwrap();
+            let mut out = Vec::new();
+            for round in 0..40u8 {
+                let message: Vec<u8> = (0..9_000u32).map(|n| (n % 251) as u8 ^ round).collect();
+                write_for_test(&mut stream, &message, &mut out).unwrap();
+            }
+            assert!(stream.memory().allocated <= bytes);
+            // SAFETY: the context is live, and nothing else uses its memory meanwhile.
+            let memory = unsafe { &mut (*stream.context.as_ptr()).memory };
+            let end = memory.allocated;
+            assert!(memory.slot.as_mut().unwrap().bytes_mut()[end..].iter().all(|byte| *byte == 0xC7));
+        }
+    }
+
+    /// Where its memory is makes no difference to what zlib says.
+    #[test]
+    fn a_slot_changes_no_byte() {
+        for (level, window_bits, mem_level) in [(6, 15, 8), (9, 9, 1), (1, 13, 5)] {
+            let pool =
+                Pool::new(deflate_bytes(level, window_bits, mem_level).unwrap(), Arc::new(Budget::new(u64::MAX)));
+            let slot = pool.open().unwrap();
+            let bits = -c_int::from(window_bits);
+            let mut streams = [
+                ZStream::deflate_raw_in(slot, level, window_bits, mem_level).unwrap(),
+                ZStream::deflate_with(Memory::new(None), level, bits, mem_level).unwrap(),
+            ];
+            for round in 0..60u32 {
+                let message: Vec<u8> = (0..4_000).map(|n| (n * round % 1_009 % 97) as u8).collect();
+                let [ours, theirs] = streams.each_mut().map(|stream| {
+                    let mut out = Vec::new();
+                    write_for_test(stream, &message, &mut out).unwrap();
+                    out
+                });
+                assert_eq!(ours, theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_too_small_is_an_error_and_comes_back() {
+        let budget = Arc::new(Budget::new(u64::MAX));
+        let pool = Pool::new(4096, budget.clone());
+        let result = ZStream::deflate_raw_in(pool.open().unwrap(), 6, 15, 8);
+        assert!(matches!(result, Err(CodecError::Memory)));
+        assert_eq!(budget.bytes(), 0);
     }
 }

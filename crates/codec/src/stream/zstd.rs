@@ -6,11 +6,13 @@
 //! Limits      `window_log` up to 27, what every decoder accepts; a reader bounds it again (`window_log_max`).
 //! Spec        RFC 8878; docs/protocol.md 2.3.
 
-use zstd_safe::zstd_sys::ZSTD_EndDirective;
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat, InBuffer, OutBuffer};
+use zstd_safe::{DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
+use super::zstd_sys::{Directive, ZstdContext};
 use super::{check_param, decompress_room, guarded};
 use crate::CodecError;
+use crate::classic::{ClassicContexts, ZstdSlot};
+use crate::upgrade::Upgrade;
 
 /// What a zstd context costs and finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +50,38 @@ impl ZstdParams {
     }
 }
 
+impl ZstdParams {
+    /// Each of the three sizes one step up; none when one of them is at its end.
+    #[must_use]
+    pub fn upgraded(self) -> Option<Self> {
+        let up = Self {
+            window_log: self.window_log + 1,
+            chain_log: self.chain_log + 1,
+            hash_log: self.hash_log + 1,
+            ..self
+        };
+        up.validate().is_ok().then_some(up)
+    }
+}
+
 fn check_window_log(window_log: u32) -> Result<(), CodecError> {
     check_param("zstd window_log", window_log.into(), 10, 27)
 }
 
-fn zstd_error(code: ErrorCode) -> CodecError {
+pub(super) fn zstd_error(code: ErrorCode) -> CodecError {
     CodecError::Zstd { name: zstd_safe::get_error_name(code) }
+}
+
+/// Appends `parts` as blocks that are not compressed.
+pub(super) fn store_blocks(window_log: u32, block_bytes_max: u32, parts: &[&[u8]], out: &mut Vec<u8>) {
+    // No block may be larger than the window.
+    let bytes_max = (1usize << window_log).min(block_bytes_max as usize);
+    for chunk in parts.iter().flat_map(|part| part.chunks(bytes_max)) {
+        // RFC 8878 §3.1.1.2: not the last, raw, and the size.
+        let header = (chunk.len() as u32) << 3;
+        out.extend_from_slice(&header.to_le_bytes()[..3]);
+        out.extend_from_slice(chunk);
+    }
 }
 
 /// RFC 8878 §3.1.1: what a frame starts with.
@@ -65,23 +93,26 @@ const HEADER_BYTES: usize = 2;
 /// The compressing end of a zstd-stream connection.
 ///
 /// Magic number and frame header are written here, and left out of what the context makes, so that messages can be stored
-/// before there is a context.
+/// while there is no context: because nobody has said who they are, or because contexts have used up their memory.
 pub struct ZstdCompressor {
-    params: ZstdParams,
-    /// Made by the first `compress`.
-    context: Option<CCtx<'static>>,
+    contexts: ClassicContexts,
+    /// As the frame header says, or will.
+    window_log: u32,
+    /// It is to have a larger context, if there still is room when it is made.
+    is_upgrade_due: bool,
+    /// Made by the first `compress` that finds room for it.
+    context: Option<ZstdContext>,
+    /// With it, if it is a larger one; given back after it.
+    upgrade: Option<Upgrade>,
     is_started: bool,
     broken: bool,
 }
 
 impl ZstdCompressor {
     /// Starts a stream. It takes no memory before the first `compress`.
-    ///
-    /// # Errors
-    /// [`CodecError::Param`].
-    pub fn new(params: ZstdParams) -> Result<Self, CodecError> {
-        params.validate()?;
-        Ok(Self { params, context: None, is_started: false, broken: false })
+    pub(crate) fn new(contexts: ClassicContexts, is_upgrade_due: bool) -> Self {
+        let window_log = contexts.params().zstd.window_log + u32::from(is_upgrade_due);
+        Self { contexts, window_log, is_upgrade_due, context: None, upgrade: None, is_started: false, broken: false }
     }
 
     /// As [`StreamCompressor::store`](super::StreamCompressor::store).
@@ -92,24 +123,20 @@ impl ZstdCompressor {
         if self.context.is_some() || self.broken {
             return self.compress(&[message], out);
         }
-        if message.is_empty() {
-            return Ok(());
-        }
-        self.start(out);
-        // No block may be larger than the window.
-        let bytes_max = (1usize << self.params.window_log).min(self.params.block_bytes_max as usize);
-        for chunk in message.chunks(bytes_max) {
-            // RFC 8878 §3.1.1.2: not the last, raw, and the size.
-            let header = (chunk.len() as u32) << 3;
-            out.extend_from_slice(&header.to_le_bytes()[..3]);
-            out.extend_from_slice(chunk);
+        if !message.is_empty() {
+            self.store_parts(&[message], out);
         }
         Ok(())
     }
 
+    fn store_parts(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) {
+        self.start(out);
+        store_blocks(self.window_log, self.contexts.params().zstd.block_bytes_max, parts, out);
+    }
+
     /// No content size, checksum or dictionary id; a window of `2^window_log` bytes.
     fn header(&self) -> [u8; HEADER_BYTES] {
-        [0, (self.params.window_log as u8 - 10) << 3]
+        [0, (self.window_log as u8 - 10) << 3]
     }
 
     fn start(&mut self, out: &mut Vec<u8>) {
@@ -130,24 +157,28 @@ impl ZstdCompressor {
         let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
             return Ok(());
         };
+        let is_first = self.context.is_none();
+        if is_first {
+            self.open().inspect_err(|_| self.broken = true)?;
+        }
         let start = out.len();
         self.start(out);
-        let (params, header) = (self.params, self.header());
-        let context = &mut self.context;
+        let window_log = self.window_log;
+        let Some(context) = &mut self.context else {
+            self.store_parts(parts, out);
+            return Ok(());
+        };
         let result = guarded(&mut self.broken, out, |out| {
-            let is_first = context.is_none();
-            let context = match context {
-                Some(context) => context,
-                None => context.insert(new_context(params)?),
-            };
             let start = out.len();
             for part in &parts[..last] {
-                write(context, part, out, ZSTD_EndDirective::ZSTD_e_continue)?;
+                context.compress(part, out, Directive::Continue)?;
             }
-            write(context, parts[last], out, ZSTD_EndDirective::ZSTD_e_flush)?;
+            context.compress(parts[last], out, Directive::Flush)?;
             if is_first {
-                // The context begins with the header that is out already; any other one would mean another window.
-                if out.get(start..start + HEADER_BYTES) != Some(&header[..]) {
+                // The context begins with a header of its own. It may look back less far than the one that is out says,
+                // but not further; anything else in it would mean another format.
+                let header = out.get(start..start + HEADER_BYTES).ok_or(CodecError::Broken)?;
+                if header[0] != 0 || header[1] > (window_log as u8 - 10) << 3 {
                     return Err(CodecError::Broken);
                 }
                 out.drain(start..start + HEADER_BYTES);
@@ -160,47 +191,23 @@ impl ZstdCompressor {
         result
     }
 
+    /// Makes the context, if there is room for one.
+    fn open(&mut self) -> Result<(), CodecError> {
+        if let Some(ZstdSlot { slot, params, upgrade }) = self.contexts.open_zstd(self.is_upgrade_due) {
+            self.context = Some(ZstdContext::new(params, slot)?);
+            self.upgrade = upgrade;
+        }
+        Ok(())
+    }
+
+    /// Whether its context is a larger one.
+    pub fn is_upgraded(&self) -> bool {
+        self.upgrade.is_some()
+    }
+
     /// Memory the context holds now; none before the first `compress`.
     pub fn memory_bytes(&self) -> usize {
-        self.context.as_ref().map_or(0, |context| context.sizeof())
-    }
-}
-
-fn new_context(params: ZstdParams) -> Result<CCtx<'static>, CodecError> {
-    let mut context = CCtx::try_create().ok_or(CodecError::Memory)?;
-    for parameter in [
-        CParameter::Format(FrameFormat::Magicless),
-        CParameter::CompressionLevel(params.level),
-        CParameter::WindowLog(params.window_log),
-        CParameter::ChainLog(params.chain_log),
-        CParameter::HashLog(params.hash_log),
-        CParameter::MaxBlockSize(params.block_bytes_max),
-        CParameter::ContentSizeFlag(false),
-        CParameter::ChecksumFlag(false),
-        CParameter::DictIdFlag(false),
-    ] {
-        context.set_parameter(parameter).map_err(zstd_error)?;
-    }
-    Ok(context)
-}
-
-/// Gives zstd all of `input`; when flushing, takes all it has to say.
-fn write(
-    context: &mut CCtx<'_>,
-    input: &[u8],
-    out: &mut Vec<u8>,
-    directive: ZSTD_EndDirective,
-) -> Result<(), CodecError> {
-    let mut input = InBuffer::around(input);
-    loop {
-        out.reserve(((input.src.len() - input.pos) / 2).max(64));
-        let end = out.len();
-        let mut output = OutBuffer::around_pos(out, end);
-        let left = context.compress_stream2(&mut output, &mut input, directive).map_err(zstd_error)?;
-        let is_flushed = left == 0 || directive == ZSTD_EndDirective::ZSTD_e_continue;
-        if is_flushed && input.pos == input.src.len() {
-            return Ok(());
-        }
+        self.context.as_ref().map_or(0, ZstdContext::memory_bytes)
     }
 }
 
@@ -209,6 +216,7 @@ impl std::fmt::Debug for ZstdCompressor {
         formatter
             .debug_struct("ZstdCompressor")
             .field("memory_bytes", &self.memory_bytes())
+            .field("is_upgraded", &self.is_upgraded())
             .field("broken", &self.broken)
             .finish_non_exhaustive()
     }

@@ -3,12 +3,14 @@
 //! Owns        the frame's header, flush loops.
 //! Doors       `StreamCompressor::zstd_with`, `StreamDecompressor::zstd_with`.
 //! Invariants  The frame names the dictionary's number. Nothing is stored before there is a context: a stored message
-//!             would stand between the dictionary and what the context believes to be the beginning.
+//!             would stand between the dictionary and what the context believes to be the beginning. So a stream that
+//!             finds no room for its context at its first message is stored to its end.
 //! Price       a context from HELLO on, 640 KB like one without; the dictionary itself is there once for all.
 //! Spec        RFC 8878; docs/adr/0018.
 
-use super::{Dictionary, ZstdParams, dictionary_sys::Context, guarded};
+use super::{Dictionary, dictionary_sys::Context, guarded, zstd::store_blocks};
 use crate::CodecError;
+use crate::classic::ClassicContexts;
 use std::sync::Arc;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 
@@ -19,26 +21,23 @@ const HEADER_BYTES: usize = 6;
 
 /// The compressing end of a zstd-stream connection that has a dictionary.
 pub struct ZstdDictCompressor {
-    params: ZstdParams,
+    contexts: ClassicContexts,
     dictionary: Arc<Dictionary>,
-    /// Made by the first message.
+    /// Made by the first message, if there is room for it.
     context: Option<Context>,
+    is_started: bool,
     broken: bool,
 }
 
 impl ZstdDictCompressor {
     /// Starts a stream. It takes no memory before the first message.
-    ///
-    /// # Errors
-    /// [`CodecError::Param`].
-    pub fn new(params: ZstdParams, dictionary: Arc<Dictionary>) -> Result<Self, CodecError> {
-        params.validate()?;
-        Ok(Self { params, dictionary, context: None, broken: false })
+    pub(crate) fn new(contexts: ClassicContexts, dictionary: Arc<Dictionary>) -> Self {
+        Self { contexts, dictionary, context: None, is_started: false, broken: false }
     }
 
     fn header(&self) -> [u8; HEADER_BYTES] {
         let [a, b, c, d] = self.dictionary.number().to_le_bytes();
-        [3, (self.params.window_log as u8 - 10) << 3, a, b, c, d]
+        [3, (self.contexts.params().zstd.window_log as u8 - 10) << 3, a, b, c, d]
     }
 
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
@@ -50,16 +49,25 @@ impl ZstdDictCompressor {
             return if self.broken { Err(CodecError::Broken) } else { Ok(()) };
         };
         let header = self.header();
-        let Self { params, dictionary, context, broken } = self;
+        let is_first = !std::mem::replace(&mut self.is_started, true);
+        let Self { contexts, dictionary, context, broken, .. } = self;
         guarded(broken, out, |out| {
-            let is_first = context.is_none();
-            let context = match context {
-                Some(context) => context,
-                None => context.insert(Context::new(*params, dictionary.digested(*params)?)?),
-            };
+            let params = contexts.params().zstd;
             if is_first {
+                if let Some(slot) = contexts.open_zstd_base() {
+                    *context = Some(Context::new(params, dictionary.digested(params)?, slot)?);
+                }
                 out.extend_from_slice(&MAGIC);
             }
+            let Some(context) = context else {
+                if is_first {
+                    out.extend_from_slice(&header);
+                } else {
+                    contexts.note_stored();
+                }
+                store_blocks(params.window_log, params.block_bytes_max, parts, out);
+                return Ok(());
+            };
             let start = out.len();
             for part in &parts[..last] {
                 write(context, part, out, ZSTD_EndDirective::ZSTD_e_continue)?;

@@ -2,6 +2,8 @@
 
 mod deflate;
 #[cfg(feature = "stream")]
+mod classic;
+#[cfg(feature = "stream")]
 mod dictionary;
 mod etf_bytes;
 mod etf_decode;
@@ -13,3 +15,5 @@ mod prepared;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
+#[cfg(feature = "stream")]
+mod upgrades;

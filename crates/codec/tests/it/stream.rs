@@ -410,7 +410,8 @@ fn memory_is_what_the_parameters_say() {
     for (window_bits, mem_level) in [(15, 8), (13, 5), (10, 3)] {
         let tables = (1 << (window_bits + 2)) + (1 << (mem_level + 9));
         let memory = zlib(window_bits, mem_level);
-        assert!((tables..tables + 8_000).contains(&memory), "{memory} for {tables}");
+        // With its own state, in whole pages.
+        assert!((tables..tables + 8_000 + 4_096).contains(&memory), "{memory} for {tables}");
     }
     let zstd = |block_bytes_max| {
         let params = ZstdParams { block_bytes_max, ..ZstdParams::default() };

@@ -16,6 +16,7 @@ mod sched;
 mod server;
 mod spread;
 mod text;
+mod upgrades;
 mod usage;
 
 pub use codec::{TrafficKind, shared::scope_of};
@@ -61,6 +62,11 @@ pub enum Bench {
     /// again by the reference decoders. Bytes are those of the payloads, without WebSocket headers, over whole streams of
     /// 4,000 messages from the first on. CPU has what is made once per event in it.
     Codec(codec::CodecArgs),
+    /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
+    ///
+    /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an allocator
+    /// that keeps what was freed.
+    Upgrades(upgrades::UpgradesArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -174,6 +180,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Fanout(args) => fanout::run(*args),
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
+        Bench::Upgrades(args) => upgrades::run(*args),
         Bench::Role(BenchRole::Server { members, dir, io_uring }) => server::run(*members, dir, *io_uring),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),

@@ -1,6 +1,7 @@
 //! Defaults: each a named constant with the reason beside it.
 
-use super::value::{ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, Synchronous};
+use super::value::{ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, Synchronous, Upgrades};
+use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Loopback: whoever wants strangers to connect says so.
@@ -73,6 +74,16 @@ pub const PASSIVE_UPDATE_INTERVAL_MS: u32 = 30_000;
 pub const WRITE_STALL_MS: u32 = 30_000;
 /// As documented, which clients are written for.
 pub const REST_RATE_PERCENT: u32 = 100;
+
+/// What clients know from upstream.
+pub const ZLIB: ZlibParams = ZlibParams { level: 6, window_bits: 15, mem_level: 8 };
+/// As published by upstream, with small blocks: half the memory at the same ratio.
+pub const ZSTD: ZstdParams =
+    ZstdParams { level: 6, window_log: 18, chain_log: 16, hash_log: 16, block_bytes_max: 4 << 10 };
+/// Memory that nobody uses is of no use.
+pub const UPGRADES: Upgrades = Upgrades::Auto;
+/// A fifth is left for what nobody foresees.
+pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 
 /// The folder for generated data, which is git-ignored.
 pub const STORE_DIR: &str = "data/node";

@@ -22,10 +22,11 @@ pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous,
+    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Upgrades,
     VoiceEndpoint,
 };
 
+use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use raw::RawConfig;
 use std::path::{Path, PathBuf};
 
@@ -142,6 +143,27 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     if problems.is_empty() { Ok(loaded) } else { Err(ConfigError::Invalid(problems)) }
 }
 
+impl CodecConfig {
+    /// What contexts are made with, all of them within `bytes_max`.
+    #[must_use]
+    pub fn classic_params(&self, bytes_max: u64) -> ClassicParams {
+        let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
+        let zlib = ZlibParams {
+            level: small(self.zlib_level),
+            window_bits: small(self.zlib_window_bits),
+            mem_level: small(self.zlib_mem_level),
+        };
+        let zstd = ZstdParams {
+            level: self.zstd_level,
+            window_log: self.zstd_window_log,
+            chain_log: self.zstd_chain_log,
+            hash_log: self.zstd_hash_log,
+            block_bytes_max: self.zstd_block_bytes_max,
+        };
+        ClassicParams { zlib, zstd, bytes_max }
+    }
+}
+
 /// Settings that are fine one by one and not together.
 fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     let auth = &loaded.config.auth;
@@ -166,5 +188,19 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     };
     below("backlog_events_max", limits.backlog_events_max, "replay_events_max", limits.replay_events_max);
     below("backlog_bytes_max", limits.backlog_bytes_max, "replay_bytes_max", limits.replay_bytes_max);
+    let codec = &loaded.config.codec;
+    if let Some(bytes_max) = codec.classic_bytes_max
+        && let Ok(contexts) = ClassicContexts::new(codec.classic_params(bytes_max))
+    {
+        let stats = contexts.stats();
+        for (name, slot_bytes) in [("zlib", stats.zlib.slot_bytes), ("zstd", stats.zstd.slot_bytes)] {
+            if bytes_max < slot_bytes {
+                let what = format!(
+                    "is {bytes_max}, less than one {name} context takes with these settings ({slot_bytes}): nothing would be compressed"
+                );
+                report("codec", "classic_bytes_max", what);
+            }
+        }
+    }
     problems
 }

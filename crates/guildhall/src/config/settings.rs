@@ -6,8 +6,8 @@ use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Value,
-        VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous,
+        Upgrades, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -181,8 +181,35 @@ settings! {
         /// REST rate limits, in percent of the documented ones; 0: none at all, for tests and benches.
         rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
     }
-    /// How messages are compressed.
+    /// Compression of what clients are sent. It holds for new connections.
     codec: CodecConfig {
+        /// Effort of zlib-stream. 0: stored.
+        zlib_level: u16, 0..=9 => defaults::ZLIB.level.into();
+        /// Window of zlib-stream, as a power of two of bytes.
+        zlib_window_bits: u16, 9..=15 => defaults::ZLIB.window_bits.into();
+        /// Tables of zlib-stream. A context takes about 2^(zlib_window_bits + 2) + 2^(zlib_mem_level + 9) bytes.
+        zlib_mem_level: u16, 1..=9 => defaults::ZLIB.mem_level.into();
+        /// Effort of zstd-stream.
+        zstd_level: i32, -7..=22 => defaults::ZSTD.level;
+        /// Window of zstd-stream, as a power of two of bytes: the node and each client keep so much.
+        zstd_window_log: u32, 10..=27 => defaults::ZSTD.window_log;
+        /// Chain table of zstd-stream, as a power of two of entries of 4 bytes. Levels that search in rows (5 to 12) have none.
+        zstd_chain_log: u32, 6..=28 => defaults::ZSTD.chain_log;
+        /// Hash table of zstd-stream, as a power of two of entries of 4 bytes.
+        zstd_hash_log: u32, 6..=28 => defaults::ZSTD.hash_log;
+        /// Largest block of zstd-stream, bytes. Small ones save memory and cost nothing: messages are small.
+        zstd_block_bytes_max: u32, 1024..=131_072 => defaults::ZSTD.block_bytes_max;
+        /// Bytes that all contexts may hold. Past it nobody is refused: streams without a context are sent uncompressed, in
+        /// the format they asked for, until others are gone. Not set: three fifths of the memory that this node may use.
+        classic_bytes_max: Option<u64>, 65_536..=1_125_899_906_842_624 => None;
+        /// Memory that this process may use, bytes. Not set: what its container or the machine has.
+        memory_bytes_max: Option<u64>, 16_777_216..=1_125_899_906_842_624 => None;
+        /// Larger windows and tables (each one step up) for new zstd-stream connections. "auto": while there is memory; "off":
+        /// no. When memory gets short, those who have them are asked to reconnect, a few at a time.
+        upgrades: Upgrades => defaults::UPGRADES;
+        /// Of the memory this node may use, what it may fill so that there still are upgrades, percent. None begin past 90 % of
+        /// that, and past 95 % of it they are taken back.
+        upgrade_memory_percent: u16, 10..=95 => defaults::UPGRADE_MEMORY_PERCENT;
         /// A folder with the dictionaries that clients may ask for (`dict=ID`), as `guildhall dictionary train` writes it. Not
         /// set: there are none. Read at the start; a file whose name does not fit its bytes keeps the node from starting.
         dictionaries_dir: Option<PathBuf> => None;

@@ -143,6 +143,36 @@ fn settings_that_contradict_each_other() {
 }
 
 #[test]
+fn a_bound_that_holds_no_context() {
+    let told = problems(&sources("[codec]\n\nclassic_bytes_max = 300_000\n", &[], &[]));
+    let expected = "guildhall.toml:3: codec.classic_bytes_max is 300000, less than one zstd context takes with these \
+                    settings (643072): nothing would be compressed";
+    assert_eq!(told, [expected]);
+    // It depends on the other settings.
+    let small = "[codec]\nzstd_window_log = 14\nzstd_hash_log = 12\nzstd_level = 1\nclassic_bytes_max = 300_000\n";
+    assert_eq!(problems(&sources(small, &[], &[])), Vec::<String>::new());
+    let negative = [("GUILDHALL__CODEC__ZSTD_LEVEL", "-3"), ("GUILDHALL__CODEC__MEMORY_BYTES_MAX", "68_719_476_736")];
+    let loaded = load(&sources("", &negative, &[])).unwrap();
+    assert_eq!((loaded.config.codec.zstd_level, loaded.config.codec.memory_bytes_max), (-3, Some(64 << 30)));
+    let told = problems(&sources("[codec]\nzstd_window_log = 28\nzlib_window_bits = 8\nupgrades = \"on\"\n", &[], &[]));
+    assert_eq!(
+        told,
+        [
+            "guildhall.toml:3: codec.zlib_window_bits cannot be 8: expected a whole number from 9 to 15",
+            "guildhall.toml:2: codec.zstd_window_log cannot be 28: expected a whole number from 10 to 27",
+            "guildhall.toml:4: codec.upgrades cannot be the string \"on\": expected \"auto\" or \"off\"",
+        ]
+    );
+}
+
+/// The settings' defaults are the codec's.
+#[test]
+fn the_published_tuning_is_the_default() {
+    let codec = load(&Sources::default()).unwrap().config.codec;
+    assert_eq!(codec.classic_params(u64::MAX), ClassicParams::default());
+}
+
+#[test]
 fn c3_secrets_are_never_shown() {
     let secret = "correct horse battery staple, twice over";
     let good = load(&sources("", &[("GUILDHALL__AUTH__JWT_SECRET", secret)], &[])).unwrap();

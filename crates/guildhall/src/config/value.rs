@@ -46,7 +46,7 @@ macro_rules! whole_numbers {
         }
     )+};
 }
-whole_numbers!(u16 u32);
+whole_numbers!(u16 u32 u64 i32);
 
 impl Value for SocketAddr {
     type Rule = ();
@@ -174,6 +174,16 @@ choices! {
         /// Yes.
         On = "on",
         /// No.
+        Off = "off",
+    }
+}
+
+choices! {
+    /// Whether connections may get larger compression contexts.
+    Upgrades {
+        /// While there is memory for them.
+        Auto = "auto",
+        /// Never.
         Off = "off",
     }
 }

@@ -5,6 +5,7 @@ mod backlog;
 mod batches;
 mod closing;
 mod compression;
+mod contexts;
 mod deflate;
 mod fixture;
 mod guild_create;

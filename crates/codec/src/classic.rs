@@ -1,0 +1,235 @@
+//! Classic contexts: what zlib-stream and zstd-stream connections of a node compress with.
+//!
+//! Owns        the parameters, the slots that contexts lie in (one size for zlib, one for zstd, one for larger zstd ones),
+//!             their bound, and the gate that larger ones pass.
+//! Doors       `zlib` and `zstd` start a stream; `stats` is the account; `gate` is where `upgrade` is heard.
+//! Invariants  one context is one slot and nothing else: no allocation of the libraries besides. (traps.md 5)
+//! Limits      `bytes_max` over all contexts. A stream that finds no room is not refused: its messages go out stored, in
+//!             the stream's format but uncompressed, and each message looks for room again.
+//! Not here    shared-match streams, who gets which codec.     Spec  docs/adr/0016.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use guildhall_slab::{Budget, Pool, PoolStats, Slot};
+
+use crate::CodecError;
+use crate::stream::{
+    Dictionary, StreamCompressor, ZlibCompressor, ZlibParams, ZstdCompressor, ZstdDictCompressor, ZstdParams, zlib,
+    zstd_sys,
+};
+use crate::upgrade::{GateStats, Upgrade, UpgradeGate};
+
+/// What contexts are made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassicParams {
+    /// For zlib-stream.
+    pub zlib: ZlibParams,
+    /// For zstd-stream.
+    pub zstd: ZstdParams,
+    /// Resident bytes of all contexts. Past it messages go out stored until other connections are gone.
+    pub bytes_max: u64,
+}
+
+impl Default for ClassicParams {
+    /// As published, and as many contexts as there is memory.
+    fn default() -> Self {
+        Self { zlib: ZlibParams::default(), zstd: ZstdParams::default(), bytes_max: u64::MAX }
+    }
+}
+
+/// The contexts of a node, over all its partitions. Clones are the same contexts.
+#[derive(Clone)]
+pub struct ClassicContexts {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    params: ClassicParams,
+    budget: Arc<Budget>,
+    zlib: Pool,
+    zstd: Pool,
+    /// None when the parameters leave no room upwards.
+    upgraded: Option<Upgraded>,
+    gate: UpgradeGate,
+    stored_total: AtomicU64,
+}
+
+struct Upgraded {
+    params: ZstdParams,
+    pool: Pool,
+}
+
+/// The account of a node's contexts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassicStats {
+    /// For zlib-stream.
+    pub zlib: PoolStats,
+    /// For zstd-stream.
+    pub zstd: PoolStats,
+    /// For zstd-stream, the larger ones.
+    pub zstd_upgraded: PoolStats,
+    /// Resident bytes of all of them.
+    pub resident_bytes: u64,
+    /// What those may be.
+    pub bytes_max: u64,
+    /// Messages that went out stored because there was no room for a context.
+    pub stored_total: u64,
+    /// Larger contexts.
+    pub upgrades: GateStats,
+}
+
+/// Where a zstd context goes, and how large it may be.
+pub(crate) struct ZstdSlot {
+    pub slot: Slot,
+    pub params: ZstdParams,
+    pub upgrade: Option<Upgrade>,
+}
+
+impl ClassicContexts {
+    /// No contexts yet.
+    ///
+    /// # Errors
+    /// [`CodecError::Param`], or the library's when it cannot say how large a context is.
+    pub fn new(params: ClassicParams) -> Result<Self, CodecError> {
+        params.zlib.validate()?;
+        params.zstd.validate()?;
+        let budget = Arc::new(Budget::new(params.bytes_max));
+        let zlib = Pool::new(zlib::slot_bytes(params.zlib)?, budget.clone());
+        let pool = |params| Ok::<_, CodecError>(Pool::new(zstd_sys::slot_bytes(params)?, budget.clone()));
+        let zstd = pool(params.zstd)?;
+        let upgraded = match params.zstd.upgraded() {
+            Some(params) => Some(Upgraded { params, pool: pool(params)? }),
+            None => None,
+        };
+        let (gate, stored_total) = Default::default();
+        Ok(Self { shared: Arc::new(Shared { params, budget, zlib, zstd, upgraded, gate, stored_total }) })
+    }
+
+    /// Makes one context of each kind and uses it, so that parameters a library does not take fail at the start.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn check(&self) -> Result<(), CodecError> {
+        let ClassicParams { zlib, zstd, .. } = self.shared.params;
+        let upgraded = self.shared.upgraded.as_ref().map(|upgraded| upgraded.params);
+        let streams = [
+            Some(StreamCompressor::zlib(zlib)),
+            Some(StreamCompressor::zstd(zstd)),
+            upgraded.map(StreamCompressor::zstd),
+        ];
+        for stream in streams.into_iter().flatten() {
+            stream?.compress(&[b"a message"], &mut Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// What they are made with.
+    #[must_use]
+    pub fn params(&self) -> &ClassicParams {
+        &self.shared.params
+    }
+
+    /// Where the share of larger contexts is set.
+    #[must_use]
+    pub fn gate(&self) -> &UpgradeGate {
+        &self.shared.gate
+    }
+
+    /// What a larger context takes more than another; none where there are no larger ones.
+    #[must_use]
+    pub fn extra_bytes(&self) -> Option<u64> {
+        let upgraded = self.shared.upgraded.as_ref()?;
+        Some(upgraded.pool.slot_bytes().saturating_sub(self.shared.zstd.slot_bytes()) as u64)
+    }
+
+    /// Starts a zlib stream. It takes no memory before its first `compress`.
+    #[must_use]
+    pub fn zlib(&self) -> StreamCompressor {
+        StreamCompressor::Zlib(ZlibCompressor::new(self.clone()))
+    }
+
+    /// Starts a zstd stream, which may be one of those that get larger contexts. It takes no memory before its first
+    /// `compress`.
+    #[must_use]
+    pub fn zstd(&self) -> StreamCompressor {
+        let is_upgrade_due = self.shared.gate.draw() && self.shared.upgraded.is_some();
+        StreamCompressor::Zstd(ZstdCompressor::new(self.clone(), is_upgrade_due))
+    }
+
+    /// Starts a zstd stream that refers to a dictionary, which its reader has to have. It takes no memory before its first
+    /// message.
+    #[must_use]
+    pub fn zstd_with(&self, dictionary: Arc<Dictionary>) -> StreamCompressor {
+        StreamCompressor::ZstdDict(ZstdDictCompressor::new(self.clone(), dictionary))
+    }
+
+    /// The account now.
+    #[must_use]
+    pub fn stats(&self) -> ClassicStats {
+        let shared = &self.shared;
+        ClassicStats {
+            zlib: shared.zlib.stats(),
+            zstd: shared.zstd.stats(),
+            zstd_upgraded: shared.upgraded.as_ref().map(|upgraded| upgraded.pool.stats()).unwrap_or_default(),
+            resident_bytes: shared.budget.bytes(),
+            bytes_max: shared.budget.bytes_max(),
+            stored_total: shared.stored_total.load(Ordering::Relaxed),
+            upgrades: shared.gate.stats(),
+        }
+    }
+
+    /// A slot for a zlib context; none when there is no room, and the message at hand is to be stored.
+    pub(crate) fn open_zlib(&self) -> Option<Slot> {
+        self.open(&self.shared.zlib)
+    }
+
+    /// A slot for a zstd context, likewise; a larger one if that is due and there still is room for it.
+    pub(crate) fn open_zstd(&self, is_upgrade_due: bool) -> Option<ZstdSlot> {
+        let shared = &self.shared;
+        if is_upgrade_due
+            && let (Some(upgraded), Some(extra_bytes)) = (&shared.upgraded, self.extra_bytes())
+            && let Some(upgrade) = shared.gate.try_take(extra_bytes)
+            && let Ok(slot) = upgraded.pool.open()
+        {
+            return Some(ZstdSlot { slot, params: upgraded.params, upgrade: Some(upgrade) });
+        }
+        let slot = self.open(&shared.zstd)?;
+        Some(ZstdSlot { slot, params: shared.params.zstd, upgrade: None })
+    }
+
+    /// A slot for a zstd context that is never a larger one.
+    pub(crate) fn open_zstd_base(&self) -> Option<Slot> {
+        self.open(&self.shared.zstd)
+    }
+
+    /// A message went out stored for want of a context, and did not ask for one.
+    pub(crate) fn note_stored(&self) {
+        self.shared.stored_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn open(&self, pool: &Pool) -> Option<Slot> {
+        // A stream without room asks for every message: what is asked most must be cheap.
+        let has_room = self.shared.budget.has_room(pool.slot_bytes() as u64);
+        let slot = if has_room { pool.open().ok() } else { None };
+        if slot.is_none() {
+            self.shared.stored_total.fetch_add(1, Ordering::Relaxed);
+        }
+        slot
+    }
+}
+
+impl Default for ClassicContexts {
+    /// With [`ClassicParams::default`].
+    fn default() -> Self {
+        Self::new(ClassicParams::default()).expect("the libraries take the published parameters")
+    }
+}
+
+impl std::fmt::Debug for ClassicContexts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClassicContexts").field("params", self.params()).field("stats", &self.stats()).finish()
+    }
+}

@@ -1,0 +1,188 @@
+//! Control: measured memory in, the share of new connections that get larger contexts out.
+//!
+//! What is left of the budget beside all else is the room. Three quarters of it may go to larger contexts; a quarter is kept
+//! for growth, because those who get a larger context at night still have it when the day comes. As they fill
+//! their part, the share falls from all to none. When memory comes close to the budget all the same, connections with larger contexts are
+//! asked to reconnect: they resume, with nothing lost, and get a smaller one.
+
+use guildhall_stdx::Instant;
+
+/// Of the room, what larger contexts may take.
+const ROOM_PERCENT: u64 = 75;
+/// Of the budget, where upgrades stop, and where they are taken back and down to: apart, so that one does not lead to the
+/// other.
+const STOP_PERCENT: u64 = 90;
+const RECLAIM_PERCENT: u64 = 95;
+const RECLAIMED_PERCENT: u64 = 92;
+/// Of what larger contexts may take, where the share begins to fall.
+const FULL_SHARE_PERCENT: u64 = 90;
+/// Of the budget, room that is too little to begin with.
+const ROOM_MIN_PERCENT: u64 = 1;
+/// The share follows what is wanted in about this time, so that noise in a reading does not move it. It need not be faster:
+/// what larger contexts may hold is exact at every moment.
+const SHARE_MS: u64 = 120_000;
+/// When there was no room, nobody gets a larger context for so long (U3).
+const HOLD_MS: u64 = 600_000;
+/// How often larger contexts are taken back, and how many of all at once: clients need a moment to go, and their resumes
+/// are work.
+const RECLAIM_EVERY_MS: u64 = 10_000;
+const RECLAIM_SHARE: u64 = 10;
+
+/// Settings of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpgradeConfig {
+    /// Of the memory that the node may use, what it may fill: the budget. In percent.
+    pub memory_percent: u8,
+}
+
+impl Default for UpgradeConfig {
+    /// A fifth is left for what nobody foresees.
+    fn default() -> Self {
+        Self { memory_percent: 80 }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Memory that the node may use: a container's, the machine's, or as configured.
+    pub limit_bytes: u64,
+    /// What of it is used, by whomever, as the system counts it; caches that it drops by itself left out.
+    pub used_bytes: u64,
+    /// What of that is larger contexts, beyond what they would take otherwise.
+    pub extra_bytes: u64,
+    /// Larger contexts.
+    pub upgraded_count: u64,
+}
+
+/// Where the loop stands, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Memory could not be measured: nobody gets more.
+    #[default]
+    Blind,
+    /// There is room for larger contexts.
+    Room,
+    /// They have what they may have.
+    Full,
+    /// There is no room besides what the node needs, or was none lately.
+    Tight,
+    /// They are being taken back.
+    Reclaiming,
+}
+
+/// What holds until the next reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Of new connections, how many get larger contexts.
+    pub share_permille: u32,
+    /// What larger contexts may hold beyond what they would hold otherwise.
+    pub extra_bytes_max: u64,
+    /// So many connections with larger contexts are to be asked to reconnect.
+    pub reclaim_count: u64,
+    /// Why.
+    pub standing: Standing,
+    /// What the node may fill.
+    pub budget_bytes: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct UpgradeLoop {
+    config: UpgradeConfig,
+    /// Of a million.
+    share_ppm: u64,
+    decided_at: Option<Instant>,
+    /// The share stays at none until then.
+    held_until: Instant,
+    may_reclaim_at: Instant,
+    /// Since the start.
+    reclaimed_total: u64,
+}
+
+impl UpgradeLoop {
+    /// Nobody gets a larger context before the first reading.
+    #[must_use]
+    pub fn new(config: UpgradeConfig) -> Self {
+        let (held_until, may_reclaim_at) = (Instant(0), Instant(0));
+        Self { config, share_ppm: 0, decided_at: None, held_until, may_reclaim_at, reclaimed_total: 0 }
+    }
+
+    /// Connections that were asked to reconnect.
+    #[must_use]
+    pub fn reclaimed_total(&self) -> u64 {
+        self.reclaimed_total
+    }
+
+    /// Decides, on what was measured; none: it could not be. Called every few seconds.
+    pub fn handle_reading(&mut self, now: Instant, reading: Option<Reading>) -> Decision {
+        let Some(reading) = reading else {
+            self.close(now);
+            return Decision::default();
+        };
+        let Reading { limit_bytes, used_bytes, extra_bytes, upgraded_count } = reading;
+        let budget_bytes = percent(limit_bytes, self.config.memory_percent.into());
+        let base_bytes = used_bytes.saturating_sub(extra_bytes);
+        let room = percent(budget_bytes.saturating_sub(base_bytes), ROOM_PERCENT);
+        let extra_bytes_max = room.min(percent(budget_bytes, STOP_PERCENT).saturating_sub(base_bytes));
+
+        if extra_bytes_max < percent(budget_bytes, ROOM_MIN_PERCENT) {
+            self.close(now);
+        } else {
+            self.move_share(now, wanted_ppm(extra_bytes, extra_bytes_max));
+        }
+        let reclaim_count = self.reclaim(now, &reading, budget_bytes);
+        let standing = match () {
+            () if used_bytes >= percent(budget_bytes, RECLAIM_PERCENT) && upgraded_count > 0 => Standing::Reclaiming,
+            () if now < self.held_until => Standing::Tight,
+            () if extra_bytes >= percent(extra_bytes_max, FULL_SHARE_PERCENT) => Standing::Full,
+            () => Standing::Room,
+        };
+        let share_permille = (self.share_ppm / 1_000) as u32;
+        Decision { share_permille, extra_bytes_max, reclaim_count, standing, budget_bytes }
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.share_ppm = 0;
+        self.held_until = now.after_ms(HOLD_MS);
+        self.decided_at = Some(now);
+    }
+
+    /// A part of the way to what is wanted: the more, the longer ago the last decision was.
+    fn move_share(&mut self, now: Instant, wanted_ppm: u64) {
+        let elapsed_ms = self.decided_at.map_or(0, |at| now.ms_since(at)).min(SHARE_MS);
+        self.decided_at = Some(now);
+        if now < self.held_until {
+            return;
+        }
+        let way = wanted_ppm.abs_diff(self.share_ppm);
+        // At least a thousandth, so that it arrives.
+        let part = (way * elapsed_ms / SHARE_MS).max(way.min(1_000));
+        self.share_ppm = if wanted_ppm > self.share_ppm { self.share_ppm + part } else { self.share_ppm - part };
+    }
+
+    fn reclaim(&mut self, now: Instant, reading: &Reading, budget_bytes: u64) -> u64 {
+        let Reading { used_bytes, extra_bytes, upgraded_count, .. } = *reading;
+        if used_bytes < percent(budget_bytes, RECLAIM_PERCENT) || upgraded_count == 0 || now < self.may_reclaim_at {
+            return 0;
+        }
+        self.may_reclaim_at = now.after_ms(RECLAIM_EVERY_MS);
+        let each_bytes = (extra_bytes / upgraded_count).max(1);
+        let excess = used_bytes - percent(budget_bytes, RECLAIMED_PERCENT);
+        let count = excess.div_ceil(each_bytes).min(upgraded_count.div_ceil(RECLAIM_SHARE));
+        self.reclaimed_total += count;
+        count
+    }
+}
+
+/// All of them until larger contexts have nine tenths of what they may have, then fewer. It falls smoothly, so that there
+/// is a share at which as many come as go.
+fn wanted_ppm(extra_bytes: u64, extra_bytes_max: u64) -> u64 {
+    let left = extra_bytes_max.saturating_sub(extra_bytes);
+    let ramp = percent(extra_bytes_max, 100 - FULL_SHARE_PERCENT).max(1);
+    (u128::from(left) * 1_000_000 / u128::from(ramp)).min(1_000_000) as u64
+}
+
+fn percent(of: u64, percent: u64) -> u64 {
+    (u128::from(of) * u128::from(percent) / 100) as u64
+}

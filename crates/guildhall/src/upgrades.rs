@@ -1,0 +1,185 @@
+//! Upgrades at work: real memory into the loop, its decisions to the contexts and the partitions.
+//!
+//! Owns        one task of the runtime, which ends with the node.
+//! Limits      a reading every `READ_EVERY`; between two of them the gate holds connections to the last decision.
+//! Not here    the decision: `guildhall_codec::upgrade`.     Spec  docs/adr/0016.
+
+use crate::memory::{Memory, MemoryReader};
+use guildhall_codec::{
+    ClassicContexts,
+    upgrade::{Decision, Reading, Standing, UpgradeConfig, UpgradeLoop},
+};
+use guildhall_net::{Partitions, SystemClock};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::task::JoinHandle;
+
+/// Connections come over minutes; a reading costs a few small files.
+const READ_EVERY: Duration = Duration::from_secs(5);
+
+/// What the loop saw and decided last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpgradeStatus {
+    /// None: it could not be read.
+    pub memory: Option<Memory>,
+    /// What holds now.
+    pub decision: Decision,
+    /// Connections that were asked to reconnect, so that their larger contexts could be given back.
+    pub taken_back_total: u64,
+}
+
+/// The loop of a running node.
+pub struct Upgrades {
+    status: Arc<Mutex<UpgradeStatus>>,
+    task: JoinHandle<()>,
+}
+
+impl Upgrades {
+    /// Begins. Call within a tokio runtime.
+    #[must_use]
+    pub fn start(
+        config: UpgradeConfig,
+        reader: MemoryReader,
+        clock: SystemClock,
+        contexts: ClassicContexts,
+        partitions: Partitions,
+    ) -> Self {
+        let status = Arc::new(Mutex::new(UpgradeStatus::default()));
+        let shared = status.clone();
+        let task = tokio::spawn(async move {
+            let mut control = UpgradeLoop::new(config);
+            let mut timer = tokio::time::interval(READ_EVERY);
+            timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut last = None;
+            loop {
+                timer.tick().await;
+                let memory = reader.read();
+                if let Err(error) = &memory
+                    && last != Some(Standing::Blind)
+                {
+                    tracing::warn!(%error, "memory cannot be read: no connection gets a larger compression context");
+                }
+                let memory = memory.ok();
+                let decision = decide(&mut control, &clock, memory, &contexts);
+                if decision.reclaim_count > 0 {
+                    partitions.take_back_upgrades(decision.reclaim_count as usize);
+                }
+                if last.replace(decision.standing) != Some(decision.standing) {
+                    tell(memory, &decision);
+                }
+                let taken_back_total = control.reclaimed_total();
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
+                    UpgradeStatus { memory, decision, taken_back_total };
+            }
+        });
+        Self { status, task }
+    }
+
+    /// What it saw and decided last.
+    #[must_use]
+    pub fn status(&self) -> UpgradeStatus {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Upgrades {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// One turn of the loop.
+fn decide(
+    control: &mut UpgradeLoop,
+    clock: &SystemClock,
+    memory: Option<Memory>,
+    contexts: &ClassicContexts,
+) -> Decision {
+    let gate = contexts.gate().stats();
+    let reading = memory.map(|memory| Reading {
+        limit_bytes: memory.limit_bytes,
+        used_bytes: memory.used_bytes,
+        extra_bytes: gate.extra_bytes,
+        upgraded_count: gate.living_count,
+    });
+    let decision = control.handle_reading(clock.now().instant, reading);
+    contexts.gate().set(decision.share_permille, decision.extra_bytes_max);
+    decision
+}
+
+fn tell(memory: Option<Memory>, decision: &Decision) {
+    let Some(memory) = memory else { return };
+    tracing::info!(
+        standing = ?decision.standing,
+        bound = ?memory.bound,
+        limit_bytes = memory.limit_bytes,
+        used_bytes = memory.used_bytes,
+        process_bytes = memory.process_bytes,
+        budget_bytes = decision.budget_bytes,
+        extra_bytes_max = decision.extra_bytes_max,
+        reclaim_count = decision.reclaim_count,
+        "larger compression contexts",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Bound;
+    use guildhall_codec::StreamCompressor;
+
+    /// Real contexts, real slots, a made-up bound around this process's count of them.
+    #[test]
+    fn new_connections_get_larger_contexts_while_there_is_room() {
+        let contexts = ClassicContexts::default();
+        let mut control = UpgradeLoop::new(UpgradeConfig { memory_percent: 80 });
+        let mut at = guildhall_stdx::Instant(0);
+        let mut streams: Vec<StreamCompressor> = Vec::new();
+        let limit_bytes = 100 << 20;
+        let mut standings = Vec::new();
+        for _ in 0..400 {
+            at = at.after_ms(5_000);
+            let gate = contexts.gate().stats();
+            let resident = contexts.stats().resident_bytes;
+            let memory =
+                Memory { limit_bytes, used_bytes: resident, process_bytes: resident, bound: Bound::Configured };
+            assert!(memory.used_bytes <= limit_bytes * 80 / 100);
+            let reading = Reading {
+                limit_bytes,
+                used_bytes: memory.used_bytes,
+                extra_bytes: gate.extra_bytes,
+                upgraded_count: gate.living_count,
+            };
+            let decision = control.handle_reading(at, Some(reading));
+            contexts.gate().set(decision.share_permille, decision.extra_bytes_max);
+            if standings.last() != Some(&decision.standing) {
+                standings.push(decision.standing);
+            }
+            // The oldest leave, upgraded or not, as clients do; there are 90 at most.
+            let excess = (streams.len() + 1).saturating_sub(90).max(decision.reclaim_count as usize).min(streams.len());
+            streams.drain(..excess);
+            let mut stream = contexts.zstd();
+            stream.compress(&[b"hello"], &mut Vec::new()).unwrap();
+            streams.push(stream);
+        }
+        let gate = contexts.gate().stats();
+        assert!(gate.granted_total > 60 && gate.living_count > 15, "{gate:?}");
+        assert_eq!(gate.extra_bytes, gate.living_count * contexts.extra_bytes().unwrap());
+        assert!(standings.contains(&Standing::Room), "{standings:?}");
+    }
+
+    #[tokio::test]
+    async fn it_reads_this_system_and_opens_the_gate() {
+        let contexts = ClassicContexts::default();
+        let clock = SystemClock::default();
+        let mut control = UpgradeLoop::new(UpgradeConfig { memory_percent: 95 });
+        let memory = MemoryReader::new(None).read().ok();
+        let decision = decide(&mut control, &clock, memory, &contexts);
+        assert_eq!(contexts.gate().stats().extra_bytes_max, decision.extra_bytes_max);
+        assert_ne!(decision.standing, Standing::Blind);
+        assert_eq!(decide(&mut control, &clock, None, &contexts).standing, Standing::Blind);
+        assert_eq!(contexts.gate().stats().share_permille, 0);
+    }
+}

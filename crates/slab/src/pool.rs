@@ -1,0 +1,212 @@
+//! Pool: slots of one size, for any thread.
+
+use crate::{
+    SlabError,
+    budget::Budget,
+    mapping::{self, Mapping},
+    slabs::{Place, SLOTS_MAX, Slabs},
+};
+use std::{
+    fmt, io,
+    ptr::NonNull,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// About the size of a slab: large enough that a node with many slots has few mappings (Linux allows 65,530).
+const SLAB_BYTES: usize = 16 << 20;
+
+/// Slots of one size. Clones are the same pool.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    slot_bytes: usize,
+    slots_per_slab: u32,
+    budget: Arc<Budget>,
+    slabs: Mutex<Slabs>,
+    opened_total: AtomicU64,
+    refused_total: AtomicU64,
+    kept_total: AtomicU64,
+}
+
+/// A pool's account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Bytes of a slot, whole pages.
+    pub slot_bytes: u64,
+    /// Slots of a slab.
+    pub slots_per_slab: u32,
+    /// Slots in use.
+    pub slots_used: u64,
+    /// Slabs that are mapped.
+    pub slabs_count: u64,
+    /// Bytes that are resident: of slots in use, and of free ones that the system did not take back.
+    pub resident_bytes: u64,
+    /// Address space; most of what is not resident costs nothing.
+    pub mapped_bytes: u64,
+    /// Slots handed out since the start.
+    pub opened_total: u64,
+    /// Slots that were not: the budget was used up, or the system gave no memory.
+    pub refused_total: u64,
+    /// Slots whose pages the system did not take back when they were dropped.
+    pub kept_total: u64,
+}
+
+impl Pool {
+    /// A pool of slots of at least `slot_bytes`, rounded up to whole pages. It takes no memory before the first slot.
+    ///
+    /// # Panics
+    /// When `slot_bytes` is 0 or close to the whole address space.
+    #[must_use]
+    pub fn new(slot_bytes: usize, budget: Arc<Budget>) -> Self {
+        assert!(slot_bytes > 0 && slot_bytes <= isize::MAX as usize / 2, "a slot of {slot_bytes} bytes");
+        let slot_bytes = slot_bytes.next_multiple_of(mapping::page_bytes());
+        let slots_per_slab = (SLAB_BYTES / slot_bytes).clamp(1, SLOTS_MAX as usize) as u32;
+        let slabs = Mutex::new(Slabs::new(slots_per_slab));
+        let (opened_total, refused_total, kept_total) = Default::default();
+        let shared = Shared { slot_bytes, slots_per_slab, budget, slabs, opened_total, refused_total, kept_total };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Bytes of a slot.
+    #[must_use]
+    pub fn slot_bytes(&self) -> usize {
+        self.shared.slot_bytes
+    }
+
+    /// A slot, all zeros (S2) and resident (S3). Costs a page fault's work per page; not for hot paths.
+    ///
+    /// # Errors
+    /// `Full`, `System`.
+    pub fn open(&self) -> Result<Slot, SlabError> {
+        let opened = self.try_open();
+        let counter = if opened.is_ok() { &self.shared.opened_total } else { &self.shared.refused_total };
+        counter.fetch_add(1, Ordering::Relaxed);
+        opened
+    }
+
+    #[expect(unsafe_code, reason = "makes a slot's pages resident")]
+    fn try_open(&self) -> Result<Slot, SlabError> {
+        let shared = &self.shared;
+        // Before the pages are there, so that the account is never too small.
+        shared.budget.reserve(shared.slot_bytes as u64)?;
+        let taken = shared.take().inspect_err(|_| shared.budget.release(shared.slot_bytes as u64));
+        let (base, place, was_resident) = taken.map_err(SlabError::System)?;
+        let mut slot = Slot { shared: shared.clone(), base, place };
+        if was_resident {
+            // It was counted all the time.
+            shared.budget.release(shared.slot_bytes as u64);
+            slot.bytes_mut().fill(0);
+            return Ok(slot);
+        }
+        // SAFETY: the slot's own pages, whole, zero since they were mapped or discarded; nobody else has this slot.
+        // If it fails, dropping `slot` gives it back.
+        unsafe { mapping::populate(base, shared.slot_bytes) }.map_err(SlabError::System)?;
+        Ok(slot)
+    }
+
+    /// The account now.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let shared = &self.shared;
+        let slabs = shared.slabs();
+        let (slots_used, slabs_count) = (slabs.used_count(), slabs.slabs_count() as u64);
+        let resident_count = slabs.resident_count();
+        drop(slabs);
+        let slot_bytes = shared.slot_bytes as u64;
+        PoolStats {
+            slot_bytes,
+            slots_per_slab: shared.slots_per_slab,
+            slots_used,
+            slabs_count,
+            resident_bytes: resident_count * slot_bytes,
+            mapped_bytes: slabs_count * u64::from(shared.slots_per_slab) * slot_bytes,
+            opened_total: shared.opened_total.load(Ordering::Relaxed),
+            refused_total: shared.refused_total.load(Ordering::Relaxed),
+            kept_total: shared.kept_total.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stats().fmt(f)
+    }
+}
+
+impl Shared {
+    fn slabs(&self) -> MutexGuard<'_, Slabs> {
+        self.slabs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> io::Result<(NonNull<u8>, Place, bool)> {
+        let mut slabs = self.slabs();
+        if !slabs.has_room() {
+            slabs.add(Mapping::new(self.slot_bytes * self.slots_per_slab as usize)?);
+        }
+        let taken = slabs.take().expect("a slab with room was just added");
+        let offset = taken.place.slot as usize * self.slot_bytes;
+        let base = slabs.mapping(taken.place).at(offset, self.slot_bytes);
+        Ok((base, taken.place, taken.was_resident))
+    }
+}
+
+/// A block of memory that is its holder's alone. Its address stays the same until it is dropped; it begins at a page.
+pub struct Slot {
+    shared: Arc<Shared>,
+    base: NonNull<u8>,
+    place: Place,
+}
+
+// SAFETY: a slot is the only way to its bytes (S1), and memory belongs to no thread; the pool it goes back to is `Sync`.
+#[expect(unsafe_code, reason = "a slot may change threads")]
+unsafe impl Send for Slot {}
+
+impl Slot {
+    /// Where it begins. What lies there may be read and written for as long as the slot lives.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes_count(&self) -> usize {
+        self.shared.slot_bytes
+    }
+
+    /// What is in it.
+    #[expect(unsafe_code, reason = "a slot as a slice")]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `slot_bytes` mapped, initialised (the system gives zeros) bytes that only this slot reaches (S1); the
+        // slice borrows it, so nothing else does meanwhile, and the slab stays mapped for as long as the slot lives (S4).
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.shared.slot_bytes) }
+    }
+}
+
+impl Drop for Slot {
+    #[expect(unsafe_code, reason = "gives a slot's pages back")]
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        // SAFETY: the slot's own pages, whole, of a slab that is mapped while the slot counts as used. Nobody else has it,
+        // and nothing reads it after this.
+        let is_discarded = unsafe { mapping::discard(self.base, shared.slot_bytes) }.is_ok();
+        let given_back = shared.slabs().give_back(self.place, is_discarded);
+        if !is_discarded && given_back.emptied.is_none() {
+            shared.kept_total.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(given_back.emptied);
+        // After the pages are gone, so that the account is never too small.
+        shared.budget.release(u64::from(given_back.discarded_count) * shared.slot_bytes as u64);
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("bytes_count", &self.bytes_count()).field("place", &self.place).finish()
+    }
+}
