@@ -208,7 +208,9 @@ impl Partition {
         }
         self.core.counters.resumed_total += 1;
         self.look_for_heartbeats(now, key);
-        self.core.push(now, session_key.slot, &resumed(encoding), Redaction::NONE, link);
+        // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
+        // of it is written. The next dispatch is held against them again.
+        self.core.append(session_key, resumed(encoding));
         // Replay and RESUMED together, oldest first.
         self.core.pump(now, key, link);
     }
