@@ -54,7 +54,7 @@ async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
             match command(Actor::User(author), Command::CreateMessage(channel_id, Box::new(message))).await {
                 Ok(Reply::Message(reply)) => Outcome::Said {
                     channel_id,
-                    said: Said { message_id: reply.record.message.id, author },
+                    said: Said { message_id: reply.message.id, author },
                     content: text,
                 },
                 Ok(_) => Outcome::Done,
