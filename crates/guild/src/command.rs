@@ -4,9 +4,7 @@
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
-use crate::{
-    job::{Audience, MemberFilter},
-};
+use crate::job::{Audience, MemberFilter};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, Member, MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence,
     ReactionEmoji, Role, RoleId, User, UserId,

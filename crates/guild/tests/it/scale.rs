@@ -12,8 +12,8 @@ use guildhall_guild::{
 };
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Member, Message, MessageId, Nonce, OverwriteKind,
-    Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
+    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Member, Message, MessageId, Nonce,
+    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
 use guildhall_relay::{MembersWanted, ToGuild};
