@@ -146,11 +146,12 @@ impl TestClient {
             Compression::None | Compression::Deflate(_) => None,
             Compression::Zlib => Some(StreamDecompressor::zlib().expect("there is memory")),
             Compression::Zstd => Some(StreamDecompressor::zstd(27).expect("there is memory")),
+            Compression::ZstdDict(_) => panic!("no client here has dictionaries"),
         };
         let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
         let deflate = match params.conn.compression {
             Compression::Deflate(params) => Some(Deflate::new(params)),
-            Compression::None | Compression::Zlib | Compression::Zstd => None,
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
         };
         decoder.set_rsv1_allowed(deflate.is_some());
         Self {
