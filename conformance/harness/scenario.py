@@ -53,6 +53,7 @@ class Scenario:
         self._own, self._other = (user, bot) if mode.is_user else (bot, user)
         self._own_id = None
         self._posted = []
+        self._history = None
         self._cuts = 0
 
     @staticmethod
@@ -79,6 +80,7 @@ class Scenario:
             self._other_events()
             for kind in CUTS:
                 self._survive(kind)
+            self._read_history()
             self._leave()
             self._judge_messages()
             self._judge_wire()
@@ -195,6 +197,26 @@ class Scenario:
     def _change_while_out(self):
         """What else happens while the client is out."""
 
+    def _read_history(self):
+        """The channel from the first to the last numbered message, and then a fence.
+
+        Simulated members take messages back at any time. All that the history lacks for that reason was deleted before
+        the fence was posted, so the client has seen it go once it has seen the fence.
+        """
+        first, last = self._range()
+        kept, after = set(), first - 1
+        while after < last:
+            page = self._other.get(self._path(f"messages?limit={HISTORY_PAGE}&after={after}"))
+            kept |= {message["id"] for message in page if int(message["id"]) <= last}
+            after = max((int(message["id"]) for message in page), default=last)
+        self._history = kept
+        fence = self._other.post(self._path("messages"), {"content": "fence: the history was read"})["id"]
+        self._client.wait_for("the message after the history", "message", lambda event: event["id"] == fence)
+
+    def _range(self):
+        """Ids of the first and the last numbered message."""
+        return int(self._posted[0]["id"]), int(self._posted[-1]["id"])
+
     def _leave(self):
         self._client.send("quit")
         self._client.wait_exit()
@@ -229,23 +251,20 @@ class Scenario:
         self._judge_sequence()
 
     def _judge_history(self, messages):
-        """Between the first and the last numbered message, history and events must hold the same messages."""
-        first, last = int(self._posted[0]["id"]), int(self._posted[-1]["id"])
+        """Between the first and the last numbered message, history and events must hold the same messages.
+
+        All that the history holds was told before. What was told and is not in it, the client saw deleted.
+        """
+        first, last = self._range()
         deleted = {event["id"] for event in self._client.all("delete")}
         seen = {
             message["id"]
             for message in messages
-            if message["channel_id"] == self._channel_id
-            and first <= int(message["id"]) <= last
-            and message["id"] not in deleted
+            if message["channel_id"] == self._channel_id and first <= int(message["id"]) <= last
         }
-        kept, after = set(), first - 1
-        while after < last:
-            page = self._other.get(self._path(f"messages?limit={HISTORY_PAGE}&after={after}"))
-            kept |= {message["id"] for message in page if int(message["id"]) <= last}
-            after = max((int(message["id"]) for message in page), default=last)
-        if kept != seen:
-            raise Failure(f"history and events differ: lost {sorted(kept - seen)}, unknown {sorted(seen - kept)}")
+        lost, unknown = self._history - seen, seen - self._history - deleted
+        if lost or unknown:
+            raise Failure(f"history and events differ: lost {sorted(lost)}, unknown {sorted(unknown)}")
 
     def _judge_sequence(self):
         """S5."""

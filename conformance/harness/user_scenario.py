@@ -104,6 +104,7 @@ class UserScenario(Scenario):
             self._survive_passive()
             self._switch("subscribe")
             self._scroll()
+            self._read_history()
             self._leave()
             self._judge_messages()
             self._judge_wire()

@@ -2,18 +2,23 @@
 //!
 //! Owns        `MessageCache`; `CachedMessage`, a message with its reactions.
 //! Doors       `lookup` before anything is done to a message; `put`, `change`, `remove` with the guild's version;
-//!             `load_began`, `load_ended` around a read of the store; `committed`.
+//!             `load_began`, `load_ended` around a read of the store; `committed`; `take_evicted` after any of them.
 //! Invariants  K1 a change that is not durable yet is never evicted, a deletion neither: what the store would
 //!             answer is older. K2 a load never replaces what is here, and nothing whose load is under way is
 //!             evicted: of two loads the later to arrive may be the older. K3 after `load_ended` a `lookup` finds
-//!             an answer until `cached_messages_max / 8` others were loaded.
+//!             an answer until `cached_messages_max / 8` others were loaded. K4 nothing here takes longer the more people
+//!             reacted: a loaded message comes as it is kept, and who reacted to one that goes is freed by others.
 //! Limits      `cached_messages_max` entries, least recently used go first; what K1 and K2 hold comes on top,
 //!             which the driver bounds by its queue of commits and loads. Lists of reacting users are kept whole.
 
-use crate::record::MessageRecord;
+use crate::{
+    command::{Actor, ReactionCount},
+    record::MessageRecord,
+};
 use guildhall_model::{ChannelId, Message, MessageId, ReactionEmoji, UserId};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
     sync::Arc,
 };
 
@@ -21,23 +26,22 @@ use std::{
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reactions {
     pub emoji: ReactionEmoji,
-    /// With a number that ascends in the order of reacting.
-    users: BTreeMap<UserId, u64>,
-    next: u64,
+    users: BTreeSet<UserId>,
 }
 
-/// A message with its reactions, quick to ask who reacted.
+/// A message with its reactions as a guild keeps it: quick to ask who reacted. It is made from a record beside the guild,
+/// for that takes as long as there are reactions.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CachedMessage {
-    pub message: Arc<Message>,
+pub struct CachedMessage {
+    pub(crate) message: Arc<Message>,
     /// In the order of first use.
-    pub reactions: Vec<Reactions>,
+    pub(crate) reactions: Vec<Reactions>,
 }
 
 impl Reactions {
     /// With nobody yet.
     pub fn new(emoji: ReactionEmoji) -> Self {
-        Self { emoji, users: BTreeMap::new(), next: 0 }
+        Self { emoji, users: BTreeSet::new() }
     }
 
     /// Custom emoji are the same by id, whatever they are called.
@@ -49,13 +53,11 @@ impl Reactions {
     }
 
     pub fn contains(&self, user_id: UserId) -> bool {
-        self.users.contains_key(&user_id)
+        self.users.contains(&user_id)
     }
 
     pub fn add(&mut self, user_id: UserId) {
-        let next = self.next;
-        self.users.entry(user_id).or_insert(next);
-        self.next += 1;
+        self.users.insert(user_id);
     }
 
     pub fn remove(&mut self, user_id: UserId) {
@@ -69,24 +71,23 @@ impl Reactions {
     pub fn len(&self) -> usize {
         self.users.len()
     }
-
-    fn in_order(&self) -> Vec<UserId> {
-        let mut users: Vec<(u64, UserId)> = self.users.iter().map(|(user, order)| (*order, *user)).collect();
-        users.sort_unstable();
-        users.into_iter().map(|(_, user)| user).collect()
-    }
 }
 
 impl CachedMessage {
     /// A message nobody reacted to.
-    pub fn new(message: Arc<Message>) -> Self {
+    pub(crate) fn new(message: Arc<Message>) -> Self {
         Self { message, reactions: Vec::new() }
     }
 
-    /// As it is stored. Grows with the number of reactions.
-    pub fn record(&self) -> MessageRecord {
-        let reactions = self.reactions.iter().map(|r| (r.emoji.clone(), r.in_order())).collect();
-        MessageRecord { message: self.message.clone(), reactions }
+    /// How it was reacted to, as `actor` is told.
+    pub(crate) fn counts(&self, actor: Actor) -> Vec<ReactionCount> {
+        let is_by = |reactions: &Reactions| matches!(actor, Actor::User(user_id) if reactions.contains(user_id));
+        let count = |reactions: &Reactions| ReactionCount {
+            emoji: reactions.emoji.clone(),
+            count: reactions.len() as u64,
+            me: is_by(reactions),
+        };
+        self.reactions.iter().map(count).collect()
     }
 }
 
@@ -136,6 +137,8 @@ pub(crate) struct MessageCache {
     changed: VecDeque<(u64, Key)>,
     /// How many loads are under way.
     loads: BTreeMap<Key, u32>,
+    /// Who reacted to messages that are not kept any more.
+    evicted: Vec<Reactions>,
 }
 
 impl MessageCache {
@@ -147,6 +150,7 @@ impl MessageCache {
             stamp_next: 0,
             changed: VecDeque::new(),
             loads: BTreeMap::new(),
+            evicted: Vec::new(),
         }
     }
 
@@ -173,11 +177,9 @@ impl MessageCache {
         }
     }
 
-    /// A message was deleted. Returns who had reacted.
-    pub fn remove(&mut self, key: Key, version: u64) -> Vec<Reactions> {
-        let content = self.entries.get_mut(&key).and_then(|entry| entry.content.take());
+    /// A message was deleted.
+    pub fn remove(&mut self, key: Key, version: u64) {
         self.set(key, None, version);
-        content.map_or_else(Vec::new, |message| message.reactions)
     }
 
     /// A channel is gone, and nobody will ask for its messages.
@@ -199,17 +201,18 @@ impl MessageCache {
     }
 
     /// The store answered: a message, none (`Some(None)`), or (`None`) not at all.
-    pub fn load_ended(&mut self, key: Key, answer: Option<Option<MessageRecord>>) {
+    pub fn load_ended(&mut self, key: Key, answer: Option<Option<CachedMessage>>) {
         let Some(loads) = self.loads.get_mut(&key) else { return };
         *loads -= 1;
         if *loads == 0 {
             self.loads.remove(&key);
         }
-        if let Some(record) = answer
-            && !self.entries.contains_key(&key)
-        {
-            let content = record.map(Into::into);
-            self.entries.insert(key, Entry { content, changed_at: None, stamp: None });
+        match answer {
+            Some(content) if !self.entries.contains_key(&key) => {
+                self.entries.insert(key, Entry { content, changed_at: None, stamp: None });
+            }
+            Some(Some(unneeded)) => self.evicted.extend(unneeded.reactions),
+            Some(None) | None => {}
         }
         self.settle(key);
         self.shrink();
@@ -218,6 +221,11 @@ impl MessageCache {
     /// Whether the store still owes an answer.
     pub fn is_loading(&self) -> bool {
         !self.loads.is_empty()
+    }
+
+    /// Who reacted to messages that are not kept any more, and how many they are.
+    pub fn take_evicted(&mut self) -> (usize, Vec<Reactions>) {
+        (self.evicted.iter().map(Reactions::len).sum(), mem::take(&mut self.evicted))
     }
 
     /// Everything up to `version` is durable.
@@ -233,7 +241,9 @@ impl MessageCache {
     }
 
     fn set(&mut self, key: Key, content: Option<CachedMessage>, version: u64) {
-        self.entries.entry(key).or_insert(Entry { content: None, changed_at: None, stamp: None }).content = content;
+        let entry = self.entries.entry(key).or_insert(Entry { content: None, changed_at: None, stamp: None });
+        let before = mem::replace(&mut entry.content, content);
+        self.evicted.extend(before.into_iter().flat_map(|message| message.reactions));
         self.mark_changed(key, version);
         self.shrink();
     }
@@ -269,9 +279,11 @@ impl MessageCache {
     }
 
     fn evict(&mut self, key: Key) {
-        if let Some(stamp) = self.entries.remove(&key).and_then(|entry| entry.stamp) {
+        let Some(entry) = self.entries.remove(&key) else { return };
+        if let Some(stamp) = entry.stamp {
             self.evictable.remove(&stamp);
         }
+        self.evicted.extend(entry.content.into_iter().flat_map(|message| message.reactions));
     }
 }
 
@@ -338,7 +350,7 @@ mod tests {
     fn k1_what_is_not_durable_stays() {
         let mut cache = MessageCache::new(MAX);
         (0..20).for_each(|n| cache.put(key(n), cached(n, n), 1 + n));
-        (0..10).for_each(|n| drop(cache.remove(key(n), 30 + n)));
+        (0..10).for_each(|n| cache.remove(key(n), 30 + n));
         assert!((0..10).all(|n| known(&mut cache, n) == Some(None)));
         assert!((10..20).all(|n| known(&mut cache, n) == Some(Some(n))));
         cache.committed(15);
@@ -355,7 +367,7 @@ mod tests {
         let mut cache = MessageCache::new(MAX);
         cache.load_began(key(1));
         cache.load_began(key(1));
-        cache.load_ended(key(1), Some(Some(record(1, 10))));
+        cache.load_ended(key(1), Some(Some(cached(1, 10))));
         cache.change(key(1), 5, |message| *message = cached(1, 11));
         cache.committed(5);
         // Others push, but the second load still holds it.
@@ -363,11 +375,11 @@ mod tests {
             cache.load_began(key(n));
             cache.load_ended(key(n), Some(None));
         }
-        cache.load_ended(key(1), Some(Some(record(1, 10))));
+        cache.load_ended(key(1), Some(Some(cached(1, 10))));
         assert_eq!(known(&mut cache, 1), Some(Some(11)));
         invariants(&cache);
         // What was never asked for is not taken.
-        cache.load_ended(key(2), Some(Some(record(2, 20))));
+        cache.load_ended(key(2), Some(Some(cached(2, 20))));
         assert_eq!(known(&mut cache, 2), None);
         // A load that failed leaves nothing known.
         cache.load_began(key(3));
@@ -431,7 +443,7 @@ mod tests {
                     }
                     7 if !loads.is_empty() => {
                         let (n, answer) = loads.swap_remove(rng.below(loads.len() as u64) as usize);
-                        cache.load_ended(key(n), Some(answer.map(|mark| record(n, mark))));
+                        cache.load_ended(key(n), Some(answer.map(|mark| cached(n, mark))));
                         assert!(known(&mut cache, n).is_some(), "seed {seed}");
                     }
                     _ if known(&mut cache, n).is_none() => {

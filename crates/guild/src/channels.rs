@@ -126,6 +126,7 @@ impl Guild {
             Arc::make_mut(&mut self.last_message_ids).remove(&channel_id);
         }
         self.cache.forget_channel(channel_id);
+        self.free_evicted();
         let event = self.event(EventName::ChannelDelete, Gate::Members, Payload::Channel(channel.clone()));
         self.publish(event, effect);
         for child in children.into_values() {

@@ -4,10 +4,7 @@
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
-use crate::{
-    job::{Audience, MemberFilter},
-    record::MessageRecord,
-};
+use crate::job::{Audience, MemberFilter};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, Member, MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence,
     ReactionEmoji, Role, RoleId, User, UserId,
@@ -350,12 +347,25 @@ pub struct GuildReply {
 }
 
 /// A message, as a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MessageReply {
-    /// The message with its reactions.
-    pub record: MessageRecord,
+    /// The message.
+    pub message: Arc<guildhall_model::Message>,
+    /// How it was reacted to, in the order of first use.
+    pub reactions: Vec<ReactionCount>,
     /// The message it answers: `Some(None)` when that was deleted, none when it is no reply.
     pub referenced: Option<Option<Arc<guildhall_model::Message>>>,
+}
+
+/// How often one emoji was put on a message. Who did is not said: that would grow with their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReactionCount {
+    /// Which.
+    pub emoji: ReactionEmoji,
+    /// By how many.
+    pub count: u64,
+    /// The actor among them.
+    pub me: bool,
 }
 
 /// Why a guild refuses a command.

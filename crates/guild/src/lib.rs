@@ -29,9 +29,10 @@ mod requests;
 mod roles;
 mod voice;
 
+pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch,
-    MessageReply, NewChannel, NewGuild, NewMessage, Prune, Refusal, Reply, ReplyTo, RolePatch,
+    MessageReply, NewChannel, NewGuild, NewMessage, Prune, ReactionCount, Refusal, Reply, ReplyTo, RolePatch,
 };
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;

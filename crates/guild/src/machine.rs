@@ -14,7 +14,7 @@
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
-    cache::MessageCache,
+    cache::{CachedMessage, MessageCache},
     chores::Chores,
     command::{Actor, Command, NewGuild, Refusal, Reply},
     job::{Job, JobId},
@@ -23,7 +23,7 @@ use crate::{
     presence::{CommonPresences, Pace},
     queue::Queue,
     recent::Recent,
-    record::{GuildRecord, MessageRecord, Write},
+    record::{GuildRecord, Write},
     relays::{Client, RelayLink, Sessions, Watchers},
     voice::VoiceTable,
 };
@@ -275,22 +275,25 @@ impl Guild {
         }
     }
 
-    /// The store's answer to `Outcome::NeedsMessage`: the message, or that there is none. Exactly one answer
-    /// (this, or `handle_message_load_failed`) for each time it was asked; they may overtake each other.
+    /// The store's answer to `Outcome::NeedsMessage`: the message (made from its record beforehand, not on the guild's loop),
+    /// or that there is none. Exactly one answer (this, or `handle_message_load_failed`) for each time it was asked; they
+    /// may overtake each other.
     pub fn handle_message_loaded(
         &mut self,
         channel_id: ChannelId,
         message_id: MessageId,
-        record: Option<MessageRecord>,
+        message: Option<CachedMessage>,
     ) {
         self.is_touched = false;
-        self.cache.load_ended((channel_id, message_id), Some(record));
+        self.cache.load_ended((channel_id, message_id), Some(message));
+        self.free_evicted();
     }
 
     /// The store could not answer `Outcome::NeedsMessage`; the driver refuses the command.
     pub fn handle_message_load_failed(&mut self, channel_id: ChannelId, message_id: MessageId) {
         self.is_touched = false;
         self.cache.load_ended((channel_id, message_id), None);
+        self.free_evicted();
     }
 
     /// A relay, or a backend that acts for a session, says something.
@@ -343,6 +346,13 @@ impl Guild {
         self.is_touched = false;
         self.committed = self.committed.max(version);
         self.cache.committed(version);
+        self.free_evicted();
+    }
+
+    /// What the message cache has no room for any more.
+    pub(crate) fn free_evicted(&mut self) {
+        let (size, evicted) = self.cache.take_evicted();
+        self.dispose(size, evicted);
     }
 
     /// Does a slice of what is done in slices, tells presences whose turn has come, and throws away what is remembered for a

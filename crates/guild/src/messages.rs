@@ -9,11 +9,11 @@
 //! Not here    who of those who may view the channel reads the content: `guildhall_relay::Redaction`.
 
 use crate::{
-    cache::{CachedMessage, Lookup, Reactions},
+    cache::{CachedMessage, Lookup},
     check::Here,
     command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal, Reply},
     machine::{CommandResult, Guild, Stop},
-    record::{MessageRecord, Write},
+    record::Write,
 };
 use guildhall_model::{ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, UserId};
 use guildhall_relay::{Effect, Gate, MessageEvent, Payload};
@@ -58,13 +58,11 @@ impl Guild {
         nonce: &Nonce,
     ) -> Result<Option<Reply>, Stop> {
         let Some(message_id) = self.recent.message_of(now.instant, author, channel_id, nonce) else { return Ok(None) };
-        let Some(earlier) = self.find_message((channel_id, message_id))?.map(CachedMessage::record) else {
-            return Ok(None);
-        };
-        let referenced = self.referenced_by(&earlier.message)?;
-        let message = Arc::new(Message { nonce: Some(nonce.clone()), ..Message::clone(&earlier.message) });
-        let record = MessageRecord { message, ..earlier };
-        Ok(Some(Reply::Message(Box::new(MessageReply { record, referenced }))))
+        let Some(earlier) = self.find_message((channel_id, message_id))? else { return Ok(None) };
+        let (earlier, reactions) = (earlier.message.clone(), earlier.counts(Actor::User(author)));
+        let referenced = self.referenced_by(&earlier)?;
+        let message = Arc::new(Message { nonce: Some(nonce.clone()), ..Message::clone(&earlier) });
+        Ok(Some(Reply::Message(Box::new(MessageReply { message, reactions, referenced }))))
     }
 
     pub(crate) fn create_message(
@@ -141,10 +139,10 @@ impl Guild {
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.cache.put((channel_id, id), CachedMessage::new(message), version);
+        self.free_evicted();
         let referenced = referenced.map(Some);
         self.tell_message(EventName::MessageCreate, &here, told.clone(), referenced.clone().flatten());
-        let record = MessageRecord { message: told, reactions: Vec::new() };
-        Ok(Reply::Message(Box::new(MessageReply { record, referenced })))
+        Ok(Reply::Message(Box::new(MessageReply { message: told, reactions: Vec::new(), referenced })))
     }
 
     fn check_slow_mode(&self, now: Now, here: &Here, author: UserId) -> Result<(), Refusal> {
@@ -226,7 +224,7 @@ impl Guild {
             return Err(Refusal::EmptyMessage.into());
         }
         let referenced = self.referenced_by(&before)?;
-        let mut record = self.need_message(key)?.record();
+        let reactions = self.need_message(key)?.counts(actor);
         // Nothing is refused from here on.
 
         if patch.content.is_some() || patch.allowed_mentions.is_some() {
@@ -242,17 +240,19 @@ impl Guild {
         if is_changed && changes_content {
             message.edited_timestamp = Some(now.unix);
         }
+        let message = if is_changed { Arc::new(message) } else { before };
         if is_changed {
-            let message = Arc::new(message);
-            record.message = message.clone();
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.cache.change(key, version, |cached| cached.message = message.clone());
             // Read aloud once.
-            let told = if message.tts { Arc::new(Message { tts: false, ..Message::clone(&message) }) } else { message };
+            let told = match message.tts {
+                true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
+                false => message.clone(),
+            };
             self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten());
         }
-        Ok(Reply::Message(Box::new(MessageReply { record, referenced })))
+        Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced })))
     }
 
     pub(crate) fn delete_message(
@@ -269,8 +269,8 @@ impl Guild {
         }
         self.write(Write::DeleteMessage(channel_id, message_id));
         let version = self.touch();
-        let reactions = self.cache.remove((channel_id, message_id), version);
-        self.dispose(reactions.iter().map(Reactions::len).sum(), reactions);
+        self.cache.remove((channel_id, message_id), version);
+        self.free_evicted();
         let payload = Payload::MessageDelete { id: message_id, channel_id };
         let event = self.event(EventName::MessageDelete, Gate::Channel(channel_id), payload);
         self.publish(event, Effect::None);

@@ -2,7 +2,7 @@
 //!
 //! Owns        the way from a worker to the store, on the runtime's threads, and back to its mailbox.
 //! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`)
-//!             What grows with the number of members (building a guild from its record, freeing one) happens
+//!             What grows with the number of members (building a guild or a message from its record, freeing one) happens
 //!             here and not on the worker, where other guilds would wait for it.
 //! Limits      per guild one load, one commit, and the messages `slot` allows; loads per worker: `worker`; what guilds
 //!             themselves want done: `pool`.
@@ -12,7 +12,7 @@ use crate::{
     mailbox::Mailbox,
     pool::{Pool, Task},
 };
-use guildhall_guild::{Guild, GuildLimits, Job, JobDone, JobId, MessageRecord, NewGuild, Write};
+use guildhall_guild::{CachedMessage, Guild, GuildLimits, Job, JobDone, JobId, NewGuild, Write};
 use guildhall_model::{ChannelId, GuildId, MessageId};
 use guildhall_stdx::Now;
 use guildhall_store::{Store, StoreError};
@@ -29,7 +29,7 @@ pub(crate) enum JobEnd {
     Committed(Result<(), StoreError>),
     Loaded(Result<Option<Box<Guild>>, LoadError>),
     /// With the number the slot gave the load.
-    MessageLoaded(u64, Result<Option<MessageRecord>, StoreError>),
+    MessageLoaded(u64, Result<Option<CachedMessage>, StoreError>),
     /// With the guild's incarnation: the ids of jobs begin anew with each.
     Guild(u64, GuildJobEnd),
 }
@@ -121,7 +121,8 @@ impl Jobs {
     pub(crate) fn load_message(&self, guild_id: GuildId, number: u64, channel_id: ChannelId, message_id: MessageId) {
         let store = self.store.clone();
         self.spawn(guild_id, JobEnd::MessageLoaded(number, Err(StoreError::Closed)), async move {
-            JobEnd::MessageLoaded(number, store.message(channel_id, message_id).await)
+            let record = store.message(channel_id, message_id).await;
+            JobEnd::MessageLoaded(number, record.map(|record| record.map(CachedMessage::from)))
         });
     }
 

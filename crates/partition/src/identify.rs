@@ -25,8 +25,9 @@ use std::sync::Arc;
 
 /// Joins are remembered for so long: longer than a relay stays cut off.
 const JOIN_REMEMBERED_MS: u64 = 900_000;
-/// And count for sessions that start within this: longer than a token check takes.
-const JOIN_NEWS_MS: u64 = 30_000;
+/// They count for sessions that start within the time that a token check may take, the deadline to identify, and this: timers
+/// may be late.
+const JOIN_NEWS_SLACK_MS: u64 = 30_000;
 
 impl Partition {
     /// The answer to `Output::Authenticate`.
@@ -138,8 +139,9 @@ impl Partition {
     fn with_recent_joins(&mut self, now: Now, account: &Account) -> Vec<GuildId> {
         self.joins.retain(|(at, ..)| now.instant.ms_since(*at) < JOIN_REMEMBERED_MS);
         let mut guilds = account.guilds.clone();
+        let news_ms = self.core.config.identify_deadline_ms + JOIN_NEWS_SLACK_MS;
         let is_news = |(at, user, _): &&(Instant, UserId, GuildId)| {
-            *user == account.user.id && now.instant.ms_since(*at) < JOIN_NEWS_MS
+            *user == account.user.id && now.instant.ms_since(*at) < news_ms
         };
         guilds.extend(self.joins.iter().filter(is_news).map(|(.., guild)| *guild));
         guilds.sort_unstable();
@@ -208,7 +210,9 @@ impl Partition {
         }
         self.core.counters.resumed_total += 1;
         self.look_for_heartbeats(now, key);
-        self.core.push(now, session_key.slot, &resumed(encoding), Redaction::NONE, link);
+        // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
+        // of it is written. The next dispatch is held against them again.
+        self.core.append(session_key, resumed(encoding));
         // Replay and RESUMED together, oldest first.
         self.core.pump(now, key, link);
     }

@@ -92,6 +92,12 @@ impl Partition {
         self.core.rendered_bytes
     }
 
+    /// Whether somebody waits to have READY or GUILD_CREATE made: until others have read theirs, or are cut for not reading.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        !self.core.waiting_to_render.is_empty()
+    }
+
     /// All sessions, for checkers and inspection.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.core.sessions.iter().map(|(_, session)| session)

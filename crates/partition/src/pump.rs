@@ -56,6 +56,14 @@ impl Core {
         self.pushed(now, slot, seq, dispatch, redaction, link);
     }
 
+    /// Gives a session its next dispatch beyond any limit, and leaves it to `pump` to write it.
+    pub fn append(&mut self, key: SlotKey, dispatch: Rc<Dispatch>) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        self.counters.dispatches_total += 1;
+        let bytes = dispatch.frame(session.encoding, Redaction::NONE).body().len();
+        session.dispatch(dispatch, Redaction::NONE, bytes);
+    }
+
     /// A session was given a dispatch under `seq`. Comes from the relay's fan-out; goes on to the socket.
     pub fn pushed(
         &mut self,

@@ -1,7 +1,7 @@
 //! Simulation: a guild, partitions and hundreds of sessions on one thread, with faults drawn from a seed.
 //!
 //! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`,
-//!             `sabotage`), and the judgement (`checker`, `session`, `at_rest`, and `naive`, the model it rests on).
+//!             `sabotage`), and the judgement (`checker`, `session`, and `naive`, the model it rests on).
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod act;
-mod at_rest;
 mod checker;
 mod client;
 mod naive;

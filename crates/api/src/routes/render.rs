@@ -25,19 +25,28 @@ pub(crate) fn message<'a>(
     referenced: Option<Option<&'a Message>>,
 ) -> MessageBody<'a> {
     let reactions = record.reactions.iter().filter(|(_, users)| !users.is_empty());
-    let reactions = reactions
-        .map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64, users.contains(&viewer.id)))
-        .collect();
-    plain(viewer, &record.message).with_reactions(reactions).with_referenced(match referenced {
+    let reactions =
+        reactions.map(|(emoji, users)| ReactionBody::new(emoji, users.len() as u64, users.contains(&viewer.id)));
+    with_reference(viewer, plain(viewer, &record.message).with_reactions(reactions.collect()), referenced)
+}
+
+/// A message as a guild answered it to the viewer.
+pub(crate) fn reply<'a>(viewer: &User, reply: &'a MessageReply) -> MessageBody<'a> {
+    let reactions = reply.reactions.iter().map(|of| ReactionBody::new(&of.emoji, of.count, of.me));
+    let referenced = reply.referenced.as_ref().map(Option::as_deref);
+    with_reference(viewer, plain(viewer, &reply.message).with_reactions(reactions.collect()), referenced)
+}
+
+fn with_reference<'a>(
+    viewer: &User,
+    body: MessageBody<'a>,
+    referenced: Option<Option<&'a Message>>,
+) -> MessageBody<'a> {
+    body.with_referenced(match referenced {
         None => ReferencedMessage::NotAReply,
         Some(None) => ReferencedMessage::Deleted,
         Some(Some(message)) => ReferencedMessage::Found(Box::new(plain(viewer, message))),
     })
-}
-
-/// A message as a guild answered it.
-pub(crate) fn reply<'a>(viewer: &User, reply: &'a MessageReply) -> MessageBody<'a> {
-    message(viewer, &reply.record, reply.referenced.as_ref().map(Option::as_deref))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a snapshot.
 
 use guildhall_guild::{
-    Actor, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, NewChannel, NewGuild, NewMessage,
-    Outcome, Output, Refusal, Reply, Write,
+    Actor, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply, NewChannel, NewGuild,
+    NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, Member, Message, MessageId,
@@ -176,6 +176,17 @@ struct Stream {
     has_snapshot: bool,
 }
 
+/// How `actor` is told of a stored message's reactions.
+pub fn counted(record: &MessageRecord, actor: Actor) -> Vec<ReactionCount> {
+    let is_by = |users: &[UserId]| actor.user_id().is_some_and(|user_id| users.contains(&user_id));
+    let count = |(emoji, users): &(ReactionEmoji, Vec<UserId>)| ReactionCount {
+        emoji: emoji.clone(),
+        count: users.len() as u64,
+        me: is_by(users),
+    };
+    record.reactions.iter().map(count).collect()
+}
+
 /// A guild and its surroundings.
 pub struct World {
     pub guild: Guild,
@@ -313,7 +324,7 @@ impl World {
                     assert_eq!(self.guild.version(), version, "waits, but changed: {command:?}");
                     self.loads += 1;
                     let record = self.store.message(channel, message);
-                    self.guild.handle_message_loaded(channel, message, record);
+                    self.guild.handle_message_loaded(channel, message, record.map(Into::into));
                 }
             }
         }
@@ -409,9 +420,9 @@ impl World {
         self.system(Command::UpdateRole(GUILD.cast(), Box::new(patch)));
     }
 
-    pub fn try_say(&mut self, user_id: UserId, channel: ChannelId, new: NewMessage) -> Result<MessageRecord, Refusal> {
+    pub fn try_say(&mut self, user_id: UserId, channel: ChannelId, new: NewMessage) -> Result<MessageReply, Refusal> {
         match self.by(user_id, Command::CreateMessage(channel, Box::new(new)))? {
-            Reply::Message(reply) => Ok(reply.record),
+            Reply::Message(reply) => Ok(*reply),
             other => panic!("{other:?}"),
         }
     }

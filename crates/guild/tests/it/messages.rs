@@ -202,7 +202,7 @@ fn replies() {
     else {
         panic!()
     };
-    let message = &reply.record.message;
+    let message = &reply.message;
     assert_eq!(message.kind, Message::KIND_REPLY);
     let reference = MessageReference { message_id: asked, channel_id: channel, guild_id: GUILD };
     assert_eq!(message.message_reference, Some(reference));
@@ -312,7 +312,7 @@ fn edits() {
 
     world.pass_ms(5_000);
     let Ok(Reply::Message(reply)) = world.by(ANA, Command::EditMessage(channel, id, edit("<@101>"))) else { panic!() };
-    let message = &reply.record.message;
+    let message = &reply.message;
     assert_eq!(message.edited_timestamp, Some(world.now.unix));
     assert!(!message.mention_everyone);
     assert_eq!(message.mentions.iter().map(|user| user.id).collect::<Vec<_>>(), [BOB]);

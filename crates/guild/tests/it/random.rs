@@ -114,7 +114,7 @@ impl Walk {
         match outcome {
             Outcome::Reply(reply) => {
                 assert!(reply.is_ok() || self.world.guild.version() == version, "refused, but changed: {command:?}");
-                self.check_reply(&command, reply);
+                self.check_reply(actor, &command, reply);
             }
             Outcome::Later(id) => {
                 assert!(self.later.insert(id, command).is_none(), "an id is used once");
@@ -128,20 +128,21 @@ impl Walk {
         }
     }
 
-    fn check_reply(&mut self, command: &Command, reply: Result<Reply, Refusal>) {
+    fn check_reply(&mut self, actor: Actor, command: &Command, reply: Result<Reply, Refusal>) {
         let Ok(reply) = reply else {
             self.refused += 1;
             return;
         };
         self.done += 1;
         if let Reply::Message(reply) = reply {
-            let mut record = reply.record;
-            let (channel, id) = (record.message.channel_id, record.message.id);
-            if record.message.nonce.is_some() {
+            let mut message = reply.message;
+            let (channel, id) = (message.channel_id, message.id);
+            if message.nonce.is_some() {
                 assert!(matches!(command, Command::CreateMessage(..)));
-                record.message = Arc::new(guildhall_model::Message { nonce: None, ..(*record.message).clone() });
+                message = Arc::new(guildhall_model::Message { nonce: None, ..(*message).clone() });
             }
-            assert_eq!(Some(record), self.oracle.message(channel, id), "{command:?}");
+            let expected = self.oracle.message(channel, id).expect("it was written");
+            assert_eq!((&message, reply.reactions), (&expected.message, counted(&expected, actor)), "{command:?}");
             if matches!(command, Command::CreateMessage(..)) && !self.messages.contains(&(channel, id)) {
                 assert!(self.messages.iter().all(|(_, earlier)| *earlier < id), "ids ascend");
                 self.messages.push((channel, id));
@@ -168,7 +169,8 @@ impl Walk {
     fn take_answers(&mut self) {
         for (id, answer) in std::mem::take(&mut self.world.answers) {
             let command = self.later.remove(&id).expect("somebody waits for it");
-            self.check_reply(&command, answer);
+            assert!(!matches!(answer, Ok(Reply::Message(_))), "messages are answered at once");
+            self.check_reply(Actor::System, &command, answer);
         }
     }
 
@@ -183,7 +185,8 @@ impl Walk {
             self.world.guild.handle_message_load_failed(waiting.key.0, waiting.key.1);
             return;
         }
-        self.world.guild.handle_message_loaded(waiting.key.0, waiting.key.1, waiting.answer);
+        let answer = waiting.answer.map(Into::into);
+        self.world.guild.handle_message_loaded(waiting.key.0, waiting.key.1, answer);
         self.run(waiting.actor, waiting.command);
     }
 

@@ -1,7 +1,7 @@
 //! Reactions: emoji on messages.
 
 use crate::fixture::*;
-use guildhall_guild::{Command, GuildLimits, Refusal, Reply};
+use guildhall_guild::{Actor, Command, GuildLimits, ReactionCount, Refusal, Reply};
 use guildhall_model::{ChannelId, Emoji, EmojiId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
 use guildhall_relay::{Gate, Payload};
 
@@ -13,9 +13,9 @@ fn custom(id: u64, name: &str) -> ReactionEmoji {
     ReactionEmoji { id: Some(EmojiId::new(id)), name: name.to_owned() }
 }
 
-fn reactions(world: &mut World, key: (ChannelId, MessageId)) -> Vec<(ReactionEmoji, Vec<UserId>)> {
-    match world.system(Command::EditMessage(key.0, key.1, Box::default())) {
-        Reply::Message(reply) => reply.record.reactions,
+fn reactions(world: &mut World, actor: Actor, key: (ChannelId, MessageId)) -> Vec<ReactionCount> {
+    match world.command(actor, Command::EditMessage(key.0, key.1, Box::default())) {
+        Ok(Reply::Message(reply)) => reply.reactions,
         other => panic!("{other:?}"),
     }
 }
@@ -48,13 +48,25 @@ impl Scene {
     }
 
     fn check(&mut self, expected: &[(&str, &[UserId])]) {
-        let got = reactions(&mut self.world, self.key);
-        let got: Vec<(&str, &[UserId])> = got.iter().map(|(emoji, users)| (&*emoji.name, &users[..])).collect();
-        assert_eq!(got, expected);
+        let got = reactions(&mut self.world, Actor::System, self.key);
+        let got: Vec<(&str, u64, bool)> = got.iter().map(|of| (&*of.emoji.name, of.count, of.me)).collect();
+        let counts = expected.iter().map(|(name, users)| (*name, users.len() as u64, false));
+        assert_eq!(got, counts.collect::<Vec<_>>());
         let stored = self.world.store.message(self.key.0, self.key.1).expect("it is stored").reactions;
         let stored: Vec<(&str, &[UserId])> = stored.iter().map(|(emoji, users)| (&*emoji.name, &users[..])).collect();
         assert_eq!(stored, expected);
     }
+}
+
+#[test]
+fn a_reply_counts_and_knows_who_is_asking() {
+    let mut scene = Scene::new();
+    scene.add(BOB, &unicode("🔥")).expect("he may");
+    scene.add(BOB, &unicode("👍")).expect("he may");
+    scene.add(ANA, &unicode("👍")).expect("she may");
+    let counted = |name, count, me| ReactionCount { emoji: unicode(name), count, me };
+    let got = reactions(&mut scene.world, Actor::User(ANA), scene.key);
+    assert_eq!(got, [counted("🔥", 1, false), counted("👍", 2, true)]);
 }
 
 #[test]

@@ -88,15 +88,17 @@ fn check_messages(walk: &mut Walk, loaded: &mut guildhall_guild::Guild) {
             let got = loop {
                 match guild.handle_command(now, Actor::System, &read) {
                     Outcome::NeedsMessage(channel, id) => {
-                        guild.handle_message_loaded(channel, id, walk.world.store.message(channel, id));
+                        let record = walk.world.store.message(channel, id);
+                        guild.handle_message_loaded(channel, id, record.map(Into::into));
                     }
-                    Outcome::Reply(Ok(Reply::Message(reply))) => break Some(reply.record),
+                    Outcome::Reply(Ok(Reply::Message(reply))) => break Some((reply.message, reply.reactions)),
                     Outcome::Reply(Err(Refusal::UnknownMessage)) => break None,
                     other => panic!("{other:?}"),
                 }
                 rounds += 1;
                 assert!(rounds < 4, "it asks again for what it was given");
             };
+            let expected = expected.as_ref().map(|record| (record.message.clone(), counted(record, Actor::System)));
             assert_eq!(got, expected);
         }
     }

@@ -7,13 +7,13 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BulkRole, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, GuildRecord, Job, MemberFilter,
-    MemberPatch, MessagePatch, Outcome, Output, Prune, Reply, RolePatch,
+    Actor, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, GuildRecord, Job,
+    MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewMessage, Outcome, Output, Prune, Reply, RolePatch,
 };
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Member, MessageId, OverwriteKind, Permissions,
-    Presence, ReactionEmoji, Role, RoleId, Status, UserId,
+    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Member, Message, MessageId, Nonce,
+    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
 use guildhall_relay::{MembersWanted, ToGuild};
@@ -42,7 +42,7 @@ fn member(n: u64) -> UserId {
 
 fn message_id(outcome: &Outcome) -> MessageId {
     match outcome {
-        Outcome::Reply(Ok(Reply::Message(reply))) => reply.record.message.id,
+        Outcome::Reply(Ok(Reply::Message(reply))) => reply.message.id,
         other => panic!("{other:?}"),
     }
 }
@@ -162,6 +162,7 @@ impl Lab {
         self.relays();
         self.requests();
         self.messages();
+        self.reactions();
         self.structure();
         self.people();
         self.bulk();
@@ -271,6 +272,81 @@ impl Lab {
             self.owner(command);
         }
         self.commit();
+    }
+
+    /// Messages that many reacted to: changed, said again, loaded twice, deleted, pushed out of the cache.
+    fn reactions(&mut self) {
+        let emoji = ReactionEmoji { id: None, name: "🦀".to_owned() };
+        let nonce = Some(Nonce::Number(1));
+        let new = NewMessage { nonce, enforce_nonce: true, ..text("react to this") };
+        let [said, deleted] = [0, 1].map(|n| {
+            let new = if n == 0 { new.clone() } else { text("and to this") };
+            message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(new))))
+        });
+        for n in 0..self.one_in(20) {
+            let who = Actor::User(member(n));
+            self.command(who, Command::AddReaction(CHANNEL, said, emoji.clone()));
+            self.command(who, Command::AddReaction(CHANNEL, deleted, emoji.clone()));
+            if n % 50 == 0 {
+                self.commit();
+            }
+        }
+        let edit = |id, content: &str| {
+            let patch = MessagePatch { content: Some(content.to_owned()), ..MessagePatch::default() };
+            Command::EditMessage(CHANNEL, id, Box::new(patch))
+        };
+        self.owner(edit(said, "do"));
+        let again = self.owner(Command::CreateMessage(CHANNEL, Box::new(new)));
+        assert_eq!(message_id(&again), said, "its nonce is known");
+        self.owner(Command::DeleteMessage(CHANNEL, deleted));
+        let old = MessageId::new(1);
+        self.load(old, emoji);
+        self.owner(edit(old, "so it was"));
+        for n in 0..GuildLimits::default().cached_messages_max {
+            self.owner(Command::CreateMessage(CHANNEL, Box::new(text("something else"))));
+            if n % 50 == 0 {
+                self.commit();
+            }
+        }
+        self.commit();
+        let outcome = self.guild.handle_command(self.now, Actor::System, &edit(said, "who knows"));
+        assert!(matches!(outcome, Outcome::NeedsMessage(..)), "it was pushed out: {outcome:?}");
+        self.guild.handle_message_load_failed(CHANNEL, said);
+        self.rest();
+    }
+
+    /// The store knows a message that everybody reacted to.
+    fn load(&mut self, id: MessageId, emoji: ReactionEmoji) {
+        let message = Message {
+            id,
+            channel_id: CHANNEL,
+            guild_id: GUILD,
+            author: user(OWNER),
+            content: "everybody liked this".to_owned(),
+            edited_timestamp: None,
+            tts: false,
+            mention_everyone: false,
+            mentions: Vec::new(),
+            mention_roles: Vec::new(),
+            embeds: Vec::new(),
+            components: Vec::new(),
+            nonce: None,
+            pinned: false,
+            kind: Message::KIND_DEFAULT,
+            flags: 0,
+            message_reference: None,
+        };
+        let reactions = vec![(emoji, (0..self.members_count).map(member).collect())];
+        let record = MessageRecord { message: Arc::new(message), reactions };
+        let read = Command::EditMessage(CHANNEL, id, Box::default());
+        for _ in 0..2 {
+            let outcome = self.guild.handle_command(self.now, Actor::System, &read);
+            assert!(matches!(outcome, Outcome::NeedsMessage(..)), "{outcome:?}");
+        }
+        for _ in 0..2 {
+            let message = Some(CachedMessage::from(record.clone()));
+            self.measure("message loaded", |guild, _| guild.handle_message_loaded(CHANNEL, id, message));
+        }
     }
 
     fn commit(&mut self) {

@@ -52,11 +52,9 @@ async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
             let reply_to = reply_to.map(|message_id| ReplyTo { message_id, fail_if_not_exists: false });
             let message = NewMessage { content: text.clone(), reply_to, ..NewMessage::default() };
             match command(Actor::User(author), Command::CreateMessage(channel_id, Box::new(message))).await {
-                Ok(Reply::Message(reply)) => Outcome::Said {
-                    channel_id,
-                    said: Said { message_id: reply.record.message.id, author },
-                    content: text,
-                },
+                Ok(Reply::Message(reply)) => {
+                    Outcome::Said { channel_id, said: Said { message_id: reply.message.id, author }, content: text }
+                }
                 Ok(_) => Outcome::Done,
                 Err(refusal) => Outcome::Refused(refusal),
             }

@@ -6,7 +6,7 @@ use crate::{
     mailbox::{Ask, Input},
     pipeline::Group,
 };
-use guildhall_guild::{Actor, Command, Guild, MessageRecord, Outcome, Refusal, Reply};
+use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
 use guildhall_model::{ChannelId, Id, MessageId};
 use guildhall_relay::{RelayId, ToGuild};
 use guildhall_store::StoreError;
@@ -100,15 +100,15 @@ impl Slot {
         &mut self,
         cx: &mut Context<'_>,
         number: u64,
-        result: Result<Option<MessageRecord>, StoreError>,
+        result: Result<Option<CachedMessage>, StoreError>,
     ) {
         // Those of an earlier incarnation are not known any more: their commands run again on their own.
         let Some(Parked { mut ask, channel_id, message_id, .. }) = self.parked.remove(&number) else { return };
         self.message_loads_count -= 1;
         match result {
-            Ok(record) => {
+            Ok(message) => {
                 ask.loads_count += 1;
-                self.run_and_push(cx, |guild| guild.handle_message_loaded(channel_id, message_id, record));
+                self.run_and_push(cx, |guild| guild.handle_message_loaded(channel_id, message_id, message));
                 // It has waited already; the others of its guild that wait came later.
                 self.waiting.push_front(Input::Command(ask));
             }

@@ -182,7 +182,7 @@ async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
 
     let Ok(Reply::Message(message)) = bench.answer(said) else { panic!("it was handled before") };
     let Ok(Reply::Guild(guild)) = bench.answer(read) else { panic!("the guild is back") };
-    assert_eq!(guild.last_message_ids.get(&channel_id), Some(&message.record.message.id));
+    assert_eq!(guild.last_message_ids.get(&channel_id), Some(&message.message.id));
     assert_eq!(bench.kinds(), ["snapshot", "event", "reset"]);
 }
 
@@ -204,7 +204,7 @@ async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
         }
         let said = bench.ask(say(channel_id));
         let Ok(Reply::Message(said)) = bench.answer(said) else { panic!("it can be said") };
-        for id in [said.record.message.id.get(), bench.ids.next::<()>(bench.now.unix).get()] {
+        for id in [said.message.id.get(), bench.ids.next::<()>(bench.now.unix).get()] {
             assert!(id > newest);
             assert_eq!(id >> 12 & 0x3ff, 0, "the origin of this worker");
             newest = id;

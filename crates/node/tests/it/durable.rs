@@ -120,7 +120,7 @@ async fn events_come_in_the_order_of_their_commands() {
     }
     for call in calls {
         let Ok(Reply::Message(reply)) = bounded(call).await else { panic!("it is said") };
-        sent.push((reply.record.message.id, reply.record.message.content.clone()));
+        sent.push((reply.message.id, reply.message.content.clone()));
     }
     assert!(sent.is_sorted_by(|a, b| a.0 < b.0));
     assert!(sent.iter().enumerate().all(|(n, (_, content))| *content == n.to_string()));

@@ -18,7 +18,7 @@ fn edit(
     let node = world.node.clone();
     tokio::spawn(async move {
         match node.command(guild_id, Actor::User(OWNER), command).await? {
-            Reply::Message(reply) => Ok(reply.record.message.content.clone()),
+            Reply::Message(reply) => Ok(reply.message.content.clone()),
             other => panic!("{other:?}"),
         }
     })

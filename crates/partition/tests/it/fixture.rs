@@ -97,7 +97,7 @@ pub fn say_all(pair: &mut Pair, contents: impl IntoIterator<Item = String>) {
 pub fn say_as(pair: &mut Pair, who: &Arc<User>, channel: u64, new: NewMessage) -> MessageId {
     let command = Command::CreateMessage(id(channel), Box::new(new));
     match pair.command(Actor::User(who.id), command) {
-        Ok(Reply::Message(reply)) => reply.record.message.id,
+        Ok(Reply::Message(reply)) => reply.message.id,
         other => panic!("{other:?}"),
     }
 }

@@ -246,6 +246,27 @@ fn a_detached_session_that_misses_too_much_is_gone() {
 }
 
 #[test]
+fn a_resume_of_all_that_may_be_kept_is_not_cut_off_by_its_own_resumed() {
+    const KEPT: usize = 10;
+    let mut pair = world_with(|config| (config.replay_events_max, config.backlog_events_max) = (KEPT, KEPT));
+    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    pair.client(client).heartbeat();
+    pair.take(client);
+    pair.cut(client);
+    say_all(&mut pair, (0..KEPT).map(|n| format!("missed {n}")));
+    pair.settle();
+    let (client, names) = replayed(&mut pair, client, &gob());
+    assert_eq!(names.len(), KEPT);
+    assert_eq!(pair.partition().counters().slow_consumers_total, 0);
+    // What comes then is held against the limits again.
+    pair.stop_reading(client);
+    pair.client(client).socket().set_room(10);
+    say_all(&mut pair, (0..2 * KEPT).map(|n| format!("unread {n}")));
+    pair.settle();
+    assert_eq!((pair.partition().sessions_count(), pair.partition().counters().slow_consumers_total), (0, 1));
+}
+
+#[test]
 fn what_a_connected_client_has_is_forgotten_beyond_the_limit_only() {
     let mut pair = world_with(|config| config.replay_events_max = 10);
     let client = live_bot(&mut pair);

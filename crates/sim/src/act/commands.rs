@@ -130,7 +130,7 @@ impl World {
         let new = NewMessage { content, reply_to, allowed_mentions, nonce, embeds, ..NewMessage::default() };
         let reply = self.command(Actor::User(author), &Command::CreateMessage(channel, Box::new(new)))?;
         if let Some(Reply::Message(reply)) = reply {
-            self.actions.messages.push_back((channel, reply.record.message.id));
+            self.actions.messages.push_back((channel, reply.message.id));
             if self.actions.messages.len() > 40 {
                 self.actions.messages.pop_front();
             }

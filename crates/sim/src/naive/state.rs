@@ -141,6 +141,11 @@ impl State {
                 self.hoisted.remove(&id.get());
                 // It is taken from everybody who had it, without an event for each.
                 self.members.values_mut().for_each(|member| member.roles.retain(|role| *role != id.get()));
+                // So are its overwrites: the events that tell them follow, but nobody decides by them any more, and their
+                // channels have other lists from now on.
+                for channel in self.channels.values_mut() {
+                    channel.overwrites.retain(|overwrite| overwrite.is_member || overwrite.id != id.get());
+                }
             }
             Payload::Channel(channel) if name == "CHANNEL_DELETE" => {
                 self.channels.remove(&channel.id.get());

@@ -42,7 +42,7 @@ impl World {
 
     fn load_message(&mut self, channel: ChannelId, message: MessageId) -> Result<(), Fault> {
         let record = self.store.message(channel, message);
-        self.guild.handle_message_loaded(channel, message, record);
+        self.guild.handle_message_loaded(channel, message, record.map(Into::into));
         self.after_guild(None)
     }
 

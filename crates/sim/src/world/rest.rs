@@ -11,6 +11,9 @@ use guildhall_test_kit::ServerEnd;
 /// What waits in the guild is waited for in steps of this.
 const WAIT_MS: u64 = 500;
 const WAITS_MAX: usize = 60;
+/// Whose turn comes late is waited for in steps of this; those who hold them up are cut after a few, one after the other.
+const TURN_WAIT_MS: u64 = 10_000;
+const TURN_WAITS_MAX: usize = 60;
 /// Turns in which everything under way must come to rest.
 const SETTLE_TURNS_MAX: usize = 400;
 
@@ -26,6 +29,7 @@ impl World {
             }
         }
         self.settle(end)?;
+        self.wait_for_turns(end)?;
         // Everybody who is passive is told what changed, and member lists catch up.
         for _ in 0..4 {
             self.advance(self.passive_interval_ms / 3)?;
@@ -56,6 +60,18 @@ impl World {
         self.checker.check_at_rest(&partitions, self.is_observed)?;
         self.is_calm = false;
         Ok(())
+    }
+
+    /// Who left a connection behind without a word may hold up READY and GUILD_CREATE of others until it is cut.
+    fn wait_for_turns(&mut self, end: bool) -> Result<(), Fault> {
+        for _ in 0..TURN_WAITS_MAX {
+            if !self.sides.iter().any(|side| side.partition.is_waited_for()) {
+                return Ok(());
+            }
+            self.advance(TURN_WAIT_MS)?;
+            self.settle(end)?;
+        }
+        fault(format!("READY is waited for in vain: {}", self.unrest()))
     }
 
     fn settle(&mut self, end: bool) -> Result<(), Fault> {

@@ -117,7 +117,7 @@ impl GuildThread {
                 let outcome = self.work(Some(event), |guild, now| guild.handle_command(now, actor, &command))?;
                 match (&*command, outcome) {
                     (Command::CreateMessage(..), Outcome::Reply(Ok(Reply::Message(reply)))) => {
-                        let (channel_id, message_id) = (reply.record.message.channel_id, reply.record.message.id);
+                        let (channel_id, message_id) = (reply.message.channel_id, reply.message.id);
                         self.reports.send(Report::Said(Said { channel_id, message_id, author }))?;
                     }
                     (_, Outcome::Reply(Ok(_)) | Outcome::Later(_)) => {}

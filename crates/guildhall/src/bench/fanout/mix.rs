@@ -393,7 +393,7 @@ mod tests {
                 other => panic!("{command:?}: {other:?}"),
             };
             if let (Kind::Message, Reply::Message(reply)) = (kind, reply) {
-                let message = &reply.record.message;
+                let message = &reply.message;
                 mix.said(Said { channel_id: message.channel_id, message_id: message.id, author });
             }
             let outputs = std::iter::from_fn(|| guild.poll_output());

@@ -62,7 +62,7 @@ impl Lab {
     fn say(&mut self, author: usize, channel: usize, new: NewMessage) -> Result<(Duration, MessageId)> {
         let command = Command::CreateMessage(crowd::channel_id(channel), Box::new(new));
         match self.command(by(author), &command)? {
-            (took, Reply::Message(reply)) => Ok((took, reply.record.message.id)),
+            (took, Reply::Message(reply)) => Ok((took, reply.message.id)),
             (_, other) => bail!("a new message was answered with {other:?}"),
         }
     }

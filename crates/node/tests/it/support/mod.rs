@@ -157,7 +157,7 @@ impl World {
         let command = message(channel_id, text);
         tokio::spawn(async move {
             match node.command(guild_id, Actor::User(OWNER), command).await? {
-                Reply::Message(reply) => Ok(reply.record.message.id),
+                Reply::Message(reply) => Ok(reply.message.id),
                 other => panic!("{other:?}"),
             }
         })

@@ -1,11 +1,13 @@
 //! At rest: what clients know, when everything has arrived, against what is.
 
+use super::{Checker, Fault, fault};
 use crate::{
-    checker::{Checker, Fault, fault},
-    naive::{PassiveForm, list_id, list_rows},
+    naive::{PassiveForm, list_id, list_rows, status_text},
     session::{Membership, Session},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use guildhall_model::Status;
+use guildhall_partition::Partition;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// GUILDS, GUILD_MEMBERS, GUILD_PRESENCES: who has fewer does not hear of who was there, who left, or what they show.
 const NEEDED: u32 = 1 << 0 | 1 << 1 | 1 << 8;
@@ -13,6 +15,43 @@ const NEEDED: u32 = 1 << 0 | 1 << 1 | 1 << 8;
 const BLOCK_ROWS: u32 = 100;
 
 impl Checker {
+    /// Nothing is under way: sessions are in the guild exactly when their account is, and show what they show.
+    /// `is_observed`: everybody is told of every presence.
+    pub fn check_at_rest(&self, partitions: &[&Partition], is_observed: bool) -> Result<(), Fault> {
+        let mut shown: HashMap<u64, Status> = HashMap::new();
+        for session in self.sessions.iter().filter(|session| session.gone.is_none()) {
+            let belongs = session.in_shard && self.state.members.contains_key(&session.user);
+            let is_inside = session.membership == Membership::Inside;
+            if belongs != is_inside {
+                return fault(format!(
+                    "session {} of {}: in the guild {is_inside}, member {belongs} ({:?})",
+                    session.id, session.user, session.membership
+                ));
+            }
+            let product = partitions[session.side].sessions().find(|product| product.key == session.key);
+            let status = product.map_or(Status::Offline, |product| product.profile.presence.status);
+            if is_inside {
+                let best = shown.entry(session.user).or_default();
+                *best = (*best).max(status);
+            }
+        }
+        for user in self.state.members.keys() {
+            let expected = status_text(shown.get(user).copied().unwrap_or_default());
+            let (known, activities) = self.state.presences.get(user).copied().unwrap_or(("offline", 0));
+            let told = self.told.get(user).copied().unwrap_or(("offline", 0));
+            if known != expected || is_observed && told != (known, activities) {
+                return fault(format!("{user} was last told to be {told:?}, but is {expected}, {activities}"));
+            }
+        }
+        for (user, (_, id)) in &self.state.voice {
+            let lives = |at: usize| self.sessions[at].gone.is_none() && self.sessions[at].user == *user;
+            if !self.session_by_id(id).is_some_and(lives) {
+                return fault(format!("{user} is in voice by session {id}, which is gone"));
+            }
+        }
+        Ok(())
+    }
+
     /// What the client of a session knows.
     pub fn check_known(&self, at: usize) -> Result<(), Fault> {
         let session = &self.sessions[at];

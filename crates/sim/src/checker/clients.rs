@@ -1,0 +1,39 @@
+//! Clients: what they decode, against what their sessions had to be sent.
+
+use super::{Checker, Fault, fault};
+use crate::naive::Known;
+use guildhall_test_kit::Dispatch;
+
+impl Checker {
+    /// A client decoded a dispatch; `seq` is the last it had before. Returns its session.
+    pub fn received(&mut self, session: Option<usize>, seq: u64, dispatch: &Dispatch) -> Result<usize, Fault> {
+        self.compared_count += 1;
+        let at = match (session, dispatch.name.as_str()) {
+            (None, "READY") => {
+                let id = dispatch.d()["session_id"].as_str().unwrap_or("").to_owned();
+                self.session_by_id(&id).ok_or(Fault(format!("READY for session {id:?}, which nobody made")))?
+            }
+            (None, name) => return fault(format!("{name} without a session")),
+            (Some(at), _) => at,
+        };
+        let text = self.texts.of(dispatch);
+        let session = &mut self.sessions[at];
+        session.received(seq, dispatch.seq, &dispatch.name, &text)?;
+        if Known::concerns(&dispatch.name, session.is_bot) {
+            let applied = session.known.apply(&dispatch.name, &dispatch.d());
+            // Who gets operations on rows a second time cannot always carry them out.
+            applied.or_else(|what| if session.is_confused { Ok(()) } else { fault(what) })?;
+        }
+        Ok(at)
+    }
+
+    /// Everything has been delivered: what a connected, reading client has not got is missing.
+    pub fn check_complete(&self, at: usize, seq: u64) -> Result<(), Fault> {
+        let session = &self.sessions[at];
+        match session.first_missing(seq) {
+            Some(expected) => fault(format!("missing after seq {seq}: {}", expected.text())),
+            None if !session.chunks.is_empty() => fault(format!("missing: {}", session.chunks[0])),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Relays: what the guild's streams bring to the sessions of a partition, and what is told in rounds.
+
+use super::{Carried, Checker, Fault, SessionKey, fault};
+use crate::{
+    naive::{Change, State, chunk_text, found_members, status_text},
+    session::{Membership, Session, What},
+};
+use guildhall_model::to_gateway::{MemberQuery, Subscription};
+use guildhall_relay::{MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild};
+use guildhall_stdx::SlotKey;
+use std::rc::Rc;
+
+/// One relay of a partition.
+#[derive(Default)]
+pub(super) struct Relay {
+    epoch: u32,
+    seq: u64,
+    pub(super) state: Option<Rc<State>>,
+    /// What passive sessions are told of, since the relay's newest snapshot.
+    changes: Vec<Change>,
+}
+
+fn key_of(session: KeyInGuild) -> SessionKey {
+    let slot = SlotKey { slot: session.slot, generation: session.generation };
+    (usize::from(session.relay.partition.0), slot)
+}
+
+impl Checker {
+    /// A partition says something to the guild.
+    pub fn told_guild(&mut self, side: usize, message: &ToGuild) -> Result<(), Fault> {
+        match message {
+            ToGuild::Subscribe { relay, epoch } => {
+                self.relays.insert(*relay, Relay { epoch: *epoch, ..Relay::default() });
+            }
+            ToGuild::Unsubscribe { relay, .. } => drop(self.relays.remove(relay)),
+            ToGuild::Attach { session, .. } => {
+                let Some(at) = self.by_key.get(&key_of(*session)) else { return fault("an unknown session attaches") };
+                let index = session.relay.index;
+                let session = &mut self.sessions[*at];
+                if session.side != side {
+                    return fault("a session attaches from another partition");
+                }
+                if session.membership == Membership::None {
+                    session.membership = Membership::Entering;
+                }
+                if session.membership == Membership::Entering {
+                    session.relay = index;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A guild's message is about to be handled by a partition: what its sessions must be sent follows.
+    pub fn deliver(&mut self, carried: &Carried) -> Result<(), Fault> {
+        let message = &carried.message;
+        let Some(relay) = self.relays.get_mut(&message.relay).filter(|relay| relay.epoch == message.epoch) else {
+            return Ok(());
+        };
+        let is_snapshot = matches!(message.message, RelayMessage::Snapshot { .. });
+        if !is_snapshot && message.seq != relay.seq + 1 {
+            return Ok(());
+        }
+        relay.seq = message.seq;
+        relay.state = Some(carried.state.clone());
+        let changes_count = relay.changes.len();
+        match &message.message {
+            RelayMessage::Snapshot { picture, reset } => {
+                carried.state.agrees_with(picture).or_else(|difference| fault(format!("snapshot: {difference}")))?;
+                relay.changes.clear();
+                if *reset {
+                    let inside = self.sessions.iter_mut().filter(|session| session.is_served_by(message.relay));
+                    inside.for_each(|session| session.lose_sight(carried.state.guild_id));
+                }
+            }
+            RelayMessage::Published(_) => {
+                self.given_total += 1;
+                relay.changes.extend(carried.event.as_ref().and_then(|event| event.change));
+                self.fan_out(message.relay, carried);
+            }
+            RelayMessage::Attached { session, view } => {
+                let passive_above = self.limits.passive_above_members;
+                let Some(at) = self.by_key.get(&key_of(*session)) else {
+                    return fault("an unknown session is attached");
+                };
+                let session = &mut self.sessions[*at];
+                let is_awaited = session.membership == Membership::Entering && session.relay == message.relay.index;
+                if session.gone.is_none() && is_awaited {
+                    match view {
+                        Some(_) => session.enter(&carried.state, passive_above, changes_count),
+                        None => session.leave(carried.state.guild_id),
+                    }
+                }
+            }
+            RelayMessage::Direct { session, event } => {
+                if let (Some(at), Some(expected)) = (self.by_key.get(&key_of(*session)), &carried.event) {
+                    let session = &mut self.sessions[*at];
+                    // It may be out of sight of the guild for a while, but has not left.
+                    let is_here = session.gone.is_none()
+                        && session.membership != Membership::None
+                        && session.relay_id() == message.relay;
+                    let is_theirs = match &event.payload {
+                        Payload::VoiceServer { .. } => {
+                            carried.state.voice.get(&session.user).is_some_and(|(_, id)| **id == *session.id)
+                        }
+                        Payload::Presence { user_id, presence } => {
+                            let shown = carried.state.presences.get(&user_id.get()).copied();
+                            let said = (status_text(presence.status), presence.activities.len());
+                            user_id.get() != session.user && said == shown.unwrap_or(("offline", 0))
+                        }
+                        _ => false,
+                    };
+                    if is_here {
+                        if !is_theirs {
+                            return fault(format!("{} for {}, which is not theirs", expected.text(0), session.id));
+                        }
+                        session.expect(What::Event(expected.clone(), 0));
+                    }
+                }
+            }
+            RelayMessage::Members { session, answer } => {
+                if let Some(at) = self.by_key.get(&key_of(*session)).copied() {
+                    self.members(at, message.relay, answer, carried)?;
+                }
+            }
+            RelayMessage::List(_) => {}
+            RelayMessage::Unavailable { .. } => return fault("the guild is there"),
+        }
+        Ok(())
+    }
+
+    fn fan_out(&mut self, relay: RelayId, carried: &Carried) {
+        let Some(event) = &carried.event else { return };
+        for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay)) {
+            if event.left == Some(session.user) || carried.state.is_deleted {
+                session.leave(carried.state.guild_id);
+                continue;
+            }
+            if event.is_for(session.reader()) {
+                let redaction = event.redaction(session.reader());
+                session.expect(What::Event(event.clone(), redaction));
+            }
+        }
+    }
+
+    /// The relay's passive sessions are about to be told what changed.
+    pub fn round(&mut self, relay: RelayId) {
+        self.given_total += 1;
+        let Some(Relay { state: Some(state), changes, .. }) = self.relays.get_mut(&relay) else { return };
+        for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay) && session.is_passive()) {
+            session.owe(state, changes);
+        }
+    }
+
+    /// A partition is about to handle a subscription of a session.
+    pub fn subscribed(&mut self, at: usize, change: impl FnOnce(&mut Subscription)) {
+        let session = &mut self.sessions[at];
+        if session.is_bot || session.gone.is_some() || session.membership == Membership::None {
+            return;
+        }
+        let has_switched = session.subscribe(change);
+        if !has_switched || session.membership != Membership::Inside {
+            return;
+        }
+        let Some(Relay { state: Some(state), changes, .. }) = self.relays.get(&session.relay_id()) else { return };
+        if session.is_passive() {
+            session.knows(state, changes);
+        } else {
+            session.owe(state, changes);
+        }
+    }
+
+    fn members(&mut self, at: usize, relay: RelayId, answer: &MembersAnswer, carried: &Carried) -> Result<(), Fault> {
+        const GUILD_MEMBERS: u32 = 1 << 1;
+        let state = &carried.state;
+        let session = &mut self.sessions[at];
+        if session.gone.is_some() || session.membership == Membership::None || session.relay_id() != relay {
+            return Ok(());
+        }
+        let asked = session.requests.iter().find(|(nonce, _)| Some(nonce) == answer.nonce.as_ref());
+        let Some((_, request)) = asked else { return fault(format!("an answer to no question: {answer:?}")) };
+        let accounts = &self.accounts;
+        let names = |user: u64| match accounts.get(&user) {
+            Some(user) => [Some(user.username.clone()), user.global_name.clone()].into_iter().flatten().collect(),
+            None => Vec::new(),
+        };
+        let may_list = match session.is_bot {
+            true => session.intents & GUILD_MEMBERS != 0,
+            false => state.may_list_members(session.user, carried.made_at_unix_ms),
+        };
+        let (mut found, not_found) = found_members(state, &request.query, names, may_list);
+        if let MemberQuery::Prefix { limit, .. } = request.query {
+            // Looked for a while ago, when somebody else may have been there.
+            let before = carried.begun.as_ref().map(|begun| found_members(begun, &request.query, names, may_list).0);
+            let before: Vec<u64> = before.unwrap_or_default().into_iter().take(limit).collect();
+            found.retain(|user| before.contains(user));
+        }
+        let text = chunk_text(state, session.reader(), request, &found, &not_found);
+        session.chunks.push_back(text.into());
+        Ok(())
+    }
+
+    /// Nothing happened since its relay's last round.
+    pub fn is_up_to_date(&self, session: &Session) -> bool {
+        self.relays.get(&session.relay_id()).is_some_and(|relay| relay.changes.len() == session.told.0)
+    }
+}

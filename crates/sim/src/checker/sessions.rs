@@ -1,0 +1,131 @@
+//! Sessions, as the partitions start, resume and end them: each with a reason, and with what it was given.
+
+use super::{Checker, Fault, Identified, fault};
+use crate::session::{Given, Membership, Session};
+use guildhall_partition::Partition;
+use guildhall_stdx::{Now, SlotKey};
+use std::collections::HashMap;
+
+impl Checker {
+    /// A partition started a session.
+    pub fn identified(&mut self, now: Now, side: usize, new: Identified) -> usize {
+        let at = self.sessions.len();
+        self.by_key.insert((side, new.key), at);
+        self.by_id.insert(new.id.clone(), at);
+        let deadline = now.instant.after_ms(self.limits.gather_deadline_ms);
+        self.sessions.push(Session::new(side, new, deadline));
+        at
+    }
+
+    fn given(&self, now: Now) -> Given {
+        Given { at: now.instant, total: self.given_total }
+    }
+
+    /// A RESUME is about to be handled where the session lives. Whether it must succeed, or none if either is right.
+    pub fn resume_must(
+        &self,
+        now: Now,
+        at: Option<usize>,
+        user: u64,
+        encoding: guildhall_codec::Encoding,
+        seq: u64,
+    ) -> Option<bool> {
+        let Some(at) = at else { return Some(false) };
+        let session = &self.sessions[at];
+        if session.gone.is_some() || session.user != user || session.encoding != encoding || session.is_gathering() {
+            return Some(false);
+        }
+        if seq < session.received_floor {
+            // It was told that the client has more, and has forgotten that.
+            return Some(false);
+        }
+        if seq < session.claimed {
+            return None;
+        }
+        let last = session.expected.len() as u64;
+        if seq > last {
+            return Some(false);
+        }
+        if !session.is_bot && seq == 0 {
+            // READY is forgotten once it was written.
+            return None;
+        }
+        let is_short = last - seq <= self.limits.replay_events_max;
+        if is_short && !session.may_be_forgotten(self.given(now), seq, self.limits) { Some(true) } else { None }
+    }
+
+    /// A RESUME succeeded: everything after `seq` is sent again, except what may no longer be seen.
+    pub fn resumed(
+        &mut self,
+        at: usize,
+        conn: SlotKey,
+        conn_serial: u64,
+        seq: u64,
+        partition: &Partition,
+    ) -> Result<(), Fault> {
+        let session = &mut self.sessions[at];
+        let Some(product) = partition.sessions().find(|product| product.key == session.key) else {
+            return fault("a session that is gone was resumed");
+        };
+        let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.clone());
+        session.withhold_unseen(seq, state.as_deref(), product)?;
+        session.resumed(conn, conn_serial, seq);
+        Ok(())
+    }
+
+    /// Time was told to a partition.
+    pub fn timers(&mut self, now: Now, side: usize) {
+        for session in self.sessions.iter_mut().filter(|session| session.side == side && session.gone.is_none()) {
+            session.gather_until(now.instant);
+        }
+    }
+
+    /// Looks which sessions a partition has, after anything that may have ended one.
+    pub fn look(&mut self, now: Now, side: usize, partition: &Partition, timers_ran: bool) -> Result<(), Fault> {
+        let given = self.given(now);
+        let found: HashMap<SlotKey, Option<SlotKey>> =
+            partition.sessions().map(|session| (session.key, session.conn)).collect();
+        for session in self.sessions.iter_mut().filter(|session| session.side == side) {
+            match (found.get(&session.key), session.gone) {
+                (Some(_), Some(why)) => return fault(format!("session {} is there, but {why}", session.id)),
+                (None, Some(_)) => continue,
+                (Some(conn), None) => session.seen(now.instant, *conn),
+                (None, None) => {
+                    let Some(why) = session.why_gone(given, self.limits) else {
+                        return fault(format!(
+                            "session {} of {} is gone without reason: {} dispatches, {} known to have arrived",
+                            session.id,
+                            session.user,
+                            session.expected.len(),
+                            session.received_floor
+                        ));
+                    };
+                    session.end(why);
+                }
+            }
+            if session.gone.is_none()
+                && session.membership != Membership::None
+                && !self.relays.contains_key(&session.relay_id())
+            {
+                return fault(format!("session {} is in the guild, but the relay ended", session.id));
+            }
+            let is_expired = session.is_expired(now.instant, self.limits.resume_window_ms);
+            if timers_ran && session.gone.is_none() && is_expired {
+                return fault(format!("session {} should have expired", session.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds what a partition gave its sessions against what it had to, once an input was handled.
+    pub fn reconcile(&mut self, now: Now, side: usize, partition: &Partition) -> Result<(), Fault> {
+        let given = self.given(now);
+        for product in partition.sessions() {
+            let Some(at) = self.by_key.get(&(side, product.key)) else { return fault("a session that nobody made") };
+            let session = &mut self.sessions[*at];
+            let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.as_deref());
+            session.reconcile(given, product, state)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! The end of a session: that it may be gone, and why.
+
+use super::{Expected, Given, Membership, Session, Withheld};
+use crate::checker::SessionLimits;
+use guildhall_stdx::{Instant, SlotKey};
+
+impl Session {
+    /// It is gone: what it was to be given may have been written before.
+    pub fn settle(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        let at = self.expected.last().map(|last| last.at).unwrap_or_default();
+        self.expected.extend(pending.into_iter().map(|what| Expected { what, withheld: Withheld::No, at }));
+        self.due = None;
+    }
+
+    /// It ended. What was sent before may arrive still.
+    pub fn end(&mut self, why: &'static str) {
+        self.settle();
+        self.gone = Some(why);
+        self.membership = Membership::None;
+    }
+
+    /// It exists, on this connection or none.
+    pub fn seen(&mut self, now: Instant, conn: Option<SlotKey>) {
+        if conn.is_none() && self.conn.is_some() {
+            self.detached_since = Some(now);
+        } else if conn.is_some() {
+            self.detached_since = None;
+        }
+        self.conn = conn;
+    }
+
+    pub fn is_expired(&self, now: Instant, window_ms: u64) -> bool {
+        self.detached_since.is_some_and(|since| now.ms_since(since) >= window_ms)
+    }
+
+    /// Why it may be gone, if there is a reason.
+    pub fn why_gone(&self, now: Given, limits: SessionLimits) -> Option<&'static str> {
+        let given = (self.expected.len() + self.pending.len()) as u64;
+        // What ended it may have been something that its relay made: nobody saw that.
+        let unseen = u64::from(self.due.is_some()) + 2 * u64::from(!self.subscription.channels.is_empty());
+        let unacknowledged = (given + unseen).saturating_sub(self.received_floor);
+        if self.goodbye_on == Some(self.conn_serial) {
+            Some("its client said goodbye")
+        } else if self.is_expired(now.at, limits.resume_window_ms) {
+            Some("it expired")
+        } else if self.is_gathering() {
+            Some("its connection ended before READY")
+        } else if unacknowledged > limits.replay_events_max.min(limits.backlog_events_max) {
+            Some("it had more to catch up with than is kept")
+        } else if self.may_be_forgotten(now, self.received_floor, limits) {
+            Some("what it was to be sent next was forgotten")
+        } else {
+            None
+        }
+    }
+
+    /// Whether something after `seq` may not be kept any more by what sessions share.
+    pub fn may_be_forgotten(&self, now: Given, seq: u64, limits: SessionLimits) -> bool {
+        // What was not looked at in between was given earlier than it seems.
+        self.expected.iter().skip(seq as usize).any(|expected| {
+            now.at.ms_since(expected.at.at) > limits.log_age_ms_max
+                || now.total - expected.at.total >= limits.log_events_max
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! What a session is to be sent under each sequence number, and when that was given.
+
+use crate::naive::Event;
+use guildhall_stdx::Instant;
+use std::rc::Rc;
+
+/// Whether something that was sent once is left out of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    No,
+    Yes,
+    /// The session was on its way into the guild again: either is right.
+    Maybe,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    /// Of the guild, with what is withheld of its content.
+    Event(Rc<Event>, u8),
+    /// Made by its relay, with the channels that it is about.
+    Made(Rc<str>, Rc<[u64]>),
+    /// Of a member list, with its id. None: it only takes rows away.
+    List(Rc<str>, Option<Rc<str>>),
+    /// Made for this session.
+    Own(Rc<str>),
+    /// READY or READY_SUPPLEMENTAL, before its guilds are known.
+    Ready,
+    /// RATE_LIMITED; for what is seen when it is read.
+    Refusal,
+}
+
+/// The dispatch under one sequence number.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    pub what: What,
+    pub withheld: Withheld,
+    /// When it was given.
+    pub at: Given,
+}
+
+/// When something was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    pub at: Instant,
+    /// How much had been given to all sessions by then.
+    pub total: u64,
+}
+
+impl What {
+    pub fn text(&self) -> Rc<str> {
+        match self {
+            Self::Event(event, redaction) => event.text(*redaction),
+            Self::Made(text, _) | Self::List(text, _) | Self::Own(text) => text.clone(),
+            Self::Ready => "READY, which was not due".into(),
+            Self::Refusal => "RATE_LIMITED".into(),
+        }
+    }
+}
+
+impl Expected {
+    /// What it must say.
+    pub fn text(&self) -> Rc<str> {
+        self.what.text()
+    }
+}

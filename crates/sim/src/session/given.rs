@@ -1,0 +1,105 @@
+//! What the product gave a session while it handled an input, against what it had to.
+
+use super::{Expected, Given, Membership, Session, What, Withheld};
+use crate::{
+    checker::{Fault, fault},
+    naive::{NaiveChannel, State, Untold, list_id, made_text, payload_text},
+};
+use guildhall_member_list::ListOp;
+use guildhall_relay::{Event as RelayEvent, Gate, Payload};
+use guildhall_session::{ReplayEntry, Session as Product};
+use std::rc::Rc;
+
+impl Session {
+    /// An input was handled: what the product gave the session is held against what it had to.
+    pub fn reconcile(&mut self, at: Given, product: &Product, state: Option<&State>) -> Result<(), Fault> {
+        for seq in self.expected.len() as u64 + 1..=product.replay.last_seq() {
+            let entry = product.replay.entry(seq);
+            let event = entry.as_ref().and_then(|entry| entry.dispatch.event());
+            let what = match event {
+                Some(event) if made_text(&event.payload).is_some() => self.given_update(event, state)?,
+                Some(event) if event.name.as_str() == "GUILD_MEMBER_LIST_UPDATE" => self.given_list(event, state)?,
+                Some(event) => match self.pending.pop_front() {
+                    Some(what) => what,
+                    None => {
+                        let text = payload_text(event.name.as_str(), &event.payload, 0);
+                        return fault(format!(
+                            "session {} of {} is given {text}, which is not for it",
+                            self.id, self.user
+                        ));
+                    }
+                },
+                None => match self.pending.pop_front() {
+                    Some(what) => what,
+                    None => self.given_answer(entry.as_ref())?,
+                },
+            };
+            self.expected.push(Expected { what, withheld: Withheld::No, at });
+        }
+        if let Some(missing) = self.pending.front() {
+            return fault(format!("session {} of {} is not given {}", self.id, self.user, missing.text()));
+        }
+        if let Some(due) = self.due.take().filter(Untold::is_due) {
+            return fault(format!("session {} of {} is not told of {:?}", self.id, self.user, due.changes));
+        }
+        Ok(())
+    }
+
+    fn given_update(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
+        let text = made_text(&event.payload).unwrap_or_default();
+        let who = format!("session {} of {}", self.id, self.user);
+        let Some(due) = self.due.take() else { return fault(format!("{who} is told unasked {text}")) };
+        due.check(&event.payload).or_else(|what| fault(format!("{who} is told {text}: {what}")))?;
+        let Gate::Channels(channels) = &event.audience.gate else {
+            return fault(format!("{who}: a passive update for {:?}", event.audience.gate));
+        };
+        let channels: Rc<[u64]> = channels.iter().map(|channel| channel.get()).collect();
+        let views = |channel: &u64| state.is_some_and(|state| state.viewers(*channel).contains(&self.user));
+        if !channels.iter().all(views) {
+            return fault(format!("{who} is told of channels it may not view: {text}"));
+        }
+        Ok(What::Made(text.into(), channels))
+    }
+
+    /// A chunk of members, or that there are none now.
+    fn given_answer(&mut self, entry: Option<&ReplayEntry>) -> Result<What, Fault> {
+        let is_refusal = entry.is_some_and(|entry| {
+            let frame = entry.dispatch.frame(self.encoding, entry.redaction);
+            frame.body().windows(11).any(|bytes| bytes == b"retry_after")
+        });
+        match self.chunks.pop_front() {
+            chunk if is_refusal => {
+                chunk.into_iter().for_each(|chunk| self.chunks.push_front(chunk));
+                Ok(What::Refusal)
+            }
+            Some(chunk) => Ok(What::Own(chunk)),
+            None => fault(format!("session {} of {} is answered what it did not ask", self.id, self.user)),
+        }
+    }
+
+    /// What lists hold is looked at when everything is at rest.
+    fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
+        let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0).into();
+        let list: Option<Rc<str>> = match &event.audience.gate {
+            Gate::List(list) => Some(list.to_string().into()),
+            _ => None,
+        };
+        let says_nothing = |op: &ListOp| matches!(op, ListOp::Delete { .. } | ListOp::Invalidate { .. });
+        let is_shown = match &event.payload {
+            Payload::MemberList(change) => !change.ops.iter().all(says_nothing),
+            _ => true,
+        };
+        let views = list.as_ref().zip(state).is_some_and(|(list, state)| may_look_at(state, self.user, list));
+        if is_shown && (!views || self.membership != Membership::Inside) {
+            return fault(format!("session {} of {} is shown a list it may not see: {text}", self.id, self.user));
+        }
+        Ok(What::List(text, list))
+    }
+}
+
+/// Whether a user views any channel that has this list.
+pub(super) fn may_look_at(state: &State, user: u64, list: &str) -> bool {
+    let has_list = |channel: &NaiveChannel| list_id(state, channel) == list;
+    let of_list = state.channels.iter().filter(|(_, channel)| has_list(channel));
+    of_list.into_iter().any(|(id, _)| state.viewers(*id).contains(&user))
+}

@@ -1,0 +1,112 @@
+//! In the guild, on the way, or out: what a session is told of that, what it subscribes to, and what passive updates owe it.
+
+use super::{Membership, Session, What};
+use crate::naive::{Change, People, State, Untold, guild_create_text, guild_delete_text, supplemental_text};
+use guildhall_model::to_gateway::Subscription;
+use guildhall_stdx::Instant;
+use std::rc::Rc;
+
+const GUILDS: u32 = 1;
+
+impl Session {
+    /// READY can be said: with the guild, or without.
+    pub(super) fn say_ready(&mut self, guild: Option<&State>) {
+        self.gather_deadline = None;
+        let (reader, threshold) = (self.reader(), self.large_threshold);
+        let is_split = self.capabilities.is_prioritized();
+        let guilds = match guild {
+            Some(state) if is_split => guild_create_text(state, &People::alone(state, reader), threshold),
+            Some(state) => guild_create_text(state, &People::of(state, reader, threshold), threshold),
+            None => self.unavailable.clone(),
+        };
+        let supplemental = is_split.then(|| {
+            let people = guild.map(|state| (state.guild_id, People::others(state, reader)));
+            supplemental_text(people.as_ref().map(|(id, people)| (*id, people)))
+        });
+        let ready: Rc<str> = format!("READY user={} session={} guilds=[{guilds}]", self.user, self.id).into();
+        // What stands for them has its numbers already.
+        let held = self.expected.iter_mut().map(|expected| &mut expected.what).chain(&mut self.pending);
+        let said = [Some(ready), supplemental.map(Into::into)];
+        for (held, said) in held.zip(said.into_iter().flatten()) {
+            *held = What::Own(said);
+        }
+    }
+
+    fn is_told_of_guilds(&self) -> bool {
+        !self.is_bot || self.intents & GUILDS != 0
+    }
+
+    /// Its view of the guild begins, after so many changes that its relay knows of.
+    pub fn enter(&mut self, state: &Rc<State>, passive_above: Option<u64>, changes_count: usize) {
+        self.membership = Membership::Inside;
+        self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
+        self.told = (changes_count, state.clone());
+        self.was_never_active = !self.is_active();
+        if self.is_gathering() {
+            self.say_ready(Some(state));
+        } else if self.is_told_of_guilds() {
+            let guild =
+                guild_create_text(state, &People::of(state, self.reader(), self.large_threshold), self.large_threshold);
+            self.expect(What::Own(format!("GUILD_CREATE {guild}").into()));
+        }
+    }
+
+    /// It is no longer in the guild, or could not enter it.
+    pub fn leave(&mut self, guild_id: u64) {
+        self.membership = Membership::None;
+        self.chunks.clear();
+        self.subscription = Subscription::default();
+        self.watched.clear();
+        if self.is_gathering() {
+            self.unavailable.clear();
+            self.say_ready(None);
+        } else if self.is_told_of_guilds() {
+            self.expect(What::Own(guild_delete_text(guild_id, false).into()));
+        }
+    }
+
+    /// Its relay lost events: to its client that is an outage.
+    pub fn lose_sight(&mut self, guild_id: u64) {
+        self.membership = Membership::Entering;
+        if self.is_told_of_guilds() {
+            self.expect(What::Own(guild_delete_text(guild_id, true).into()));
+        }
+    }
+
+    /// READY does not wait any longer.
+    pub fn gather_until(&mut self, now: Instant) {
+        if self.gather_deadline.is_some_and(|deadline| deadline <= now) {
+            self.say_ready(None);
+        }
+    }
+
+    // ── passive updates ──────────────────────────────────────────────────────────────────────────
+
+    /// It subscribes to something else. Returns whether it looks at the guild from now on and did not before, or
+    /// the other way round.
+    pub fn subscribe(&mut self, change: impl FnOnce(&mut Subscription)) -> bool {
+        let before = self.is_active();
+        change(&mut self.subscription);
+        self.watched = self.subscription.members.iter().map(|user| user.get()).collect();
+        self.was_never_active &= !self.is_active();
+        before != self.is_active()
+    }
+
+    /// It knows everything up to here.
+    pub fn knows(&mut self, state: &Rc<State>, changes: &[Change]) {
+        self.told = (changes.len(), state.clone());
+    }
+
+    /// The next input brings it up to date.
+    pub fn owe(&mut self, state: &Rc<State>, changes: &[Change]) {
+        let (told_count, before) = std::mem::take(&mut self.told);
+        self.due = Some(Untold {
+            form: self.capabilities.passive(),
+            user: self.user,
+            before,
+            now: state.clone(),
+            changes: changes[told_count..].to_vec(),
+        });
+        self.knows(state, changes);
+    }
+}

@@ -1,0 +1,64 @@
+//! What a session's client decoded, in order and word for word.
+
+use super::{Expected, Session, What, Withheld};
+use crate::checker::{Fault, fault};
+use guildhall_model::to_gateway::MemberQuery;
+
+impl Session {
+    /// The client said in a heartbeat that it has everything up to here.
+    pub fn claims(&mut self, seq: u64) {
+        self.claimed = self.claimed.max(seq);
+    }
+
+    /// The client got an answer to a heartbeat that told this seq.
+    pub fn acknowledged(&mut self, seq: u64) {
+        self.received_floor = self.received_floor.max(seq);
+    }
+
+    /// A dispatch came; the one before it had `last`.
+    pub fn received(&mut self, last: u64, seq: u64, name: &str, text: &str) -> Result<(), Fault> {
+        let mut next = last + 1;
+        while next < seq && self.at(next).is_some_and(|expected| expected.withheld != Withheld::No) {
+            next += 1;
+        }
+        if next != seq {
+            let expected = self.at(next).map_or("nothing more".into(), Expected::text);
+            return fault(format!("seq {next} must come next ({expected}), seq {seq} came: {text}"));
+        }
+        let Some(expected) = self.at(seq) else {
+            return fault(format!("nothing more was to come, but seq {seq} came: {text}"));
+        };
+        if expected.withheld == Withheld::Yes {
+            return fault(format!("seq {seq} may no longer be seen, but came: {text}"));
+        }
+        if let What::Refusal = expected.what {
+            return self.received_refusal(seq, name, text);
+        }
+        if *expected.text() != *text {
+            return fault(format!("seq {seq} must be: {}\n  but is: {text}", expected.text()));
+        }
+        Ok(())
+    }
+
+    fn at(&self, seq: u64) -> Option<&Expected> {
+        self.expected.get(usize::try_from(seq.checked_sub(1)?).ok()?)
+    }
+
+    fn received_refusal(&mut self, seq: u64, name: &str, text: &str) -> Result<(), Fault> {
+        let nonce = text.split('"').nth(1).unwrap_or("");
+        let mut whole_lists = self.requests.iter().filter(|(_, request)| request.query == MemberQuery::All);
+        match whole_lists.position(|(asked, _)| asked == nonce) {
+            _ if name != "RATE_LIMITED" => return fault(format!("seq {seq} must refuse a list, but is {text}")),
+            None => return fault(format!("nobody asked: {text}")),
+            Some(0) => return fault(format!("the first is refused: {text}")),
+            Some(_) => {}
+        }
+        self.expected[seq as usize - 1].what = What::Own(text.into());
+        Ok(())
+    }
+
+    /// The first dispatch after `seq` that must have come.
+    pub fn first_missing(&self, seq: u64) -> Option<&Expected> {
+        self.expected.iter().skip(seq as usize).find(|expected| expected.withheld == Withheld::No)
+    }
+}

@@ -1,0 +1,95 @@
+//! RESUME: what is sent again, and what must be left out of it.
+
+use super::{Membership, Session, What, Withheld, given::may_look_at};
+use crate::{
+    checker::{Fault, fault},
+    naive::{State, made_text},
+};
+use guildhall_relay::{Gate, Payload, VoiceEntry};
+use guildhall_session::{ReplayEntry, Session as Product};
+use guildhall_stdx::SlotKey;
+use std::rc::Rc;
+
+impl Session {
+    /// Marks what a replay from behind `seq` must leave out; `state` is the guild as its relay knows it.
+    ///
+    /// # Errors
+    /// When what is left of a passive update is not for it.
+    pub fn withhold_unseen(&mut self, seq: u64, state: Option<&State>, product: &Product) -> Result<(), Fault> {
+        let user = self.user;
+        let membership = self.membership;
+        for (n, expected) in self.expected.iter_mut().enumerate().skip(seq as usize) {
+            if expected.withheld == Withheld::Yes {
+                continue;
+            }
+            let may_see = state.is_some_and(|state| match &expected.what {
+                What::Event(event, _) => event.may_be_replayed_to(user, state),
+                What::Made(_, channels) => {
+                    state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
+                }
+                What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
+                What::List(_, None) => state.members.contains_key(&user),
+                What::Own(_) | What::Ready | What::Refusal => true,
+            });
+            if let What::Own(_) | What::Ready | What::Refusal = expected.what {
+                continue;
+            }
+            expected.withheld = match (may_see, membership) {
+                (false, _) if matches!(expected.what, What::Made(..)) => {
+                    // If it may view the channel again before the next round, it is not told what was cut out here.
+                    self.was_never_active = false;
+                    match product.replay.entry(n as u64 + 1) {
+                        // Of a passive update the rest is still news.
+                        Some(entry) if entry.dispatch.event().is_some() => {
+                            expected.what = left_of_update(&entry, user, state)?;
+                            Withheld::No
+                        }
+                        _ => Withheld::Yes,
+                    }
+                }
+                (false, _) => Withheld::Yes,
+                (true, Membership::Inside) => expected.withheld,
+                (true, Membership::Entering) => Withheld::Maybe,
+                (true, Membership::None) => Withheld::Yes,
+            };
+        }
+        Ok(())
+    }
+
+    /// A RESUME succeeded.
+    pub fn resumed(&mut self, conn: SlotKey, conn_serial: u64, seq: u64) {
+        self.received_floor = self.received_floor.max(seq);
+        self.conn = Some(conn);
+        self.conn_serial = conn_serial;
+        self.detached_since = None;
+        self.expect(What::Own("RESUMED ".into()));
+    }
+}
+
+/// What is left of a passive update for a user who views other channels by now.
+fn left_of_update(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
+    let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
+        return fault("an update without a guild is sent again");
+    };
+    let Gate::Channels(channels) = &event.audience.gate else {
+        return fault(format!("what was given is sent again to {user}, who may not see it: {:?}", event.payload));
+    };
+    let told: Vec<u64> = match &event.payload {
+        Payload::PassiveDelta(delta) => delta.channels.iter().map(|(channel, _)| channel.get()).collect(),
+        Payload::PassiveSnapshot(snapshot) => snapshot.channels.iter().map(|(channel, _)| channel.get()).collect(),
+        Payload::Unread(channels) => channels.iter().map(|(channel, _)| channel.get()).collect(),
+        _ => Vec::new(),
+    };
+    let voice = match &event.payload {
+        Payload::PassiveDelta(delta) => delta.voice.as_slice(),
+        Payload::PassiveSnapshot(snapshot) => snapshot.voice.as_slice(),
+        _ => &[],
+    };
+    let text: Rc<str> = made_text(&event.payload).unwrap_or_default().into();
+    let may_view = |channel: &u64| state.viewers(*channel).contains(&user);
+    let is_shown = |entry: &VoiceEntry| state.shows_in_voice(user, entry.state.user_id.get());
+    if !told.iter().all(may_view) || !voice.iter().all(is_shown) {
+        return fault(format!("{user} is told again what they may not see any more: {text}"));
+    }
+    Ok(What::Made(text, channels.iter().map(|channel| channel.get()).collect()))
+}
