@@ -1,8 +1,9 @@
 //! What the codec promises, checked against independent readers: eetf for terms, miniz_oxide and ruzstd for streams.
 
-mod deflate;
 #[cfg(feature = "stream")]
 mod classic;
+#[cfg(feature = "stream")]
+mod deflate;
 #[cfg(feature = "stream")]
 mod dictionary;
 mod etf_bytes;
