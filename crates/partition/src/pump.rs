@@ -79,7 +79,7 @@ impl Core {
         let straight = !self.batching
             && conn.next_seq == seq
             && conn.compressor.is_none()
-            && !(session.compress_payloads && conn.deflate.is_none() && dispatch.is_own())
+            && !(session.compress_payloads && dispatch.is_own())
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
         if straight && !link.is_waiting(conn_key) {
@@ -254,7 +254,6 @@ impl Core {
             let written = if conn.compressor.is_some() {
                 write_compressed(conn, key, session, &mut self.scratch, link)
             } else if session.compress_payloads
-                && conn.deflate.is_none()
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
@@ -459,7 +458,8 @@ fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
         })
 }
 
-/// One self-contained zlib stream in a binary frame; only for dispatches made for this session.
+/// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1, so it is
+/// not compressed twice where permessage-deflate was agreed on too.
 fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), PumpError> {
     let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();
