@@ -247,7 +247,9 @@ impl Core {
                 }
                 conn.rendered_at = now.instant;
                 let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-                conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
+                if !session.compress_payloads {
+                    conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
+                }
                 conn.rendered_bytes = frame.body().len() + frame.prepared_bytes();
                 self.rendered_bytes += conn.rendered_bytes;
             }
