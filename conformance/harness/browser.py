@@ -81,9 +81,10 @@ class Browser:
         try:
             data = None if body is None else json.dumps(body)
             connection.request(method, path, data, {"Content-Type": "application/json"})
-            answer = json.loads(connection.getresponse().read())["value"]
+            response = connection.getresponse()
+            answer = json.loads(response.read())["value"]
         finally:
             connection.close()
-        if isinstance(answer, dict) and "error" in answer:
+        if response.status != 200:
             raise Failure(f"the browser: {answer['error']}: {answer['message'].splitlines()[0]}")
         return answer

@@ -13,13 +13,15 @@ function runSession(open, settings) {
     };
     const send = (op, d) => socket.send(JSON.stringify({ op, d }));
     const post = async () => {
+      // The event may overtake the answer.
+      const content = texts[posted];
+      posted += 1;
       const response = await fetch(`${base}/v10/channels/${channel}/messages`, {
         method: 'POST',
         headers: { Authorization: `Bot ${token}`, 'Content-Type': 'application/json' },
-        body: JSON.stringify({ content: texts[posted] }),
+        body: JSON.stringify({ content }),
       });
       if (!response.ok) fail(`posting was answered ${response.status}: ${await response.text()}`);
-      posted += 1;
     };
     // Between the messages the client says things that its compressor finds again in what it said before.
     const talk = () => {
@@ -55,7 +57,7 @@ function runSession(open, settings) {
       seq = s;
       if (t === 'GUILD_CREATE') return post();
       if (t !== 'MESSAGE_CREATE') return undefined;
-      if (d.content !== texts[seen.messages]) return fail(`message ${seen.messages} is ${JSON.stringify(d.content)}`);
+      if (d.content !== texts[seen.messages]) return fail(`message ${seen.messages} is ${JSON.stringify(d.content).slice(0, 100)}`);
       seen.messages += 1;
       talk();
       return seen.messages < texts.length ? post() : undefined;
