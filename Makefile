@@ -51,6 +51,9 @@ release: tools ## The optimised binary
 
 conformance: tools-test release ## Real client libraries against the release build
 	conformance/run --server $(BINARY)
+	conformance/deflate --server $(BINARY)
+	$(CARGO) build --release --locked -p guildhall-net --example ws_echo
+	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
 
 fuzz: tools-test ## Each fuzz target for FUZZ_SECONDS
 	fuzz/run.sh $(FUZZ_SECONDS)
@@ -59,6 +62,8 @@ bench: tools release ## CPU and bytes per delivery, against a plain send()
 	$(BINARY) bench sockets --connections 5000
 	$(BINARY) bench sockets --connections 1000 --mode zlib
 	$(BINARY) bench sockets --connections 1000 --mode zstd
+	$(BINARY) bench sockets --connections 5000 --mode prepared
+	$(BINARY) bench broadcast
 
 clean: ## Remove what was built; the demo's data stays
 	$(CARGO) clean

@@ -187,6 +187,7 @@ TOOLCHAINS = {
     "discord.py": Python("discord.py"),
     "discord.py-self": Python("discord.py-self"),
     "twilight": Rust("twilight"),
+    "ws": Node("ws"),
 }
 
 

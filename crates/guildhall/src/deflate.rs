@@ -31,3 +31,38 @@ pub fn policy(config: &DeflateConfig) -> Option<DeflatePolicy> {
         client_window_bits: config.client_window_bits as u8,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode() {
+        let config = |mode, client_takeover| DeflateConfig {
+            mode,
+            level: 7,
+            server_window_bits: 12,
+            mem_level: 5,
+            client_takeover,
+            client_window_bits: 10,
+        };
+        let prepared = config(DeflateMode::Prepared, ClientTakeover::Off);
+        let expected = DeflatePolicy {
+            server_no_context_takeover: true,
+            client_no_context_takeover: true,
+            server_window_bits: 15,
+            client_window_bits: 10,
+        };
+        assert_eq!(policy(&prepared), Some(expected));
+        let takeover = config(DeflateMode::Takeover, ClientTakeover::On);
+        let expected = DeflatePolicy {
+            server_no_context_takeover: false,
+            client_no_context_takeover: false,
+            server_window_bits: 12,
+            client_window_bits: 10,
+        };
+        assert_eq!(policy(&takeover), Some(expected));
+        assert_eq!(policy(&config(DeflateMode::Off, ClientTakeover::On)), None);
+        assert_eq!(params(&takeover), ZlibParams { level: 7, window_bits: 12, mem_level: 5 });
+    }
+}

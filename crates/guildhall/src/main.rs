@@ -6,7 +6,7 @@ use guildhall::cli::{self, Cli, Command, Failure};
 use std::{future::Future, process::ExitCode};
 use tokio::signal::unix::{SignalKind, signal};
 
-#[cfg(feature = "jemalloc")]
+#[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -87,7 +87,7 @@ impl Core {
         let straight = !self.batching
             && conn.next_seq == seq
             && conn.compressor.is_none()
-            && !(session.compress_payloads && conn.deflate.is_none() && dispatch.is_own())
+            && !(session.compress_payloads && dispatch.is_own())
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
         if straight && !link.is_waiting(conn_key) {
@@ -255,14 +255,15 @@ impl Core {
                 }
                 conn.rendered_at = now.instant;
                 let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-                conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
+                if !session.compress_payloads {
+                    conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
+                }
                 conn.rendered_bytes = frame.body().len() + frame.prepared_bytes();
                 self.rendered_bytes += conn.rendered_bytes;
             }
             let written = if conn.compressor.is_some() {
                 write_compressed(conn, key, session, &mut self.scratch, link)
             } else if session.compress_payloads
-                && conn.deflate.is_none()
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
@@ -467,7 +468,8 @@ fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
         })
 }
 
-/// One self-contained zlib stream in a binary frame; only for dispatches made for this session.
+/// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1, so it is
+/// not compressed twice where permessage-deflate was agreed on too.
 fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), PumpError> {
     let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();

@@ -5,6 +5,7 @@
 //! Invariants  `sockets`: the server and the floor take turns in rounds, so whatever else the machine does hits both;
 //!             what is told are medians over the rounds.
 
+mod broadcast;
 mod client;
 mod codec;
 mod crowd;
@@ -53,6 +54,10 @@ pub enum Bench {
     /// member list, and the presence of a few people. Presences change (30 %), members get nicks and roles (3 %), join
     /// and leave (8 %); that shows where somebody watches.
     Fanout(fanout::FanoutArgs),
+    /// One message to N compressed connections in this process, no sockets: compressed for each, or prepared once for all.
+    ///
+    /// CPU, bytes, compressions and (built with `--features count-allocations`) allocations.
+    Broadcast(broadcast::BroadcastArgs),
     /// Every operation of a guild with M members: how long each holds up the guild.
     Guild(guild::GuildArgs),
     /// Every way to write messages, on realistic traffic: bytes per message, CPU per delivery, memory per connection.
@@ -178,6 +183,7 @@ pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Sockets(args) => sockets(*args),
         Bench::Fanout(args) => fanout::run(*args),
+        Bench::Broadcast(args) => broadcast::run(args),
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
