@@ -102,11 +102,6 @@ impl BitBuffer {
     pub fn bits(&self) -> u32 {
         self.bits
     }
-
-    /// Heap it holds.
-    pub fn heap_bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
 }
 
 #[cfg(test)]

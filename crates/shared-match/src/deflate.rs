@@ -48,6 +48,18 @@ impl DeflateStream {
         Self { track: Track::default(), state: DeflateState { container, is_begun: false, window } }
     }
 
+    /// Appends a message as it is, in the stream's format: for clients that have not said who they are.
+    pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
+        alone::store(&mut self.state, message, out);
+        self.track.advance(message.len());
+    }
+
+    /// The stream goes on with another matcher, which numbers its texts otherwise: none of those that were sent can be
+    /// referred to any more.
+    pub fn leave_matcher(&mut self) {
+        self.track.leave_matcher();
+    }
+
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
         self.track.heap_bytes()

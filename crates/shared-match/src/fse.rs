@@ -33,7 +33,11 @@ impl FseTable {
     /// If they do not.
     pub fn new(counts: &[i16], log: u32) -> Self {
         let size = 1usize << log;
-        assert_eq!(counts.iter().map(|count| count.unsigned_abs() as usize).sum::<usize>(), size, "counts fill the table");
+        assert_eq!(
+            counts.iter().map(|count| count.unsigned_abs() as usize).sum::<usize>(),
+            size,
+            "counts fill the table"
+        );
         let spread = spread(counts, size);
         let mut next = Vec::with_capacity(counts.len());
         let mut sum = 0usize;

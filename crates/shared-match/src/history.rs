@@ -199,7 +199,8 @@ impl History {
 
     /// Heap it holds, whether touched or not.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.len() + 4 * self.owners.len()
+        self.bytes.len()
+            + 4 * self.owners.len()
             + self.near.heap_bytes()
             + self.all.heap_bytes()
             + self.texts.capacity() * size_of::<Text>()

@@ -150,9 +150,8 @@ pub fn limited_lengths(counts: &[u64], bits_max: u32) -> Option<Vec<u8>> {
     // Each item is a set of leaves; what is chosen at last lengthens each of its leaves by one bit.
     let mut items: Vec<(u64, Vec<usize>)> = Vec::new();
     for _ in 0..bits_max {
-        let packages = items
-            .chunks_exact(2)
-            .map(|pair| (pair[0].0 + pair[1].0, [pair[0].1.as_slice(), &pair[1].1].concat()));
+        let packages =
+            items.chunks_exact(2).map(|pair| (pair[0].0 + pair[1].0, [pair[0].1.as_slice(), &pair[1].1].concat()));
         let mut merged: Vec<_> = packages.collect();
         merged.extend(leaves.iter().map(|(count, symbol)| (*count, vec![*symbol])));
         merged.sort_by_key(|item| item.0);

@@ -10,8 +10,8 @@ use crate::{
     alone::Alone,
     coverage::Coverage,
     deflate::{self, DeflateStream},
-    find::{Candidate, Candidates, Effort},
     envelope::{Head, NAME_BYTES_MAX, Tail, around},
+    find::{Candidate, Candidates, Effort},
     had::Had,
     history::{History, Scope, Text},
     parse::{Parser, Sequence},
@@ -28,8 +28,8 @@ use std::collections::VecDeque;
 const PREPARED_MAX: usize = 128;
 /// How many texts of the matcher a parse may look back on, the most first: each about 0.7 of the one before.
 const HORIZONS: [u32; 33] = [
-    8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23, 19, 16,
-    13, 11, 9, 7, 5, 3, 2, 1,
+    8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23,
+    19, 16, 13, 11, 9, 7, 5, 3, 2, 1,
 ];
 /// A text with at least so many recipients is worth a thorough search.
 const MANY_RECIPIENTS: u64 = 32;
@@ -315,12 +315,9 @@ impl Matcher {
             _ => Effort::HIGH,
         };
         self.counters.texts_total += 1;
-        let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
-            .unwrap_or_else(|| Prepared {
-                id,
-                candidates: Candidates::default(),
-                zstd: Vec::new(),
-                deflate: Vec::new(),
+        let mut prepared =
+            if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }.unwrap_or_else(|| {
+                Prepared { id, candidates: Candidates::default(), zstd: Vec::new(), deflate: Vec::new() }
             });
         prepared.id = id;
         prepared.zstd.clear();

@@ -45,8 +45,6 @@ pub enum Offset {
 pub struct Sequence {
     pub literals: u32,
     pub length: u32,
-    /// Where in the text the match goes.
-    pub at: u32,
     pub alignment: Alignment,
     pub offset: Offset,
 }
@@ -239,13 +237,7 @@ impl Parser {
             at -= node.length as usize;
             // A match makes its alignment the last one.
             let alignment = node.repeats[0];
-            sequences.push(Sequence {
-                literals: 0,
-                length: node.length,
-                at: at as u32,
-                alignment,
-                offset: node.offset,
-            });
+            sequences.push(Sequence { literals: 0, length: node.length, alignment, offset: node.offset });
         }
         if let Some(first) = sequences.last_mut() {
             first.literals = literals;

@@ -41,9 +41,7 @@ impl Prices {
             }),
             run: (0..=LITERALS_RUN_MAX).map(run).collect(),
             match_length: (3..=ZSTD_MATCH_BYTES_MAX).map(match_length).collect(),
-            offset: std::array::from_fn(|symbol| {
-                (tables.offsets.price(symbol as u8) + ((symbol as u32) << 8)) as i32
-            }),
+            offset: std::array::from_fn(|symbol| (tables.offsets.price(symbol as u8) + ((symbol as u32) << 8)) as i32),
             has_repeats: true,
         }
     }

@@ -178,10 +178,7 @@ mod tests {
             position = position.wrapping_add(rng.below(900) as u32);
             ring.push(id, position);
             list.push_back((id, position));
-            while list.len() > ENTRIES_MAX
-                || position.wrapping_sub(list[0].1) > 400_000
-                || id - list[0].0 > AGE_MAX
-            {
+            while list.len() > ENTRIES_MAX || position.wrapping_sub(list[0].1) > 400_000 || id - list[0].0 > AGE_MAX {
                 list.pop_front();
             }
             ring.forget_beyond(position, 400_000);

@@ -49,6 +49,12 @@ impl Track {
         }
     }
 
+    /// Texts are numbered otherwise from now on.
+    pub fn leave_matcher(&mut self) {
+        self.ring = PositionRing::default();
+        self.membership = Membership::Undecided;
+    }
+
     /// A text was written and begins at `position`.
     #[inline]
     pub fn remember(&mut self, id: TextId, position: u32) {

@@ -82,6 +82,14 @@ pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mu
     state.end(writer);
 }
 
+/// Appends `message` as it is.
+pub fn store(state: &mut DeflateState, message: &[u8], out: &mut Vec<u8>) {
+    state.begin(out);
+    let mut writer = BitWriter::new(out, message.len() + message.len() / 4 + 64);
+    put_stored(message, &mut writer);
+    state.end(writer);
+}
+
 /// The cheapest of the three kinds of blocks.
 fn put_block(content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
     let (mut literals, mut distances) = ([0u64; 288], [0u64; 32]);

@@ -11,8 +11,7 @@ pub const DISTANCE_SYMBOLS: usize = 30;
 
 const LENGTH_BASE: [u16; 29] =
     [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
-const LENGTH_BITS: [u8; 29] =
-    [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
+const LENGTH_BITS: [u8; 29] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
 
 /// A symbol and its extra bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +40,7 @@ pub fn distance_symbol(distance: u32) -> Coded {
     }
     let log = less.ilog2();
     let extra_bits = log - 1;
-    Coded {
-        symbol: (2 * log + (less >> extra_bits & 1)) as u16,
-        extra: less & ((1 << extra_bits) - 1),
-        extra_bits,
-    }
+    Coded { symbol: (2 * log + (less >> extra_bits & 1)) as u16, extra: less & ((1 << extra_bits) - 1), extra_bits }
 }
 
 /// The lowest `bits` of `code` the other way round: codes are put from their most significant bit.

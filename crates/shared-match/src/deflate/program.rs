@@ -3,8 +3,8 @@
 use super::{DeflateState, code};
 use crate::{
     bits::BitWriter,
-    find::ITSELF,
     envelope::{HEAD_BYTES_MAX, Head},
+    find::ITSELF,
     parse::{Alignment, Sequence},
     ring::TextId,
     sources::{Distances, Missing, Sources},
@@ -109,14 +109,7 @@ impl Program {
 
     /// Appends the message: head, text, and what follows it.
     #[inline]
-    pub fn write(
-        &self,
-        state: &mut DeflateState,
-        distances: &Distances,
-        head: &Head,
-        tail: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
         state.begin(out);
         let bytes_max = self.steps.len() * 10 + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 16;
         let mut writer = BitWriter::new(out, bytes_max);
@@ -139,11 +132,6 @@ impl Program {
         // The end of the block.
         writer.put(0, 7);
         state.end(writer);
-    }
-
-    /// Heap it holds.
-    pub fn heap_bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>()
     }
 }
 

@@ -10,9 +10,9 @@ use super::{
 use crate::{
     bits::{BitBuffer, BitWriter},
     codes::{self, Coded},
+    envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     fse::FseState,
-    envelope::{HEAD_BYTES_MAX, Head},
     parse::{Alignment, Offset, Sequence},
     ring::TextId,
     sources::{Distances, Missing, Sources},
@@ -157,29 +157,12 @@ impl Program {
 
     /// Appends the blocks.
     #[inline]
-    pub fn write(
-        &self,
-        state: &mut ZstdState,
-        tables: &Tables,
-        distances: &Distances,
-        head: &Head,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn write(&self, state: &mut ZstdState, tables: &Tables, distances: &Distances, head: &Head, out: &mut Vec<u8>) {
         state.begin(out);
         let mut head = Some(head);
         for block in &self.blocks {
             block.write(state, tables, distances, head.take(), out);
         }
-    }
-
-    /// Heap it holds.
-    pub fn heap_bytes(&self) -> usize {
-        let block = |block: &Block| {
-            block.literals.capacity()
-                + block.steps.capacity() * size_of::<Step>()
-                + block.coded.as_ref().map_or(0, BitBuffer::heap_bytes)
-        };
-        self.blocks.capacity() * size_of::<Block>() + self.blocks.iter().map(block).sum::<usize>()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Crowds of connections that come, go, miss things and get others of their own; each is read by its own decoder.
 
 use crate::messages::{event, private, whole};
-use guildhall_shared_match::{Container, DeflateStream, Form, Forgotten, Limits, Matcher, Tables, TextId, ZstdStream};
+use guildhall_shared_match::{Container, DeflateStream, Forgotten, Form, Limits, Matcher, Tables, TextId, ZstdStream};
 use guildhall_stdx::Rng;
 
 /// A reference decoder, fed in pieces of any size.
@@ -28,7 +28,10 @@ impl Reader {
                     let mut input = zstd_safe::InBuffer::around(piece);
                     while input.pos() < piece.len() {
                         let mut output = zstd_safe::OutBuffer::around_pos(&mut out[..], written);
-                        context.decompress_stream(&mut output, &mut input).map_err(zstd_safe::get_error_name).expect("zstd");
+                        context
+                            .decompress_stream(&mut output, &mut input)
+                            .map_err(zstd_safe::get_error_name)
+                            .expect("zstd");
                         written = output.pos();
                     }
                 }

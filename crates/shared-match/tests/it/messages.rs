@@ -5,7 +5,22 @@ use guildhall_stdx::Rng;
 
 const NAMES: [&str; 4] = ["MESSAGE_CREATE", "TYPING_START", "GUILD_MEMBER_LIST_UPDATE", "X"];
 const WORDS: [&str; 16] = [
-    "the", "quick", "reply", "is", "on", "its", "way", "наверное", "ありがとう", "🎉", "lol", "why", "\\u0000", "guild", "of", "hall",
+    "the",
+    "quick",
+    "reply",
+    "is",
+    "on",
+    "its",
+    "way",
+    "наверное",
+    "ありがとう",
+    "🎉",
+    "lol",
+    "why",
+    "\\u0000",
+    "guild",
+    "of",
+    "hall",
 ];
 
 /// An event for whoever is in its class.

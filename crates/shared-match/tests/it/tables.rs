@@ -4,9 +4,10 @@ use guildhall_shared_match::{Form, Sample, Scope, Tables, TablesError, train};
 
 #[test]
 fn built_in_tables_are_what_they_were_stored_as() {
-    for (form, stored) in
-        [(Form::Json, include_bytes!("../../tables/json.bin").as_slice()), (Form::Etf, include_bytes!("../../tables/etf.bin"))]
-    {
+    for (form, stored) in [
+        (Form::Json, include_bytes!("../../tables/json.bin").as_slice()),
+        (Form::Etf, include_bytes!("../../tables/etf.bin")),
+    ] {
         assert_eq!(Tables::built_in(form).to_bytes(), stored);
     }
 }
