@@ -1,6 +1,7 @@
 //! Limits and settings of a partition.
 
 use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
+use crate::shared::Streams;
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub struct PartitionConfig {
     /// What `zlib-stream` and `zstd-stream` connections compress with: the same for all partitions of a node. Past its bound
     /// their messages go out in the stream's format, but uncompressed.
     pub classic: ClassicContexts,
+    /// How connections that ask for a stream get theirs written.
+    pub streams: Streams,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
     /// For permessage-deflate: contexts of connections with context takeover, and what bodies are compressed with once.
@@ -98,6 +101,7 @@ impl PartitionConfig {
             resume_gateway_url,
             session_secret,
             classic: ClassicContexts::default(),
+            streams: Streams::default(),
             dictionaries: Dictionaries::default(),
             deflate: ZlibParams::default(),
             prepared_cache: Arc::new(PreparedCache::new(PREPARED_CACHE_BYTES_MAX, PREPARED_CACHE_TTL_MS)),

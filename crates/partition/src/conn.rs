@@ -7,7 +7,8 @@
 //!             while the token was being checked.
 //! Not here    what was sent and may be sent again: the session's replay buffer.
 
-use guildhall_codec::{DictionaryId, Encoding, InflateHistory, StreamCompressor};
+use crate::shared::Compressor;
+use guildhall_codec::{DictionaryId, Encoding, InflateHistory};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_session::Window;
 use guildhall_stdx::{Instant, SlotKey};
@@ -92,7 +93,7 @@ pub struct Conn {
     /// Of the URL.
     pub encoding: Encoding,
     /// A stream of its own, with its context.
-    pub compressor: Option<Box<StreamCompressor>>,
+    pub compressor: Option<Box<Compressor>>,
     /// What the handshake agreed on.
     pub deflate: Option<DeflateParams>,
     /// What its compressed messages may look back at, if they may.

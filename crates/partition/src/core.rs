@@ -10,6 +10,7 @@ use crate::{
     happening::Counters,
     link::{Gatekeeper, Link, Output},
     questions::Question,
+    shared::Matchers,
     timers::{Subject, Timers},
 };
 use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
@@ -93,6 +94,8 @@ pub struct Core {
     /// Several events are coming: write once per connection, afterwards.
     pub batching: bool,
     pub scratch: Vec<u8>,
+    /// What shared-match streams are written with.
+    pub matchers: Matchers,
     /// For bodies that are compressed once; it has no context before the first.
     pub deflater: BodyDeflater,
     /// For what clients send compressed, one message after the other; made for the first.
@@ -113,6 +116,7 @@ pub struct Core {
 
 impl Core {
     pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
+        let matchers = Matchers::new(config.streams);
         let deflater = BodyDeflater::new(config.deflate).unwrap_or_else(|_| BodyDeflater::default());
         Self {
             ids: SessionIds::new(config.partition, config.session_secret),
@@ -131,6 +135,7 @@ impl Core {
             dirty: Vec::new(),
             batching: false,
             scratch: Vec::new(),
+            matchers,
             deflater,
             inflater: None,
             inflated: Vec::new(),

@@ -66,6 +66,9 @@ impl Partition {
     /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
     pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
         let MovingConn { mut conn, user_id, resume } = moving;
+        if let Some(compressor) = &mut conn.compressor {
+            compressor.arrive();
+        }
         conn.timer_at = Instant(u64::MAX);
         conn.is_dirty = false;
         let key = self.core.conns.insert(conn);

@@ -15,9 +15,11 @@ mod link;
 mod partition;
 mod pump;
 mod questions;
+mod shared;
 mod timers;
 
 pub use config::PartitionConfig;
+pub use shared::Streams;
 pub use conn::{Compression, ConnParams, MovingConn};
 pub use happening::Counters;
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};

@@ -8,6 +8,7 @@
 //! Not here    sockets, threads: `guildhall-net`.
 
 use crate::{
+    shared::{Compressor, Streams},
     config::PartitionConfig,
     conn::{Compression, Conn, ConnParams, Control, Phase},
     core::{Core, Departure},
@@ -64,6 +65,12 @@ impl Partition {
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters { bodies_deflated_total: self.core.deflater.compressed_count(), ..self.core.counters }
+    }
+
+    /// What its shared-match streams were made of so far, and the heap that their search takes.
+    #[must_use]
+    pub fn shared_match(&self) -> (guildhall_shared_match::Counters, usize) {
+        self.core.matchers.counters()
     }
 
     /// Connections now.
@@ -135,18 +142,11 @@ impl Partition {
 
     /// A socket finished its upgrade: it is greeted.
     pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
-        let classic = &self.core.config.classic;
-        let compressor = match params.compression {
-            Compression::None => None,
-            Compression::Zlib => Some(Box::new(classic.zlib())),
-            Compression::Zstd => Some(Box::new(classic.zstd())),
-            Compression::ZstdDict(id) => self.with_dictionary(id).map(Box::new),
-            Compression::Deflate(params) if params.server_no_context_takeover => None,
-            // A failure means that the configured parameters are out of range.
-            Compression::Deflate(params) => {
-                StreamCompressor::deflate(self.core.config.deflate, params.server_window_bits).ok().map(Box::new)
-            }
+        let compressor = match self.core.config.streams {
+            Streams::SharedMatch { .. } => Compressor::shared(params),
+            Streams::Classic => None,
         };
+        let compressor = compressor.or_else(|| self.classic(params).map(Compressor::Classic)).map(Box::new);
         let is_unreadable = compressor.is_none() && params.compression.has_stream();
         let key = self.insert_conn(now, params, compressor);
         self.core.counters.conns_total += 1;
@@ -158,6 +158,22 @@ impl Partition {
         let hello = self.core.fixed(params.encoding).hello.clone();
         self.core.control(now, key, Control::Payload(hello), link);
         key
+    }
+
+    /// A library's stream for what a connection asked for.
+    fn classic(&self, params: ConnParams) -> Option<StreamCompressor> {
+        let classic = &self.core.config.classic;
+        match params.compression {
+            Compression::None => None,
+            Compression::Zlib => Some(classic.zlib()),
+            Compression::Zstd => Some(classic.zstd()),
+            Compression::ZstdDict(id) => self.with_dictionary(id),
+            Compression::Deflate(params) if params.server_no_context_takeover => None,
+            // A failure means that the configured parameters are out of range.
+            Compression::Deflate(params) => {
+                StreamCompressor::deflate(self.core.config.deflate, params.server_window_bits).ok()
+            }
+        }
     }
 
     /// None when nobody has it: the front has looked it up before, so that it is there.
@@ -183,7 +199,7 @@ impl Partition {
         key
     }
 
-    fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<StreamCompressor>>) -> SlotKey {
+    fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<Compressor>>) -> SlotKey {
         let deadline = now.instant.after_ms(self.core.config.identify_deadline_ms);
         let limits = Limits { message_bytes_max: self.core.config.user_message_bytes_max };
         let deflate = match params.compression {

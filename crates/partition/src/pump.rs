@@ -15,6 +15,7 @@ use crate::{
     conn::{Conn, Control, Phase},
     core::Core,
     link::{Dead, Link, Shortfall},
+    shared::Matchers,
 };
 use guildhall_codec::{
     BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, WsOpcode, deflate_once, deflated_header,
@@ -217,7 +218,7 @@ impl Core {
                     // C2: a queue keeps room for four.
                     conn.control = VecDeque::new();
                 }
-                let frame = control_frame(conn, control, now, &self.config.prepared_cache, &mut self.deflater)?;
+                let frame = control_frame(conn, control, now, &self.config.prepared_cache, &mut self.deflater, &mut self.matchers)?;
                 conn.keep_unsent(&frame);
                 continue;
             }
@@ -262,7 +263,7 @@ impl Core {
                 self.rendered_bytes += conn.rendered_bytes;
             }
             let written = if conn.compressor.is_some() {
-                write_compressed(conn, key, session, &mut self.scratch, link)
+                write_compressed(conn, key, session, &mut self.matchers, &mut self.scratch, link)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
@@ -376,6 +377,7 @@ fn control_frame(
     now: Now,
     cache: &PreparedCache,
     deflater: &mut BodyDeflater,
+    matchers: &mut Matchers,
 ) -> Result<Vec<u8>, PumpError> {
     let opcode = opcode_of(conn.encoding);
     match control {
@@ -394,7 +396,7 @@ fn control_frame(
             (Some(compressor), None) => {
                 let mut compressed = Vec::new();
                 let result = match conn.phase {
-                    Phase::Serving(_) => compressor.compress(&[&payload], &mut compressed),
+                    Phase::Serving(_) => matchers.compress(compressor, conn.encoding, &payload, &mut compressed),
                     // Nobody is owed a context before they have said who they are.
                     Phase::Greeted | Phase::Checking(_) | Phase::Closing => compressor.store(&payload, &mut compressed),
                 };
@@ -429,6 +431,7 @@ fn write_compressed(
     conn: &mut Conn,
     key: SlotKey,
     session: &Session,
+    matchers: &mut Matchers,
     scratch: &mut Vec<u8>,
     link: &mut impl Link,
 ) -> Result<(), PumpError> {
@@ -439,11 +442,9 @@ fn write_compressed(
     };
     scratch.clear();
     scratch.resize(ROOM, 0);
-    {
-        let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-        let payload = frame.write_for(conn.next_seq, Framing::None);
-        compressor.compress(&[payload], scratch).map_err(|_| PumpError::Codec)?;
-    }
+    let what = (&*entry.dispatch, entry.redaction);
+    let written = matchers.write(compressor, session.encoding, what, conn.next_seq, scratch);
+    written.map_err(|_| PumpError::Codec)?;
     let payload_bytes = scratch.len() - ROOM;
     let header = match conn.deflate {
         Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),

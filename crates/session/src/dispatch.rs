@@ -9,7 +9,8 @@ use guildhall_model::EventName;
 use guildhall_relay::{Event, Published, Redaction};
 use serde::Serialize;
 use std::{
-    cell::{RefCell, RefMut},
+    cell::{Cell, RefCell, RefMut},
+    num::NonZeroU32,
     rc::Rc,
     sync::Arc,
 };
@@ -38,11 +39,30 @@ pub fn frame_of(encoding: Encoding, name: EventName, body: &impl Serialize) -> D
 pub struct Dispatch {
     source: Source,
     frames: [[RefCell<Option<Box<DispatchFrame>>>; Redaction::COUNT]; 2],
+    texts: [[Cell<Option<SharedText>>; Redaction::COUNT]; 2],
+}
+
+/// What a partition's matcher knows a body as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedText(Option<NonZeroU32>);
+
+impl SharedText {
+    /// Its number; none if it is too long to be shared.
+    #[must_use]
+    pub fn id(self) -> Option<u32> {
+        self.0.map(NonZeroU32::get)
+    }
+}
+
+impl From<Option<u32>> for SharedText {
+    fn from(id: Option<u32>) -> Self {
+        Self(id.and_then(NonZeroU32::new))
+    }
 }
 
 impl Dispatch {
     fn new(source: Source) -> Rc<Self> {
-        Rc::new(Self { source, frames: Default::default() })
+        Rc::new(Self { source, frames: Default::default(), texts: Default::default() })
     }
 
     /// An event that many sessions get.
@@ -85,6 +105,21 @@ impl Dispatch {
             Source::Direct(event) => Some(event),
             Source::Own | Source::Lazy(_) | Source::Withheld => None,
         }
+    }
+
+    /// The event, if many sessions get it.
+    #[must_use]
+    pub fn published_event(&self) -> Option<&Event> {
+        match &self.source {
+            Source::Published(published) => Some(&published.event),
+            Source::Direct(_) | Source::Own | Source::Lazy(_) | Source::Withheld => None,
+        }
+    }
+
+    /// What the partition's matcher knows one form's body as, once it does.
+    #[must_use]
+    pub fn text(&self, encoding: Encoding, redaction: Redaction) -> &Cell<Option<SharedText>> {
+        &self.texts[encoding as usize][redaction.index()]
     }
 
     /// Whether it is this event's.

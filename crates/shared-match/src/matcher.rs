@@ -92,6 +92,17 @@ pub struct Counters {
     pub alone_total: u64,
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.texts_total += other.texts_total;
+        self.parses_total += other.parses_total;
+        self.written_total += other.written_total;
+        self.fallbacks_total += other.fallbacks_total;
+        self.late_total += other.late_total;
+        self.alone_total += other.alone_total;
+    }
+}
+
 /// A text is not kept any more: its message has to be written alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten;

@@ -22,7 +22,7 @@ use crate::{
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, Job};
 use guildhall_model::{GuildId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig};
+use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig, Streams};
 use guildhall_relay::{PartitionId, Relay, RelayId, ToGuild};
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
@@ -137,6 +137,12 @@ impl World {
         let gate = Arc::new(ScriptedGate::default());
         let secret = [rng.below(256) as u8; 32];
         let classic = classic_contexts(seed);
+        let streams = match seed % 3 {
+            0 => Streams::Classic,
+            // The smaller history turns over while a world lasts.
+            1 => Streams::SharedMatch { history_bytes_max: 64 << 10 },
+            _ => Streams::SharedMatch { history_bytes_max: 1 << 20 },
+        };
         let side = |n: usize| {
             let mut config = PartitionConfig::new(PartitionId(n as u16), "wss://sim.example.net".into(), secret);
             config.partitions_count = SIDES as u16;
@@ -149,6 +155,7 @@ impl World {
             config.sessions_per_relay_max = sessions_per_relay_max;
             config.passive_interval_ms = passive_interval_ms;
             config.classic = classic.clone();
+            config.streams = streams;
             Side {
                 partition: Partition::new(config, gate.clone()),
                 // One partition sends each frame by itself, the other in batches.

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
-use guildhall_partition::Compression;
+use guildhall_partition::{Compression, Streams};
 use guildhall_test_kit::{ClientParams, Received, id, identify_payload};
 use serde_json::{Value, json};
 
@@ -23,9 +23,11 @@ const ALL: [ClientParams; 14] = [
     ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
+const SHARED: Streams = Streams::SharedMatch { history_bytes_max: 1 << 20 };
+
 /// Everything a bot is told in an ordinary life, without what differs by chance.
-fn life(params: ClientParams) -> Vec<(u64, String, Value)> {
-    let mut pair = world();
+fn life(params: ClientParams, streams: Streams) -> Vec<(u64, String, Value)> {
+    let mut pair = world_with(|config| config.streams = streams);
     let client = pair.connect(params);
     pair.client(client).heartbeat();
     pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
@@ -47,14 +49,16 @@ fn life(params: ClientParams) -> Vec<(u64, String, Value)> {
 
 #[test]
 fn all_of_them_say_the_same() {
-    let expected = life(ClientParams::JSON);
+    let expected = life(ClientParams::JSON, Streams::Classic);
     assert!(expected.len() > 45);
     assert!(expected.iter().any(|(_, name, _)| name == "VOICE_SERVER_UPDATE"));
-    for params in ALL {
-        let life = life(params);
-        assert_eq!(life.len(), expected.len(), "{params:?}");
-        for (got, expected) in life.iter().zip(&expected) {
-            assert_eq!(got, expected, "{params:?}");
+    for streams in [Streams::Classic, SHARED] {
+        for params in ALL {
+            let life = life(params, streams);
+            assert_eq!(life.len(), expected.len(), "{params:?} {streams:?}");
+            for (got, expected) in life.iter().zip(&expected) {
+                assert_eq!(got, expected, "{params:?} {streams:?}");
+            }
         }
     }
 }
@@ -76,4 +80,22 @@ fn payloads_are_compressed_apart_only_when_asked_for_and_worth_it() {
         assert_eq!(heard(&mut pair, client).len(), 1);
         assert_eq!(pair.client(client).inflated_count, inflated);
     }
+}
+
+/// Two connections with the same stream: what both get is searched once, and what each is sent is shorter than alone.
+#[test]
+fn shared_streams_search_once() {
+    let mut pair = world_with(|config| config.streams = SHARED);
+    let params = ClientParams::new(Encoding::Json, Compression::Zstd);
+    let clients = [live(&mut pair, &pro(), Some(FULL), params), live(&mut pair, &pro(), Some(FULL), params)];
+    let (before, _) = pair.partition().shared_match();
+    say_all(&mut pair, (0..30).map(|n| format!("message {n}, and what else there is to say")));
+    for client in clients {
+        assert_eq!(heard(&mut pair, client).len(), 30);
+    }
+    let (after, heap_bytes) = pair.partition().shared_match();
+    assert_eq!(after.texts_total - before.texts_total, 30, "{after:?}");
+    assert_eq!(after.written_total - before.written_total, 60, "{after:?}");
+    assert_eq!(after.late_total, 0, "{after:?}");
+    assert!(heap_bytes > 0);
 }
