@@ -9,9 +9,9 @@
 //! Not here    sockets, clocks, what a payload means.     Spec  docs/protocol.md 1.2 and 2.
 #![deny(unsafe_code)]
 
-pub mod cohort;
 #[cfg(feature = "stream")]
 pub mod classic;
+pub mod cohort;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -26,9 +26,9 @@ pub mod stream;
 #[cfg(feature = "stream")]
 pub mod upgrade;
 
-pub use cohort::Cohort;
 #[cfg(feature = "stream")]
 pub use classic::{ClassicContexts, ClassicParams, ClassicStats};
+pub use cohort::Cohort;
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};

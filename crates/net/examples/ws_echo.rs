@@ -80,10 +80,7 @@ fn serve(mut stream: TcpStream, policy: DeflatePolicy) -> Result<(), Failure> {
     }
 }
 
-fn shake_hands(
-    stream: &mut TcpStream,
-    policy: DeflatePolicy,
-) -> Result<(Option<DeflateParams>, Vec<u8>), Failure> {
+fn shake_hands(stream: &mut TcpStream, policy: DeflatePolicy) -> Result<(Option<DeflateParams>, Vec<u8>), Failure> {
     let mut head = Vec::new();
     let end = loop {
         if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -149,8 +146,7 @@ impl Echo {
             Event::Compressed { text, payload } => {
                 let mut message = std::mem::take(&mut self.message);
                 message.clear();
-                let inflated =
-                    self.inflater.inflate(&self.history, payload, &mut message, MESSAGE_BYTES_MAX as usize);
+                let inflated = self.inflater.inflate(&self.history, payload, &mut message, MESSAGE_BYTES_MAX as usize);
                 if inflated.is_err() || *text && std::str::from_utf8(&message).is_err() {
                     out.extend_from_slice(&close_frame(Some(1007), "a compressed message cannot be read"));
                     return Ok(true);

@@ -38,8 +38,10 @@ pub(super) fn run(args: &TablesArgs) -> Result<(), Failure> {
     };
     fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
     for (form, name) in [(Form::Json, "json.bin"), (Form::Etf, "etf.bin")] {
-        let samples: Vec<Sample> =
-            [TrafficKind::Session, TrafficKind::Channel].iter().flat_map(|kind| samples(form, *kind, args.seed, &chat)).collect();
+        let samples: Vec<Sample> = [TrafficKind::Session, TrafficKind::Channel]
+            .iter()
+            .flat_map(|kind| samples(form, *kind, args.seed, &chat))
+            .collect();
         let path = args.out.join(name);
         fs::write(&path, train(form, &samples).to_bytes()).with_context(|| format!("writing {}", path.display()))?;
         say(&format!("{}\n", path.display()));

@@ -3,9 +3,7 @@
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result, bail};
 use guildhall_codec::{DispatchFrame, Framing, StreamDecompressor};
-use guildhall_shared_match::{
-    Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream,
-};
+use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream};
 use guildhall_traffic::{Event, To};
 
 /// Who gets an event of the traffic.
