@@ -7,7 +7,7 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
-    config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, Synchronous},
+    config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous},
     deflate,
     dictionaries::{self, DictionaryError},
     memory::MemoryReader,
@@ -20,7 +20,7 @@ use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, u
 use guildhall_guild::GuildLimits;
 use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig, NodeLimits};
-use guildhall_partition::PartitionConfig;
+use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
@@ -317,6 +317,12 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
         classic,
+        streams: match config.codec.streams {
+            StreamMode::Classic => Streams::Classic,
+            StreamMode::SharedMatch => {
+                Streams::SharedMatch { history_bytes_max: config.codec.shared_history_bytes_max as usize }
+            }
+        },
         deflate: deflate::params(&config.deflate),
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
     };

@@ -1,7 +1,7 @@
 //! Limits and settings of a partition.
 
-use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
 use crate::shared::Streams;
+use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use std::sync::Arc;

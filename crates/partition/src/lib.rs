@@ -19,8 +19,8 @@ mod shared;
 mod timers;
 
 pub use config::PartitionConfig;
-pub use shared::Streams;
 pub use conn::{Compression, ConnParams, MovingConn};
 pub use happening::Counters;
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
 pub use partition::Partition;
+pub use shared::Streams;

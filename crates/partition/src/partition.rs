@@ -8,13 +8,13 @@
 //! Not here    sockets, threads: `guildhall-net`.
 
 use crate::{
-    shared::{Compressor, Streams},
     config::PartitionConfig,
     conn::{Compression, Conn, ConnParams, Control, Phase},
     core::{Core, Departure},
     fanout::Fanout,
     happening::Counters,
     link::{Gatekeeper, Link, Output},
+    shared::{Compressor, Streams},
     timers::Subject,
 };
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};

@@ -218,7 +218,14 @@ impl Core {
                     // C2: a queue keeps room for four.
                     conn.control = VecDeque::new();
                 }
-                let frame = control_frame(conn, control, now, &self.config.prepared_cache, &mut self.deflater, &mut self.matchers)?;
+                let frame = control_frame(
+                    conn,
+                    control,
+                    now,
+                    &self.config.prepared_cache,
+                    &mut self.deflater,
+                    &mut self.matchers,
+                )?;
                 conn.keep_unsent(&frame);
                 continue;
             }

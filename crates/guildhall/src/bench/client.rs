@@ -61,8 +61,8 @@ struct Swarm {
 impl Swarm {
     fn decompressor(&self) -> Result<Option<StreamDecompressor>> {
         Ok(match self.mode {
-            Mode::Zlib => Some(StreamDecompressor::zlib()?),
-            Mode::Zstd => Some(StreamDecompressor::zstd(20)?),
+            Mode::Zlib | Mode::SharedZlib => Some(StreamDecompressor::zlib()?),
+            Mode::Zstd | Mode::SharedZstd => Some(StreamDecompressor::zstd(20)?),
             Mode::Plain | Mode::Prepared | Mode::Deflate => None,
         })
     }

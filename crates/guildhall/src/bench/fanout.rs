@@ -42,6 +42,8 @@ pub enum FanoutMode {
     ClassicZstd,
     /// permessage-deflate without context takeover: frames compressed once for all.
     Prepared,
+    /// zstd-stream, written by shared-match.
+    SharedZstd,
 }
 
 /// `guildhall bench fanout`.
@@ -181,7 +183,7 @@ fn check(args: &FanoutArgs, members: usize) -> Result<()> {
     ensure!(args.heartbeat_ms > 0, "--heartbeat-ms must be at least 1");
     ensure!(args.passive_interval_ms > 0, "--passive-interval-ms must be at least 1");
     match mode {
-        FanoutMode::Plain | FanoutMode::Prepared => {}
+        FanoutMode::Plain | FanoutMode::Prepared | FanoutMode::SharedZstd => {}
         FanoutMode::ClassicZstd => {
             let (needed, available) = (sessions as u64 * ZSTD_CONTEXT_BYTES, usage::available_bytes()?);
             ensure!(

@@ -24,6 +24,7 @@ pub use codec::{TrafficKind, shared::scope_of};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
+use guildhall_partition::Streams;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
@@ -77,6 +78,10 @@ pub enum Bench {
     Role(BenchRole),
 }
 
+/// As a node has it unless it is told otherwise.
+const SHARED: Streams =
+    Streams::SharedMatch { history_bytes_max: crate::config::defaults::SHARED_HISTORY_BYTES_MAX as usize };
+
 /// Transport compression of the clients.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Mode {
@@ -90,23 +95,35 @@ pub enum Mode {
     Prepared,
     /// permessage-deflate with context takeover, one context per connection.
     Deflate,
+    /// zstd-stream, written by shared-match.
+    SharedZstd,
+    /// zlib-stream, written by shared-match.
+    SharedZlib,
 }
 
 impl Mode {
     fn query(self) -> &'static str {
         match self {
             Self::Plain | Self::Prepared | Self::Deflate => "/?v=10&encoding=json",
-            Self::Zlib => "/?v=10&encoding=json&compress=zlib-stream",
-            Self::Zstd => "/?v=10&encoding=json&compress=zstd-stream",
+            Self::Zlib | Self::SharedZlib => "/?v=10&encoding=json&compress=zlib-stream",
+            Self::Zstd | Self::SharedZstd => "/?v=10&encoding=json&compress=zstd-stream",
         }
     }
 }
 
 impl Mode {
+    /// How the server writes streams.
+    fn streams(self) -> Streams {
+        match self {
+            Self::Plain | Self::Zlib | Self::Zstd | Self::Prepared | Self::Deflate => Streams::Classic,
+            Self::SharedZstd | Self::SharedZlib => SHARED,
+        }
+    }
+
     /// What clients offer besides.
     fn deflate(self) -> Option<DeflateParams> {
         let takeover = match self {
-            Self::Plain | Self::Zlib | Self::Zstd => return None,
+            Self::Plain | Self::Zlib | Self::Zstd | Self::SharedZstd | Self::SharedZlib => return None,
             Self::Prepared => false,
             Self::Deflate => true,
         };
@@ -151,7 +168,7 @@ pub struct SocketsArgs {
 #[derive(Debug, Subcommand)]
 pub enum BenchRole {
     /// The node under test.
-    Server { members: usize, dir: PathBuf, io_uring: IoUring },
+    Server { members: usize, dir: PathBuf, io_uring: IoUring, mode: Mode },
     /// Its clients.
     Client { port: u16, tokens: PathBuf, mode: Mode },
     /// Who sends at the floor.
@@ -187,7 +204,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
-        Bench::Role(BenchRole::Server { members, dir, io_uring }) => server::run(*members, dir, *io_uring),
+        Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),
         Bench::Role(BenchRole::FloorReader) => floor::run_reader(),
@@ -209,7 +226,9 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     let mode_name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let io_uring = io_uring.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
 
-    let mut server = Role::start("server", &[connections.to_string(), dir.path().display().to_string(), io_uring])?;
+    let name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let mut server =
+        Role::start("server", &[connections.to_string(), dir.path().display().to_string(), io_uring, name])?;
     let started = server.answer()?;
     let port = number(&started, "port")?;
     // The guild is loaded and everything that is made once is made before anybody is counted.

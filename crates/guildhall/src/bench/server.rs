@@ -1,7 +1,7 @@
 //! Server role: a real node with one guild, whose members are all user accounts with a token.
 
 use super::{
-    IoUring,
+    IoUring, Mode,
     role::{say, serve},
     usage,
 };
@@ -68,7 +68,7 @@ async fn fill(store: &dyn Store, members_count: usize) -> Result<()> {
 }
 
 /// Runs until the bench closes our input. `dir` gets the database and `tokens`, one per line.
-pub fn run(members_count: usize, dir: &Path, io_uring: IoUring) -> Result<()> {
+pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> Result<()> {
     let runtime = Runtime::new().context("starting the runtime")?;
     let _guard = runtime.enter();
     let store: Arc<dyn Store> = Arc::new(
@@ -97,6 +97,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring) -> Result<()> {
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
             // Everybody looks at the guild: what is measured is deliveries.
             passive_above_members: Some(u64::MAX),
+            streams: mode.streams(),
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
         },
     };

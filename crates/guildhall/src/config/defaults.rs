@@ -1,6 +1,6 @@
 //! Defaults: each a named constant with the reason beside it.
 
-use super::value::{ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, Synchronous, Upgrades};
+use super::value::{ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, StreamMode, Synchronous, Upgrades};
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -31,6 +31,11 @@ pub const DEFLATE_WINDOW_BITS: u16 = 15;
 pub const DEFLATE_MEM_LEVEL: u16 = 8;
 /// Clients send little, and most of it is a heartbeat: there is nothing to gain from keeping it.
 pub const DEFLATE_CLIENT_TAKEOVER: ClientTakeover = ClientTakeover::Off;
+
+/// Until the other has proven itself.
+pub const STREAMS: StreamMode = StreamMode::Classic;
+/// Some four thousand messages.
+pub const SHARED_HISTORY_BYTES_MAX: u32 = 4 << 20;
 
 /// Some libraries queue their identifies; a minute covers that.
 pub const IDENTIFY_DEADLINE_MS: u32 = 60_000;

@@ -6,7 +6,7 @@
 //!             C2 what is not a setting is refused, with its place. C3 no secret is ever printed. (tests `c*_*`)
 //! Not here    reading the process's environment or the file: the caller brings `Sources`, so tests can fake them.
 
-mod defaults;
+pub(crate) mod defaults;
 mod print;
 mod raw;
 mod settings;
@@ -22,8 +22,8 @@ pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous, Upgrades,
-    VoiceEndpoint,
+    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, StreamMode, Synchronous,
+    Upgrades, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

@@ -6,8 +6,8 @@ use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, Synchronous,
-        Upgrades, Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, StreamMode,
+        Synchronous, Upgrades, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -183,6 +183,13 @@ settings! {
     }
     /// Compression of what clients are sent. It holds for new connections.
     codec: CodecConfig {
+        /// How zlib-stream, zstd-stream and permessage-deflate with takeover are compressed. "classic": by the libraries, with a
+        /// context for each connection (the settings below). "shared-match": what many get is searched once, and a
+        /// connection takes 3 KB; streams with a dictionary stay classic.
+        streams: StreamMode => defaults::STREAMS;
+        /// Of "shared-match": bytes of events that later ones may refer to, per partition and encoding, taken for the next
+        /// power of two. The index takes nine times as much.
+        shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// Effort of zlib-stream. 0: stored.
         zlib_level: u16, 0..=9 => defaults::ZLIB.level.into();
         /// Window of zlib-stream, as a power of two of bytes.

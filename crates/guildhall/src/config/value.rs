@@ -169,6 +169,16 @@ choices! {
 }
 
 choices! {
+    /// How streams are compressed.
+    StreamMode {
+        /// A library's context for each connection.
+        Classic = "classic",
+        /// One search for all.
+        SharedMatch = "shared-match",
+    }
+}
+
+choices! {
     /// Whether clients may refer to their earlier messages.
     ClientTakeover {
         /// Yes.

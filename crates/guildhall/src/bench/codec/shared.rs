@@ -112,9 +112,3 @@ impl Mode for SharedMatch {
         })
     }
 }
-
-impl Drop for SharedMatch {
-    fn drop(&mut self) {
-        eprintln!("{:?}", self.matcher.counters());
-    }
-}

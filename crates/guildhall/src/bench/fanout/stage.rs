@@ -110,7 +110,7 @@ impl Stage {
                 client_no_context_takeover: true,
                 ..DeflateParams::default()
             }),
-            FanoutMode::ClassicZstd => Compression::Zstd,
+            FanoutMode::ClassicZstd | FanoutMode::SharedZstd => Compression::Zstd,
         };
         let params = ConnParams { encoding: Encoding::Json, compression };
         let mut partitions = Vec::new();
@@ -120,6 +120,9 @@ impl Stage {
             let ends = PartitionEnds { inbox, guild: guild_sender.clone(), reports: reports_sender.clone() };
             let mut config = PartitionConfig::new(PartitionId(n as u16), "ws://127.0.0.1".into(), [7; 32]);
             config.partitions_count = partitions_count as u16;
+            if args.mode == FanoutMode::SharedZstd {
+                config.streams = crate::bench::SHARED;
+            }
             config.passive_above_members = Some(0);
             config.passive_interval_ms = args.passive_interval_ms;
             let gate = gate.clone();
