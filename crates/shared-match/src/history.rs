@@ -11,7 +11,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
-const HASH_LOG: u32 = 17;
+/// As many chains as fit a history of some megabytes; a smaller one has fewer.
+const HASH_LOG_MAX: u32 = 17;
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
 
@@ -222,17 +223,19 @@ struct Index {
     /// The newest place with a hash, and from every place the one before.
     heads: Vec<Place>,
     before: Vec<Place>,
+    hash_log: u32,
 }
 
 impl Index {
     fn new(room: usize) -> Self {
-        Self { heads: vec![Place(0); 1 << HASH_LOG], before: vec![Place(0); room] }
+        let hash_log = (room.ilog2() - 3).min(HASH_LOG_MAX);
+        Self { heads: vec![Place(0); 1 << hash_log], before: vec![Place(0); room], hash_log }
     }
 
     fn link(&mut self, four: &[u8], salt: u64, index: usize, place: Place) -> Place {
         let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
         let mixed = (u64::from(four) ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let before = std::mem::replace(&mut self.heads[(mixed >> (64 - HASH_LOG)) as usize], place);
+        let before = std::mem::replace(&mut self.heads[(mixed >> (64 - self.hash_log)) as usize], place);
         self.before[index] = before;
         before
     }

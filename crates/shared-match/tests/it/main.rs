@@ -1,5 +1,6 @@
 //! What connections decode is what was sent, whatever happened to each: read by libzstd and zlib, which know nothing of us.
 
+mod allocations;
 mod crowd;
 mod messages;
 mod tables;

@@ -1,0 +1,38 @@
+//! Deliveries allocate nothing: what is allocated is allocated per event, however many get it.
+
+use crate::messages::event;
+use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Tables, ZstdStream};
+use guildhall_stdx::Rng;
+
+/// Allocations of writing `events` to `count` connections of each kind that have been there for long.
+fn allocations(count: usize, events: u64) -> u64 {
+    let mut rng = Rng::new(5);
+    let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
+    let mut zstd: Vec<ZstdStream> = vec![ZstdStream::default(); count];
+    let mut deflate: Vec<DeflateStream> = vec![DeflateStream::new(Container::Zlib, 15); count];
+    let mut out = Vec::with_capacity(1 << 20);
+    let mut total = 0;
+    for step in 0..700 + events {
+        let event = event(&mut rng, Form::Json, step);
+        let Some(id) = matcher.push(event.scope, event.name, &event.body) else { continue };
+        let mut write = || {
+            for (zstd, deflate) in zstd.iter_mut().zip(&mut deflate) {
+                out.clear();
+                matcher.zstd(zstd, id, step, &mut out).expect("the newest text is kept");
+                matcher.deflate(deflate, id, step, &mut out).expect("the newest text is kept");
+            }
+        };
+        match step {
+            0..700 => write(),
+            _ => total += allocation_counter::measure(write).count_total,
+        }
+    }
+    total
+}
+
+#[test]
+fn none_per_delivery() {
+    let (few, many) = (allocations(8, 40), allocations(80, 40));
+    // With more recipients the search is more thorough, and finds parses of other lengths.
+    assert!(many <= few + few / 10, "{few} allocations for 40 events to 8 connections, {many} to 80");
+}
