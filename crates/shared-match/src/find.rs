@@ -21,6 +21,9 @@ const LEFT_BYTES_MIN: usize = 24;
 const ONE_HASH_LOG: u32 = 12;
 const ONE_PLACES_MAX: u32 = 12;
 
+/// Places compared in all, for texts of whatever length, beside two per position.
+const PLACES_PER_TEXT_MAX: usize = 200_000;
+
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -33,6 +36,11 @@ impl Effort {
     pub const LOW: Self = Self { places_max: 8 };
     /// For a text whose search is shared by many.
     pub const HIGH: Self = Self { places_max: 24 };
+
+    /// The same for a text of this length: long ones are looked through more briefly, so that none holds up others.
+    fn for_length(self, bytes: usize) -> u32 {
+        self.places_max.min((PLACES_PER_TEXT_MAX / bytes.max(1)).max(2) as u32)
+    }
 }
 
 /// Equal bytes in an earlier text.
@@ -77,6 +85,7 @@ impl Candidates {
         let covered = &mut self.covered;
         let bytes = history.bytes(&text).to_vec();
         let address = history.address(&text);
+        let places_max = effort.for_length(bytes.len());
         let (mut follow_until, mut agreed, mut agreed_count) = (0, (ITSELF, 0), 0);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
@@ -92,7 +101,7 @@ impl Candidates {
             let found_before = self.all.len();
             for (which, first) in [(Which::Near, places.0), (Which::All, places.1)] {
                 let mut place = first;
-                for _ in 0..effort.places_max {
+                for _ in 0..places_max {
                     if place.is_end() {
                         break;
                     }

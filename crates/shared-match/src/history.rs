@@ -9,6 +9,7 @@ use crate::{coverage::Sampled, ring::TextId};
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
 
+const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
 /// As many chains as fit a history of some megabytes; a smaller one has fewer.
@@ -80,9 +81,9 @@ impl History {
         }
     }
 
-    /// Longest text it takes.
+    /// Longest text it takes: an eighth of all, and no more than is parsed in some milliseconds.
     pub fn text_bytes_max(&self) -> usize {
-        self.bytes.len() / 8
+        (self.bytes.len() / 8).min(TEXT_BYTES_MAX)
     }
 
     /// Where an address lies in the ring.

@@ -3,8 +3,8 @@
 //! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
 //! Doors       `push` once per text; `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
 //!             one connection gets and no other.
-//! Limits      `Limits`; at most `PROGRAMS_MAX` parses per text and format, of the `PREPARED_MAX` newest texts. An older
-//!             text is written as if it were this connection's alone.
+//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about `PROGRAMS_MAX` per text and format: who is
+//!             served by none gets one without sources. An older text is written as if it were this connection's alone.
 
 use crate::{
     alone::Alone,
@@ -35,6 +35,10 @@ const HORIZONS: [u32; 33] = [
 const MANY_RECIPIENTS: u64 = 32;
 /// Parses of a text that are made for what one connection had.
 const HAD_PROGRAMS_MAX: usize = 8;
+/// Parses of a text, in a format.
+const PROGRAMS_MAX: usize = 48;
+/// Longer texts are not parsed for single connections.
+const HAD_TEXT_BYTES_MAX: usize = 16 << 10;
 /// Texts that are looked at to find the newest like another.
 const NEWEST_LOOKED_AT_MAX: u32 = 512;
 /// Longest match in a zstd message that is written alone.
@@ -193,9 +197,12 @@ impl<'a> Workshop<'a> {
             }
         }
         let mut made = None;
-        if had_count < HAD_PROGRAMS_MAX {
+        let is_short = self.history.text(self.id).is_some_and(|text| text.len() <= HAD_TEXT_BYTES_MAX);
+        if had_count < HAD_PROGRAMS_MAX && is_short {
             made = Some(self.make(programs, Variant::Had, prepare));
-        } else if let Some(id) = self.newest_like_it() {
+        } else if let Some(id) = self.newest_like_it()
+            && programs.len() < PROGRAMS_MAX
+        {
             made = Some(self.get_or_make(programs, Variant::Only(id), prepare));
         }
         match made {

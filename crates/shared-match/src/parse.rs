@@ -76,7 +76,7 @@ fn explicit_price(prices: &Prices, text: &Text, alignment: Alignment) -> i32 {
     if alignment.source == ITSELF {
         return prices.offset(-alignment.shift as u32 + 3);
     }
-    let between = (text.id - alignment.source).saturating_mul(BYTES_PER_TEXT).min(1 << 20);
+    let between = text.id.wrapping_sub(alignment.source).saturating_mul(BYTES_PER_TEXT).min(1 << 20);
     prices.offset(between.max(1_000)) + ADDRESS_PRICE
 }
 

@@ -66,11 +66,11 @@ impl PositionRing {
     pub fn push(&mut self, id: TextId, position: u32) {
         // One that comes out of order leaves the newest as it is.
         if id.wrapping_sub(self.newest) < 1 << 31 {
-            if id - self.newest > AGE_MAX {
+            if id.wrapping_sub(self.newest) > AGE_MAX {
                 self.count = 0;
             }
             self.newest = id;
-        } else if self.newest - id > AGE_MAX {
+        } else if self.newest.wrapping_sub(id) > AGE_MAX {
             return;
         }
         while self.count > 0 && self.age(self.entry(u32::from(self.count) - 1)) > AGE_MAX {

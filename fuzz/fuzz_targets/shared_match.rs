@@ -1,0 +1,180 @@
+//! Shared-match: connections that join, miss events, get messages of their own, fall behind, drop and change what they see.
+//!
+//! Input       one byte: format, form, size of the history; then operations of one byte, some with bytes of their own.
+//! Oracle      what each connection decodes, message by message, is what it was sent; by libzstd or zlib, which have seen this
+//!             connection's bytes and nothing else.
+// max_len: 4096
+#![no_main]
+
+use guildhall_codec::StreamDecompressor;
+use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream};
+use libfuzzer_sys::fuzz_target;
+
+const CONNECTIONS: usize = 4;
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "X"];
+
+enum Stream {
+    Zstd(ZstdStream),
+    Deflate(DeflateStream, Container),
+}
+
+struct Connection {
+    stream: Stream,
+    reader: StreamDecompressor,
+    classes: u8,
+    seq: u64,
+    backlog: Vec<(Option<TextId>, &'static str, Vec<u8>)>,
+}
+
+impl Connection {
+    fn new(control: u8) -> Self {
+        let (stream, reader) = match control & 3 {
+            0 | 1 => (Stream::Zstd(ZstdStream::default()), StreamDecompressor::zstd(20)),
+            kind => {
+                let container = if kind == 2 { Container::Zlib } else { Container::PerMessage };
+                let stream = DeflateStream::new(container, 9 + (control >> 5));
+                (Stream::Deflate(stream, container), StreamDecompressor::zlib())
+            }
+        };
+        let mut reader = reader.expect("there is memory");
+        if let Stream::Deflate(_, Container::PerMessage) = stream {
+            reader.decompress(&[0x78, 0x9c], &mut Vec::new(), 0).expect("a header");
+        }
+        Self { stream, reader, classes: 0xFF, seq: 0, backlog: Vec::new() }
+    }
+
+    fn event(&mut self, matcher: &mut Matcher, form: Form, id: Option<TextId>, name: &'static str, body: &[u8]) {
+        self.seq += 1;
+        let message = whole(form, name, self.seq, body);
+        let mut wire = Vec::new();
+        let written = id.is_some_and(|id| match &mut self.stream {
+            Stream::Zstd(stream) => matcher.zstd(stream, id, self.seq, &mut wire).is_ok(),
+            Stream::Deflate(stream, _) => matcher.deflate(stream, id, self.seq, &mut wire).is_ok(),
+        });
+        if written { self.check(wire, &message) } else { self.alone(matcher, &message) }
+    }
+
+    fn alone(&mut self, matcher: &mut Matcher, message: &[u8]) {
+        let mut wire = Vec::new();
+        match &mut self.stream {
+            Stream::Zstd(stream) => matcher.zstd_alone(stream, message, &mut wire),
+            Stream::Deflate(stream, _) => matcher.deflate_alone(stream, message, &mut wire),
+        }
+        self.check(wire, message);
+    }
+
+    fn store(&mut self, message: &[u8]) {
+        let mut wire = Vec::new();
+        match &mut self.stream {
+            Stream::Zstd(stream) => stream.store(message, &mut wire),
+            Stream::Deflate(stream, _) => stream.store(message, &mut wire),
+        }
+        self.check(wire, message);
+    }
+
+    fn check(&mut self, mut wire: Vec<u8>, message: &[u8]) {
+        if let Stream::Deflate(_, Container::PerMessage) = self.stream {
+            wire.extend_from_slice(&[0, 0, 0xff, 0xff]);
+        }
+        let mut read = Vec::new();
+        self.reader.decompress(&wire, &mut read, MESSAGE_BYTES_MAX).expect("a stream that can be read");
+        assert!(read == message, "sent {}, read {}", message.escape_ascii(), read.escape_ascii());
+    }
+}
+
+fn whole(form: Form, name: &str, seq: u64, body: &[u8]) -> Vec<u8> {
+    match form {
+        Form::Json => [format!("{{\"t\":\"{name}\",\"s\":{seq},\"op\":0,\"d\":").as_bytes(), body, b"}"].concat(),
+        Form::Etf => {
+            let mut out = [b"\x83t\0\0\0\x04d\0\x01d".as_slice(), body, b"d\0\x02opa\0d\0\x01s"].concat();
+            match u8::try_from(seq) {
+                Ok(small) => out.extend([97, small]),
+                Err(_) => {
+                    out.push(98);
+                    out.extend((seq as u32).to_be_bytes());
+                }
+            }
+            out.extend(b"d\0\x01td\0");
+            out.push(name.len() as u8);
+            out.extend(name.as_bytes());
+            out
+        }
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((control, mut rest)) = data.split_first() else { return };
+    let form = if control & 4 == 0 { Form::Json } else { Form::Etf };
+    let limits = Limits { history_bytes_max: 64 << 10 };
+    let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
+    let mut connections: Vec<Connection> = (0..CONNECTIONS).map(|_| Connection::new(*control)).collect();
+    let mut last_body: Vec<u8> = Vec::new();
+    while let Some((operation, next)) = rest.split_first() {
+        rest = next;
+        let at = usize::from(operation >> 6);
+        let argument = operation >> 3 & 7;
+        let mut bytes = |most: usize| {
+            let (taken, next) = rest.split_at(rest.len().min(most));
+            rest = next;
+            taken
+        };
+        match operation & 7 {
+            // An event like the last: its beginning, other bytes, its end.
+            0..=3 => {
+                let new = bytes(1 + usize::from(argument) * 6);
+                let middle = last_body.len() / 2;
+                let mut body = last_body[..middle].to_vec();
+                body.extend_from_slice(new);
+                body.extend_from_slice(&last_body[middle..]);
+                if body.len() > 3_000 {
+                    body = new.repeat(1 + usize::from(argument) * 400);
+                }
+                let class = operation >> 6;
+                let scope = Scope { domain: u64::from(class / 2), class: class.into(), kind: (operation & 3).into() };
+                let name = NAMES[usize::from(operation & 3) % NAMES.len()];
+                let id = matcher.push(scope, name, &body);
+                for connection in &mut connections {
+                    if connection.classes >> class & 1 == 0 {
+                        continue;
+                    }
+                    if connection.backlog.is_empty() {
+                        connection.event(&mut matcher, form, id, name, &body);
+                    } else {
+                        connection.backlog.push((id, name, body.clone()));
+                    }
+                }
+                last_body = body;
+            }
+            4 => {
+                let message = bytes(40).repeat(1 + usize::from(argument) * 30);
+                connections[at].alone(&mut matcher, &message);
+            }
+            5 => match argument {
+                0..=3 => connections[at] = Connection::new(*control),
+                _ => connections[at].classes = bytes(1).first().copied().unwrap_or(0),
+            },
+            6 => match argument {
+                // It falls behind from here on...
+                0..=3 => {
+                    connections[at].backlog.push((None, NAMES[0], b"{}".to_vec()));
+                }
+                // ...until here.
+                _ => {
+                    for (id, name, body) in std::mem::take(&mut connections[at].backlog) {
+                        connections[at].event(&mut matcher, form, id, name, &body);
+                    }
+                }
+            },
+            _ => match argument {
+                0..=3 => connections[at].store(bytes(50)),
+                // It goes on elsewhere and comes back: nothing of before may be referred to.
+                4 | 5 => match &mut connections[at].stream {
+                    Stream::Zstd(stream) => stream.leave_matcher(),
+                    Stream::Deflate(stream, _) => stream.leave_matcher(),
+                },
+                _ => connections[at].seq = [9, 99, 255, 99_999][usize::from(bytes(1).first().copied().unwrap_or(0)) % 4],
+            },
+        }
+    }
+});
