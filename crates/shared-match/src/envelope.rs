@@ -2,7 +2,7 @@
 //!
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
-use crate::{tables::Form, track::Track};
+use crate::{ring::Span, tables::Form, track::Track};
 
 /// Longest head.
 pub const HEAD_BYTES_MAX: usize = 96;
@@ -10,6 +10,8 @@ pub const HEAD_BYTES_MAX: usize = 96;
 pub const NAME_BYTES_MAX: usize = 64;
 
 const BEFORE_NAME: &[u8] = b"{\"t\":\"";
+/// The key `t`, and the beginning of an atom.
+const BEFORE_ETF_NAME: &[u8] = b"d\0\x01td\0";
 const BEFORE_SEQ: &[u8] = b"\",\"s\":";
 
 /// What comes in front of a body and behind it in its text.
@@ -19,6 +21,15 @@ pub fn around(form: Form) -> (&'static [u8], &'static [u8]) {
         // A map of four and its first key `d`; then `op` with its 0, and the key `s`.
         Form::Etf => (b"\x83t\0\0\0\x04d\0\x01d", b"d\0\x02opa\0d\0\x01s"),
     }
+}
+
+/// What belongs to a text of so many bytes in every message: its envelope but for the seq.
+pub fn span_of(form: Form, name: &str, text_bytes: usize) -> Span {
+    let (before, after) = match form {
+        Form::Json => (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len(), text_bytes),
+        Form::Etf => (0, text_bytes + BEFORE_ETF_NAME.len() + 1 + name.len()),
+    };
+    Span { after: after as u32, before: before as u32 }
 }
 
 /// The head of one message on one connection: the first part may be copied from an earlier message of the same name.
@@ -122,7 +133,8 @@ impl Tail {
                 tail.push(&bytes[..length]);
             }
         }
-        tail.push(&[b'd', 0, 1, b't', b'd', 0, name.len() as u8]);
+        tail.push(BEFORE_ETF_NAME);
+        tail.push(&[name.len() as u8]);
         tail.push(name.as_bytes());
         tail
     }

@@ -5,7 +5,10 @@
 //!             overwritten is never read: a text that is found is whole.
 //! Limits      `bytes_max` of text, five times as much in all, mapped as it fills; the oldest texts go first.
 
-use crate::{coverage::Sampled, ring::TextId};
+use crate::{
+    coverage::Sampled,
+    ring::{Span, Spans, TextId},
+};
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
 
@@ -60,6 +63,7 @@ pub struct History {
     all: Index,
     next_address: u64,
     texts: VecDeque<Text>,
+    spans: Spans,
     next_id: TextId,
     /// The newest text of a scope.
     newest: HashMap<Scope, TextId, FixedState>,
@@ -76,6 +80,7 @@ impl History {
             all: Index::new(room),
             next_address: 0,
             texts: VecDeque::new(),
+            spans: Spans::default(),
             next_id: 1,
             newest: HashMap::default(),
         }
@@ -93,7 +98,7 @@ impl History {
     }
 
     /// Keeps a text as the newest; none if it is too long.
-    pub fn push(&mut self, scope: Scope, name: &'static str, text: &[u8]) -> Option<TextId> {
+    pub fn push(&mut self, scope: Scope, name: &'static str, text: &[u8], span: Span) -> Option<TextId> {
         if text.len() > self.text_bytes_max() {
             return None;
         }
@@ -112,19 +117,21 @@ impl History {
             self.forget_oldest();
         }
         let id = self.next_id;
-        self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+        self.next_id = self.next_id.wrapping_add(1).max(1);
         let start = self.index(address);
         self.bytes[start..start + text.len()].copy_from_slice(text);
         self.owners[start / GRAIN..(start + taken as usize) / GRAIN].fill(id);
         let before = self.newest.insert(scope, id).and_then(|before| self.text(before));
         let expected = before.map_or(Sampled::default(), |before| before.got);
         let (got, length) = (Sampled::default(), text.len() as u32);
+        self.spans.push(id, span);
         self.texts.push_back(Text { id, scope, name, got, expected, address, length });
         Some(id)
     }
 
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.texts.pop_front() else { return };
+        self.spans.forget_oldest();
         if self.newest.get(&oldest.scope) == Some(&oldest.id) {
             self.newest.remove(&oldest.scope);
         }
@@ -133,10 +140,16 @@ impl History {
     /// Forgets all texts; numbers go on.
     fn clear(&mut self) {
         self.texts.clear();
+        self.spans = Spans::default();
         self.newest.clear();
         self.near.heads.fill(Place(0));
         self.all.heads.fill(Place(0));
         self.next_address = 0;
+    }
+
+    /// How long the texts are that are kept.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// A text by its number, while it is kept.

@@ -10,7 +10,7 @@ use crate::{
     alone::Alone,
     coverage::Coverage,
     deflate::{self, DeflateStream},
-    envelope::{Head, NAME_BYTES_MAX, Tail, around},
+    envelope::{Head, NAME_BYTES_MAX, Tail, around, span_of},
     find::{Candidate, Candidates, Effort},
     had::Had,
     history::{History, Scope, Text},
@@ -229,7 +229,7 @@ impl<'a> Workshop<'a> {
         (oldest..self.id)
             .rev()
             .filter(|id| self.history.text(*id).is_some_and(|other| other.name == text.name))
-            .find(|id| self.track.distance(*id, self.track.position(), &mut 0).is_some())
+            .find(|id| self.track.distance(*id, self.track.position(), &mut 0, self.history.spans()).is_some())
     }
 
     fn get_or_make<P>(
@@ -327,7 +327,7 @@ impl Matcher {
         for piece in [before, body, after] {
             self.text.extend_from_slice(piece);
         }
-        let id = self.history.push(scope, name, &self.text)?;
+        let id = self.history.push(scope, name, &self.text, span_of(self.form, name, self.text.len()))?;
         let effort = match self.counters.written_total / self.counters.texts_total.max(1) {
             0..MANY_RECIPIENTS => Effort::LOW,
             _ => Effort::HIGH,
@@ -367,7 +367,7 @@ impl Matcher {
         let oldest_here = track.oldest(position, zstd::WINDOW_BYTES);
         track.number(seq, position);
         let Prepared { candidates, zstd: programs, .. } = &mut self.prepared[index];
-        let (tables, distances) = (&self.tables, &mut self.distances);
+        let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let mut workshop = Workshop {
             history: &self.history,
             prices: &self.zstd_prices,
@@ -383,7 +383,7 @@ impl Matcher {
         let chosen = workshop.choose(
             programs,
             oldest_here,
-            |program| program.locate(track, position, distances),
+            |program| program.locate(track, spans, position, distances),
             |parsed| zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source),
         );
         self.counters.written_total += 1;
@@ -395,7 +395,7 @@ impl Matcher {
         }
         program.write(state, &self.tables, distances, &head, out);
         track.advance(head.bytes().len());
-        track.remember(id, position);
+        track.remember(id, position, self.history.spans());
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);
         }
@@ -431,7 +431,7 @@ impl Matcher {
         let oldest_here = track.oldest(position, window);
         track.number(seq, position);
         let Prepared { candidates, deflate: programs, .. } = &mut self.prepared[index];
-        let distances = &mut self.distances;
+        let (distances, spans) = (&mut self.distances, self.history.spans());
         let mut workshop = Workshop {
             history: &self.history,
             prices: &self.deflate_prices,
@@ -447,7 +447,7 @@ impl Matcher {
         let chosen = workshop.choose(
             programs,
             oldest_here,
-            |program| program.locate(track, position, window, distances),
+            |program| program.locate(track, spans, position, window, distances),
             |parsed| deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source),
         );
         self.counters.written_total += 1;
@@ -463,7 +463,7 @@ impl Matcher {
         }
         program.write(state, distances, &head, tail.bytes(), out);
         track.advance(head.bytes().len());
-        track.remember(id, position);
+        track.remember(id, position, self.history.spans());
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);
         }

@@ -1,108 +1,199 @@
 //! Ring: where in a connection's stream the texts are that it was sent lately.
 //!
-//! Owns        pairs (text, position), oldest first, in six bytes each: 24 bits of either are kept, and what is so old
-//!             that these would not tell it from another is forgotten first.
-//! Invariants  R1 a position found is one where that very text stands in this stream. R2 order of texts is only a help
-//!             to find them fast: one out of order may be missed, which costs bytes, never a wrong reference.
-//! Limits      `ENTRIES_MAX` entries, `AGE_MAX` texts, and the reach that the caller gives; the oldest are forgotten.
+//! Owns        groups of texts that followed each other: the first one's position, then how much each number is larger than
+//!             the one before. How long texts are is the same for all connections (`Spans`), so positions add up: a text
+//!             takes less than two bytes.
+//! Invariants  R1 a position found is one where that very text stands in this stream: a text joins a group only where its
+//!             position is what `distance` will add up. R2 order of texts is only a help to find them fast: one out of order
+//!             may be missed, which costs bytes, never a wrong reference.
+//! Limits      `GROUPS_MAX` groups of up to `GROUP_TEXTS_MAX`, `AGE_MAX` texts, and the reach that the caller gives; the oldest
+//!             are forgotten.
+
+use std::collections::VecDeque;
 
 /// A text's number in its matcher; later ones are larger.
 pub type TextId = u32;
 
-/// Most texts a connection remembers.
-pub const ENTRIES_MAX: usize = 480;
-const ENTRIES_MIN: usize = 16;
-/// Older texts than this, counted in those of the matcher, are forgotten. Below 2^23, so that 24 bits tell the order.
+/// Groups that a connection remembers, of 24 bytes.
+pub const GROUPS_MAX: usize = 96;
+const GROUPS_MIN: usize = 4;
+const GROUP_TEXTS_MAX: usize = 15;
+/// Older texts than this, counted in those of the matcher, are forgotten.
 const AGE_MAX: u32 = 1 << 22;
-const MASK: u32 = (1 << 24) - 1;
 
-/// The low 24 bits of the text, then those of the position.
+/// How many bytes of a stream belong to a text, for the newest texts of a matcher.
+#[derive(Debug, Default)]
+pub struct Spans {
+    first: TextId,
+    spans: VecDeque<Span>,
+}
+
+/// What all messages with a text have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// From where the text begins, without the seq.
+    pub after: u32,
+    /// In front of the text, without the seq.
+    pub before: u32,
+}
+
+impl Spans {
+    /// Of the text after the newest, or the first.
+    pub fn push(&mut self, id: TextId, span: Span) {
+        if self.spans.is_empty() {
+            self.first = id;
+        }
+        self.spans.push_back(span);
+    }
+
+    /// The oldest text is forgotten.
+    pub fn forget_oldest(&mut self) {
+        if self.spans.pop_front().is_some() {
+            self.first = self.first.wrapping_add(1);
+        }
+    }
+
+    #[inline]
+    fn of(&self, id: TextId) -> Option<Span> {
+        self.spans.get(id.wrapping_sub(self.first) as usize).copied()
+    }
+
+    /// How far apart two texts begin that follow each other, without the seq.
+    #[inline]
+    fn step(&self, from: TextId, to: TextId) -> Option<u32> {
+        Some(self.of(from)?.after + self.of(to)?.before)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry([u16; 3]);
+struct Group {
+    id: TextId,
+    position: u32,
+    /// Bytes of the seq, between any two of them.
+    between: u8,
+    count: u8,
+    gaps: [u8; GROUP_TEXTS_MAX - 1],
+}
 
-impl Entry {
-    #[inline]
-    fn new(id: TextId, position: u32) -> Self {
-        Self([id as u16, (id >> 16 & 0xFF) as u16 | (position as u16) << 8, (position >> 8) as u16])
+impl Group {
+    fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
+        let gaps = self.gaps[..usize::from(self.count) - 1].iter();
+        std::iter::once(self.id).chain(gaps.scan(self.id, |id, gap| {
+            *id = id.wrapping_add(u32::from(*gap));
+            Some(*id)
+        }))
     }
 
+    /// Where `id` stands, if it is here and how long those in front of it are is still known.
     #[inline]
-    fn id(self) -> u32 {
-        u32::from(self.0[0]) | u32::from(self.0[1] & 0xFF) << 16
-    }
-
-    #[inline]
-    fn position(self) -> u32 {
-        u32::from(self.0[1] >> 8) | u32::from(self.0[2]) << 8
+    fn position_of(&self, id: TextId, spans: &Spans) -> Option<u32> {
+        let (mut at, mut position) = (self.id, self.position);
+        for gap in &self.gaps[..usize::from(self.count) - 1] {
+            if at == id {
+                break;
+            }
+            let next = at.wrapping_add(u32::from(*gap));
+            position = position.wrapping_add(spans.step(at, next)? + u32::from(self.between));
+            at = next;
+        }
+        (at == id).then_some(position)
     }
 }
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct PositionRing {
-    entries: Box<[Entry]>,
-    /// Where the next goes.
+    groups: Box<[Group]>,
+    /// Where the next group goes.
     next: u16,
     count: u16,
-    /// The last one pushed.
+    /// The largest number pushed.
     newest: TextId,
+    /// What was pushed last, and where it stands.
+    last: (TextId, u32),
 }
 
 impl PositionRing {
     #[inline]
-    fn entry(&self, back: u32) -> Entry {
-        let at = i64::from(self.next) - 1 - i64::from(back);
-        let at = if at < 0 { at + self.entries.len() as i64 } else { at };
-        self.entries[at as usize]
+    fn index(&self, back: u16) -> usize {
+        let at = usize::from(self.next) + self.groups.len() - 1 - usize::from(back);
+        if at >= self.groups.len() { at - self.groups.len() } else { at }
     }
 
-    /// How many texts before the newest one an entry's is.
     #[inline]
-    fn age(&self, entry: Entry) -> u32 {
-        self.newest.wrapping_sub(entry.id()) & MASK
+    fn group(&self, back: u16) -> &Group {
+        &self.groups[self.index(back)]
+    }
+
+    #[inline]
+    fn age(&self, group: &Group) -> u32 {
+        self.newest.wrapping_sub(group.id)
     }
 
     /// Remembers that `id` stands at `position`.
-    pub fn push(&mut self, id: TextId, position: u32) {
-        // One that comes out of order leaves the newest as it is.
-        if id.wrapping_sub(self.newest) < 1 << 31 {
-            if id.wrapping_sub(self.newest) > AGE_MAX {
+    #[inline]
+    pub fn push(&mut self, id: TextId, position: u32, spans: &Spans) {
+        let is_newest = id.wrapping_sub(self.newest) < 1 << 31;
+        if !self.join(id, position, spans) {
+            if is_newest && id.wrapping_sub(self.newest) > AGE_MAX {
                 self.count = 0;
             }
-            self.newest = id;
-        } else if self.newest.wrapping_sub(id) > AGE_MAX {
-            return;
+            self.begin(id, position);
         }
-        while self.count > 0 && self.age(self.entry(u32::from(self.count) - 1)) > AGE_MAX {
+        if is_newest {
+            self.newest = id;
+        }
+        self.last = (id, position);
+    }
+
+    /// Puts it into the newest group, if it follows there.
+    #[inline]
+    fn join(&mut self, id: TextId, position: u32, spans: &Spans) -> bool {
+        let (last, last_position) = self.last;
+        let gap = id.wrapping_sub(last);
+        if self.count == 0 || gap == 0 || gap > 255 {
+            return false;
+        }
+        let Some(step) = spans.step(last, id) else { return false };
+        let Ok(between) = u8::try_from(position.wrapping_sub(last_position).wrapping_sub(step)) else { return false };
+        let index = self.index(0);
+        let group = &mut self.groups[index];
+        if usize::from(group.count) == GROUP_TEXTS_MAX || group.count > 1 && group.between != between {
+            return false;
+        }
+        group.between = between;
+        group.gaps[usize::from(group.count) - 1] = gap as u8;
+        group.count += 1;
+        true
+    }
+
+    fn begin(&mut self, id: TextId, position: u32) {
+        while self.count > 0 && self.age(self.group(self.count - 1)) > AGE_MAX {
             self.count -= 1;
         }
-        if usize::from(self.count) == self.entries.len() && self.entries.len() < ENTRIES_MAX {
+        if usize::from(self.count) == self.groups.len() && self.groups.len() < GROUPS_MAX {
             self.grow();
         }
-        self.entries[usize::from(self.next)] = Entry::new(id, position);
-        self.next = if usize::from(self.next) + 1 == self.entries.len() { 0 } else { self.next + 1 };
-        self.count = (self.count + 1).min(self.entries.len() as u16);
+        self.groups[usize::from(self.next)] = Group { id, position, between: 0, count: 1, gaps: [0; 14] };
+        self.next = if usize::from(self.next) + 1 == self.groups.len() { 0 } else { self.next + 1 };
+        self.count = (self.count + 1).min(self.groups.len() as u16);
     }
 
     fn grow(&mut self) {
-        let room = (self.entries.len() * 2).clamp(ENTRIES_MIN, ENTRIES_MAX);
-        let mut larger = vec![Entry::default(); room].into_boxed_slice();
+        let room = (self.groups.len() * 2).clamp(GROUPS_MIN, GROUPS_MAX);
+        let mut larger = vec![Group::default(); room].into_boxed_slice();
         for back in 0..self.count {
-            larger[usize::from(self.count - 1 - back)] = self.entry(u32::from(back));
+            larger[usize::from(self.count - 1 - back)] = *self.group(back);
         }
         self.next = self.count;
-        self.entries = larger;
+        self.groups = larger;
     }
 
-    /// Forgets what lies more than `reach` before `position`. Has to be called before the stream has grown by 2^23 bytes
-    /// since the last time.
+    /// Forgets the groups that begin more than `reach` before `position`. Has to be called before the stream has grown by
+    /// 2^31 bytes since the last time.
     #[inline]
     pub fn forget_beyond(&mut self, position: u32, reach: u32) {
-        while self.count > 0 {
-            let oldest = self.entry(u32::from(self.count) - 1);
-            if position.wrapping_sub(oldest.position()) & MASK <= reach {
-                break;
-            }
+        while self.count > 0 && position.wrapping_sub(self.group(self.count - 1).position) > reach {
             self.count -= 1;
         }
     }
@@ -115,49 +206,49 @@ impl PositionRing {
     /// The oldest text that is remembered.
     #[inline]
     pub fn oldest(&self) -> Option<TextId> {
-        (self.count > 0).then(|| self.newest.wrapping_sub(self.age(self.entry(u32::from(self.count) - 1))))
+        (self.count > 0).then(|| self.group(self.count - 1).id)
     }
 
-    /// How far before `position` a text stands. `hint` says how many entries back it was found last, for any connection,
+    /// How far before `position` a text stands. `hint` says how many groups back it was found last, for any connection,
     /// and is kept for the next.
     #[inline]
-    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16) -> Option<u32> {
-        if self.newest.wrapping_sub(id) > AGE_MAX {
+    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16, spans: &Spans) -> Option<u32> {
+        let age = self.newest.wrapping_sub(id);
+        if age > AGE_MAX || self.count == 0 {
             return None;
         }
-        let entry = if *hint < self.count { self.entry(u32::from(*hint)) } else { Entry::default() };
-        let entry = if *hint < self.count && entry.id() == id & MASK { entry } else { self.search(id, hint)? };
-        Some(position.wrapping_sub(entry.position()) & MASK)
+        let back = *hint;
+        let is_here = back < self.count
+            && self.age(self.group(back)) >= age
+            && (back == 0 || self.age(self.group(back - 1)) < age);
+        let back = if is_here { back } else { self.search(age)? };
+        *hint = back;
+        let found = self.group(back).position_of(id, spans)?;
+        Some(position.wrapping_sub(found))
     }
 
-    fn search(&self, id: TextId, hint: &mut u16) -> Option<Entry> {
-        let wanted = self.newest.wrapping_sub(id);
-        let (mut near, mut far) = (0, u32::from(self.count));
+    /// The newest group that begins with a text at least so old.
+    fn search(&self, age: u32) -> Option<u16> {
+        let (mut near, mut far) = (0, self.count);
         while near < far {
             let middle = (near + far) / 2;
-            let entry = self.entry(middle);
-            let age = self.age(entry);
-            if age == wanted {
-                *hint = middle as u16;
-                return Some(entry);
-            }
-            if age < wanted {
-                near = middle + 1;
-            } else {
+            if self.age(self.group(middle)) >= age {
                 far = middle;
+            } else {
+                near = middle + 1;
             }
         }
-        None
+        (near < self.count).then_some(near)
     }
 
     /// The texts that are remembered.
     pub fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
-        (0..u32::from(self.count)).map(|back| self.newest.wrapping_sub(self.age(self.entry(back))))
+        (0..self.count).flat_map(|back| self.group(back).ids())
     }
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        self.entries.len() * size_of::<Entry>()
+        self.groups.len() * size_of::<Group>()
     }
 }
 
@@ -165,29 +256,62 @@ impl PositionRing {
 mod tests {
     use super::*;
     use guildhall_stdx::Rng;
-    use std::collections::VecDeque;
+    use std::collections::BTreeSet;
+
+    /// Everything that was ever written, and where.
+    #[test]
+    fn what_it_finds_is_there() {
+        let mut rng = Rng::new(3);
+        let (mut ring, mut spans) = (PositionRing::default(), Spans::default());
+        let (mut all, mut hint, mut found_count) = (Vec::new(), 0, 0);
+        let (mut id, mut position) = (u32::MAX - 9_000, u32::MAX - 900_000);
+        for step in 0..20_000u32 {
+            id = id.wrapping_add(1);
+            spans.push(id, Span { after: rng.below(900) as u32, before: 20 + rng.below(9) as u32 });
+            if step > 6_000 {
+                spans.forget_oldest();
+            }
+            // Not sent to this connection; or others of its own in between; or with another number of digits.
+            if rng.chance(0.3) {
+                continue;
+            }
+            if rng.chance(0.02) {
+                position = position.wrapping_add(rng.below(3_000) as u32);
+            }
+            let digits = if step < 10_000 { 4 } else { 5 };
+            let span = spans.of(id).expect("it is the newest");
+            position = position.wrapping_add(span.before + digits);
+            ring.push(id, position, &spans);
+            all.push((id, position));
+            position = position.wrapping_add(span.after);
+            ring.forget_beyond(position, 400_000);
+            let remembered: BTreeSet<TextId> = ring.ids().collect();
+            for _ in 0..4 {
+                let (wanted, at) = all[all.len() - 1 - rng.below(all.len().min(1_500) as u64) as usize];
+                let distance = ring.distance(wanted, position, &mut hint, &spans);
+                assert_eq!(distance.is_some(), remembered.contains(&wanted), "text {wanted} at step {step}");
+                assert!(distance.is_none_or(|distance| distance == position.wrapping_sub(at)));
+                found_count += u32::from(distance.is_some());
+            }
+            let never = id.wrapping_sub(rng.below(500) as u32);
+            let was = all.iter().rev().take(600).any(|entry| entry.0 == never);
+            assert!(was || ring.distance(never, position, &mut hint, &spans).is_none());
+        }
+        assert!(found_count > 25_000, "{found_count}");
+        assert!(ring.heap_bytes() <= 24 * GROUPS_MAX);
+    }
 
     #[test]
-    fn agrees_with_a_list() {
-        let mut rng = Rng::new(3);
-        let (mut ring, mut list) = (PositionRing::default(), VecDeque::new());
-        let (mut id, mut position, mut hint) = (MASK - 3_000, u32::MAX - 50_000, 0u16);
-        for step in 0..8_000 {
-            // Now and then so much happens elsewhere that 24 bits would not tell old from new.
-            id += 1 + rng.below(if step % 500 == 0 { 9_000_000 } else { 4 }) as u32;
-            position = position.wrapping_add(rng.below(900) as u32);
-            ring.push(id, position);
-            list.push_back((id, position));
-            while list.len() > ENTRIES_MAX || position.wrapping_sub(list[0].1) > 400_000 || id - list[0].0 > AGE_MAX {
-                list.pop_front();
-            }
-            ring.forget_beyond(position, 400_000);
-            assert_eq!(ring.oldest(), list.front().map(|entry| entry.0));
-            assert!(ring.ids().eq(list.iter().rev().map(|entry| entry.0)));
-            let wanted = id - rng.below(1_200) as u32;
-            let expected = list.iter().find(|entry| entry.0 == wanted).map(|entry| position.wrapping_sub(entry.1));
-            assert_eq!(ring.distance(wanted, position, &mut hint), expected);
+    fn what_comes_out_of_order_is_not_mistaken() {
+        let (mut ring, mut spans, mut hint) = (PositionRing::default(), Spans::default(), 0);
+        (1..100).for_each(|id| spans.push(id, Span { after: 10 * id, before: 1 }));
+        for (id, position) in [(5, 1_000), (9, 2_000), (7, 3_000), (90, 4_000)] {
+            ring.push(id, position, &spans);
         }
-        assert_eq!(ring.heap_bytes(), 6 * ENTRIES_MAX);
+        for (id, position) in [(5, 1_000), (9, 2_000), (7, 3_000), (90, 4_000)] {
+            let distance = ring.distance(id, 5_000, &mut hint, &spans);
+            assert!(distance.is_none_or(|distance| distance == 5_000 - position), "{id}: {distance:?}");
+        }
+        assert_eq!(ring.distance(8, 5_000, &mut hint, &spans), None);
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     find::ITSELF,
     parse::{Alignment, Sequence},
-    ring::TextId,
+    ring::{Spans, TextId},
     track::Track,
 };
 use smallvec::SmallVec;
@@ -58,6 +58,7 @@ impl Sources {
     pub fn locate(
         &mut self,
         track: &Track,
+        spans: &Spans,
         position: u32,
         window: u32,
         distances: &mut Distances,
@@ -65,7 +66,7 @@ impl Sources {
         distances.clear();
         distances.push(0);
         for source in &mut self.0 {
-            let distance = track.distance(source.id, position, &mut source.hint).ok_or(Missing(source.id))?;
+            let distance = track.distance(source.id, position, &mut source.hint, spans).ok_or(Missing(source.id))?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing(source.id));
             }

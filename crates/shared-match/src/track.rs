@@ -6,7 +6,7 @@
 
 use crate::{
     coverage::Membership,
-    ring::{PositionRing, TextId},
+    ring::{PositionRing, Spans, TextId},
 };
 
 /// Digits whose age is kept; a seq with more is written with all of its digits.
@@ -57,8 +57,8 @@ impl Track {
 
     /// A text was written and begins at `position`.
     #[inline]
-    pub fn remember(&mut self, id: TextId, position: u32) {
-        self.ring.push(id, position);
+    pub fn remember(&mut self, id: TextId, position: u32, spans: &Spans) {
+        self.ring.push(id, position, spans);
     }
 
     /// The next message's text will stand at `position` under `seq`.
@@ -92,8 +92,8 @@ impl Track {
 
     /// How far before `position` a text stands.
     #[inline]
-    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16) -> Option<u32> {
-        self.ring.distance(id, position, hint)
+    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16, spans: &Spans) -> Option<u32> {
+        self.ring.distance(id, position, hint, spans)
     }
 
     /// The texts that can be found.

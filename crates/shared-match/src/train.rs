@@ -6,7 +6,7 @@
 use crate::{
     codes,
     coverage::Coverage,
-    envelope::{Head, around},
+    envelope::{Head, around, span_of},
     find::{Candidates, Effort},
     had::Had,
     history::{History, Scope},
@@ -52,7 +52,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
-        let Some(id) = history.push(sample.scope, sample.name, &bytes) else { continue };
+        let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else { continue };
         candidates.find(&mut history, &coverage, id, Effort::HIGH);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
@@ -68,7 +68,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             had.fill(id, track);
             let sequences = parser.parse(&history, &candidates, &prices, text, |found| had.contains(found.source));
             let mut sources = Sources::of(&sequences);
-            if sources.locate(track, position, WINDOW_BYTES, &mut distances).is_ok() {
+            if sources.locate(track, history.spans(), position, WINDOW_BYTES, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
             if form == Form::Json {
@@ -78,7 +78,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
                 seen.matches[usize::from(codes::match_length(head.bytes().len() as u32 - 2).symbol)] += 1;
             }
             track.advance(head.bytes().len());
-            track.remember(id, position);
+            track.remember(id, position, history.spans());
             track.advance(bytes.len());
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
-    ring::TextId,
+    ring::{Spans, TextId},
     sources::{Distances, Missing, Sources},
     track::Track,
 };
@@ -94,11 +94,12 @@ impl Program {
     pub fn locate(
         &mut self,
         track: &Track,
+        spans: &Spans,
         position: u32,
         window: u32,
         distances: &mut Distances,
     ) -> Result<(), Missing> {
-        self.sources.locate(track, position, window, distances)
+        self.sources.locate(track, spans, position, window, distances)
     }
 
     /// How far back the head is that a head may be copied from.

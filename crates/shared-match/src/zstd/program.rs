@@ -14,7 +14,7 @@ use crate::{
     find::ITSELF,
     fse::FseState,
     parse::{Alignment, Offset, Sequence},
-    ring::TextId,
+    ring::{Spans, TextId},
     sources::{Distances, Missing, Sources},
     tables::Tables,
     track::Track,
@@ -145,8 +145,14 @@ impl Program {
     /// # Errors
     /// [`Missing`] names one that it does not have.
     #[inline]
-    pub fn locate(&mut self, track: &Track, position: u32, distances: &mut Distances) -> Result<(), Missing> {
-        self.sources.locate(track, position, WINDOW_BYTES, distances)
+    pub fn locate(
+        &mut self,
+        track: &Track,
+        spans: &Spans,
+        position: u32,
+        distances: &mut Distances,
+    ) -> Result<(), Missing> {
+        self.sources.locate(track, spans, position, WINDOW_BYTES, distances)
     }
 
     /// How far back the head is that `head` may be copied from.
