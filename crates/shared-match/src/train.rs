@@ -52,7 +52,9 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
-        let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else { continue };
+        let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else {
+            continue;
+        };
         candidates.find(&mut history, &coverage, id, Effort::HIGH);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
