@@ -319,9 +319,10 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
         classic,
         streams: match config.codec.streams {
             StreamMode::Classic => Streams::Classic,
-            StreamMode::SharedMatch => {
-                Streams::SharedMatch { history_bytes_max: config.codec.shared_history_bytes_max as usize }
-            }
+            StreamMode::SharedMatch => Streams::SharedMatch {
+                history_bytes_max: config.codec.shared_history_bytes_max as usize,
+                check_one_in: config.codec.shared_check_one_in,
+            },
         },
         deflate: deflate::params(&config.deflate),
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)

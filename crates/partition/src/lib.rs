@@ -23,4 +23,4 @@ pub use conn::{Compression, ConnParams, MovingConn};
 pub use happening::Counters;
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
 pub use partition::Partition;
-pub use shared::Streams;
+pub use shared::{Checked, Streams};

@@ -14,7 +14,7 @@ use crate::{
     fanout::Fanout,
     happening::Counters,
     link::{Gatekeeper, Link, Output},
-    shared::{Compressor, Streams},
+    shared::{Checked, Compressor, Streams},
     timers::Subject,
 };
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
@@ -71,6 +71,18 @@ impl Partition {
     #[must_use]
     pub fn shared_match(&self) -> (guildhall_shared_match::Counters, usize) {
         self.core.matchers.counters()
+    }
+
+    /// What the self-check of shared-match streams has seen.
+    #[must_use]
+    pub fn shared_match_checked(&self) -> Checked {
+        self.core.matchers.checked()
+    }
+
+    /// Spoils the next message of a shared-match stream, for tests of the self-check.
+    #[doc(hidden)]
+    pub fn spoil_next_shared_message(&mut self) {
+        self.core.matchers.spoil_next();
     }
 
     /// Connections now.
@@ -143,7 +155,7 @@ impl Partition {
     /// A socket finished its upgrade: it is greeted.
     pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
         let compressor = match self.core.config.streams {
-            Streams::SharedMatch { .. } => Compressor::shared(params),
+            Streams::SharedMatch { .. } => self.core.matchers.stream(params),
             Streams::Classic => None,
         };
         let compressor = compressor.or_else(|| self.classic(params).map(Compressor::Classic)).map(Box::new);

@@ -3,10 +3,11 @@
 //! Owns        `Compressor`, a connection's own stream of either kind, and the partition's matchers, one per encoding.
 //! Invariants  S1 a text's number belongs to this partition's matcher: a connection that comes from another forgets what
 //!             it was sent there. S2 what was made for one session is written alone and never kept for others.
+//!             S3 of a connection that is checked, no message goes out that its client could not read.
 //! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::streams`).
 
 use crate::conn::{Compression, ConnParams};
-use guildhall_codec::{CodecError, Encoding, Framing, StreamCompressor};
+use guildhall_codec::{CodecError, Encoding, Framing, StreamCompressor, StreamDecompressor};
 use guildhall_relay::{Event, Gate, Redaction};
 use guildhall_session::Dispatch;
 use guildhall_shared_match::{
@@ -24,39 +25,44 @@ pub enum Streams {
     SharedMatch {
         /// Bytes of events that later ones may refer to, per partition and encoding; the index takes nine times as much.
         history_bytes_max: usize,
+        /// One connection in so many has every message read back before it is sent: a mismatch closes it, is counted,
+        /// and turns shared-match off for new connections of the partition. 0: none.
+        check_one_in: u32,
     },
 }
+
+/// Of shared zstd streams.
+const WINDOW_LOG: u32 = 20;
+const WINDOW_BITS_MAX: u8 = 15;
 
 /// A connection's own stream.
 #[derive(Debug)]
 pub enum Compressor {
     /// By a library.
     Classic(StreamCompressor),
-    /// `zstd-stream`, or
-    SharedZstd(ZstdStream),
-    /// a stream of deflate, by this partition's matcher.
-    SharedDeflate(DeflateStream),
+    /// By this partition's matcher.
+    Shared(SharedStream),
+}
+
+/// A stream of shared-match.
+#[derive(Debug)]
+pub struct SharedStream {
+    format: Format,
+    check: Option<Box<Check>>,
+}
+
+#[derive(Debug)]
+enum Format {
+    Zstd(ZstdStream),
+    Deflate(DeflateStream),
 }
 
 impl Compressor {
-    /// The shared-match stream for what a connection asked for; none if there is none for it.
-    pub fn shared(params: ConnParams) -> Option<Self> {
-        match params.compression {
-            Compression::Zstd => Some(Self::SharedZstd(ZstdStream::default())),
-            Compression::Zlib => Some(Self::SharedDeflate(DeflateStream::new(Container::Zlib, 15))),
-            Compression::Deflate(params) if !params.server_no_context_takeover => {
-                Some(Self::SharedDeflate(DeflateStream::new(Container::PerMessage, params.server_window_bits)))
-            }
-            Compression::None | Compression::ZstdDict(_) | Compression::Deflate(_) => None,
-        }
-    }
-
     /// Memory it takes beside its own struct.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Classic(stream) => stream.memory_bytes(),
-            Self::SharedZstd(stream) => stream.heap_bytes(),
-            Self::SharedDeflate(stream) => stream.heap_bytes(),
+            Self::Shared(stream) => stream.memory_bytes(),
         }
     }
 
@@ -69,20 +75,83 @@ impl Compressor {
     pub fn arrive(&mut self) {
         match self {
             Self::Classic(_) => {}
-            Self::SharedZstd(stream) => stream.leave_matcher(),
-            Self::SharedDeflate(stream) => stream.leave_matcher(),
+            Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.leave_matcher(),
+            Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.leave_matcher(),
         }
     }
 
     /// Appends a message as it is, in the stream's format, without making a context.
+    ///
+    /// # Errors
+    /// The library's, or [`CodecError::Corrupt`] when it does not read back.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let start = out.len();
         match self {
-            Self::Classic(stream) => stream.store(message, out)?,
-            Self::SharedZstd(stream) => stream.store(message, out),
-            Self::SharedDeflate(stream) => stream.store(message, out),
+            Self::Classic(stream) => stream.store(message, out),
+            Self::Shared(SharedStream { format, check }) => {
+                match format {
+                    Format::Zstd(stream) => stream.store(message, out),
+                    Format::Deflate(stream) => stream.store(message, out),
+                }
+                check.as_mut().map_or(Ok(()), |check| check.read(&out[start..], message))
+            }
         }
-        Ok(())
     }
+}
+
+impl SharedStream {
+    fn memory_bytes(&self) -> usize {
+        let stream = match &self.format {
+            Format::Zstd(stream) => stream.heap_bytes(),
+            Format::Deflate(stream) => stream.heap_bytes(),
+        };
+        stream + self.check.as_ref().map_or(0, |check| check.reader.memory_bytes())
+    }
+}
+
+/// Reads what a connection is sent as its client would, and compares.
+#[derive(Debug)]
+struct Check {
+    reader: StreamDecompressor,
+    container: Option<Container>,
+    is_begun: bool,
+    read: Vec<u8>,
+}
+
+/// A zlib header, which readers want in front, and the flush that permessage-deflate leaves out.
+const ZLIB_HEADER: &[u8] = &[0x78, 0x9C];
+const FLUSH: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
+
+impl Check {
+    /// None if there is no memory for a reader.
+    fn new(container: Option<Container>) -> Option<Box<Self>> {
+        let reader = match container {
+            None => StreamDecompressor::zstd(WINDOW_LOG),
+            Some(_) => StreamDecompressor::zlib(),
+        };
+        Some(Box::new(Self { reader: reader.ok()?, container, is_begun: false, read: Vec::new() }))
+    }
+
+    fn read(&mut self, wire: &[u8], message: &[u8]) -> Result<(), CodecError> {
+        self.read.clear();
+        let is_bare = self.container == Some(Container::PerMessage);
+        let header = if is_bare && !self.is_begun { ZLIB_HEADER } else { &[] };
+        self.is_begun = true;
+        for piece in [header, wire, if is_bare { FLUSH } else { &[] }] {
+            let room = message.len().saturating_sub(self.read.len());
+            self.reader.decompress(piece, &mut self.read, room)?;
+        }
+        if self.read == message { Ok(()) } else { Err(CodecError::Corrupt) }
+    }
+}
+
+/// What the self-check has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Messages of checked connections that were read back.
+    pub messages_total: u64,
+    /// Of these, not as they were to be. After the first, new connections get classic streams.
+    pub mismatches_total: u64,
 }
 
 /// A partition's matchers; they are made for the first message that needs them.
@@ -90,16 +159,45 @@ impl Compressor {
 pub struct Matchers {
     limits: Limits,
     by_encoding: [Option<Box<Matcher>>; 2],
+    /// One connection in so many is checked; 0: none.
+    check_one_in: u32,
+    streams_total: u32,
+    checked: Checked,
+    /// The next message is to be spoilt, to see that it is noticed.
+    spoils_next: bool,
 }
 
 impl Matchers {
     /// None yet.
     pub fn new(streams: Streams) -> Self {
-        let limits = match streams {
-            Streams::Classic => Limits::default(),
-            Streams::SharedMatch { history_bytes_max } => Limits { history_bytes_max },
+        match streams {
+            Streams::Classic => Self::default(),
+            Streams::SharedMatch { history_bytes_max, check_one_in } => {
+                Self { limits: Limits { history_bytes_max }, check_one_in, ..Self::default() }
+            }
+        }
+    }
+
+    /// The stream for what a connection asked for; none if there is none for it, or if a check has failed before.
+    pub fn stream(&mut self, params: ConnParams) -> Option<Compressor> {
+        if self.checked.mismatches_total > 0 {
+            return None;
+        }
+        let (format, container) = match params.compression {
+            Compression::Zstd => (Format::Zstd(ZstdStream::default()), None),
+            Compression::Zlib => {
+                (Format::Deflate(DeflateStream::new(Container::Zlib, WINDOW_BITS_MAX)), Some(Container::Zlib))
+            }
+            Compression::Deflate(params) if !params.server_no_context_takeover => {
+                let stream = DeflateStream::new(Container::PerMessage, params.server_window_bits);
+                (Format::Deflate(stream), Some(Container::PerMessage))
+            }
+            Compression::None | Compression::ZstdDict(_) | Compression::Deflate(_) => return None,
         };
-        Self { limits, by_encoding: [None, None] }
+        let is_checked = self.check_one_in > 0 && self.streams_total.is_multiple_of(self.check_one_in);
+        self.streams_total = self.streams_total.wrapping_add(1);
+        let check = if is_checked { Check::new(container) } else { None };
+        Some(Compressor::Shared(SharedStream { format, check }))
     }
 
     /// What they have done, and the heap they hold.
@@ -113,6 +211,16 @@ impl Matchers {
         (sum, heap_bytes)
     }
 
+    /// What the self-check has seen.
+    pub fn checked(&self) -> Checked {
+        self.checked
+    }
+
+    /// Spoils the next shared message, as a fault in the codec would.
+    pub fn spoil_next(&mut self) {
+        self.spoils_next = true;
+    }
+
     fn of(&mut self, encoding: Encoding) -> &mut Matcher {
         let form = match encoding {
             Encoding::Json => Form::Json,
@@ -124,6 +232,9 @@ impl Matchers {
     }
 
     /// Appends a message outside the sequence, compressed.
+    ///
+    /// # Errors
+    /// The library's, or [`CodecError::Corrupt`] when it does not read back: then nothing of it may be sent.
     pub fn compress(
         &mut self,
         compressor: &mut Compressor,
@@ -131,15 +242,22 @@ impl Matchers {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        match compressor {
-            Compressor::Classic(stream) => stream.compress(&[message], out)?,
-            Compressor::SharedZstd(stream) => self.of(encoding).zstd_alone(stream, message, out),
-            Compressor::SharedDeflate(stream) => self.of(encoding).deflate_alone(stream, message, out),
+        let start = out.len();
+        let stream = match compressor {
+            Compressor::Classic(stream) => return stream.compress(&[message], out),
+            Compressor::Shared(stream) => stream,
+        };
+        match &mut stream.format {
+            Format::Zstd(stream) => self.of(encoding).zstd_alone(stream, message, out),
+            Format::Deflate(stream) => self.of(encoding).deflate_alone(stream, message, out),
         }
-        Ok(())
+        self.check(stream, &out[start..], || message)
     }
 
     /// Appends a dispatch under `seq`, compressed.
+    ///
+    /// # Errors
+    /// As [`Matchers::compress`].
     pub fn write(
         &mut self,
         compressor: &mut Compressor,
@@ -148,20 +266,43 @@ impl Matchers {
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        let is_shared = !matches!(compressor, Compressor::Classic(_));
-        if is_shared && let Some(text) = self.text_of(encoding, dispatch, redaction) {
+        let start = out.len();
+        if let Compressor::Shared(stream) = compressor
+            && let Some(text) = self.text_of(encoding, dispatch, redaction)
+        {
             let matcher = self.of(encoding);
-            let written = match compressor {
-                Compressor::SharedZstd(stream) => matcher.zstd(stream, text, seq, out),
-                Compressor::SharedDeflate(stream) => matcher.deflate(stream, text, seq, out),
-                Compressor::Classic(_) => Ok(()),
+            let written = match &mut stream.format {
+                Format::Zstd(stream) => matcher.zstd(stream, text, seq, out),
+                Format::Deflate(stream) => matcher.deflate(stream, text, seq, out),
             };
             if written.is_ok() {
-                return Ok(());
+                if std::mem::take(&mut self.spoils_next)
+                    && let Some(last) = out[start..].last_mut()
+                {
+                    *last ^= 0x10;
+                }
+                let mut frame = dispatch.frame(encoding, redaction);
+                return self.check(stream, &out[start..], || frame.write_for(seq, Framing::None));
             }
         }
         let mut frame = dispatch.frame(encoding, redaction);
         self.compress(compressor, encoding, frame.write_for(seq, Framing::None), out)
+    }
+
+    /// Reads back what is about to be sent, on connections that are checked.
+    #[inline]
+    fn check<'m>(
+        &mut self,
+        stream: &mut SharedStream,
+        wire: &[u8],
+        message: impl FnOnce() -> &'m [u8],
+    ) -> Result<(), CodecError> {
+        let Some(check) = &mut stream.check else { return Ok(()) };
+        self.checked.messages_total += 1;
+        check.read(wire, message()).map_err(|_| {
+            self.checked.mismatches_total += 1;
+            CodecError::Corrupt
+        })
     }
 
     /// The text of what many get, taken in now if nobody was written it before.

@@ -140,8 +140,8 @@ impl World {
         let streams = match seed % 3 {
             0 => Streams::Classic,
             // The smaller history turns over while a world lasts.
-            1 => Streams::SharedMatch { history_bytes_max: 64 << 10 },
-            _ => Streams::SharedMatch { history_bytes_max: 1 << 20 },
+            1 => Streams::SharedMatch { history_bytes_max: 64 << 10, check_one_in: 2 },
+            _ => Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 },
         };
         let side = |n: usize| {
             let mut config = PartitionConfig::new(PartitionId(n as u16), "wss://sim.example.net".into(), secret);

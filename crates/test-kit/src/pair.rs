@@ -211,6 +211,11 @@ impl Pair {
         &self.sides[0].partition
     }
 
+    /// The first partition, to do something to it.
+    pub fn partition_mut(&mut self) -> &mut Partition {
+        &mut self.sides[0].partition
+    }
+
     /// A partition, for counters and inspection.
     #[must_use]
     pub fn partition_at(&self, side: usize) -> &Partition {

@@ -22,6 +22,7 @@ mod usage;
 
 pub use codec::{TrafficKind, shared::scope_of};
 
+use crate::config::defaults;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use guildhall_partition::Streams;
@@ -79,8 +80,10 @@ pub enum Bench {
 }
 
 /// As a node has it unless it is told otherwise.
-const SHARED: Streams =
-    Streams::SharedMatch { history_bytes_max: crate::config::defaults::SHARED_HISTORY_BYTES_MAX as usize };
+const SHARED: Streams = Streams::SharedMatch {
+    history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
+    check_one_in: defaults::SHARED_CHECK_ONE_IN,
+};
 
 /// Transport compression of the clients.
 #[derive(Clone, Copy, Debug, ValueEnum)]

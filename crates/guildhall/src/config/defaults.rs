@@ -34,6 +34,8 @@ pub const DEFLATE_CLIENT_TAKEOVER: ClientTakeover = ClientTakeover::Off;
 
 /// Until the other has proven itself.
 pub const STREAMS: StreamMode = StreamMode::Classic;
+/// A decoder's megabyte per thousand connections, and a thousandth of the deliveries read back.
+pub const SHARED_CHECK_ONE_IN: u32 = 1000;
 /// Some four thousand messages.
 pub const SHARED_HISTORY_BYTES_MAX: u32 = 4 << 20;
 

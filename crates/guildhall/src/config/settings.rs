@@ -185,11 +185,14 @@ settings! {
     codec: CodecConfig {
         /// How zlib-stream, zstd-stream and permessage-deflate with takeover are compressed. "classic": by the libraries, with a
         /// context for each connection (the settings below). "shared-match": what many get is searched once, and a
-        /// connection takes 3 KB; streams with a dictionary stay classic.
+        /// connection takes 2.5 KB; streams with a dictionary stay classic.
         streams: StreamMode => defaults::STREAMS;
         /// Of "shared-match": bytes of events that later ones may refer to, per partition and encoding, taken for the next
         /// power of two. The index takes nine times as much.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
+        /// Of "shared-match": one connection in so many has each message decoded again before it is sent. If one does not read
+        /// back, the connection is closed, and new ones get classic streams. 0: none.
+        shared_check_one_in: u32, 0..=1_000_000 => defaults::SHARED_CHECK_ONE_IN;
         /// Effort of zlib-stream. 0: stored.
         zlib_level: u16, 0..=9 => defaults::ZLIB.level.into();
         /// Window of zlib-stream, as a power of two of bytes.

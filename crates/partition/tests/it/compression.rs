@@ -23,7 +23,7 @@ const ALL: [ClientParams; 14] = [
     ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
-const SHARED: Streams = Streams::SharedMatch { history_bytes_max: 1 << 20 };
+const SHARED: Streams = Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 1 };
 
 /// Everything a bot is told in an ordinary life, without what differs by chance.
 fn life(params: ClientParams, streams: Streams) -> Vec<(u64, String, Value)> {
@@ -98,4 +98,32 @@ fn shared_streams_search_once() {
     assert_eq!(after.written_total - before.written_total, 60, "{after:?}");
     assert_eq!(after.late_total, 0, "{after:?}");
     assert!(heap_bytes > 0);
+}
+
+/// A fault in the codec is noticed before its bytes are out; the client comes back, and is served by the libraries.
+#[test]
+fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
+    for compression in [Compression::Zlib, Compression::Zstd] {
+        let mut pair = world_with(|config| config.streams = SHARED);
+        let params = ClientParams::new(Encoding::Json, compression);
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        say_all(&mut pair, (0..10).map(|n| format!("message {n}, read back")));
+        let heard_before = heard(&mut pair, client).len();
+        let checked = pair.partition().shared_match_checked();
+        assert!(checked.messages_total > 10 && checked.mismatches_total == 0, "{checked:?}");
+        assert_eq!(heard_before, 10);
+
+        pair.partition_mut().spoil_next_shared_message();
+        say(&mut pair, &ana(), GENERAL, "spoilt on its way");
+        assert_eq!(pair.close_code(client), Some(4000), "{compression:?}");
+        assert_eq!(pair.partition().shared_match_checked().mismatches_total, 1);
+
+        let (texts, _) = pair.partition().shared_match();
+        let (client, names) = replayed(&mut pair, client, &pro());
+        assert_eq!(names.len(), 1, "it is told what it was not sent: {names:?}");
+        say(&mut pair, &ana(), GENERAL, "and once more");
+        assert_eq!(heard(&mut pair, client).len(), 1);
+        let (texts_now, _) = pair.partition().shared_match();
+        assert_eq!(texts_now.written_total, texts.written_total, "classic streams from then on");
+    }
 }
