@@ -10,6 +10,7 @@ use crate::{
     fse::{FseTable, normalise},
     huffman::Huffman,
 };
+use std::sync::OnceLock;
 
 /// First byte of the stored form.
 const VERSION: u8 = 1;
@@ -36,6 +37,8 @@ pub struct Tables {
     pub(crate) literals: FseTable,
     pub(crate) offsets: FseTable,
     pub(crate) matches: FseTable,
+    /// How they are told to a decoder: that of the bytes, if there is a way, and those of sequences. Made once.
+    described: OnceLock<(Option<Vec<u8>>, Vec<u8>)>,
 }
 
 /// Stored tables that are none.
@@ -88,16 +91,42 @@ impl Histogram {
             let counts: Vec<u64> = counts.iter().map(|count| count * 64 + 1).collect();
             FseTable::new(&normalise(&counts, log), log)
         };
-        Tables {
-            bytes: Huffman::for_counts(&bytes).expect("more than one byte is possible"),
-            literals: smoothed(&self.literals, LITERALS_LOG),
-            offsets: smoothed(&self.offsets, OFFSETS_LOG),
-            matches: smoothed(&self.matches, MATCHES_LOG),
-        }
+        Tables::new(
+            Huffman::for_counts(&bytes).expect("more than one byte is possible"),
+            smoothed(&self.literals, LITERALS_LOG),
+            smoothed(&self.offsets, OFFSETS_LOG),
+            smoothed(&self.matches, MATCHES_LOG),
+        )
     }
 }
 
 impl Tables {
+    /// Of these codes.
+    pub(crate) fn new(bytes: Huffman, literals: FseTable, offsets: FseTable, matches: FseTable) -> Self {
+        Self { bytes, literals, offsets, matches, described: OnceLock::new() }
+    }
+
+    fn described(&self) -> &(Option<Vec<u8>>, Vec<u8>) {
+        self.described.get_or_init(|| {
+            let (mut bytes, mut sequences) = (Vec::new(), Vec::new());
+            let has_bytes = self.bytes.describe(&mut bytes);
+            for table in [&self.literals, &self.offsets, &self.matches] {
+                table.describe(&mut sequences);
+            }
+            (has_bytes.then_some(bytes), sequences)
+        })
+    }
+
+    /// The description of the code of literals; none if the format cannot hold it.
+    pub(crate) fn described_bytes(&self) -> Option<&[u8]> {
+        self.described().0.as_deref()
+    }
+
+    /// The descriptions of the codes of sequences, in the order of the format.
+    pub(crate) fn described_sequences(&self) -> &[u8] {
+        &self.described().1
+    }
+
     /// The tables that were trained ahead, from the traffic mix that `guildhall bench codec` measures with.
     pub fn built_in(form: Form) -> Self {
         let stored: &[u8] = match form {
@@ -139,11 +168,10 @@ impl Tables {
                 && counts.iter().all(|count| *count >= -1 && *count != 0);
             complete.then(|| FseTable::new(&counts, u32::from(log))).ok_or(TablesError::Incomplete)
         };
-        Ok(Self {
-            literals: table(stored[1], LITERALS_SYMBOLS, 9)?,
-            offsets: table(stored[2], OFFSET_SYMBOLS, 8)?,
-            matches: table(stored[3], MATCH_SYMBOLS, 9)?,
-            bytes: Huffman::with_lengths(lengths).ok_or(TablesError::Incomplete)?,
-        })
+        let bytes = Huffman::with_lengths(lengths).ok_or(TablesError::Incomplete)?;
+        let literals = table(stored[1], LITERALS_SYMBOLS, 9)?;
+        let offsets = table(stored[2], OFFSET_SYMBOLS, 8)?;
+        let matches = table(stored[3], MATCH_SYMBOLS, 9)?;
+        Ok(Self::new(bytes, literals, offsets, matches))
     }
 }

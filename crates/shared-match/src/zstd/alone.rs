@@ -134,18 +134,14 @@ impl Block<'_> {
             seen.matches[usize::from(sequence.length.symbol)] += 1;
             seen.offsets[usize::from(sequence.offset.symbol)] += 1;
         }
-        let own = Tables {
-            bytes: Huffman::for_counts(&seen.bytes)?,
-            literals: fitted(&seen.literals, LITERALS_SYMBOLS, 8)?,
-            offsets: fitted(&seen.offsets, OFFSET_SYMBOLS, 8)?,
-            matches: fitted(&seen.matches, MATCH_SYMBOLS, 9)?,
-        };
-        let mut described = Vec::new();
-        if !own.bytes.describe(&mut described) {
-            return None;
-        }
-        own_sequences(&own, &mut described);
-        let own_bytes = described.len() + TRAINED_BYTES + bytes_under(&own, &seen);
+        let own = Tables::new(
+            Huffman::for_counts(&seen.bytes)?,
+            fitted(&seen.literals, LITERALS_SYMBOLS, 8)?,
+            fitted(&seen.offsets, OFFSET_SYMBOLS, 8)?,
+            fitted(&seen.matches, MATCH_SYMBOLS, 9)?,
+        );
+        let described = own.described_bytes()?.len() + own.described_sequences().len();
+        let own_bytes = described + TRAINED_BYTES + bytes_under(&own, &seen);
         (own_bytes < bytes_under(self.tables, &seen)).then_some(own)
     }
 
@@ -163,7 +159,7 @@ impl Block<'_> {
             };
             out.resize(start + header_bytes, 0);
             if with_table {
-                tables.bytes.describe(out);
+                out.extend_from_slice(tables.described_bytes().unwrap_or_default());
             }
             if literals.len() <= ONE_STREAM_MAX {
                 tables.bytes.code_stream(literals, out);

@@ -74,7 +74,5 @@ pub fn trained_sequences(state: &mut ZstdState, tables: &Tables, count: usize, o
 /// Appends the mode and the descriptions of a block's own tables.
 pub fn own_sequences(tables: &Tables, out: &mut Vec<u8>) {
     out.push(TABLES_FOLLOW);
-    tables.literals.describe(out);
-    tables.offsets.describe(out);
-    tables.matches.describe(out);
+    out.extend_from_slice(tables.described_sequences());
 }
