@@ -17,7 +17,7 @@ use crate::{
     parse::{Parser, Sequence},
     price::Prices,
     ring::TextId,
-    sources::{Distances, Missing},
+    sources::{Distances, Missing, Sources},
     tables::{Form, Tables},
     track::Track,
     zstd::{self, ZstdStream},
@@ -79,6 +79,126 @@ struct Prepared {
     deflate: Vec<(Variant, deflate::Program)>,
 }
 
+/// What pieces cost, per format.
+#[derive(Debug)]
+struct PricesOf {
+    zstd: Prices,
+    deflate: Prices,
+}
+
+/// What differs between formats once it is known what a text may refer to.
+trait Format {
+    type State;
+    type Program;
+    fn window(state: &Self::State) -> u32;
+    fn prices(prices: &PricesOf) -> &Prices;
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &mut Vec<(Variant, Self::Program)>);
+    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
+    fn sources(program: &mut Self::Program) -> &mut Sources;
+    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
+    fn write(
+        program: &Self::Program,
+        state: &mut Self::State,
+        tables: &Tables,
+        distances: &Distances,
+        around: (&Head, &[u8]),
+        out: &mut Vec<u8>,
+    );
+}
+
+struct Zstd;
+
+impl Format for Zstd {
+    type State = zstd::ZstdState;
+    type Program = zstd::Program;
+
+    fn window(_: &Self::State) -> u32 {
+        zstd::WINDOW_BYTES
+    }
+
+    fn prices(prices: &PricesOf) -> &Prices {
+        &prices.zstd
+    }
+
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &mut Vec<(Variant, Self::Program)>) {
+        (&prepared.candidates, &mut prepared.zstd)
+    }
+
+    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program {
+        zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source)
+    }
+
+    #[inline]
+    fn sources(program: &mut Self::Program) -> &mut Sources {
+        program.sources()
+    }
+
+    #[inline]
+    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
+        program.head_distance(distances)
+    }
+
+    #[inline]
+    fn write(
+        program: &Self::Program,
+        state: &mut Self::State,
+        tables: &Tables,
+        distances: &Distances,
+        (head, tail): (&Head, &[u8]),
+        out: &mut Vec<u8>,
+    ) {
+        program.write(state, tables, distances, head, out);
+        if !tail.is_empty() {
+            zstd::alone::write(state, tables, tail, &[], out);
+        }
+    }
+}
+
+struct Deflate;
+
+impl Format for Deflate {
+    type State = deflate::DeflateState;
+    type Program = deflate::Program;
+
+    fn window(state: &Self::State) -> u32 {
+        state.window()
+    }
+
+    fn prices(prices: &PricesOf) -> &Prices {
+        &prices.deflate
+    }
+
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &mut Vec<(Variant, Self::Program)>) {
+        (&prepared.candidates, &mut prepared.deflate)
+    }
+
+    fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
+        deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source)
+    }
+
+    #[inline]
+    fn sources(program: &mut Self::Program) -> &mut Sources {
+        program.sources()
+    }
+
+    #[inline]
+    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
+        program.head_distance(distances)
+    }
+
+    #[inline]
+    fn write(
+        program: &Self::Program,
+        state: &mut Self::State,
+        _: &Tables,
+        distances: &Distances,
+        (head, tail): (&Head, &[u8]),
+        out: &mut Vec<u8>,
+    ) {
+        program.write(state, distances, head, tail, out);
+    }
+}
+
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -116,8 +236,7 @@ pub struct Forgotten;
 pub struct Matcher {
     form: Form,
     tables: Tables,
-    zstd_prices: Prices,
-    deflate_prices: Prices,
+    prices: PricesOf,
     history: History,
     parser: Parser,
     prepared: VecDeque<Prepared>,
@@ -299,8 +418,7 @@ impl Matcher {
     pub fn new(form: Form, tables: Tables, limits: Limits) -> Self {
         Self {
             form,
-            zstd_prices: Prices::zstd(&tables),
-            deflate_prices: Prices::deflate_fixed(),
+            prices: PricesOf { zstd: Prices::zstd(&tables), deflate: Prices::deflate_fixed() },
             tables,
             history: History::new(limits.history_bytes_max),
             parser: Parser::default(),
@@ -357,55 +475,7 @@ impl Matcher {
     /// [`Forgotten`], and nothing was written: write it alone.
     #[inline]
     pub fn zstd(&mut self, stream: &mut ZstdStream, id: TextId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
-        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
-        let text = self.history.text(id).ok_or(Forgotten)?;
-        let (name, text_bytes) = (text.name, text.len());
-        let is_for_few = self.coverage.is_for_few(text.expected);
-        let (track, state) = (&mut stream.track, &mut stream.state);
-        let mut head = self.head(name, seq);
-        let position = track.position().wrapping_add(head.bytes().len() as u32);
-        let oldest_here = track.oldest(position, zstd::WINDOW_BYTES);
-        track.number(seq, position);
-        let Prepared { candidates, zstd: programs, .. } = &mut self.prepared[index];
-        let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
-        let mut workshop = Workshop {
-            history: &self.history,
-            prices: &self.zstd_prices,
-            parser: &mut self.parser,
-            one: &mut self.one,
-            had: &mut self.had,
-            counters: &mut self.counters,
-            id,
-            candidates,
-            is_for_few,
-            track,
-        };
-        let chosen = workshop.choose(
-            programs,
-            oldest_here,
-            |program| program.locate(track, spans, position, distances),
-            |parsed| zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source),
-        );
-        self.counters.written_total += 1;
-        let program = &programs[chosen].1;
-        if let Some(distance) = program.head_distance(distances)
-            && self.form == Form::Json
-        {
-            head.copy_from(track, distance, position, zstd::WINDOW_BYTES);
-        }
-        program.write(state, &self.tables, distances, &head, out);
-        track.advance(head.bytes().len());
-        track.remember(id, position, self.history.spans());
-        if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
-            self.history.note_written(id, sample);
-        }
-        track.advance(text_bytes);
-        if self.form == Form::Etf {
-            let tail = Tail::etf(name, seq);
-            zstd::alone::write(state, &self.tables, tail.bytes(), &[], out);
-            track.advance(tail.bytes().len());
-        }
-        Ok(())
+        self.write::<Zstd>(&mut stream.track, &mut stream.state, (id, seq), out)
     }
 
     /// As [`Matcher::zstd`], for a stream of deflate.
@@ -420,21 +490,34 @@ impl Matcher {
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
+        self.write::<Deflate>(&mut stream.track, &mut stream.state, (id, seq), out)
+    }
+
+    #[inline]
+    fn write<F: Format>(
+        &mut self,
+        track: &mut Track,
+        state: &mut F::State,
+        (id, seq): (TextId, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Forgotten> {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         let text = self.history.text(id).ok_or(Forgotten)?;
         let (name, text_bytes) = (text.name, text.len());
         let is_for_few = self.coverage.is_for_few(text.expected);
-        let (track, state) = (&mut stream.track, &mut stream.state);
-        let window = state.window();
-        let mut head = self.head(name, seq);
+        let window = F::window(state);
+        let (mut head, tail) = match self.form {
+            Form::Json => (Head::json(name, seq), Tail::NONE),
+            Form::Etf => (Head::NONE, Tail::etf(name, seq)),
+        };
         let position = track.position().wrapping_add(head.bytes().len() as u32);
         let oldest_here = track.oldest(position, window);
         track.number(seq, position);
-        let Prepared { candidates, deflate: programs, .. } = &mut self.prepared[index];
-        let (distances, spans) = (&mut self.distances, self.history.spans());
+        let (candidates, programs) = F::programs(&mut self.prepared[index]);
+        let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let mut workshop = Workshop {
             history: &self.history,
-            prices: &self.deflate_prices,
+            prices: F::prices(&self.prices),
             parser: &mut self.parser,
             one: &mut self.one,
             had: &mut self.had,
@@ -447,36 +530,24 @@ impl Matcher {
         let chosen = workshop.choose(
             programs,
             oldest_here,
-            |program| program.locate(track, spans, position, window, distances),
-            |parsed| deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source),
+            |program| F::sources(program).locate(track, spans, position, window, distances),
+            |parsed| F::prepare(&parsed, tables),
         );
         self.counters.written_total += 1;
         let program = &programs[chosen].1;
-        let tail = match self.form {
-            Form::Json => Tail::NONE,
-            Form::Etf => Tail::etf(name, seq),
-        };
-        if let Some(distance) = program.head_distance(distances)
+        if let Some(distance) = F::head_distance(program, distances)
             && self.form == Form::Json
         {
             head.copy_from(track, distance, position, window);
         }
-        program.write(state, distances, &head, tail.bytes(), out);
+        F::write(program, state, tables, distances, (&head, tail.bytes()), out);
         track.advance(head.bytes().len());
-        track.remember(id, position, self.history.spans());
+        track.remember(id, position, spans);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);
         }
         track.advance(text_bytes + tail.bytes().len());
         Ok(())
-    }
-
-    #[inline]
-    fn head(&self, name: &str, seq: u64) -> Head {
-        match self.form {
-            Form::Json => Head::json(name, seq),
-            Form::Etf => Head::NONE,
-        }
     }
 
     /// Appends a whole message that no other connection gets.

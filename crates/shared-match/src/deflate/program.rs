@@ -6,9 +6,8 @@ use crate::{
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
-    ring::{Spans, TextId},
-    sources::{Distances, Missing, Sources},
-    track::Track,
+    ring::TextId,
+    sources::{Distances, Sources},
 };
 
 /// A block with the fixed code, not the last.
@@ -86,20 +85,10 @@ impl Program {
         Self { steps: builder.steps, sources, head_slot }
     }
 
-    /// How far back the sources are for a connection whose text will stand at `position`.
-    ///
-    /// # Errors
-    /// [`Missing`] names one that it does not have.
+    /// The texts that a connection has to have.
     #[inline]
-    pub fn locate(
-        &mut self,
-        track: &Track,
-        spans: &Spans,
-        position: u32,
-        window: u32,
-        distances: &mut Distances,
-    ) -> Result<(), Missing> {
-        self.sources.locate(track, spans, position, window, distances)
+    pub fn sources(&mut self) -> &mut Sources {
+        &mut self.sources
     }
 
     /// How far back the head is that a head may be copied from.

@@ -4,7 +4,7 @@
 //! coded from the last to the first, and so are literals, so a head that stands in front is what comes last in both.
 
 use super::{
-    WINDOW_BYTES, ZstdState, begin_block, end_block,
+    ZstdState, begin_block, end_block,
     section::{ONE_STREAM_MAX, coded_header, raw_header, trained_sequences},
 };
 use crate::{
@@ -14,10 +14,9 @@ use crate::{
     find::ITSELF,
     fse::FseState,
     parse::{Alignment, Offset, Sequence},
-    ring::{Spans, TextId},
-    sources::{Distances, Missing, Sources},
+    ring::TextId,
+    sources::{Distances, Sources},
     tables::Tables,
-    track::Track,
 };
 
 /// Most literals of a block, so that a head still fits beside them.
@@ -140,19 +139,10 @@ impl Program {
         Self { blocks, sources, head_slot }
     }
 
-    /// How far back the sources are for a connection whose text will stand at `position`.
-    ///
-    /// # Errors
-    /// [`Missing`] names one that it does not have.
+    /// The texts that a connection has to have.
     #[inline]
-    pub fn locate(
-        &mut self,
-        track: &Track,
-        spans: &Spans,
-        position: u32,
-        distances: &mut Distances,
-    ) -> Result<(), Missing> {
-        self.sources.locate(track, spans, position, WINDOW_BYTES, distances)
+    pub fn sources(&mut self) -> &mut Sources {
+        &mut self.sources
     }
 
     /// How far back the head is that `head` may be copied from.
