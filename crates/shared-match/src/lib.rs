@@ -61,6 +61,6 @@ pub use deflate::{Container, DeflateStream};
 pub use history::Scope;
 pub use matcher::{Counters, Forgotten, Limits, Matcher};
 pub use ring::TextId;
-pub use tables::{Form, Histogram, Tables, TablesError};
+pub use tables::{Form, Tables, TablesError};
 pub use train::{Sample, train};
 pub use zstd::ZstdStream;

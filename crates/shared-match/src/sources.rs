@@ -21,9 +21,9 @@ struct Source {
 /// Distances to the sources on one connection, by slot; slot 0 is 0, for what needs none.
 pub type Distances = SmallVec<[u32; 16]>;
 
-/// Why a parse does not serve a connection.
+/// A parse does not serve a connection: it lacks one of the sources, or has it too far back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing(pub TextId);
+pub struct Missing;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -66,9 +66,9 @@ impl Sources {
         distances.clear();
         distances.push(0);
         for source in &mut self.0 {
-            let distance = track.distance(source.id, position, &mut source.hint, spans).ok_or(Missing(source.id))?;
+            let distance = track.distance(source.id, position, &mut source.hint, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
-                return Err(Missing(source.id));
+                return Err(Missing);
             }
             distances.push(distance);
         }
