@@ -2,7 +2,7 @@
 //!
 //! Owns        groups of texts that followed each other: the first one's position, then how much each number is larger than
 //!             the one before. How long texts are is the same for all connections (`Spans`), so positions add up: a text
-//!             takes less than two bytes.
+//!             takes a byte where a connection gets many of its matcher's texts, and four where it gets one in a thousand.
 //! Invariants  R1 a position found is one where that very text stands in this stream: a text joins a group only where its
 //!             position is what `distance` will add up. R2 order of texts is only a help to find them fast: one out of order
 //!             may be missed, which costs bytes, never a wrong reference.
@@ -14,10 +14,11 @@ use std::collections::VecDeque;
 /// A text's number in its matcher; later ones are larger.
 pub type TextId = u32;
 
-/// Groups that a connection remembers, of 24 bytes.
-pub const GROUPS_MAX: usize = 96;
+/// Groups that a connection remembers, of 16 bytes.
+pub const GROUPS_MAX: usize = 180;
 const GROUPS_MIN: usize = 4;
-const GROUP_TEXTS_MAX: usize = 15;
+/// More would take longer to add up.
+const GROUP_TEXTS_MAX: usize = 16;
 /// Older texts than this, counted in those of the matcher, are forgotten.
 const AGE_MAX: u32 = 1 << 22;
 
@@ -65,21 +66,65 @@ impl Spans {
     }
 }
 
+/// Texts that followed each other.
+///
+/// A gap is by how much a number is larger than the one before, and is at least 1. Gaps are written in Rice's code: of
+/// `gap - 1` all but the last `low_bits` bits as so many ones and a zero, then those last bits. It is short where `low_bits`
+/// fits the gaps that this connection mostly has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     id: TextId,
     position: u32,
+    /// From the lowest bit.
+    gaps: [u16; 3],
     /// Bytes of the seq, between any two of them.
     between: u8,
-    count: u8,
-    gaps: [u8; GROUP_TEXTS_MAX - 1],
+    /// How many gaps there are, and their `low_bits`.
+    shape: u8,
 }
 
 impl Group {
-    fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
-        let gaps = self.gaps[..usize::from(self.count) - 1].iter();
-        std::iter::once(self.id).chain(gaps.scan(self.id, |id, gap| {
-            *id = id.wrapping_add(u32::from(*gap));
+    const GAPS_BITS: u32 = 48;
+    const LOW_BITS_MAX: u32 = 15;
+
+    fn new(id: TextId, position: u32, low_bits: u32) -> Self {
+        Self { id, position, gaps: [0; 3], between: 0, shape: (low_bits.min(Self::LOW_BITS_MAX) as u8) << 4 }
+    }
+
+    #[inline]
+    fn gaps_count(&self) -> usize {
+        usize::from(self.shape & 15)
+    }
+
+    #[inline]
+    fn gaps(&self) -> Gaps {
+        let bits = self.gaps.iter().rev().fold(0, |bits, part| bits << 16 | u64::from(*part));
+        Gaps { bits, low_bits: u32::from(self.shape >> 4), left: self.gaps_count() }
+    }
+
+    /// Adds a gap where `used` bits are taken; says how many are then. None if it does not fit.
+    #[inline]
+    fn push(&mut self, gap: u32, used: u32) -> Option<u32> {
+        let low_bits = u32::from(self.shape >> 4);
+        let rest = gap.checked_sub(1)?;
+        let ones = rest >> low_bits;
+        let needed = ones.saturating_add(1 + low_bits);
+        if self.gaps_count() + 1 == GROUP_TEXTS_MAX || used + needed.min(Self::GAPS_BITS + 1) > Self::GAPS_BITS {
+            return None;
+        }
+        let low = u64::from(rest & ((1 << low_bits) - 1));
+        let code = ((1u64 << ones) - 1 | low << (ones + 1)) << used;
+        for (index, part) in self.gaps.iter_mut().enumerate() {
+            *part |= (code >> (16 * index)) as u16;
+        }
+        self.shape += 1;
+        Some(used + needed)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = TextId> + use<> {
+        let first = self.id;
+        std::iter::once(first).chain(self.gaps().scan(first, |id, gap| {
+            *id = id.wrapping_add(gap);
             Some(*id)
         }))
     }
@@ -87,16 +132,44 @@ impl Group {
     /// Where `id` stands, if it is here and how long those in front of it are is still known.
     #[inline]
     fn position_of(&self, id: TextId, spans: &Spans) -> Option<u32> {
-        let (mut at, mut position) = (self.id, self.position);
-        for gap in &self.gaps[..usize::from(self.count) - 1] {
-            if at == id {
-                break;
-            }
-            let next = at.wrapping_add(u32::from(*gap));
-            position = position.wrapping_add(spans.step(at, next)? + u32::from(self.between));
-            at = next;
+        let wanted = id.wrapping_sub(self.id);
+        let (mut passed, mut position) = (0, self.position);
+        if wanted == 0 {
+            return Some(position);
         }
-        (at == id).then_some(position)
+        let mut after = spans.of(self.id)?.after;
+        for gap in self.gaps() {
+            passed += gap;
+            let span = spans.of(self.id.wrapping_add(passed))?;
+            position = position.wrapping_add(after + span.before + u32::from(self.between));
+            if passed >= wanted {
+                return (passed == wanted).then_some(position);
+            }
+            after = span.after;
+        }
+        None
+    }
+}
+
+/// The gaps of a group, in order.
+#[derive(Clone, Copy, Debug)]
+struct Gaps {
+    bits: u64,
+    low_bits: u32,
+    left: usize,
+}
+
+impl Iterator for Gaps {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        self.left = self.left.checked_sub(1)?;
+        let ones = self.bits.trailing_ones();
+        let rest = self.bits >> (ones + 1);
+        let low = rest as u32 & ((1 << self.low_bits) - 1);
+        self.bits = rest >> self.low_bits;
+        Some((ones << self.low_bits | low) + 1)
     }
 }
 
@@ -111,6 +184,10 @@ pub struct PositionRing {
     newest: TextId,
     /// What was pushed last, and where it stands.
     last: (TextId, u32),
+    /// Bits taken of the newest group's gaps.
+    used: u8,
+    /// What gaps mostly are, times eight.
+    typical_gap: u32,
 }
 
 impl PositionRing {
@@ -151,19 +228,20 @@ impl PositionRing {
     fn join(&mut self, id: TextId, position: u32, spans: &Spans) -> bool {
         let (last, last_position) = self.last;
         let gap = id.wrapping_sub(last);
-        if self.count == 0 || gap == 0 || gap > 255 {
+        if self.count == 0 || gap == 0 || gap > AGE_MAX {
             return false;
         }
+        self.typical_gap = self.typical_gap - self.typical_gap / 8 + gap;
         let Some(step) = spans.step(last, id) else { return false };
         let Ok(between) = u8::try_from(position.wrapping_sub(last_position).wrapping_sub(step)) else { return false };
         let index = self.index(0);
         let group = &mut self.groups[index];
-        if usize::from(group.count) == GROUP_TEXTS_MAX || group.count > 1 && group.between != between {
+        if group.gaps_count() > 0 && group.between != between {
             return false;
         }
+        let Some(used) = group.push(gap, u32::from(self.used)) else { return false };
         group.between = between;
-        group.gaps[usize::from(group.count) - 1] = gap as u8;
-        group.count += 1;
+        self.used = used as u8;
         true
     }
 
@@ -174,13 +252,16 @@ impl PositionRing {
         if usize::from(self.count) == self.groups.len() && self.groups.len() < GROUPS_MAX {
             self.grow();
         }
-        self.groups[usize::from(self.next)] = Group { id, position, between: 0, count: 1, gaps: [0; 14] };
+        // As many as the average gap has, but for the leading one: the shortest code, or nearly.
+        let low_bits = (self.typical_gap / 8).checked_ilog2().unwrap_or(0);
+        self.groups[usize::from(self.next)] = Group::new(id, position, low_bits);
+        self.used = 0;
         self.next = if usize::from(self.next) + 1 == self.groups.len() { 0 } else { self.next + 1 };
         self.count = (self.count + 1).min(self.groups.len() as u16);
     }
 
     fn grow(&mut self) {
-        let room = (self.groups.len() * 2).clamp(GROUPS_MIN, GROUPS_MAX);
+        let room = (self.groups.len() * 3 / 2).clamp(GROUPS_MIN, GROUPS_MAX);
         let mut larger = vec![Group::default(); room].into_boxed_slice();
         for back in 0..self.count {
             larger[usize::from(self.count - 1 - back)] = *self.group(back);
@@ -298,7 +379,7 @@ mod tests {
             assert!(was || ring.distance(never, position, &mut hint, &spans).is_none());
         }
         assert!(found_count > 25_000, "{found_count}");
-        assert!(ring.heap_bytes() <= 24 * GROUPS_MAX);
+        assert!(ring.heap_bytes() <= 16 * GROUPS_MAX);
     }
 
     #[test]

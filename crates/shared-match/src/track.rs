@@ -13,7 +13,7 @@ use crate::{
 const DIGITS_MAX: usize = 10;
 
 /// No format refers back this far.
-const FORGET_BYTES: usize = 1 << 20;
+const FORGET_BYTES: usize = 1 << 21;
 
 /// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a window.
 #[derive(Clone, Debug, Default)]
