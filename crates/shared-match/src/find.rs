@@ -8,6 +8,7 @@ use crate::{
     coverage::{Coverage, Covered},
     history::{FOUND_BYTES_MIN, History, Text, Which, equal_bytes},
     ring::TextId,
+    templates::Templates,
 };
 /// A text may look back into itself.
 pub const ITSELF: TextId = 0;
@@ -77,7 +78,14 @@ impl Candidates {
     }
 
     /// Looks for the newest text of the history, and makes it findable.
-    pub fn find(&mut self, history: &mut History, coverage: &Coverage, id: TextId, effort: Effort) {
+    pub fn find(
+        &mut self,
+        history: &mut History,
+        coverage: &Coverage,
+        templates: &Templates,
+        id: TextId,
+        effort: Effort,
+    ) {
         self.starts.clear();
         self.all.clear();
         self.covered.clear();
@@ -134,6 +142,16 @@ impl Candidates {
                     if length == wanted.len() && longest_common == length {
                         break;
                     }
+                }
+            }
+            for found in templates.longest(history, wanted) {
+                let Some(source) = history.text(templates.ids()[found.template]) else { continue };
+                let is_common = covered.get(source.id, || {
+                    coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
+                });
+                let length = found.length as usize;
+                if length > longest || is_common && length > longest_common {
+                    self.all.push(Candidate { source: source.id, from: found.from, length: found.length, is_common });
                 }
             }
             // The nearest serves the most connections, so it is the one to follow.

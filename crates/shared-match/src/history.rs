@@ -8,6 +8,7 @@
 use crate::{
     coverage::Sampled,
     ring::{Span, Spans, TextId},
+    templates::TEMPLATES_MAX,
 };
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
@@ -67,6 +68,8 @@ pub struct History {
     next_id: TextId,
     /// The newest text of a scope.
     newest: HashMap<Scope, TextId, FixedState>,
+    /// The newest texts of a name, newest last.
+    named: HashMap<&'static str, VecDeque<TextId>, FixedState>,
 }
 
 impl History {
@@ -83,6 +86,7 @@ impl History {
             spans: Spans::default(),
             next_id: 1,
             newest: HashMap::default(),
+            named: HashMap::default(),
         }
     }
 
@@ -123,6 +127,11 @@ impl History {
         self.owners[start / GRAIN..(start + taken as usize) / GRAIN].fill(id);
         let before = self.newest.insert(scope, id).and_then(|before| self.text(before));
         let expected = before.map_or(Sampled::default(), |before| before.got);
+        let named = self.named.entry(name).or_default();
+        if named.len() >= TEMPLATES_MAX {
+            named.pop_front();
+        }
+        named.push_back(id);
         let (got, length) = (Sampled::default(), text.len() as u32);
         self.spans.push(id, span);
         self.texts.push_back(Text { id, scope, name, got, expected, address, length });
@@ -142,6 +151,7 @@ impl History {
         self.texts.clear();
         self.spans = Spans::default();
         self.newest.clear();
+        self.named.clear();
         self.near.heads.fill(Place(0));
         self.all.heads.fill(Place(0));
         self.next_address = 0;
@@ -156,6 +166,11 @@ impl History {
     pub fn text(&self, id: TextId) -> Option<&Text> {
         let first = self.texts.front()?.id;
         self.texts.get(id.wrapping_sub(first) as usize).filter(|text| text.id == id)
+    }
+
+    /// The newest texts of a name, newest first.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = TextId> + '_ {
+        self.named.get(name).into_iter().flatten().rev().copied()
     }
 
     /// Its bytes.

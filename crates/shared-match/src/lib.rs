@@ -53,6 +53,7 @@ mod price;
 mod ring;
 mod sources;
 mod tables;
+mod templates;
 mod track;
 mod train;
 mod zstd;

@@ -19,9 +19,11 @@ use crate::{
     ring::TextId,
     sources::{Distances, Missing, Sources},
     tables::{Form, Tables},
+    templates::{TEMPLATES_MAX, Templates},
     track::Track,
     zstd::{self, ZstdStream},
 };
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
@@ -60,8 +62,8 @@ impl Default for Limits {
 /// Which parse of a text: what it may refer to beside itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Variant {
-    /// All texts up to a horizon.
-    Horizon(u8),
+    /// All texts up to a horizon, and one that not all have: a template, if any.
+    Horizon(u8, Option<TextId>),
     /// What one connection had that lacked some of these. It serves whoever has as much.
     Had,
     /// One text.
@@ -75,6 +77,8 @@ enum Variant {
 struct Prepared {
     id: TextId,
     candidates: Candidates,
+    /// Texts of the same name, newest first, if none of them is one that nearly all recipients have.
+    templates: SmallVec<[TextId; TEMPLATES_MAX]>,
     zstd: Vec<(Variant, zstd::Program)>,
     deflate: Vec<(Variant, deflate::Program)>,
 }
@@ -92,7 +96,7 @@ trait Format {
     type Program;
     fn window(state: &Self::State) -> u32;
     fn prices(prices: &PricesOf) -> &Prices;
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &mut Vec<(Variant, Self::Program)>);
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Vec<(Variant, Self::Program)>);
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
     fn sources(program: &mut Self::Program) -> &mut Sources;
     fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
@@ -120,8 +124,8 @@ impl Format for Zstd {
         &prices.zstd
     }
 
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &mut Vec<(Variant, Self::Program)>) {
-        (&prepared.candidates, &mut prepared.zstd)
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Vec<(Variant, Self::Program)>) {
+        (&prepared.candidates, &prepared.templates, &mut prepared.zstd)
     }
 
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program {
@@ -168,8 +172,8 @@ impl Format for Deflate {
         &prices.deflate
     }
 
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &mut Vec<(Variant, Self::Program)>) {
-        (&prepared.candidates, &mut prepared.deflate)
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Vec<(Variant, Self::Program)>) {
+        (&prepared.candidates, &prepared.templates, &mut prepared.deflate)
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
@@ -243,6 +247,7 @@ pub struct Matcher {
     one: Candidates,
     had: Had,
     coverage: Coverage,
+    templates: Templates,
     alone: Alone,
     distances: Distances,
     text: Vec<u8>,
@@ -264,6 +269,7 @@ struct Workshop<'a> {
     counters: &'a mut Counters,
     id: TextId,
     candidates: &'a Candidates,
+    templates: &'a [TextId],
     is_for_few: bool,
     track: &'a Track,
 }
@@ -290,7 +296,8 @@ impl<'a> Workshop<'a> {
         if self.is_for_few {
             return self.choose_other(programs, &mut locate, &prepare);
         }
-        let index = self.get_or_make(programs, Variant::Horizon(horizon as u8), &prepare);
+        let template = self.templates.iter().copied().find(|id| self.has(*id));
+        let index = self.get_or_make(programs, Variant::Horizon(horizon as u8, template), &prepare);
         if locate(&mut programs[index].1).is_ok() {
             return index;
         }
@@ -348,7 +355,12 @@ impl<'a> Workshop<'a> {
         (oldest..self.id)
             .rev()
             .filter(|id| self.history.text(*id).is_some_and(|other| other.name == text.name))
-            .find(|id| self.track.distance(*id, self.track.position(), &mut 0, self.history.spans()).is_some())
+            .find(|id| self.has(*id))
+    }
+
+    /// Whether the connection has a text, which may still be out of reach.
+    fn has(&self, id: TextId) -> bool {
+        self.track.distance(id, self.track.position(), &mut 0, self.history.spans()).is_some()
     }
 
     fn get_or_make<P>(
@@ -382,10 +394,12 @@ impl<'a> Workshop<'a> {
             return Parsed { bytes: &[], sequences: Vec::new(), head_source: None };
         };
         let sequences = match variant {
-            Variant::Horizon(horizon) => {
+            Variant::Horizon(horizon, template) => {
                 let oldest = self.id.saturating_sub(HORIZONS[usize::from(horizon)]);
-                let common = |found: &Candidate| found.is_common && found.source >= oldest;
-                self.parser.parse(history, self.candidates, prices, text, common)
+                let allowed = |found: &Candidate| {
+                    found.is_common && found.source >= oldest || Some(found.source) == template
+                };
+                self.parser.parse(history, self.candidates, prices, text, allowed)
             }
             Variant::Had => {
                 self.had.fill(self.id, self.track);
@@ -426,6 +440,7 @@ impl Matcher {
             one: Candidates::default(),
             had: Had::default(),
             coverage: Coverage::default(),
+            templates: Templates::default(),
             alone: Alone::default(),
             distances: Distances::new(),
             text: Vec::new(),
@@ -453,14 +468,38 @@ impl Matcher {
         self.counters.texts_total += 1;
         let mut prepared =
             if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }.unwrap_or_else(|| {
-                Prepared { id, candidates: Candidates::default(), zstd: Vec::new(), deflate: Vec::new() }
+                Prepared {
+                    id,
+                    candidates: Candidates::default(),
+                    templates: SmallVec::new(),
+                    zstd: Vec::new(),
+                    deflate: Vec::new(),
+                }
             });
         prepared.id = id;
         prepared.zstd.clear();
         prepared.deflate.clear();
-        prepared.candidates.find(&mut self.history, &self.coverage, id, effort);
+        self.find_templates(id, &mut prepared);
+        prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id, effort);
         self.prepared.push_back(prepared);
         Some(id)
+    }
+
+    /// Texts of the same name: the newest that nearly all recipients have, or if there is none, some that each may have.
+    fn find_templates(&mut self, id: TextId, prepared: &mut Prepared) {
+        prepared.templates.clear();
+        let Some(text) = self.history.text(id) else { return };
+        let covers = |source: &Text| {
+            self.coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
+        };
+        let all = || self.history.named(text.name).skip(1);
+        match all().find(|id| self.history.text(*id).is_some_and(covers)) {
+            Some(common) => self.templates.fill(&self.history, std::iter::once(common)),
+            None => {
+                self.templates.fill(&self.history, all());
+                prepared.templates.extend_from_slice(self.templates.ids());
+            }
+        }
     }
 
     fn prepared_index(&self, id: TextId) -> Option<usize> {
@@ -513,7 +552,7 @@ impl Matcher {
         let position = track.position().wrapping_add(head.bytes().len() as u32);
         let oldest_here = track.oldest(position, window);
         track.number(seq, position);
-        let (candidates, programs) = F::programs(&mut self.prepared[index]);
+        let (candidates, templates, programs) = F::programs(&mut self.prepared[index]);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let mut workshop = Workshop {
             history: &self.history,
@@ -524,6 +563,7 @@ impl Matcher {
             counters: &mut self.counters,
             id,
             candidates,
+            templates,
             is_for_few,
             track,
         };

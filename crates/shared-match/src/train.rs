@@ -14,6 +14,7 @@ use crate::{
     price::Prices,
     sources::{Distances, Sources},
     tables::{Form, Histogram, Tables},
+    templates::Templates,
     track::Track,
     zstd::WINDOW_BYTES,
 };
@@ -47,7 +48,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
     let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
     let (mut history, mut candidates, mut parser) = (History::new(8 << 20), Candidates::default(), Parser::default());
-    let (coverage, mut had) = (Coverage::default(), Had::default());
+    let (coverage, mut had, mut templates) = (Coverage::default(), Had::default(), Templates::default());
     let (prices, mut seen, mut distances) = (Prices::zstd(tables), Histogram::default(), Distances::new());
     for sample in samples {
         let (before, after) = around(form);
@@ -55,7 +56,8 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
         let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else {
             continue;
         };
-        candidates.find(&mut history, &coverage, id, Effort::HIGH);
+        templates.fill(&history, history.named(sample.name).skip(1));
+        candidates.find(&mut history, &coverage, &templates, id, Effort::HIGH);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
