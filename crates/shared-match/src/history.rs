@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
 /// As many chains as fit a history of some megabytes; a smaller one has fewer.
-const HASH_LOG_MAX: u32 = 17;
+const HASH_LOG_MAX: u32 = 18;
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
 
@@ -192,9 +192,13 @@ impl History {
     pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> (Place, Place) {
         let here = address + at as u64;
         let index = self.index(here);
-        let four = &text_bytes[at..at + FOUND_BYTES_MIN];
+        let four = u32::from_le_bytes(text_bytes[at..at + 4].try_into().expect("four"));
         let place = Place(here as u32 + 1);
-        (self.near.link(four, domain, index, place), self.all.link(four, 0, index, place))
+        let eight = text_bytes.get(at..at + 8).map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
+        (
+            self.near.link(u64::from(four), domain, index, place),
+            eight.map_or(Place(0), |eight| self.all.link(eight, 0, index, place)),
+        )
     }
 
     /// The next older place on the chain.
@@ -261,9 +265,8 @@ impl Index {
         Self { heads: vec![Place(0); 1 << hash_log], before: vec![Place(0); room], hash_log }
     }
 
-    fn link(&mut self, four: &[u8], salt: u64, index: usize, place: Place) -> Place {
-        let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-        let mixed = (u64::from(four) ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    fn link(&mut self, key: u64, salt: u64, index: usize, place: Place) -> Place {
+        let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let before = std::mem::replace(&mut self.heads[(mixed >> (64 - self.hash_log)) as usize], place);
         self.before[index] = before;
         before
