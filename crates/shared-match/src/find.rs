@@ -107,14 +107,19 @@ impl Candidates {
             let wanted = &bytes[at..];
             let (mut longest, mut longest_common) = (0, 0);
             let found_before = self.all.len();
-            for (which, first) in [(Which::Near, places.0), (Which::All, places.1)] {
+            for (which, first) in places {
                 let mut place = first;
                 for _ in 0..places_max {
                     if place.is_end() {
                         break;
                     }
-                    let Some((source, from)) = history.found(place) else { break };
+                    let here = place;
                     place = history.older(place, which);
+                    // Most places are no better, which their bytes tell.
+                    if !history.may_be_longer(here, wanted, longest_common) {
+                        continue;
+                    }
+                    let Some((source, from)) = history.found(here) else { break };
                     if which == Which::All && source.scope.domain == text.scope.domain {
                         continue;
                     }

@@ -60,6 +60,8 @@ pub struct History {
     owners: Vec<TextId>,
     /// Of texts of one domain.
     near: Index,
+    /// The same, of more equal bytes.
+    near_long: Index,
     /// Of all texts.
     all: Index,
     next_address: u64,
@@ -80,6 +82,7 @@ impl History {
             bytes: vec![0; room],
             owners: vec![0; room / GRAIN],
             near: Index::new(room),
+            near_long: Index::new(room),
             all: Index::new(room),
             next_address: 0,
             texts: VecDeque::new(),
@@ -153,6 +156,7 @@ impl History {
         self.newest.clear();
         self.named.clear();
         self.near.heads.fill(Place(0));
+        self.near_long.heads.fill(Place(0));
         self.all.heads.fill(Place(0));
         self.next_address = 0;
     }
@@ -189,16 +193,16 @@ impl History {
 
     /// The newest places that may hold the bytes at `at` of `text`: of its domain, and of all. Puts `at` in front of them.
     /// Call once per position, in order, while `text` is the newest.
-    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> (Place, Place) {
+    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> [(Which, Place); 3] {
         let here = address + at as u64;
         let index = self.index(here);
         let four = u32::from_le_bytes(text_bytes[at..at + 4].try_into().expect("four"));
         let place = Place(here as u32 + 1);
         let eight = text_bytes.get(at..at + 8).map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
-        (
-            self.near.link(u64::from(four), domain, index, place),
-            eight.map_or(Place(0), |eight| self.all.link(eight, 0, index, place)),
-        )
+        let near = self.near.link(u64::from(four), domain, index, place);
+        let long = eight.map_or(Place(0), |eight| self.near_long.link(eight, domain, index, place));
+        let all = eight.map_or(Place(0), |eight| self.all.link(eight, 0, index, place));
+        [(Which::Near, near), (Which::NearLong, long), (Which::All, all)]
     }
 
     /// The next older place on the chain.
@@ -206,11 +210,22 @@ impl History {
         let Some(address) = place.address() else { return place };
         let index = match which {
             Which::Near => &self.near,
+            Which::NearLong => &self.near_long,
             Which::All => &self.all,
         };
         let before = index.before[self.index(address)];
         // A chain that went through overwritten places is a chain no more.
         if before.0 < place.0 { before } else { Place(0) }
+    }
+
+    /// Whether more than `beaten` bytes at a place may equal `wanted`, which is longer.
+    #[inline]
+    pub fn may_be_longer(&self, place: Place, wanted: &[u8], beaten: usize) -> bool {
+        let Some(address) = place.address() else { return false };
+        let index = self.index(address);
+        let Some(four) = self.bytes.get(index..index + FOUND_BYTES_MIN) else { return false };
+        let is_longer = beaten < FOUND_BYTES_MIN || wanted.get(beaten) == self.bytes.get(index + beaten);
+        is_longer && four == &wanted[..FOUND_BYTES_MIN]
     }
 
     #[inline]
@@ -236,6 +251,7 @@ impl History {
         self.bytes.len()
             + 4 * self.owners.len()
             + self.near.heap_bytes()
+            + self.near_long.heap_bytes()
             + self.all.heap_bytes()
             + self.texts.capacity() * size_of::<Text>()
     }
@@ -246,6 +262,8 @@ impl History {
 pub enum Which {
     /// Those of the domain.
     Near,
+    /// The same, of longer equal bytes.
+    NearLong,
     /// Those of all texts.
     All,
 }
