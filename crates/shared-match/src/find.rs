@@ -6,7 +6,7 @@
 
 use crate::{
     coverage::{Coverage, Covered},
-    history::{FOUND_BYTES_MIN, History, Text, Which, equal_bytes},
+    history::{FOUND_BYTES_MIN, History, Text, equal_bytes},
     ring::TextId,
     templates::Templates,
 };
@@ -34,9 +34,9 @@ pub struct Effort {
 
 impl Effort {
     /// For a text with few recipients.
-    pub const LOW: Self = Self { places_max: 8 };
+    pub const LOW: Self = Self { places_max: 16 };
     /// For a text whose search is shared by many.
-    pub const HIGH: Self = Self { places_max: 24 };
+    pub const HIGH: Self = Self { places_max: 16 };
 
     /// The same for a text of this length: long ones are looked through more briefly, so that none holds up others.
     fn for_length(self, bytes: usize) -> u32 {
@@ -93,7 +93,7 @@ impl Candidates {
         let covered = &mut self.covered;
         let bytes = history.bytes(&text).to_vec();
         let address = history.address(&text);
-        let places_max = effort.for_length(bytes.len());
+        let places_max = effort.for_length(bytes.len()) as usize;
         let (mut follow_until, mut agreed, mut agreed_count) = (0, (ITSELF, 0), 0);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
@@ -107,20 +107,15 @@ impl Candidates {
             let wanted = &bytes[at..];
             let (mut longest, mut longest_common) = (0, 0);
             let found_before = self.all.len();
-            for (which, first) in places {
-                let mut place = first;
-                for _ in 0..places_max {
-                    if place.is_end() {
-                        break;
-                    }
-                    let here = place;
-                    place = history.older(place, which);
+            let near = &places.near[..places_max.min(places.near.len())];
+            for (is_near, places) in [(true, near), (true, &places.near_long[..]), (false, &places.all[..])] {
+                for here in places.iter().copied() {
                     // Most places are no better, which their bytes tell.
                     if !history.may_be_longer(here, wanted, longest_common) {
                         continue;
                     }
                     let Some((source, from)) = history.found(here) else { break };
-                    if which == Which::All && source.scope.domain == text.scope.domain {
+                    if !is_near && source.scope.domain == text.scope.domain {
                         continue;
                     }
                     let is_itself = source.id == id;

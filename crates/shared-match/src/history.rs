@@ -59,11 +59,11 @@ pub struct History {
     /// Per grain: which text it belongs to.
     owners: Vec<TextId>,
     /// Of texts of one domain.
-    near: Index,
+    near: Index<16>,
     /// The same, of more equal bytes.
-    near_long: Index,
+    near_long: Index<8>,
     /// Of all texts.
-    all: Index,
+    all: Index<8>,
     next_address: u64,
     texts: VecDeque<Text>,
     spans: Spans,
@@ -155,9 +155,9 @@ impl History {
         self.spans = Spans::default();
         self.newest.clear();
         self.named.clear();
-        self.near.heads.fill(Place(0));
-        self.near_long.heads.fill(Place(0));
-        self.all.heads.fill(Place(0));
+        self.near.clear();
+        self.near_long.clear();
+        self.all.clear();
         self.next_address = 0;
     }
 
@@ -193,29 +193,17 @@ impl History {
 
     /// The newest places that may hold the bytes at `at` of `text`: of its domain, and of all. Puts `at` in front of them.
     /// Call once per position, in order, while `text` is the newest.
-    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> [(Which, Place); 3] {
-        let here = address + at as u64;
-        let index = self.index(here);
+    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> Places {
+        let place = Place((address + at as u64) as u32 + 1);
+        let mut places = Places::default();
         let four = u32::from_le_bytes(text_bytes[at..at + 4].try_into().expect("four"));
-        let place = Place(here as u32 + 1);
-        let eight = text_bytes.get(at..at + 8).map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
-        let near = self.near.link(u64::from(four), domain, index, place);
-        let long = eight.map_or(Place(0), |eight| self.near_long.link(eight, domain, index, place));
-        let all = eight.map_or(Place(0), |eight| self.all.link(eight, 0, index, place));
-        [(Which::Near, near), (Which::NearLong, long), (Which::All, all)]
-    }
-
-    /// The next older place on the chain.
-    pub fn older(&self, place: Place, which: Which) -> Place {
-        let Some(address) = place.address() else { return place };
-        let index = match which {
-            Which::Near => &self.near,
-            Which::NearLong => &self.near_long,
-            Which::All => &self.all,
-        };
-        let before = index.before[self.index(address)];
-        // A chain that went through overwritten places is a chain no more.
-        if before.0 < place.0 { before } else { Place(0) }
+        places.near = self.near.link(u64::from(four), domain, address as u32, place);
+        if let Some(eight) = text_bytes.get(at..at + 8) {
+            let eight = u64::from_le_bytes(eight.try_into().expect("eight"));
+            places.near_long = self.near_long.link(eight, domain, address as u32, place);
+            places.all = self.all.link(eight, 0, address as u32, place);
+        }
+        places
     }
 
     /// Whether more than `beaten` bytes at a place may equal `wanted`, which is longer.
@@ -257,56 +245,62 @@ impl History {
     }
 }
 
-/// Which chains are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Those of the domain.
-    Near,
-    /// The same, of longer equal bytes.
-    NearLong,
-    /// Those of all texts.
-    All,
+/// Where bytes stood before, newest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Places {
+    /// Four equal bytes, in the domain.
+    pub near: [Place; 16],
+    /// Eight, in the domain.
+    pub near_long: [Place; 8],
+    /// Eight, anywhere.
+    pub all: [Place; 8],
 }
 
-/// Hash chains over positions.
+/// The `WAYS` newest places of every hash. One look at memory finds them all; chains would take one per place.
 #[derive(Debug)]
-struct Index {
-    /// The newest place with a hash, and from every place the one before.
-    heads: Vec<Place>,
-    before: Vec<Place>,
+struct Index<const WAYS: usize> {
+    buckets: Vec<[Place; WAYS]>,
     hash_log: u32,
 }
 
-impl Index {
+impl<const WAYS: usize> Index<WAYS> {
     fn new(room: usize) -> Self {
         let hash_log = (room.ilog2() - 3).min(HASH_LOG_MAX);
-        Self { heads: vec![Place(0); 1 << hash_log], before: vec![Place(0); room], hash_log }
+        Self { buckets: vec![[Place::END; WAYS]; 1 << hash_log], hash_log }
     }
 
-    fn link(&mut self, key: u64, salt: u64, index: usize, place: Place) -> Place {
+    /// The places of a key; `place` stands in front of them the next time.
+    fn link(&mut self, key: u64, salt: u64, since: u32, place: Place) -> [Place; WAYS] {
         let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let before = std::mem::replace(&mut self.heads[(mixed >> (64 - self.hash_log)) as usize], place);
-        self.before[index] = before;
+        let bucket = &mut self.buckets[(mixed >> (64 - self.hash_log)) as usize];
+        let before = *bucket;
+        if bucket[0].0 <= since {
+            bucket.copy_within(..WAYS - 1, 1);
+        }
+        bucket[0] = place;
         before
     }
 
+    fn clear(&mut self) {
+        self.buckets.fill([Place::END; WAYS]);
+    }
+
     fn heap_bytes(&self) -> usize {
-        4 * (self.heads.len() + self.before.len())
+        self.buckets.len() * size_of::<[Place; WAYS]>()
     }
 }
 
-/// A position on a chain: its address and one, or 0 at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A position: its address and one, or 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(u32);
 
 impl Place {
+    const END: Self = Self(0);
+
     fn address(self) -> Option<u64> {
         self.0.checked_sub(1).map(u64::from)
     }
 
-    pub fn is_end(self) -> bool {
-        self.0 == 0
-    }
 }
 
 /// How many bytes are equal from the start of both.
