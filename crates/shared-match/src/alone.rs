@@ -1,20 +1,22 @@
 //! Alone: matches inside one message that no other connection gets.
 //!
-//! Owns        the hash chains for it, kept between messages; connections keep none.
-//! Method      chains with one step of laziness, as the levels in the middle of the libraries do it.
-//! Limits      `LINKS_MAX` places per position; messages of any length, of which the last `reach` bytes can be referred
-//!             to.
+//! Owns        two hash tables for it, kept between messages; connections keep none.
+//! Method      the newest place with the same eight bytes, or else the same four, and one step of laziness: such messages are
+//!             large, and are lists of things that are alike, so what is near and long is as good as anything.
+//! Limits      two places per position; messages of any length, of which the last `reach` bytes can be referred to.
 
 use crate::history::equal_bytes;
 
 const HASH_LOG_MAX: u32 = 15;
 const HASH_LOG_MIN: u32 = 6;
-const LINKS_MAX: usize = 24;
 const FOUND_BYTES_MIN: usize = 4;
+const LONG_BYTES: usize = 8;
 /// A match that long needs no better one.
 const GOOD_BYTES: usize = 40;
-/// Room that is kept for the next message; what a larger one took is given back.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Saying another distance than the last is worth a match that is so much longer.
+const LAST_IS_WORTH_BYTES: usize = 2;
+/// Of a match, so many places at its beginning and at its end can be found later.
+const LINKED_BYTES: usize = 64;
 
 /// Literals, then bytes from `distance` before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +27,44 @@ pub struct Copy {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Alone {
-    heads: Vec<u32>,
+    /// The newest place and one, by the hash of its four bytes, and of its eight.
+    short: Vec<u32>,
+    long: Vec<u32>,
     hash_log: u32,
-    before: Vec<u32>,
     copies: Vec<Copy>,
 }
 
-impl Default for Alone {
-    fn default() -> Self {
-        Self { heads: Vec::new(), hash_log: HASH_LOG_MIN, before: Vec::new(), copies: Vec::new() }
+/// A match at some position: how long, and from how far.
+#[derive(Clone, Copy, Default)]
+struct Match {
+    length: usize,
+    distance: usize,
+}
+
+/// One message that is looked through.
+#[derive(Clone, Copy)]
+struct Looked<'a> {
+    message: &'a [u8],
+    length_max: usize,
+    reach: usize,
+}
+
+impl Looked<'_> {
+    #[inline]
+    fn match_at(&self, at: usize, from: usize) -> Match {
+        let distance = at - from;
+        if distance > self.reach {
+            return Match::default();
+        }
+        let wanted = &self.message[at..self.message.len().min(at + self.length_max)];
+        Match { length: equal_bytes(wanted, &self.message[from..]), distance }
+    }
+
+    #[inline]
+    fn eight(&self, at: usize) -> Option<u64> {
+        self.message.get(at..at + LONG_BYTES).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")))
     }
 }
 
@@ -43,89 +72,82 @@ impl Alone {
     /// Finds what repeats in `message`: no match is longer than `length_max` or reaches back more than `reach`. Bytes
     /// behind the last copy are literals.
     pub fn find(&mut self, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
-        // Clearing the table costs no more than reading the message.
+        // Clearing the tables costs no more than reading the message.
         self.hash_log = message.len().max(1).ilog2().clamp(HASH_LOG_MIN, HASH_LOG_MAX);
-        self.heads.clear();
-        self.heads.resize(1 << self.hash_log, 0);
-        if self.before.capacity() > KEPT_BYTES_MAX {
-            self.before = Vec::new();
+        for table in [&mut self.short, &mut self.long] {
+            table.clear();
+            table.resize(1 << self.hash_log, 0);
         }
-        self.before.clear();
-        self.before.resize(message.len(), 0);
         self.copies.clear();
-        let (mut at, mut run, mut linked) = (0, 0, 0);
-        let mut last_distance = 0;
-        while at + FOUND_BYTES_MIN <= message.len() {
-            let (mut length, mut distance) = self.longest(message, at, &mut linked, last_distance, length_max, reach);
-            if length == 0 {
-                (at, run) = (at + 1, run + 1);
+        let looked = Looked { message, length_max, reach };
+        let (mut at, mut run_from, mut last_distance) = (0, 0, 0);
+        while let Some(mut best) = self.longest(&looked, at, last_distance) {
+            if best.length == 0 {
+                at += 1;
                 continue;
             }
-            if length < GOOD_BYTES && at + 1 + FOUND_BYTES_MIN <= message.len() {
-                let next = self.longest(message, at + 1, &mut linked, last_distance, length_max, reach);
-                if next.0 > length + 1 {
-                    (length, distance) = next;
-                    (at, run) = (at + 1, run + 1);
-                }
+            if best.length < GOOD_BYTES
+                && let Some(next) = self.longest(&looked, at + 1, last_distance)
+                && next.length > best.length + 1
+            {
+                best = next;
+                at += 1;
             }
-            self.copies.push(Copy { literals: run, length: length as u32, distance: distance as u32 });
+            let (literals, length, distance) = (at - run_from, best.length, best.distance);
+            self.copies.push(Copy { literals: literals as u32, length: length as u32, distance: distance as u32 });
+            self.link(&looked, at + 1, at + length);
             last_distance = distance;
-            (at, run) = (at + length, 0);
+            at += length;
+            run_from = at;
         }
         &self.copies
     }
 
-    fn hash(&self, bytes: &[u8]) -> usize {
-        let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        (four.wrapping_mul(0x9E37_79B1) >> (32 - self.hash_log)) as usize
+    /// Makes the places of a match findable.
+    fn link(&mut self, looked: &Looked<'_>, from: usize, to: usize) {
+        let begin_end = to.min(from + LINKED_BYTES);
+        for at in (from..begin_end).chain(begin_end.max(to.saturating_sub(LINKED_BYTES))..to) {
+            let Some(eight) = looked.eight(at) else { break };
+            let (short, long) = self.slots(eight);
+            (self.short[short], self.long[long]) = (at as u32 + 1, at as u32 + 1);
+        }
     }
 
-    fn longest(
-        &mut self,
-        message: &[u8],
-        at: usize,
-        linked: &mut usize,
-        last_distance: usize,
-        length_max: usize,
-        reach: usize,
-    ) -> (usize, usize) {
-        while *linked < at {
-            let hash = self.hash(&message[*linked..]);
-            let slot = &mut self.heads[hash];
-            self.before[*linked] = *slot;
-            *linked += 1;
-            *slot = *linked as u32;
+    #[inline]
+    fn slots(&self, eight: u64) -> (usize, usize) {
+        let short = (eight << 32).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - self.hash_log);
+        let long = eight.wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - self.hash_log);
+        (short as usize, long as usize)
+    }
+
+    /// The best match at a position, of length 0 if there is none; makes the position findable. None where the message ends.
+    #[inline]
+    fn longest(&mut self, looked: &Looked<'_>, at: usize, last_distance: usize) -> Option<Match> {
+        let eight = looked.eight(at)?;
+        let (short, long) = self.slots(eight);
+        let place = at as u32 + 1;
+        let long_from = std::mem::replace(&mut self.long[long], place);
+        let short_from = std::mem::replace(&mut self.short[short], place);
+        let mut best = Match::default();
+        if last_distance > 0 && last_distance <= at {
+            best = looked.match_at(at, at - last_distance);
         }
-        let wanted = &message[at..message.len().min(at + length_max)];
-        let mut best = (0, 0);
-        if last_distance > 0 {
-            let length = equal_bytes(wanted, &message[at - last_distance..]);
-            if length >= FOUND_BYTES_MIN {
-                best = (length, last_distance);
+        for from in [long_from, short_from] {
+            // A place may be the position itself, which was looked at once as the one after another.
+            if from == 0 || from == place || best.length >= GOOD_BYTES {
+                continue;
+            }
+            let found = looked.match_at(at, from as usize - 1);
+            let extra = if best.length >= FOUND_BYTES_MIN { LAST_IS_WORTH_BYTES } else { 0 };
+            if found.length > best.length + extra {
+                best = found;
             }
         }
-        let mut place = self.heads[self.hash(&message[at..])];
-        for _ in 0..LINKS_MAX {
-            if place == 0 || at + 1 - place as usize > reach {
-                break;
-            }
-            let from = place as usize - 1;
-            let length = equal_bytes(wanted, &message[from..]);
-            // Another distance than the last has to be said in full.
-            let extra = usize::from(best.1 == last_distance && best.0 > 0) * 2;
-            if length >= FOUND_BYTES_MIN && length > best.0 + extra {
-                best = (length, at - from);
-                if length == wanted.len() {
-                    break;
-                }
-            }
-            place = self.before[from];
-        }
-        best
+        if best.length < FOUND_BYTES_MIN { Some(Match::default()) } else { Some(best) }
     }
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        4 * (self.heads.len() + self.before.capacity()) + self.copies.capacity() * size_of::<Copy>()
+        4 * (self.short.len() + self.long.len()) + self.copies.capacity() * size_of::<Copy>()
     }
 }
