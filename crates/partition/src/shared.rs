@@ -11,7 +11,7 @@ use guildhall_codec::{CodecError, Encoding, Framing, StreamCompressor, StreamDec
 use guildhall_relay::{Event, Gate, Redaction};
 use guildhall_session::Dispatch;
 use guildhall_shared_match::{
-    Container, Counters, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream,
+    Container, Counters, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
 };
 use std::hash::{Hash, Hasher};
 
@@ -31,8 +31,6 @@ pub enum Streams {
     },
 }
 
-/// Of shared zstd streams.
-const WINDOW_LOG: u32 = 20;
 const WINDOW_BITS_MAX: u8 = 15;
 
 /// A connection's own stream.
@@ -126,7 +124,7 @@ impl Check {
     /// None if there is no memory for a reader.
     fn new(container: Option<Container>) -> Option<Box<Self>> {
         let reader = match container {
-            None => StreamDecompressor::zstd(WINDOW_LOG),
+            None => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
             Some(_) => StreamDecompressor::zlib(),
         };
         Some(Box::new(Self { reader: reader.ok()?, container, is_begun: false, read: Vec::new() }))

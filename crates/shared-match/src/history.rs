@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
 /// As many chains as fit a history of some megabytes; a smaller one has fewer.
-const HASH_LOG_MAX: u32 = 18;
+const HASH_LOG_MAX: u32 = 16;
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
 
@@ -300,7 +300,6 @@ impl Place {
     fn address(self) -> Option<u64> {
         self.0.checked_sub(1).map(u64::from)
     }
-
 }
 
 /// How many bytes are equal from the start of both.

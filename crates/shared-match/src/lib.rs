@@ -7,7 +7,7 @@
 //! Invariants  M1 what a connection was sent is an ordinary stream of its format: any decoder reads it, message by
 //!             message. M2 a stream refers to bytes of its own and to no others. M3 per delivery nothing is searched, and
 //!             nothing allocated once a connection's ring has grown.
-//! Limits      `Limits` for the history; 2.5 KB per connection; see the modules for the rest.
+//! Limits      `Limits` for the history; 3 KB per connection; see the modules for the rest.
 //! Not here    sockets, threads (a matcher belongs to one), who gets what.
 //! Spec        RFC 8878 (zstd), RFC 1951 (deflate), RFC 7692 (permessage-deflate).
 //!
@@ -64,4 +64,4 @@ pub use matcher::{Counters, Forgotten, Limits, Matcher};
 pub use ring::TextId;
 pub use tables::{Form, Tables, TablesError};
 pub use train::{Sample, train};
-pub use zstd::ZstdStream;
+pub use zstd::{WINDOW_LOG as ZSTD_WINDOW_LOG, ZstdStream};

@@ -360,7 +360,7 @@ impl<'a> Workshop<'a> {
 
     /// Whether the connection has a text, which may still be out of reach.
     fn has(&self, id: TextId) -> bool {
-        self.track.distance(id, self.track.position(), &mut 0, self.history.spans()).is_some()
+        self.track.distance(id, self.track.position(), self.history.spans()).is_some()
     }
 
     fn get_or_make<P>(
@@ -396,9 +396,8 @@ impl<'a> Workshop<'a> {
         let sequences = match variant {
             Variant::Horizon(horizon, template) => {
                 let oldest = self.id.saturating_sub(HORIZONS[usize::from(horizon)]);
-                let allowed = |found: &Candidate| {
-                    found.is_common && found.source >= oldest || Some(found.source) == template
-                };
+                let allowed =
+                    |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
                 self.parser.parse(history, self.candidates, prices, text, allowed)
             }
             Variant::Had => {
@@ -466,15 +465,13 @@ impl Matcher {
             _ => Effort::HIGH,
         };
         self.counters.texts_total += 1;
-        let mut prepared =
-            if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }.unwrap_or_else(|| {
-                Prepared {
-                    id,
-                    candidates: Candidates::default(),
-                    templates: SmallVec::new(),
-                    zstd: Vec::new(),
-                    deflate: Vec::new(),
-                }
+        let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
+            .unwrap_or_else(|| Prepared {
+                id,
+                candidates: Candidates::default(),
+                templates: SmallVec::new(),
+                zstd: Vec::new(),
+                deflate: Vec::new(),
             });
         prepared.id = id;
         prepared.zstd.clear();
@@ -489,9 +486,8 @@ impl Matcher {
     fn find_templates(&mut self, id: TextId, prepared: &mut Prepared) {
         prepared.templates.clear();
         let Some(text) = self.history.text(id) else { return };
-        let covers = |source: &Text| {
-            self.coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
-        };
+        let covers =
+            |source: &Text| self.coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope);
         let all = || self.history.named(text.name).skip(1);
         match all().find(|id| self.history.text(*id).is_some_and(covers)) {
             Some(common) => self.templates.fill(&self.history, std::iter::once(common)),

@@ -17,6 +17,8 @@ pub type TextId = u32;
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;
 const GROUPS_MIN: usize = 4;
+/// Groups that are looked at from the first guess on, before they are searched.
+const STEPS_MAX: usize = 8;
 /// More would take longer to add up.
 const GROUP_TEXTS_MAX: usize = 16;
 /// Older texts than this, counted in those of the matcher, are forgotten.
@@ -290,26 +292,40 @@ impl PositionRing {
         (self.count > 0).then(|| self.group(self.count - 1).id)
     }
 
-    /// How far before `position` a text stands. `hint` says how many groups back it was found last, for any connection,
-    /// and is kept for the next.
+    /// How far before `position` a text stands.
     #[inline]
-    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16, spans: &Spans) -> Option<u32> {
+    pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
         let age = self.newest.wrapping_sub(id);
         if age > AGE_MAX || self.count == 0 {
             return None;
         }
-        let back = *hint;
-        let is_here = back < self.count
-            && self.age(self.group(back)) >= age
-            && (back == 0 || self.age(self.group(back - 1)) < age);
-        let back = if is_here { back } else { self.search(age)? };
-        *hint = back;
-        let found = self.group(back).position_of(id, spans)?;
+        let found = self.group(self.search(age)?).position_of(id, spans)?;
         Some(position.wrapping_sub(found))
     }
 
     /// The newest group that begins with a text at least so old.
+    #[inline]
     fn search(&self, age: u32) -> Option<u16> {
+        let oldest = self.count - 1;
+        let age_max = self.age(self.group(oldest));
+        if age > age_max {
+            return None;
+        }
+        // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly.
+        let mut back = (u64::from(age) * u64::from(oldest) / u64::from(age_max.max(1))) as u16;
+        for _ in 0..STEPS_MAX {
+            if self.age(self.group(back)) < age {
+                back += 1;
+            } else if back > 0 && self.age(self.group(back - 1)) >= age {
+                back -= 1;
+            } else {
+                return Some(back);
+            }
+        }
+        self.bisect(age)
+    }
+
+    fn bisect(&self, age: u32) -> Option<u16> {
         let (mut near, mut far) = (0, self.count);
         while near < far {
             let middle = (near + far) / 2;
@@ -344,7 +360,7 @@ mod tests {
     fn what_it_finds_is_there() {
         let mut rng = Rng::new(3);
         let (mut ring, mut spans) = (PositionRing::default(), Spans::default());
-        let (mut all, mut hint, mut found_count) = (Vec::new(), 0, 0);
+        let (mut all, mut found_count) = (Vec::new(), 0);
         let (mut id, mut position) = (u32::MAX - 9_000, u32::MAX - 900_000);
         for step in 0..20_000u32 {
             id = id.wrapping_add(1);
@@ -369,14 +385,14 @@ mod tests {
             let remembered: BTreeSet<TextId> = ring.ids().collect();
             for _ in 0..4 {
                 let (wanted, at) = all[all.len() - 1 - rng.below(all.len().min(1_500) as u64) as usize];
-                let distance = ring.distance(wanted, position, &mut hint, &spans);
+                let distance = ring.distance(wanted, position, &spans);
                 assert_eq!(distance.is_some(), remembered.contains(&wanted), "text {wanted} at step {step}");
                 assert!(distance.is_none_or(|distance| distance == position.wrapping_sub(at)));
                 found_count += u32::from(distance.is_some());
             }
             let never = id.wrapping_sub(rng.below(500) as u32);
             let was = all.iter().rev().take(600).any(|entry| entry.0 == never);
-            assert!(was || ring.distance(never, position, &mut hint, &spans).is_none());
+            assert!(was || ring.distance(never, position, &spans).is_none());
         }
         assert!(found_count > 25_000, "{found_count}");
         assert!(ring.heap_bytes() <= 16 * GROUPS_MAX);
@@ -384,15 +400,15 @@ mod tests {
 
     #[test]
     fn what_comes_out_of_order_is_not_mistaken() {
-        let (mut ring, mut spans, mut hint) = (PositionRing::default(), Spans::default(), 0);
+        let (mut ring, mut spans) = (PositionRing::default(), Spans::default());
         (1..100).for_each(|id| spans.push(id, Span { after: 10 * id, before: 1 }));
         for (id, position) in [(5, 1_000), (9, 2_000), (7, 3_000), (90, 4_000)] {
             ring.push(id, position, &spans);
         }
         for (id, position) in [(5, 1_000), (9, 2_000), (7, 3_000), (90, 4_000)] {
-            let distance = ring.distance(id, 5_000, &mut hint, &spans);
+            let distance = ring.distance(id, 5_000, &spans);
             assert!(distance.is_none_or(|distance| distance == 5_000 - position), "{id}: {distance:?}");
         }
-        assert_eq!(ring.distance(8, 5_000, &mut hint, &spans), None);
+        assert_eq!(ring.distance(8, 5_000, &spans), None);
     }
 }

@@ -14,8 +14,6 @@ struct Source {
     id: TextId,
     /// An offset may exceed the distance of the two texts by so much.
     excess: i32,
-    /// How far back in a ring it was found last.
-    hint: u16,
 }
 
 /// Distances to the sources on one connection, by slot; slot 0 is 0, for what needs none.
@@ -39,7 +37,7 @@ impl Sources {
             }
             match sources.0.iter_mut().find(|known| known.id == source) {
                 Some(known) => known.excess = known.excess.max(-shift),
-                None => sources.0.push(Source { id: source, excess: -shift, hint: 0 }),
+                None => sources.0.push(Source { id: source, excess: -shift }),
             }
         }
         sources
@@ -56,7 +54,7 @@ impl Sources {
     /// The distances from a text at `position`, for a connection that has all sources within `window` bytes.
     #[inline]
     pub fn locate(
-        &mut self,
+        &self,
         track: &Track,
         spans: &Spans,
         position: u32,
@@ -65,8 +63,8 @@ impl Sources {
     ) -> Result<(), Missing> {
         distances.clear();
         distances.push(0);
-        for source in &mut self.0 {
-            let distance = track.distance(source.id, position, &mut source.hint, spans).ok_or(Missing)?;
+        for source in &self.0 {
+            let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }

@@ -7,13 +7,14 @@
 use crate::{
     coverage::Membership,
     ring::{PositionRing, Spans, TextId},
+    zstd,
 };
 
 /// Digits whose age is kept; a seq with more is written with all of its digits.
 const DIGITS_MAX: usize = 10;
 
-/// No format refers back this far.
-const FORGET_BYTES: usize = 1 << 21;
+/// No format refers back farther.
+const FORGET_BYTES: usize = 1 << zstd::WINDOW_LOG;
 
 /// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a window.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +93,8 @@ impl Track {
 
     /// How far before `position` a text stands.
     #[inline]
-    pub fn distance(&self, id: TextId, position: u32, hint: &mut u16, spans: &Spans) -> Option<u32> {
-        self.ring.distance(id, position, hint, spans)
+    pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
+        self.ring.distance(id, position, spans)
     }
 
     /// The texts that can be found.

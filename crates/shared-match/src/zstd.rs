@@ -13,10 +13,12 @@ pub use program::Program;
 
 use crate::track::Track;
 
-/// Decoders keep so much: offsets are at most this.
-pub const WINDOW_BYTES: u32 = 1 << 21;
+/// Logarithm of how many bytes a decoder of a [`ZstdStream`] keeps. It costs the server nothing; 2 MiB are what clients have to spare.
+pub const WINDOW_LOG: u32 = 21;
+/// Offsets are at most this.
+pub const WINDOW_BYTES: u32 = 1 << WINDOW_LOG;
 /// Magic number, a header without content size, checksum or dictionary, and the window.
-const FRAME_HEADER: [u8; 6] = [0x28, 0xB5, 0x2F, 0xFD, 0, (21 - 10) << 3];
+const FRAME_HEADER: [u8; 6] = [0x28, 0xB5, 0x2F, 0xFD, 0, (WINDOW_LOG as u8 - 10) << 3];
 /// Most bytes that one block decodes to.
 pub const BLOCK_BYTES_MAX: usize = 128 << 10;
 

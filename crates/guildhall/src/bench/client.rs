@@ -62,7 +62,7 @@ impl Swarm {
     fn decompressor(&self) -> Result<Option<StreamDecompressor>> {
         Ok(match self.mode {
             Mode::Zlib | Mode::SharedZlib => Some(StreamDecompressor::zlib()?),
-            Mode::Zstd | Mode::SharedZstd => Some(StreamDecompressor::zstd(20)?),
+            Mode::Zstd | Mode::SharedZstd => Some(StreamDecompressor::zstd(guildhall_shared_match::ZSTD_WINDOW_LOG)?),
             Mode::Plain | Mode::Prepared | Mode::Deflate => None,
         })
     }

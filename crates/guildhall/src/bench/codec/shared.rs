@@ -3,7 +3,9 @@
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result, bail};
 use guildhall_codec::{DispatchFrame, Framing, StreamDecompressor};
-use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream};
+use guildhall_shared_match::{
+    Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
+};
 use guildhall_traffic::{Event, To};
 
 /// Who gets an event of the traffic.
@@ -106,7 +108,7 @@ impl Mode for SharedMatch {
 
     fn reader(&self) -> Result<Reader> {
         Ok(match &self.streams {
-            Streams::Zstd(_) => Reader::Stream(StreamDecompressor::zstd(20)?),
+            Streams::Zstd(_) => Reader::Stream(StreamDecompressor::zstd(ZSTD_WINDOW_LOG)?),
             Streams::Deflate(_, Container::Zlib) => Reader::Stream(StreamDecompressor::zlib()?),
             Streams::Deflate(_, Container::PerMessage) => Reader::DeflateStream(StreamDecompressor::zlib()?, false),
         })
