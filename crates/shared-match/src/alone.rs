@@ -16,7 +16,7 @@ const GOOD_BYTES: usize = 40;
 /// Saying another distance than the last is worth a match that is so much longer.
 const LAST_IS_WORTH_BYTES: usize = 2;
 /// Of a match, so many places at its beginning and at its end can be found later.
-const LINKED_BYTES: usize = 64;
+const LINKED_BYTES: usize = 8;
 
 /// Literals, then bytes from `distance` before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
