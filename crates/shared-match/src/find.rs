@@ -107,41 +107,35 @@ impl Candidates {
             let wanted = &bytes[at..];
             let (mut longest, mut longest_common) = (0, 0);
             let found_before = self.all.len();
-            let near = &places.near[..places_max.min(places.near.len())];
-            for (is_near, places) in [(true, near), (true, &places.near_long[..]), (false, &places.all[..])] {
-                for here in places.iter().copied() {
-                    // Most places are no better, which their bytes tell.
-                    if !history.may_be_longer(here, wanted, longest_common) {
-                        continue;
-                    }
-                    let Some((source, from)) = history.found(here) else { break };
-                    if !is_near && source.scope.domain == text.scope.domain {
-                        continue;
-                    }
-                    let is_itself = source.id == id;
-                    let is_common = is_itself
-                        || covered.get(source.id, || {
-                            coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
-                        });
-                    let there = &history.bytes(source)[from..];
-                    // It has to be longer than the longest that is nearer.
-                    let beaten = if is_common { longest_common } else { longest };
-                    if beaten > 0 && there.get(beaten) != wanted.get(beaten) {
-                        continue;
-                    }
-                    let length = equal_bytes(wanted, there);
-                    if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_common || !is_common) {
-                        continue;
-                    }
-                    if is_common {
-                        longest_common = longest_common.max(length);
-                    }
-                    longest = longest.max(length);
-                    let source = if is_itself { ITSELF } else { source.id };
-                    self.all.push(Candidate { source, from: from as u32, length: length as u32, is_common });
-                    if length == wanted.len() && longest_common == length {
-                        break;
-                    }
+            for here in places.newest_first(places_max) {
+                // Most places are no better, which their bytes tell.
+                if !history.may_be_longer(here, wanted, longest_common) {
+                    continue;
+                }
+                let Some((source, from)) = history.found(here) else { continue };
+                let is_itself = source.id == id;
+                let is_common = is_itself
+                    || covered.get(source.id, || {
+                        coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
+                    });
+                let there = &history.bytes(source)[from..];
+                // It has to be longer than the longest that is nearer.
+                let beaten = if is_common { longest_common } else { longest };
+                if beaten > 0 && there.get(beaten) != wanted.get(beaten) {
+                    continue;
+                }
+                let length = equal_bytes(wanted, there);
+                if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_common || !is_common) {
+                    continue;
+                }
+                if is_common {
+                    longest_common = longest_common.max(length);
+                }
+                longest = longest.max(length);
+                let source = if is_itself { ITSELF } else { source.id };
+                self.all.push(Candidate { source, from: from as u32, length: length as u32, is_common });
+                if length == wanted.len() && longest_common == length {
+                    break;
                 }
             }
             for found in templates.longest(history, wanted) {
@@ -149,9 +143,14 @@ impl Candidates {
                 let is_common = covered.get(source.id, || {
                     coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
                 });
-                let length = found.length as usize;
-                if length > longest || is_common && length > longest_common {
-                    self.all.push(Candidate { source: source.id, from: found.from, length: found.length, is_common });
+                // Behind those that are nearer, if it is longer.
+                let nearer = |near: &Candidate| near.source == ITSELF || near.source >= source.id;
+                let all = &self.all[found_before..];
+                let count = all.iter().take_while(|near| nearer(near)).count();
+                let is_longest = |near: &Candidate| near.length < found.length || is_common && !near.is_common;
+                if all[..count].iter().all(is_longest) {
+                    let candidate = Candidate { source: source.id, from: found.from, length: found.length, is_common };
+                    self.all.insert(found_before + count, candidate);
                 }
             }
             // The nearest serves the most connections, so it is the one to follow.

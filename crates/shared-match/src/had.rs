@@ -13,12 +13,13 @@ pub struct Had {
 }
 
 impl Had {
-    /// Those of this connection, seen from the newest text.
-    pub fn fill(&mut self, newest: TextId, track: &Track) {
+    /// Those of this connection from `oldest` on, seen from the newest text.
+    pub fn fill(&mut self, newest: TextId, oldest: Option<TextId>, track: &Track) {
         self.newest = newest;
         self.bits.clear();
         self.bits.resize(REACH / 64, 0);
-        for age in track.ids().filter_map(|id| newest.checked_sub(id)) {
+        let age_max = oldest.and_then(|oldest| newest.checked_sub(oldest)).unwrap_or(0);
+        for age in track.ids().filter_map(|id| newest.checked_sub(id)).filter(|age| *age <= age_max) {
             if let Some(word) = self.bits.get_mut(age as usize / 64) {
                 *word |= 1 << (age % 64);
             }

@@ -256,6 +256,23 @@ pub struct Places {
     pub all: [Place; 8],
 }
 
+impl Places {
+    /// All of them, but of those with four equal bytes the newest only.
+    #[inline]
+    pub fn newest_first(&self, near_max: usize) -> impl Iterator<Item = Place> + '_ {
+        let mut lists = [&self.near[..near_max.min(self.near.len())], &self.near_long[..], &self.all[..]];
+        std::iter::from_fn(move || {
+            let newest = lists.iter().filter_map(|list| list.first()).max_by_key(|place| place.0).copied()?;
+            for list in &mut lists {
+                if list.first() == Some(&newest) {
+                    *list = &list[1..];
+                }
+            }
+            (newest != Place::END).then_some(newest)
+        })
+    }
+}
+
 /// The `WAYS` newest places of every hash. One look at memory finds them all; chains would take one per place.
 #[derive(Debug)]
 struct Index<const WAYS: usize> {

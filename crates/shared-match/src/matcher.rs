@@ -271,6 +271,8 @@ struct Workshop<'a> {
     candidates: &'a Candidates,
     templates: &'a [TextId],
     is_for_few: bool,
+    /// The oldest text that the connection has within reach.
+    oldest_here: Option<TextId>,
     track: &'a Track,
 }
 
@@ -287,11 +289,10 @@ impl<'a> Workshop<'a> {
     fn choose<P>(
         &mut self,
         programs: &mut Vec<(Variant, P)>,
-        oldest_here: Option<TextId>,
         mut locate: impl FnMut(&mut P) -> Result<(), Missing>,
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let horizon = oldest_here.and_then(|usable| horizon_of(self.id.wrapping_sub(usable)));
+        let horizon = self.oldest_here.and_then(|usable| horizon_of(self.id.wrapping_sub(usable)));
         let Some(horizon) = horizon else { return self.itself(programs, &mut locate, &prepare) };
         if self.is_for_few {
             return self.choose_other(programs, &mut locate, &prepare);
@@ -401,7 +402,7 @@ impl<'a> Workshop<'a> {
                 self.parser.parse(history, self.candidates, prices, text, allowed)
             }
             Variant::Had => {
-                self.had.fill(self.id, self.track);
+                self.had.fill(self.id, self.oldest_here, self.track);
                 let had = &*self.had;
                 self.parser.parse(history, self.candidates, prices, text, |found| had.contains(found.source))
             }
@@ -546,7 +547,9 @@ impl Matcher {
             Form::Etf => (Head::NONE, Tail::etf(name, seq)),
         };
         let position = track.position().wrapping_add(head.bytes().len() as u32);
-        let oldest_here = track.oldest(position, window);
+        // An offset says how far before the byte it is for, so up to a text's length more than the distance of the texts.
+        let reach = window.saturating_sub(text_bytes as u32);
+        let oldest_here = track.oldest(position, reach, self.history.spans());
         track.number(seq, position);
         let (candidates, templates, programs) = F::programs(&mut self.prepared[index]);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
@@ -561,11 +564,11 @@ impl Matcher {
             candidates,
             templates,
             is_for_few,
+            oldest_here,
             track,
         };
         let chosen = workshop.choose(
             programs,
-            oldest_here,
             |program| F::sources(program).locate(track, spans, position, window, distances),
             |parsed| F::prepare(&parsed, tables),
         );

@@ -131,6 +131,18 @@ impl Group {
         }))
     }
 
+    /// Its texts and where they stand, as far as it is still known how long they are.
+    fn positions<'a>(&'a self, spans: &'a Spans) -> impl Iterator<Item = (TextId, u32)> + 'a {
+        let mut last = (self.id, self.position);
+        let later = self.gaps().map_while(move |gap| {
+            let id = last.0.wrapping_add(gap);
+            let position = last.1.wrapping_add(spans.step(last.0, id)? + u32::from(self.between));
+            last = (id, position);
+            Some(last)
+        });
+        std::iter::once((self.id, self.position)).chain(later)
+    }
+
     /// Where `id` stands, if it is here and how long those in front of it are is still known.
     #[inline]
     fn position_of(&self, id: TextId, spans: &Spans) -> Option<u32> {
@@ -272,12 +284,15 @@ impl PositionRing {
         self.groups = larger;
     }
 
-    /// Forgets the groups that begin more than `reach` before `position`. Has to be called before the stream has grown by
-    /// 2^31 bytes since the last time.
+    /// Forgets the groups of which all but the last text may be more than `reach` before `position`. Has to be called before
+    /// the stream has grown by 2^31 bytes since the last time.
     #[inline]
     pub fn forget_beyond(&mut self, position: u32, reach: u32) {
-        while self.count > 0 && position.wrapping_sub(self.group(self.count - 1).position) > reach {
+        while self.count > 1 && position.wrapping_sub(self.group(self.count - 2).position) > reach {
             self.count -= 1;
+        }
+        if self.count == 1 && position.wrapping_sub(self.last.1) > reach {
+            self.count = 0;
         }
     }
 
@@ -286,10 +301,17 @@ impl PositionRing {
         self.count = 0;
     }
 
-    /// The oldest text that is remembered.
+    /// The oldest text that is remembered and stands at most `reach` before `position`.
     #[inline]
-    pub fn oldest(&self) -> Option<TextId> {
-        (self.count > 0).then(|| self.group(self.count - 1).id)
+    pub fn oldest(&self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
+        let oldest = self.count.checked_sub(1)?;
+        let group = self.group(oldest);
+        if position.wrapping_sub(group.position) <= reach {
+            return Some(group.id);
+        }
+        let is_near = |(_, at): &(TextId, u32)| position.wrapping_sub(*at) <= reach;
+        let found = group.positions(spans).find(is_near).map(|(id, _)| id);
+        found.or_else(|| (oldest > 0).then(|| self.group(oldest - 1).id))
     }
 
     /// How far before `position` a text stands.

@@ -86,9 +86,9 @@ impl Track {
 
     /// The oldest text that can be referred to from `position` with offsets up to `reach`.
     #[inline]
-    pub fn oldest(&mut self, position: u32, reach: u32) -> Option<TextId> {
+    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
         self.ring.forget_beyond(position, reach);
-        self.ring.oldest()
+        self.ring.oldest(position, reach, spans)
     }
 
     /// How far before `position` a text stands.

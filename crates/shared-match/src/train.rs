@@ -67,9 +67,9 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
                 Form::Etf => Head::NONE,
             };
             let position = track.position().wrapping_add(head.bytes().len() as u32);
-            track.oldest(position, WINDOW_BYTES);
+            let oldest = track.oldest(position, WINDOW_BYTES - bytes.len() as u32, history.spans());
             track.number(*seq, position);
-            had.fill(id, track);
+            had.fill(id, oldest, track);
             let sequences = parser.parse(&history, &candidates, &prices, text, |found| had.contains(found.source));
             let mut sources = Sources::of(&sequences);
             if sources.locate(track, history.spans(), position, WINDOW_BYTES, &mut distances).is_ok() {
