@@ -197,7 +197,7 @@ impl History {
         let place = Place((address + at as u64) as u32 + 1);
         let mut places = Places::default();
         let four = u32::from_le_bytes(text_bytes[at..at + 4].try_into().expect("four"));
-        places.near = self.near.link(u64::from(four), domain, address as u32, place);
+        places.near = self.near.link(u64::from(four), 0, address as u32, place);
         if let Some(eight) = text_bytes.get(at..at + 8) {
             let eight = u64::from_le_bytes(eight.try_into().expect("eight"));
             places.near_long = self.near_long.link(eight, domain, address as u32, place);
