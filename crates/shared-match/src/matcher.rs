@@ -28,7 +28,9 @@ use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
-/// How many texts of the matcher a parse may look back on, the most first: each about 0.7 of the one before.
+/// So many parses of a text may look back as far as a connection can; then they are rounded.
+const EXACT_PROGRAMS_MAX: usize = 8;
+/// How many texts of the matcher these look back on, the most first: each about 0.7 of the one before.
 const HORIZONS: [u32; 33] = [
     8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23,
     19, 16, 13, 11, 9, 7, 5, 3, 2, 1,
@@ -62,8 +64,8 @@ impl Default for Limits {
 /// Which parse of a text: what it may refer to beside itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Variant {
-    /// All texts up to a horizon, and one that not all have: a template, if any.
-    Horizon(u8, Option<TextId>),
+    /// All texts up to so many back, and one that not all have: a template, if any.
+    Horizon(u32, Option<TextId>),
     /// What one connection had that lacked some of these. It serves whoever has as much.
     Had,
     /// One text.
@@ -254,9 +256,18 @@ pub struct Matcher {
     counters: Counters,
 }
 
-/// The farthest horizon within `age` texts.
-fn horizon_of(age: u32) -> Option<usize> {
-    HORIZONS.iter().position(|reach| *reach <= age)
+/// The farthest of `HORIZONS` within `age` texts.
+fn round(age: u32) -> u32 {
+    HORIZONS.iter().copied().find(|horizon| *horizon <= age).unwrap_or(0)
+}
+
+/// The parse whose horizon is just within `age` texts.
+#[inline]
+fn nearly<P>(programs: &[(Variant, P)], age: u32, template: Option<TextId>) -> Option<usize> {
+    programs.iter().position(|(variant, _)| match variant {
+        Variant::Horizon(horizon, with) => *with == template && *horizon <= age && age - *horizon <= age / 16,
+        _ => false,
+    })
 }
 
 /// The parts of a matcher from which parses are made, for one text and one connection.
@@ -292,13 +303,19 @@ impl<'a> Workshop<'a> {
         mut locate: impl FnMut(&mut P) -> Result<(), Missing>,
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let horizon = self.oldest_here.and_then(|usable| horizon_of(self.id.wrapping_sub(usable)));
-        let Some(horizon) = horizon else { return self.itself(programs, &mut locate, &prepare) };
+        let Some(oldest) = self.oldest_here else { return self.itself(programs, &mut locate, &prepare) };
+        let age = self.id.wrapping_sub(oldest);
         if self.is_for_few {
             return self.choose_other(programs, &mut locate, &prepare);
         }
         let template = self.templates.iter().copied().find(|id| self.has(*id));
-        let index = self.get_or_make(programs, Variant::Horizon(horizon as u8, template), &prepare);
+        let index = match nearly(programs, age, template) {
+            Some(index) => index,
+            None => {
+                let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
+                self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
+            }
+        };
         if locate(&mut programs[index].1).is_ok() {
             return index;
         }
@@ -396,7 +413,7 @@ impl<'a> Workshop<'a> {
         };
         let sequences = match variant {
             Variant::Horizon(horizon, template) => {
-                let oldest = self.id.saturating_sub(HORIZONS[usize::from(horizon)]);
+                let oldest = self.id.saturating_sub(horizon);
                 let allowed =
                     |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
                 self.parser.parse(history, self.candidates, prices, text, allowed)
