@@ -17,7 +17,7 @@ const REPLACE_ONE_IN: u64 = 8;
 const TELLING_COUNT: u32 = 6;
 
 /// So many recipients are few.
-const FEW: u32 = 3;
+const FEW: u32 = 8;
 
 /// A set of sampled connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! Owns        the candidates: per position those that are longer than every nearer one, for both reaches, so that any
 //!             horizon finds the best it may use.
-//! Limits      `Effort::places_max` places are looked at per position.
+//! Limits      the places that `History` knows of per position, and `COMPARED_BYTES_MAX`.
 
 use crate::{
     coverage::{Coverage, Covered},
@@ -13,35 +13,20 @@ use crate::{
 /// A text may look back into itself.
 pub const ITSELF: TextId = 0;
 
-/// A match is followed without looking for others inside it once so many positions have agreed on it...
-const AGREED_POSITIONS: usize = 8;
-/// ...and so much of it is left.
-const LEFT_BYTES_MIN: usize = 24;
-
 /// Of the index of a single text.
 const ONE_HASH_LOG: u32 = 12;
 const ONE_PLACES_MAX: u32 = 12;
 
+/// Once so many bytes of a text were equal to something, the rest of a match is taken as it is. A text of a few kilobytes
+/// does not come to it; one that repeats the same byte would else take seconds.
+const COMPARED_BYTES_MAX: usize = 8 << 20;
 /// Places compared in all, for texts of whatever length, beside two per position.
 const PLACES_PER_TEXT_MAX: usize = 200_000;
 
-/// How hard to look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effort {
-    /// Places compared per position.
-    pub places_max: u32,
-}
-
-impl Effort {
-    /// For a text with few recipients.
-    pub const LOW: Self = Self { places_max: 16 };
-    /// For a text whose search is shared by many.
-    pub const HIGH: Self = Self { places_max: 16 };
-
-    /// The same for a text of this length: long ones are looked through more briefly, so that none holds up others.
-    fn for_length(self, bytes: usize) -> u32 {
-        self.places_max.min((PLACES_PER_TEXT_MAX / bytes.max(1)).max(2) as u32)
-    }
+/// Places of four equal bytes that are looked at, per position: long texts are looked through more briefly, so that none
+/// holds up others.
+fn places_max(bytes: usize) -> usize {
+    (PLACES_PER_TEXT_MAX / bytes.max(1)).max(2)
 }
 
 /// Equal bytes in an earlier text.
@@ -78,14 +63,7 @@ impl Candidates {
     }
 
     /// Looks for the newest text of the history, and makes it findable.
-    pub fn find(
-        &mut self,
-        history: &mut History,
-        coverage: &Coverage,
-        templates: &Templates,
-        id: TextId,
-        effort: Effort,
-    ) {
+    pub fn find(&mut self, history: &mut History, coverage: &Coverage, templates: &Templates, id: TextId) {
         self.starts.clear();
         self.all.clear();
         self.covered.clear();
@@ -93,8 +71,8 @@ impl Candidates {
         let covered = &mut self.covered;
         let bytes = history.bytes(&text).to_vec();
         let address = history.address(&text);
-        let places_max = effort.for_length(bytes.len()) as usize;
-        let (mut follow_until, mut agreed, mut agreed_count) = (0, (ITSELF, 0), 0);
+        let places_max = places_max(bytes.len());
+        let (mut follow_until, mut compared) = (0, 0);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
             if at + FOUND_BYTES_MIN > bytes.len() {
@@ -125,6 +103,7 @@ impl Candidates {
                     continue;
                 }
                 let length = equal_bytes(wanted, there);
+                compared += length;
                 if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_common || !is_common) {
                     continue;
                 }
@@ -153,13 +132,11 @@ impl Candidates {
                     self.all.insert(found_before + count, candidate);
                 }
             }
-            // The nearest serves the most connections, so it is the one to follow.
-            let Some(nearest) = self.all[found_before..].iter().find(|found| found.is_common) else { continue };
-            let alignment = (nearest.source, i64::from(nearest.from) - at as i64);
-            agreed_count = if alignment == agreed { agreed_count + 1 } else { 0 };
-            agreed = alignment;
-            if agreed_count >= AGREED_POSITIONS && nearest.length as usize >= LEFT_BYTES_MIN + FOUND_BYTES_MIN {
-                follow_until = at + nearest.length as usize - FOUND_BYTES_MIN;
+            // What was compared too often is followed instead: the nearest serves the most connections.
+            if compared > COMPARED_BYTES_MAX
+                && let Some(nearest) = self.all[found_before..].iter().find(|found| found.is_common)
+            {
+                follow_until = at + nearest.length as usize - FOUND_BYTES_MIN + 1;
             }
         }
         self.starts.push(self.all.len() as u32);

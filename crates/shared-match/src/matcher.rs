@@ -11,7 +11,7 @@ use crate::{
     coverage::Coverage,
     deflate::{self, DeflateStream},
     envelope::{Head, NAME_BYTES_MAX, Tail, around, span_of},
-    find::{Candidate, Candidates, Effort},
+    find::{Candidate, Candidates},
     had::Had,
     history::{History, Scope, Text},
     parse::{Parser, Sequence},
@@ -35,8 +35,6 @@ const HORIZONS: [u32; 33] = [
     8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23,
     19, 16, 13, 11, 9, 7, 5, 3, 2, 1,
 ];
-/// A text with at least so many recipients is worth a thorough search.
-const MANY_RECIPIENTS: u64 = 32;
 /// Parses of a text that are made for what one connection had.
 const HAD_PROGRAMS_MAX: usize = 8;
 /// Parses of a text, in a format.
@@ -478,10 +476,6 @@ impl Matcher {
             self.text.extend_from_slice(piece);
         }
         let id = self.history.push(scope, name, &self.text, span_of(self.form, name, self.text.len()))?;
-        let effort = match self.counters.written_total / self.counters.texts_total.max(1) {
-            0..MANY_RECIPIENTS => Effort::LOW,
-            _ => Effort::HIGH,
-        };
         self.counters.texts_total += 1;
         let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
             .unwrap_or_else(|| Prepared {
@@ -495,7 +489,7 @@ impl Matcher {
         prepared.zstd.clear();
         prepared.deflate.clear();
         self.find_templates(id, &mut prepared);
-        prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id, effort);
+        prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id);
         self.prepared.push_back(prepared);
         Some(id)
     }

@@ -7,7 +7,7 @@ use crate::{
     codes,
     coverage::Coverage,
     envelope::{Head, around, span_of},
-    find::{Candidates, Effort},
+    find::Candidates,
     had::Had,
     history::{History, Scope},
     parse::{Offset, Parser, Sequence},
@@ -57,7 +57,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             continue;
         };
         templates.fill(&history, history.named(sample.name).skip(1));
-        candidates.find(&mut history, &coverage, &templates, id, Effort::HIGH);
+        candidates.find(&mut history, &coverage, &templates, id);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
