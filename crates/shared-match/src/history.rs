@@ -1,9 +1,9 @@
 //! History: the texts that later ones may refer to, and the index that finds equal bytes in them.
 //!
-//! Owns        a ring of bytes with the texts of all guilds, newest last, and hash chains over every position in it.
+//! Owns        a ring of bytes with the texts of all guilds, newest last, and an index of every position in it.
 //! Invariants  H1 a text lies in one piece and starts on a `GRAIN`, so every position tells its text. H2 what was
 //!             overwritten is never read: a text that is found is whole.
-//! Limits      `bytes_max` of text, five times as much in all, mapped as it fills; the oldest texts go first.
+//! Limits      `bytes_max` of text, two and a half times as much in all, mapped as it fills; the oldest texts go first.
 
 use crate::{
     coverage::Sampled,
@@ -16,8 +16,11 @@ use std::collections::{HashMap, VecDeque};
 const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
-/// As many chains as fit a history of some megabytes; a smaller one has fewer.
-const HASH_LOG_MAX: u32 = 16;
+/// Buckets, as a power of two: one for so many positions, so that the index is about as large as the history, ...
+const BUCKET_POSITIONS_LOG: u32 = 7;
+/// ... within these.
+const HASH_LOG_MIN: u32 = 9;
+const HASH_LOG_MAX: u32 = 20;
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
 
@@ -58,12 +61,12 @@ pub struct History {
     bytes: Vec<u8>,
     /// Per grain: which text it belongs to.
     owners: Vec<TextId>,
-    /// Of texts of one domain.
-    near: Index<16>,
-    /// The same, of more equal bytes.
-    near_long: Index<8>,
-    /// Of all texts.
-    all: Index<8>,
+    /// Of four equal bytes.
+    short: Index<16>,
+    /// Of eight.
+    long: Index<8>,
+    /// Of eight in one domain.
+    domain: Index<8>,
     next_address: u64,
     texts: VecDeque<Text>,
     spans: Spans,
@@ -81,9 +84,9 @@ impl History {
         Self {
             bytes: vec![0; room],
             owners: vec![0; room / GRAIN],
-            near: Index::new(room),
-            near_long: Index::new(room),
-            all: Index::new(room),
+            short: Index::new(room),
+            domain: Index::new(room),
+            long: Index::new(room),
             next_address: 0,
             texts: VecDeque::new(),
             spans: Spans::default(),
@@ -155,9 +158,9 @@ impl History {
         self.spans = Spans::default();
         self.newest.clear();
         self.named.clear();
-        self.near.clear();
-        self.near_long.clear();
-        self.all.clear();
+        self.short.clear();
+        self.domain.clear();
+        self.long.clear();
         self.next_address = 0;
     }
 
@@ -191,17 +194,17 @@ impl History {
         }
     }
 
-    /// The newest places that may hold the bytes at `at` of `text`: of its domain, and of all. Puts `at` in front of them.
+    /// The newest places that may hold the bytes at `at` of `text`. Puts `at` in front of them.
     /// Call once per position, in order, while `text` is the newest.
     pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> Places {
         let place = Place((address + at as u64) as u32 + 1);
         let mut places = Places::default();
         let four = u32::from_le_bytes(text_bytes[at..at + 4].try_into().expect("four"));
-        places.near = self.near.link(u64::from(four), 0, address as u32, place);
+        places.short = self.short.link(u64::from(four), 0, address as u32, place);
         if let Some(eight) = text_bytes.get(at..at + 8) {
             let eight = u64::from_le_bytes(eight.try_into().expect("eight"));
-            places.near_long = self.near_long.link(eight, domain, address as u32, place);
-            places.all = self.all.link(eight, 0, address as u32, place);
+            places.domain = self.domain.link(eight, domain, address as u32, place);
+            places.long = self.long.link(eight, 0, address as u32, place);
         }
         places
     }
@@ -238,9 +241,9 @@ impl History {
     pub fn heap_bytes(&self) -> usize {
         self.bytes.len()
             + 4 * self.owners.len()
-            + self.near.heap_bytes()
-            + self.near_long.heap_bytes()
-            + self.all.heap_bytes()
+            + self.short.heap_bytes()
+            + self.domain.heap_bytes()
+            + self.long.heap_bytes()
             + self.texts.capacity() * size_of::<Text>()
     }
 }
@@ -248,19 +251,19 @@ impl History {
 /// Where bytes stood before, newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Places {
-    /// Four equal bytes, in the domain.
-    pub near: [Place; 16],
-    /// Eight, in the domain.
-    pub near_long: [Place; 8],
-    /// Eight, anywhere.
-    pub all: [Place; 8],
+    /// Of four equal bytes.
+    short: [Place; 16],
+    /// Of eight.
+    long: [Place; 8],
+    /// Of eight in the domain.
+    domain: [Place; 8],
 }
 
 impl Places {
     /// All of them, but of those with four equal bytes the newest only.
     #[inline]
-    pub fn newest_first(&self, near_max: usize) -> impl Iterator<Item = Place> + '_ {
-        let mut lists = [&self.near[..near_max.min(self.near.len())], &self.near_long[..], &self.all[..]];
+    pub fn newest_first(&self, short_max: usize) -> impl Iterator<Item = Place> + '_ {
+        let mut lists = [&self.short[..short_max.min(self.short.len())], &self.domain[..], &self.long[..]];
         std::iter::from_fn(move || {
             let newest = lists.iter().filter_map(|list| list.first()).max_by_key(|place| place.0).copied()?;
             for list in &mut lists {
@@ -282,11 +285,12 @@ struct Index<const WAYS: usize> {
 
 impl<const WAYS: usize> Index<WAYS> {
     fn new(room: usize) -> Self {
-        let hash_log = (room.ilog2() - 3).min(HASH_LOG_MAX);
+        let hash_log = (room.ilog2() - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
         Self { buckets: vec![[Place::END; WAYS]; 1 << hash_log], hash_log }
     }
 
-    /// The places of a key; `place` stands in front of them the next time.
+    /// The places of a key; `place` stands in front of them the next time, instead of one in the same text, which begins
+    /// `since`.
     fn link(&mut self, key: u64, salt: u64, since: u32, place: Place) -> [Place; WAYS] {
         let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let bucket = &mut self.buckets[(mixed >> (64 - self.hash_log)) as usize];

@@ -72,6 +72,9 @@ enum Variant {
     Itself,
 }
 
+/// The parses of a text, in a format.
+type Programs<P> = Vec<(Variant, P)>;
+
 /// What is known of a new text.
 #[derive(Debug)]
 struct Prepared {
@@ -79,8 +82,8 @@ struct Prepared {
     candidates: Candidates,
     /// Texts of the same name, newest first, if none of them is one that nearly all recipients have.
     templates: SmallVec<[TextId; TEMPLATES_MAX]>,
-    zstd: Vec<(Variant, zstd::Program)>,
-    deflate: Vec<(Variant, deflate::Program)>,
+    zstd: Programs<zstd::Program>,
+    deflate: Programs<deflate::Program>,
 }
 
 /// What pieces cost, per format.
@@ -96,9 +99,9 @@ trait Format {
     type Program;
     fn window(state: &Self::State) -> u32;
     fn prices(prices: &PricesOf) -> &Prices;
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Vec<(Variant, Self::Program)>);
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Programs<Self::Program>);
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
-    fn sources(program: &mut Self::Program) -> &mut Sources;
+    fn sources(program: &Self::Program) -> &Sources;
     fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
     fn write(
         program: &Self::Program,
@@ -124,7 +127,7 @@ impl Format for Zstd {
         &prices.zstd
     }
 
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Vec<(Variant, Self::Program)>) {
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Programs<Self::Program>) {
         (&prepared.candidates, &prepared.templates, &mut prepared.zstd)
     }
 
@@ -133,7 +136,7 @@ impl Format for Zstd {
     }
 
     #[inline]
-    fn sources(program: &mut Self::Program) -> &mut Sources {
+    fn sources(program: &Self::Program) -> &Sources {
         program.sources()
     }
 
@@ -172,7 +175,7 @@ impl Format for Deflate {
         &prices.deflate
     }
 
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Vec<(Variant, Self::Program)>) {
+    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Programs<Self::Program>) {
         (&prepared.candidates, &prepared.templates, &mut prepared.deflate)
     }
 
@@ -181,7 +184,7 @@ impl Format for Deflate {
     }
 
     #[inline]
-    fn sources(program: &mut Self::Program) -> &mut Sources {
+    fn sources(program: &Self::Program) -> &Sources {
         program.sources()
     }
 
@@ -297,8 +300,8 @@ impl<'a> Workshop<'a> {
     #[inline]
     fn choose<P>(
         &mut self,
-        programs: &mut Vec<(Variant, P)>,
-        mut locate: impl FnMut(&mut P) -> Result<(), Missing>,
+        programs: &mut Programs<P>,
+        mut locate: impl FnMut(&P) -> Result<(), Missing>,
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> usize {
         let Some(oldest) = self.oldest_here else { return self.itself(programs, &mut locate, &prepare) };
@@ -314,7 +317,7 @@ impl<'a> Workshop<'a> {
                 self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
             }
         };
-        if locate(&mut programs[index].1).is_ok() {
+        if locate(&programs[index].1).is_ok() {
             return index;
         }
         self.counters.fallbacks_total += 1;
@@ -325,12 +328,12 @@ impl<'a> Workshop<'a> {
     #[cold]
     fn choose_other<P>(
         &mut self,
-        programs: &mut Vec<(Variant, P)>,
-        locate: &mut impl FnMut(&mut P) -> Result<(), Missing>,
+        programs: &mut Programs<P>,
+        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
         let mut had_count = 0;
-        for (index, (variant, program)) in programs.iter_mut().enumerate() {
+        for (index, (variant, program)) in programs.iter().enumerate() {
             if *variant == Variant::Had {
                 had_count += 1;
                 if locate(program).is_ok() {
@@ -348,19 +351,19 @@ impl<'a> Workshop<'a> {
             made = Some(self.get_or_make(programs, Variant::Only(id), prepare));
         }
         match made {
-            Some(index) if locate(&mut programs[index].1).is_ok() => index,
+            Some(index) if locate(&programs[index].1).is_ok() => index,
             _ => self.itself(programs, locate, prepare),
         }
     }
 
     fn itself<P>(
         &mut self,
-        programs: &mut Vec<(Variant, P)>,
-        locate: &mut impl FnMut(&mut P) -> Result<(), Missing>,
+        programs: &mut Programs<P>,
+        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
         let index = self.get_or_make(programs, Variant::Itself, prepare);
-        locate(&mut programs[index].1).expect("what refers to itself alone misses nothing");
+        locate(&programs[index].1).expect("what refers to itself alone misses nothing");
         index
     }
 
@@ -381,7 +384,7 @@ impl<'a> Workshop<'a> {
 
     fn get_or_make<P>(
         &mut self,
-        programs: &mut Vec<(Variant, P)>,
+        programs: &mut Programs<P>,
         variant: Variant,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
@@ -392,12 +395,7 @@ impl<'a> Workshop<'a> {
     }
 
     #[cold]
-    fn make<P>(
-        &mut self,
-        programs: &mut Vec<(Variant, P)>,
-        variant: Variant,
-        prepare: &impl Fn(Parsed<'_>) -> P,
-    ) -> usize {
+    fn make<P>(&mut self, programs: &mut Programs<P>, variant: Variant, prepare: &impl Fn(Parsed<'_>) -> P) -> usize {
         let program = prepare(self.parse(variant));
         programs.push((variant, program));
         programs.len() - 1

@@ -115,7 +115,7 @@ impl Group {
             return None;
         }
         let low = u64::from(rest & ((1 << low_bits) - 1));
-        let code = ((1u64 << ones) - 1 | low << (ones + 1)) << used;
+        let code = (((1u64 << ones) - 1) | (low << (ones + 1))) << used;
         for (index, part) in self.gaps.iter_mut().enumerate() {
             *part |= (code >> (16 * index)) as u16;
         }

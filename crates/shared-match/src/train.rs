@@ -71,7 +71,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             track.number(*seq, position);
             had.fill(id, oldest, track);
             let sequences = parser.parse(&history, &candidates, &prices, text, |found| had.contains(found.source));
-            let mut sources = Sources::of(&sequences);
+            let sources = Sources::of(&sequences);
             if sources.locate(track, history.spans(), position, WINDOW_BYTES, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }

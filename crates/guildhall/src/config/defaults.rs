@@ -33,7 +33,7 @@ pub const DEFLATE_MEM_LEVEL: u16 = 8;
 pub const DEFLATE_CLIENT_TAKEOVER: ClientTakeover = ClientTakeover::Off;
 
 /// Until the other has proven itself.
-pub const STREAMS: StreamMode = StreamMode::Classic;
+pub const STREAMS: StreamMode = StreamMode::SharedMatch;
 /// A decoder's megabyte per thousand connections, and a thousandth of the deliveries read back.
 pub const SHARED_CHECK_ONE_IN: u32 = 1000;
 /// Some four thousand messages.

@@ -185,10 +185,10 @@ settings! {
     codec: CodecConfig {
         /// How zlib-stream, zstd-stream and permessage-deflate with takeover are compressed. "classic": by the libraries, with a
         /// context for each connection (the settings below). "shared-match": what many get is searched once, and a
-        /// connection takes 2.5 KB; streams with a dictionary stay classic.
+        /// connection takes 3 KB; streams with a dictionary stay classic.
         streams: StreamMode => defaults::STREAMS;
         /// Of "shared-match": bytes of events that later ones may refer to, per partition and encoding, taken for the next
-        /// power of two. The index takes nine times as much.
+        /// power of two. The index takes another one and a half times as much.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// Of "shared-match": one connection in so many has each message decoded again before it is sent. If one does not read
         /// back, the connection is closed, and new ones get classic streams. 0: none.

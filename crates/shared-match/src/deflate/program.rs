@@ -87,8 +87,8 @@ impl Program {
 
     /// The texts that a connection has to have.
     #[inline]
-    pub fn sources(&mut self) -> &mut Sources {
-        &mut self.sources
+    pub fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// How far back the head is that a head may be copied from.

@@ -141,8 +141,8 @@ impl Program {
 
     /// The texts that a connection has to have.
     #[inline]
-    pub fn sources(&mut self) -> &mut Sources {
-        &mut self.sources
+    pub fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// How far back the head is that `head` may be copied from.
