@@ -3,7 +3,7 @@
 //! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
 //! Doors       `push` once per text; `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
 //!             one connection gets and no other.
-//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about `PROGRAMS_MAX` per text and format: who is
+//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `PROGRAMS_MAX` per text and format: who is
 //!             served by none gets one without sources. An older text is written as if it were this connection's alone.
 
 use crate::{
@@ -37,7 +37,7 @@ const HORIZONS: [u32; 33] = [
 ];
 /// Parses of a text that are made for what one connection had.
 const HAD_PROGRAMS_MAX: usize = 8;
-/// Parses of a text, in a format.
+/// With so many parses of a text, in a format, there come only those that `HORIZONS` and `HAD_PROGRAMS_MAX` allow.
 const PROGRAMS_MAX: usize = 48;
 /// Longer texts are not parsed for single connections.
 const HAD_TEXT_BYTES_MAX: usize = 16 << 10;
@@ -49,7 +49,7 @@ const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 /// What it may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of texts that later ones can refer to; the index takes five times as much.
+    /// Bytes of texts that later ones can refer to; the index takes one and a half times as much.
     pub history_bytes_max: usize,
 }
 
@@ -310,13 +310,11 @@ impl<'a> Workshop<'a> {
             return self.choose_other(programs, &mut locate, &prepare);
         }
         let template = self.templates.iter().copied().find(|id| self.has(*id));
-        let index = match nearly(programs, age, template) {
-            Some(index) => index,
-            None => {
-                let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
-                self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
-            }
-        };
+        let index = nearly(programs, age, template).unwrap_or_else(|| {
+            let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
+            let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
+            self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
+        });
         if locate(&programs[index].1).is_ok() {
             return index;
         }

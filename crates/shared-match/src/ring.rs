@@ -198,6 +198,9 @@ pub struct PositionRing {
     newest: TextId,
     /// What was pushed last, and where it stands.
     last: (TextId, u32),
+    /// The oldest group's first text, and where it stands: it is asked for with every message, and the group itself is
+    /// memory that nothing else has touched lately.
+    oldest: (TextId, u32),
     /// Bits taken of the newest group's gaps.
     used: u8,
     /// What gaps mostly are, times eight.
@@ -272,6 +275,14 @@ impl PositionRing {
         self.used = 0;
         self.next = if usize::from(self.next) + 1 == self.groups.len() { 0 } else { self.next + 1 };
         self.count = (self.count + 1).min(self.groups.len() as u16);
+        self.note_oldest();
+    }
+
+    fn note_oldest(&mut self) {
+        if let Some(oldest) = self.count.checked_sub(1) {
+            let group = self.group(oldest);
+            self.oldest = (group.id, group.position);
+        }
     }
 
     fn grow(&mut self) {
@@ -288,12 +299,16 @@ impl PositionRing {
     /// the stream has grown by 2^31 bytes since the last time.
     #[inline]
     pub fn forget_beyond(&mut self, position: u32, reach: u32) {
+        if self.count == 0 || position.wrapping_sub(self.oldest.1) <= reach {
+            return;
+        }
         while self.count > 1 && position.wrapping_sub(self.group(self.count - 2).position) > reach {
             self.count -= 1;
         }
         if self.count == 1 && position.wrapping_sub(self.last.1) > reach {
             self.count = 0;
         }
+        self.note_oldest();
     }
 
     /// Forgets all.
@@ -305,10 +320,10 @@ impl PositionRing {
     #[inline]
     pub fn oldest(&self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
         let oldest = self.count.checked_sub(1)?;
-        let group = self.group(oldest);
-        if position.wrapping_sub(group.position) <= reach {
-            return Some(group.id);
+        if position.wrapping_sub(self.oldest.1) <= reach {
+            return Some(self.oldest.0);
         }
+        let group = self.group(oldest);
         let is_near = |(_, at): &(TextId, u32)| position.wrapping_sub(*at) <= reach;
         let found = group.positions(spans).find(is_near).map(|(id, _)| id);
         found.or_else(|| (oldest > 0).then(|| self.group(oldest - 1).id))
@@ -418,6 +433,26 @@ mod tests {
         }
         assert!(found_count > 25_000, "{found_count}");
         assert!(ring.heap_bytes() <= 16 * GROUPS_MAX);
+    }
+
+    /// Whatever share of the texts a connection gets, its gaps are written in about as many bits as they need.
+    #[test]
+    fn dense_and_sparse_connections_remember_many() {
+        for (one_in, at_least) in [(1, 2_880), (3, 2_500), (50, 1_200), (1_000, 700)] {
+            let mut rng = Rng::new(one_in);
+            let (mut ring, mut spans, mut position) = (PositionRing::default(), Spans::default(), 0u32);
+            for id in 1..=6_000 * one_in as u32 {
+                spans.push(id, Span { after: 300, before: 30 });
+                if rng.below(one_in) == 0 {
+                    ring.push(id, position + 34, &spans);
+                    position += 334;
+                }
+            }
+            let remembered = ring.ids().count();
+            assert!(remembered >= at_least, "{remembered} with one in {one_in}");
+            let newest = ring.newest;
+            assert!(ring.ids().all(|id| id <= newest && ring.distance(id, position, &spans).is_some()));
+        }
     }
 
     #[test]
