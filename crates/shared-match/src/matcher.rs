@@ -68,8 +68,8 @@ enum Variant {
     Had,
     /// One text.
     Only(TextId),
-    /// Nothing.
-    Itself,
+    /// Nothing, for streams with a window of so many bytes.
+    Itself(u32),
 }
 
 /// The parses of a text, in a format.
@@ -283,6 +283,8 @@ struct Workshop<'a> {
     candidates: &'a Candidates,
     templates: &'a [TextId],
     is_for_few: bool,
+    /// How far back the stream may refer.
+    window: u32,
     /// The oldest text that the connection has within reach.
     oldest_here: Option<TextId>,
     track: &'a Track,
@@ -360,7 +362,7 @@ impl<'a> Workshop<'a> {
         locate: &mut impl FnMut(&P) -> Result<(), Missing>,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let index = self.get_or_make(programs, Variant::Itself, prepare);
+        let index = self.get_or_make(programs, Variant::Itself(self.window), prepare);
         locate(&programs[index].1).expect("what refers to itself alone misses nothing");
         index
     }
@@ -401,7 +403,7 @@ impl<'a> Workshop<'a> {
 
     fn parse(&mut self, variant: Variant) -> Parsed<'a> {
         self.counters.parses_total += 1;
-        let (history, prices) = (self.history, self.prices);
+        let (history, prices, reach) = (self.history, self.prices, self.window);
         let Some(text) = history.text(self.id) else {
             return Parsed { bytes: &[], sequences: Vec::new(), head_source: None };
         };
@@ -410,20 +412,20 @@ impl<'a> Workshop<'a> {
                 let oldest = self.id.saturating_sub(horizon);
                 let allowed =
                     |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
-                self.parser.parse(history, self.candidates, prices, text, allowed)
+                self.parser.parse(history, self.candidates, prices, text, reach, allowed)
             }
             Variant::Had => {
                 self.had.fill(self.id, self.oldest_here, self.track);
                 let had = &*self.had;
-                self.parser.parse(history, self.candidates, prices, text, |found| had.contains(found.source))
+                self.parser.parse(history, self.candidates, prices, text, reach, |found| had.contains(found.source))
             }
             Variant::Only(only) => {
                 if let Some(source) = history.text(only) {
                     self.one.find_in(history, text, source, self.candidates);
                 }
-                self.parser.parse(history, self.one, prices, text, |found| found.source == only)
+                self.parser.parse(history, self.one, prices, text, reach, |found| found.source == only)
             }
-            Variant::Itself => self.parser.parse(history, self.candidates, prices, text, |_| false),
+            Variant::Itself(_) => self.parser.parse(history, self.candidates, prices, text, reach, |_| false),
         };
         let head_source = head_source(history, text, &sequences);
         Parsed { bytes: history.bytes(text), sequences, head_source }
@@ -571,6 +573,7 @@ impl Matcher {
             candidates,
             templates,
             is_for_few,
+            window,
             oldest_here,
             track,
         };

@@ -90,13 +90,14 @@ fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
 }
 
 impl Parser {
-    /// The cheapest sequences for `text` under `prices` with sources that are `allowed`, and itself.
+    /// The cheapest sequences for `text` under `prices` with sources that are `allowed`, and itself up to `reach` bytes back.
     pub fn parse(
         &mut self,
         history: &History,
         candidates: &Candidates,
         prices: &Prices,
         text: &Text,
+        reach: u32,
         allowed: impl Fn(&Candidate) -> bool,
     ) -> Vec<Sequence> {
         let bytes = history.bytes(text);
@@ -115,7 +116,11 @@ impl Parser {
             self.literal(prices, bytes, at);
             let mut shorter = 2.max(longest_repeat);
             for candidate in candidates.at(at) {
-                if candidate.source != ITSELF && !allowed(candidate) {
+                let is_allowed = match candidate.source {
+                    ITSELF => at as u32 - candidate.from <= reach,
+                    _ => allowed(candidate),
+                };
+                if !is_allowed {
                     continue;
                 }
                 let length = (candidate.length as usize).min(prices.match_bytes_max());

@@ -19,13 +19,17 @@ struct Source {
 /// Distances to the sources on one connection, by slot; slot 0 is 0, for what needs none.
 pub type Distances = SmallVec<[u32; 16]>;
 
-/// A parse does not serve a connection: it lacks one of the sources, or has it too far back.
+/// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the text refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(SmallVec<[Source; 8]>);
+pub struct Sources {
+    sources: SmallVec<[Source; 8]>,
+    /// How far back the text refers to itself.
+    own: u32,
+}
 
 impl Sources {
     /// Of a parse.
@@ -33,11 +37,12 @@ impl Sources {
         let mut sources = Self::default();
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
             if source == ITSELF {
+                sources.own = sources.own.max(shift.unsigned_abs());
                 continue;
             }
-            match sources.0.iter_mut().find(|known| known.id == source) {
+            match sources.sources.iter_mut().find(|known| known.id == source) {
                 Some(known) => known.excess = known.excess.max(-shift),
-                None => sources.0.push(Source { id: source, excess: -shift }),
+                None => sources.sources.push(Source { id: source, excess: -shift }),
             }
         }
         sources
@@ -45,7 +50,7 @@ impl Sources {
 
     /// The slot of a source.
     pub fn slot(&self, id: TextId) -> u8 {
-        match self.0.iter().position(|source| source.id == id) {
+        match self.sources.iter().position(|source| source.id == id) {
             Some(index) => index as u8 + 1,
             None => 0,
         }
@@ -61,9 +66,12 @@ impl Sources {
         window: u32,
         distances: &mut Distances,
     ) -> Result<(), Missing> {
+        if self.own > window {
+            return Err(Missing);
+        }
         distances.clear();
         distances.push(0);
-        for source in &self.0 {
+        for source in &self.sources {
             let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
@@ -71,5 +79,22 @@ impl Sources {
             distances.push(distance);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::Offset;
+
+    #[test]
+    fn a_small_window_is_not_served_by_far_references_of_a_text_to_itself() {
+        let alignment = Alignment { source: ITSELF, shift: -700 };
+        let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
+        let sources = Sources::of(&[sequence]);
+        let mut distances = Distances::new();
+        let mut locate = |window| sources.locate(&Track::default(), &Spans::default(), 5_000, window, &mut distances);
+        assert_eq!(locate(1 << 9), Err(Missing));
+        assert_eq!(locate(1 << 10), Ok(()));
     }
 }

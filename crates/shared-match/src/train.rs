@@ -70,7 +70,8 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let oldest = track.oldest(position, WINDOW_BYTES - bytes.len() as u32, history.spans());
             track.number(*seq, position);
             had.fill(id, oldest, track);
-            let sequences = parser.parse(&history, &candidates, &prices, text, |found| had.contains(found.source));
+            let sequences =
+                parser.parse(&history, &candidates, &prices, text, WINDOW_BYTES, |found| had.contains(found.source));
             let sources = Sources::of(&sequences);
             if sources.locate(track, history.spans(), position, WINDOW_BYTES, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);

@@ -1,7 +1,9 @@
 //! Crowds of connections that come, go, miss things and get others of their own; each is read by its own decoder.
 
 use crate::messages::{event, private, whole};
-use guildhall_shared_match::{Container, DeflateStream, Forgotten, Form, Limits, Matcher, Tables, TextId, ZstdStream};
+use guildhall_shared_match::{
+    Container, DeflateStream, Forgotten, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream,
+};
 use guildhall_stdx::Rng;
 
 /// A reference decoder, fed in pieces of any size.
@@ -189,5 +191,42 @@ fn permessage_deflate_with_takeover_is_read_by_inflate() {
     for seed in 0..4 {
         run(seed, Form::Json, Kind::Deflate(Container::PerMessage, 15), 500);
         run(seed + 100, Form::Json, Kind::Deflate(Container::PerMessage, 9), 300);
+    }
+}
+
+/// Streams some times as long as a window, of texts that are worth referring to from anywhere, and longer than a window of deflate
+/// themselves.
+#[test]
+fn nothing_out_of_the_window_is_referred_to() {
+    for kind in [Kind::Zstd, Kind::Deflate(Container::Zlib, 15)] {
+        let mut rng = Rng::new(9);
+        let mut matcher =
+            Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits { history_bytes_max: 16 << 20 });
+        let mut connections: Vec<Connection> = (0..2).map(|_| connect(&mut rng, kind)).collect();
+        let mut bodies: Vec<Vec<u8>> = Vec::new();
+        let mut sent_bytes = 0;
+        for step in 0..200 {
+            let mut body = vec![b'"'];
+            body.extend((0..rng.below(900)).map(|_| b'a' + rng.below(26) as u8));
+            if !bodies.is_empty() {
+                // Up to 4 MB back, and some at the edge of the window.
+                body.extend_from_slice(&bodies[bodies.len() - 1 - rng.below(bodies.len().min(150) as u64) as usize]);
+                body.truncate(10_000);
+            }
+            body.extend((0..20_000 + rng.below(12_000)).map(|_| b'a' + rng.below(26) as u8));
+            // What it began with once more.
+            body.extend_from_within(1..400.min(body.len()));
+            body.push(b'"');
+            let id = matcher.push(Scope { domain: 1, class: 0, kind: 0 }, "MESSAGE_CREATE", &body);
+            for connection in &mut connections {
+                // One of them is not sent all, so distances differ.
+                if connection.seq % 2 == 0 || step % 7 > 0 {
+                    connection.write_text(&mut rng, &mut matcher, Form::Json, (id, "MESSAGE_CREATE", &body));
+                    sent_bytes += body.len();
+                }
+            }
+            bodies.push(body);
+        }
+        assert!(sent_bytes > 8 << 20, "{sent_bytes} bytes on two connections are some windows");
     }
 }
