@@ -279,14 +279,15 @@ impl Places {
 /// The `WAYS` newest places of every hash. One look at memory finds them all; chains would take one per place.
 #[derive(Debug)]
 struct Index<const WAYS: usize> {
-    buckets: Vec<[Place; WAYS]>,
+    /// Numbers of places: zeros are mapped when they are touched.
+    buckets: Vec<[u32; WAYS]>,
     hash_log: u32,
 }
 
 impl<const WAYS: usize> Index<WAYS> {
     fn new(room: usize) -> Self {
         let hash_log = (room.ilog2() - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
-        Self { buckets: vec![[Place::END; WAYS]; 1 << hash_log], hash_log }
+        Self { buckets: vec![[0; WAYS]; 1 << hash_log], hash_log }
     }
 
     /// The places of a key; `place` stands in front of them the next time, instead of one in the same text, which begins
@@ -295,19 +296,19 @@ impl<const WAYS: usize> Index<WAYS> {
         let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let bucket = &mut self.buckets[(mixed >> (64 - self.hash_log)) as usize];
         let before = *bucket;
-        if bucket[0].0 <= since {
+        if bucket[0] <= since {
             bucket.copy_within(..WAYS - 1, 1);
         }
-        bucket[0] = place;
-        before
+        bucket[0] = place.0;
+        before.map(Place)
     }
 
     fn clear(&mut self) {
-        self.buckets.fill([Place::END; WAYS]);
+        self.buckets.fill([0; WAYS]);
     }
 
     fn heap_bytes(&self) -> usize {
-        self.buckets.len() * size_of::<[Place; WAYS]>()
+        self.buckets.len() * size_of::<[u32; WAYS]>()
     }
 }
 
