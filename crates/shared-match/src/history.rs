@@ -142,8 +142,8 @@ impl History {
         self.texts.clear();
         self.spans = Spans::default();
         self.newest.clear();
-        self.near.heads.fill(Place(0));
-        self.all.heads.fill(Place(0));
+        self.near.heads.fill(0);
+        self.all.heads.fill(0);
         self.next_address = 0;
     }
 
@@ -191,7 +191,7 @@ impl History {
         };
         let before = index.before[self.index(address)];
         // A chain that went through overwritten places is a chain no more.
-        if before.0 < place.0 { before } else { Place(0) }
+        if before < place.0 { Place(before) } else { Place(0) }
     }
 
     #[inline]
@@ -234,24 +234,25 @@ pub enum Which {
 /// Hash chains over positions.
 #[derive(Debug)]
 struct Index {
-    /// The newest place with a hash, and from every place the one before.
-    heads: Vec<Place>,
-    before: Vec<Place>,
+    /// The newest place with a hash, and from every place the one before: `Place`s as bare numbers, because only of
+    /// those the system gives zeroes that it maps when they are touched.
+    heads: Vec<u32>,
+    before: Vec<u32>,
     hash_log: u32,
 }
 
 impl Index {
     fn new(room: usize) -> Self {
         let hash_log = (room.ilog2() - 3).min(HASH_LOG_MAX);
-        Self { heads: vec![Place(0); 1 << hash_log], before: vec![Place(0); room], hash_log }
+        Self { heads: vec![0; 1 << hash_log], before: vec![0; room], hash_log }
     }
 
     fn link(&mut self, four: &[u8], salt: u64, index: usize, place: Place) -> Place {
         let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
         let mixed = (u64::from(four) ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let before = std::mem::replace(&mut self.heads[(mixed >> (64 - self.hash_log)) as usize], place);
+        let before = std::mem::replace(&mut self.heads[(mixed >> (64 - self.hash_log)) as usize], place.0);
         self.before[index] = before;
-        before
+        Place(before)
     }
 
     fn heap_bytes(&self) -> usize {
