@@ -223,7 +223,12 @@ impl World {
     }
 
     fn summary(&self) -> Summary {
-        let mut summary = Summary { compared: self.checker.compared_count, resets: self.resets, ..Summary::default() };
+        let mut summary = Summary {
+            compared: self.checker.compared_count,
+            digest: self.checker.digest,
+            resets: self.resets,
+            ..Summary::default()
+        };
         for side in &self.sides {
             let counters = side.partition.counters();
             summary.sessions += counters.identified_total;

@@ -44,26 +44,26 @@ impl Dispatch {
     pub fn d(&self) -> Value {
         match &self.body {
             Body::Json(text) => serde_json::from_str(text).expect("the body is JSON"),
-            Body::Etf(value) => strings_for_ids(value.clone()),
+            Body::Etf(value) => strings_for_ids(value),
         }
     }
 }
 
 /// Turns numbers that only an id can be into strings, as JSON has them.
 #[must_use]
-pub fn strings_for_ids(value: Value) -> Value {
+pub fn strings_for_ids(value: &Value) -> Value {
     /// Above every timestamp in milliseconds, below every snowflake of the last years.
     const ID_MIN: u64 = 1 << 53;
     match value {
         Value::Number(number) => match number.as_u64() {
             Some(id) if id >= ID_MIN => Value::String(id.to_string()),
-            _ => Value::Number(number),
+            _ => Value::Number(number.clone()),
         },
-        Value::Array(items) => Value::Array(items.into_iter().map(strings_for_ids).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(strings_for_ids).collect()),
         Value::Object(map) => {
-            Value::Object(map.into_iter().map(|(key, value)| (key, strings_for_ids(value))).collect())
+            Value::Object(map.iter().map(|(key, value)| (key.clone(), strings_for_ids(value))).collect())
         }
-        other => other,
+        other => other.clone(),
     }
 }
 
