@@ -4,19 +4,19 @@ use super::text::list;
 use foldhash::fast::FixedState;
 use guildhall_test_kit::{Body, Dispatch};
 use serde_json::Value;
-use std::{collections::HashMap, fmt::Write as _, rc::Rc};
+use std::{collections::HashMap, fmt::Write as _, rc::Rc, sync::Arc};
 
 /// What a dispatch that came says: in words, and as it was.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub text: Rc<str>,
-    pub d: Rc<Value>,
+    pub d: Arc<Value>,
 }
 
 impl Said {
     fn of(dispatch: &Dispatch) -> Self {
-        let d = dispatch.d();
-        Self { text: text_of(&dispatch.name, &d).into(), d: d.into() }
+        let d = dispatch.shared_d();
+        Self { text: text_of(&dispatch.name, &d).into(), d }
     }
 }
 
