@@ -122,6 +122,12 @@ impl Partition {
         self.core.sessions.iter().map(|(_, session)| session)
     }
 
+    /// One session, for checkers and inspection.
+    #[must_use]
+    pub fn session(&self, key: SlotKey) -> Option<&Session> {
+        self.core.sessions.get(key)
+    }
+
     /// All relays, for checkers and inspection.
     pub fn relays(&self) -> impl Iterator<Item = &Relay> {
         self.relays.values().flat_map(|relays| relays.values().map(|entry| &entry.relay))

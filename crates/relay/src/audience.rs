@@ -27,6 +27,8 @@ use std::{
     sync::Arc,
 };
 
+/// Clients choose some of the keys, so where they lie is a secret of the process. Nothing may follow from their order: what
+/// is made by walking one is sorted.
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// What the audience has to know of a session.
@@ -364,7 +366,9 @@ impl AudienceIndex {
             self.reclass(user_id, baselines);
         }
         let kept = std::mem::take(&mut self.kept_logs);
-        self.free_logs.extend(kept.into_values().flatten().map(|(_, log)| log));
+        let mut freed: Vec<LogId> = kept.into_values().flatten().map(|(_, log)| log).collect();
+        freed.sort_unstable();
+        self.free_logs.extend(freed);
     }
 
     /// Computes anew what each class views. Views of the same channels as before keep their logs.

@@ -119,9 +119,11 @@ impl Lists {
         self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))
     }
 
-    /// Sessions that watch anything.
+    /// Sessions that watch anything, sorted.
     pub fn slots(&self) -> Vec<u32> {
-        self.by_slot.keys().copied().collect()
+        let mut slots: Vec<u32> = self.by_slot.keys().copied().collect();
+        slots.sort_unstable();
+        slots
     }
 
     /// A session watches exactly these rows from now on. `list_of` knows the lists of channels that it may view.
@@ -408,6 +410,13 @@ mod tests {
         let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
         lists.set(GUILD, relay, (user, slot), rows, |_| Some(ListId::Everyone), &mut ToGuilds::new())
+    }
+
+    #[test]
+    fn who_watches_is_told_in_the_same_order_every_time() {
+        let mut lists = Lists::default();
+        (0..50).rev().for_each(|slot| drop(look(&mut lists, slot)));
+        assert_eq!(lists.slots(), Vec::from_iter(0..50));
     }
 
     #[test]

@@ -71,9 +71,11 @@ impl Subscriptions {
         self.by_slot.get(&slot).map_or(&[], |watching| &watching.members)
     }
 
-    /// All members that are watched here.
+    /// All members that are watched here, sorted.
     pub fn watched(&self) -> Vec<UserId> {
-        self.watchers.keys().copied().collect()
+        let mut watched: Vec<UserId> = self.watchers.keys().copied().collect();
+        watched.sort_unstable();
+        watched
     }
 
     /// Who watches a member: whose session, and its place.
@@ -113,5 +115,13 @@ mod tests {
         assert_eq!(subscriptions.set(me, 5, &[]), (watched(&[], &[7]), ids(&[])));
         assert_eq!(subscriptions.remove(5), watched(&[], &[]));
         assert!(subscriptions.watched().is_empty() && subscriptions.by_slot.is_empty());
+    }
+
+    #[test]
+    fn who_is_watched_is_told_in_the_same_order_every_time() {
+        let mut subscriptions = Subscriptions::default();
+        let members: Vec<u64> = (1..50).collect();
+        subscriptions.set(UserId::new(1), 5, &ids(&members));
+        assert_eq!(subscriptions.watched(), ids(&members));
     }
 }

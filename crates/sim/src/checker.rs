@@ -16,7 +16,9 @@ mod sessions;
 use crate::{
     naive::{Event, Shown, State, Texts},
     session::{Capabilities, Session},
+    world::SIDES,
 };
+use foldhash::fast::FixedState;
 use guild::Pace;
 use guildhall_guild::GuildRecord;
 use guildhall_model::User;
@@ -73,7 +75,9 @@ pub struct Checker {
     pub sessions: Vec<Session>,
     /// The guild now.
     pub state: Rc<State>,
-    by_key: HashMap<SessionKey, usize>,
+    /// Those of each partition that are not gone, in order.
+    living: [Vec<usize>; SIDES],
+    by_key: HashMap<SessionKey, usize, FixedState>,
     by_id: HashMap<Arc<str>, usize>,
     relays: BTreeMap<RelayId, Relay>,
     shown: Shown,
@@ -86,6 +90,8 @@ pub struct Checker {
     pub accounts: HashMap<u64, Arc<User>>,
     /// Dispatches that were compared.
     pub compared_count: u64,
+    /// Of these, in order.
+    pub digest: u64,
 }
 
 /// What a session is made of when IDENTIFY succeeded.
@@ -110,7 +116,8 @@ impl Checker {
             limits,
             sessions: Vec::new(),
             state: Rc::new(State::of(record)),
-            by_key: HashMap::new(),
+            living: Default::default(),
+            by_key: HashMap::default(),
             by_id: HashMap::new(),
             relays: BTreeMap::new(),
             shown: Shown::default(),
@@ -120,6 +127,7 @@ impl Checker {
             texts: Texts::default(),
             accounts: accounts.iter().map(|user| (user.id.get(), user.clone())).collect(),
             compared_count: 0,
+            digest: 0,
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Summary {
     pub resets: u64,
     /// Connections that moved to another partition.
     pub moved: u64,
+    /// Of all that clients decoded, in order: two runs that differ anywhere differ here.
+    pub digest: u64,
 }
 
 impl Summary {
@@ -67,6 +69,7 @@ impl Summary {
         self.withheld += other.withheld;
         self.resets += other.resets;
         self.moved += other.moved;
+        self.digest = self.digest.rotate_left(1) ^ other.digest;
     }
 }
 

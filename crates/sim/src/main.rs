@@ -91,8 +91,15 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     println!(
-        "no violation: {} sessions, {} resumed, {} refused, {} moved, {} resets, {} withheld, {} dispatches compared",
-        total.sessions, total.resumed, total.refused, total.moved, total.resets, total.withheld, total.compared
+        "no violation: {} sessions, {} resumed, {} refused, {} moved, {} resets, {} withheld, {} dispatches compared, digest {:016x}",
+        total.sessions,
+        total.resumed,
+        total.refused,
+        total.moved,
+        total.resets,
+        total.withheld,
+        total.compared,
+        total.digest
     );
     ExitCode::SUCCESS
 }

@@ -25,7 +25,7 @@ fn seeds_run_clean_and_do_what_they_are_for() {
 /// Seeds that found something once.
 #[test]
 fn what_was_found_before_is_not_there_any_more() {
-    for seed in [121, 222, 530, 895, 1021, 2051, 2463, 3054, 3212] {
+    for seed in [3, 121, 222, 530, 895, 1021, 2051, 2463, 3054, 3212] {
         run(seed, Options::default()).unwrap_or_else(|violation| panic!("{violation}"));
     }
 }
@@ -34,6 +34,9 @@ fn what_was_found_before_is_not_there_any_more() {
 fn the_same_seed_gives_the_same_run() {
     let summary = |seed| format!("{:?}", run(seed, Options::default()).map_err(|violation| violation.to_string()));
     assert_eq!(summary(3), summary(3));
+    // Where something follows from the order of a hash map, one more run need not show it.
+    let first = summary(30);
+    (0..4).for_each(|_| assert_eq!(summary(30), first));
     assert_ne!(summary(3), summary(4));
 }
 

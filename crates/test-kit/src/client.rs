@@ -7,7 +7,7 @@
 //! Not here    whether what came is what should have come.
 
 use crate::{
-    received::{Body, Dispatch, Received},
+    received::{Body, Dispatch, Received, strings_for_ids},
     socket::{FakeSocket, ServerEnd},
 };
 use guildhall_codec::{
@@ -306,12 +306,13 @@ impl TestClient {
             Err(error) => return fault(format!("ETF: {error}")),
         };
         let mut map: BTreeMap<String, Value> = value.into_iter().collect();
-        let (Some(op), Some(name), Some(seq), Some(d)) =
+        let (Some(op), Some(name), Some(seq), Some(mut d)) =
             (map.remove("op").and_then(|op| op.as_u64()), map.remove("t"), map.remove("s"), map.remove("d"))
         else {
             return fault("a term that lacks one of op, t, s, d");
         };
-        self.payload(op, &name, &seq, Body::Etf(d))
+        strings_for_ids(&mut d);
+        self.payload(op, &name, &seq, Body::Etf(d.into()))
     }
 
     fn payload(&mut self, op: u64, name: &Value, seq: &Value, body: Body) -> Result<Received, ClientFault> {

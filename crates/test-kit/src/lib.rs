@@ -20,5 +20,5 @@ pub use client::{ClientFault, ClientParams, TestClient, identify_payload};
 pub use clock::FakeClock;
 pub use gate::ScriptedGate;
 pub use pair::{ClientId, Pair, PairConfig};
-pub use received::{Body, Dispatch, Received, strings_for_ids};
+pub use received::{Body, Dispatch, Received};
 pub use socket::{FakeLink, FakeSocket, ServerEnd};

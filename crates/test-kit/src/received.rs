@@ -1,15 +1,15 @@
 //! What a client receives, decoded.
 
 use serde_json::Value;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The `d` of a dispatch, in the form it came.
 #[derive(Clone, PartialEq)]
 pub enum Body {
     /// JSON text, untouched.
     Json(Box<str>),
-    /// A decoded term.
-    Etf(Value),
+    /// A decoded term, with strings for ids.
+    Etf(Arc<Value>),
 }
 
 impl fmt::Debug for Body {
@@ -43,27 +43,41 @@ impl Dispatch {
     #[must_use]
     pub fn d(&self) -> Value {
         match &self.body {
-            Body::Json(text) => serde_json::from_str(text).expect("the body is JSON"),
-            Body::Etf(value) => strings_for_ids(value.clone()),
+            Body::Json(text) => parsed(text),
+            Body::Etf(value) => Value::clone(value),
+        }
+    }
+
+    /// The same, without a copy of what is decoded already.
+    ///
+    /// # Panics
+    /// When the body is not JSON.
+    #[must_use]
+    pub fn shared_d(&self) -> Arc<Value> {
+        match &self.body {
+            Body::Json(text) => Arc::new(parsed(text)),
+            Body::Etf(value) => value.clone(),
         }
     }
 }
 
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect("the body is JSON")
+}
+
 /// Turns numbers that only an id can be into strings, as JSON has them.
-#[must_use]
-pub fn strings_for_ids(value: Value) -> Value {
+pub(crate) fn strings_for_ids(value: &mut Value) {
     /// Above every timestamp in milliseconds, below every snowflake of the last years.
     const ID_MIN: u64 = 1 << 53;
     match value {
-        Value::Number(number) => match number.as_u64() {
-            Some(id) if id >= ID_MIN => Value::String(id.to_string()),
-            _ => Value::Number(number),
-        },
-        Value::Array(items) => Value::Array(items.into_iter().map(strings_for_ids).collect()),
-        Value::Object(map) => {
-            Value::Object(map.into_iter().map(|(key, value)| (key, strings_for_ids(value))).collect())
+        Value::Number(number) => {
+            if let Some(id) = number.as_u64().filter(|id| *id >= ID_MIN) {
+                *value = Value::String(id.to_string());
+            }
         }
-        other => other,
+        Value::Array(items) => items.iter_mut().for_each(strings_for_ids),
+        Value::Object(map) => map.values_mut().for_each(strings_for_ids),
+        _ => {}
     }
 }
 

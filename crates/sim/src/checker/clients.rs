@@ -2,25 +2,28 @@
 
 use super::{Checker, Fault, fault};
 use crate::naive::Known;
+use foldhash::fast::FixedState;
 use guildhall_test_kit::Dispatch;
+use std::hash::BuildHasher;
 
 impl Checker {
     /// A client decoded a dispatch; `seq` is the last it had before. Returns its session.
     pub fn received(&mut self, session: Option<usize>, seq: u64, dispatch: &Dispatch) -> Result<usize, Fault> {
         self.compared_count += 1;
+        let said = self.texts.of(dispatch);
         let at = match (session, dispatch.name.as_str()) {
             (None, "READY") => {
-                let id = dispatch.d()["session_id"].as_str().unwrap_or("").to_owned();
+                let id = said.d["session_id"].as_str().unwrap_or("").to_owned();
                 self.session_by_id(&id).ok_or(Fault(format!("READY for session {id:?}, which nobody made")))?
             }
             (None, name) => return fault(format!("{name} without a session")),
             (Some(at), _) => at,
         };
-        let text = self.texts.of(dispatch);
+        self.digest = FixedState::with_seed(self.digest).hash_one((at, dispatch.seq, &said.text));
         let session = &mut self.sessions[at];
-        session.received(seq, dispatch.seq, &dispatch.name, &text)?;
+        session.received(seq, dispatch.seq, &dispatch.name, &said.text)?;
         if Known::concerns(&dispatch.name, session.is_bot) {
-            let applied = session.known.apply(&dispatch.name, &dispatch.d());
+            let applied = session.known.apply(&dispatch.name, &said.d);
             // Who gets operations on rows a second time cannot always carry them out.
             applied.or_else(|what| if session.is_confused { Ok(()) } else { fault(what) })?;
         }

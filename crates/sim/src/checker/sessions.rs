@@ -4,7 +4,6 @@ use super::{Checker, Fault, Identified, fault};
 use crate::session::{Given, Membership, Session};
 use guildhall_partition::Partition;
 use guildhall_stdx::{Now, SlotKey};
-use std::collections::HashMap;
 
 impl Checker {
     /// A partition started a session.
@@ -12,6 +11,7 @@ impl Checker {
         let at = self.sessions.len();
         self.by_key.insert((side, new.key), at);
         self.by_id.insert(new.id.clone(), at);
+        self.living[side].push(at);
         let deadline = now.instant.after_ms(self.limits.gather_deadline_ms);
         self.sessions.push(Session::new(side, new, deadline));
         at
@@ -64,7 +64,7 @@ impl Checker {
         partition: &Partition,
     ) -> Result<(), Fault> {
         let session = &mut self.sessions[at];
-        let Some(product) = partition.sessions().find(|product| product.key == session.key) else {
+        let Some(product) = partition.session(session.key) else {
             return fault("a session that is gone was resumed");
         };
         let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.clone());
@@ -75,22 +75,25 @@ impl Checker {
 
     /// Time was told to a partition.
     pub fn timers(&mut self, now: Now, side: usize) {
-        for session in self.sessions.iter_mut().filter(|session| session.side == side && session.gone.is_none()) {
-            session.gather_until(now.instant);
+        for at in &self.living[side] {
+            self.sessions[*at].gather_until(now.instant);
         }
     }
 
     /// Looks which sessions a partition has, after anything that may have ended one.
     pub fn look(&mut self, now: Now, side: usize, partition: &Partition, timers_ran: bool) -> Result<(), Fault> {
         let given = self.given(now);
-        let found: HashMap<SlotKey, Option<SlotKey>> =
-            partition.sessions().map(|session| (session.key, session.conn)).collect();
-        for session in self.sessions.iter_mut().filter(|session| session.side == side) {
-            match (found.get(&session.key), session.gone) {
-                (Some(_), Some(why)) => return fault(format!("session {} is there, but {why}", session.id)),
-                (None, Some(_)) => continue,
-                (Some(conn), None) => session.seen(now.instant, *conn),
-                (None, None) => {
+        for product in partition.sessions() {
+            let at = self.by_key.get(&(side, product.key)).copied();
+            if let Some(Session { id, gone: Some(why), .. }) = at.map(|at| &self.sessions[at]) {
+                return fault(format!("session {id} is there, but {why}"));
+            }
+        }
+        for at in &self.living[side] {
+            let session = &mut self.sessions[*at];
+            match partition.session(session.key) {
+                Some(product) => session.seen(now.instant, product.conn),
+                None => {
                     let Some(why) = session.why_gone(given, self.limits) else {
                         return fault(format!(
                             "session {} of {} is gone without reason: {} dispatches, {} known to have arrived",
@@ -114,6 +117,8 @@ impl Checker {
                 return fault(format!("session {} should have expired", session.id));
             }
         }
+        let sessions = &self.sessions;
+        self.living[side].retain(|at| sessions[*at].gone.is_none());
         Ok(())
     }
 
@@ -123,6 +128,9 @@ impl Checker {
         for product in partition.sessions() {
             let Some(at) = self.by_key.get(&(side, product.key)) else { return fault("a session that nobody made") };
             let session = &mut self.sessions[*at];
+            if session.has_no_news(product) {
+                continue;
+            }
             let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.as_deref());
             session.reconcile(given, product, state)?;
         }

@@ -1,34 +1,47 @@
 //! What a dispatch that came says, in the words of `text.rs`.
 
 use super::text::list;
+use foldhash::fast::FixedState;
 use guildhall_test_kit::{Body, Dispatch};
 use serde_json::Value;
-use std::{collections::HashMap, fmt::Write as _, rc::Rc};
+use std::{collections::HashMap, fmt::Write as _, rc::Rc, sync::Arc};
+
+/// What a dispatch that came says: in words, and as it was.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub text: Rc<str>,
+    pub d: Arc<Value>,
+}
+
+impl Said {
+    fn of(dispatch: &Dispatch) -> Self {
+        let d = dispatch.shared_d();
+        Self { text: text_of(&dispatch.name, &d).into(), d }
+    }
+}
 
 /// Bodies seen lately: most come to many clients.
 #[derive(Debug, Default)]
-pub struct Texts(HashMap<Box<str>, Rc<str>>);
+pub struct Texts(HashMap<Box<str>, Said, FixedState>);
 
 /// More than these are forgotten all at once.
 const REMEMBERED_MAX: usize = 256;
 
 impl Texts {
     /// What a dispatch says.
-    pub fn of(&mut self, dispatch: &Dispatch) -> Rc<str> {
-        let Body::Json(body) = &dispatch.body else {
-            return text_of(&dispatch.name, &dispatch.d()).into();
-        };
-        if let Some(text) = self.0.get(&**body)
-            && text.starts_with(&dispatch.name)
+    pub fn of(&mut self, dispatch: &Dispatch) -> Said {
+        let Body::Json(body) = &dispatch.body else { return Said::of(dispatch) };
+        if let Some(said) = self.0.get(&**body)
+            && said.text.starts_with(&dispatch.name)
         {
-            return text.clone();
+            return said.clone();
         }
-        let text: Rc<str> = text_of(&dispatch.name, &dispatch.d()).into();
+        let said = Said::of(dispatch);
         if self.0.len() >= REMEMBERED_MAX {
             self.0.clear();
         }
-        self.0.insert(body.clone(), text.clone());
-        text
+        self.0.insert(body.clone(), said.clone());
+        said
     }
 }
 

@@ -11,6 +11,11 @@ use guildhall_session::{ReplayEntry, Session as Product};
 use std::rc::Rc;
 
 impl Session {
+    /// Nothing was given, and nothing had to be.
+    pub fn has_no_news(&self, product: &Product) -> bool {
+        self.pending.is_empty() && self.due.is_none() && product.replay.last_seq() <= self.expected.len() as u64
+    }
+
     /// An input was handled: what the product gave the session is held against what it had to.
     pub fn reconcile(&mut self, at: Given, product: &Product, state: Option<&State>) -> Result<(), Fault> {
         for seq in self.expected.len() as u64 + 1..=product.replay.last_seq() {
