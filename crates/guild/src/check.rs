@@ -145,6 +145,14 @@ impl Guild {
         if here.can(Permissions::VIEW_CHANNEL) { Ok(here) } else { Err(Refusal::MissingAccess) }
     }
 
+    /// Whether something may be written there: not into a thread that is closed.
+    pub(crate) fn need_open(&self, _here: &Here) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// A message was written.
+    pub(crate) fn count_in_thread(&mut self, _now: Now, _here: &Here) {}
+
     /// As `in_channel`, for what is written there: the text of a voice channel is for those who may connect.
     pub(crate) fn in_text(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
         let here = self.in_channel(now, actor, channel_id)?;

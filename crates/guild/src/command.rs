@@ -4,10 +4,13 @@
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
-use crate::job::{Audience, MemberFilter};
+use crate::{
+    job::{Audience, MemberFilter},
+    webhooks::WebhookAccess,
+};
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, Guild, Member, MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence,
-    ReactionEmoji, Role, RoleId, User, UserId,
+    Ban, Channel, ChannelId, ChannelType, Guild, Invite, InviteCode, Member, MessageId, Nonce, Overwrite,
+    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, User, UserId, Webhook, WebhookId,
 };
 use guildhall_relay::{GuildMeta, MemberTable};
 use guildhall_stdx::Timestamp;
@@ -195,6 +198,14 @@ pub enum Command {
     EditMessage(ChannelId, MessageId, Box<MessagePatch>),
     /// Takes back what was said.
     DeleteMessage(ChannelId, MessageId),
+    /// Takes back several messages of a channel (MANAGE_MESSAGES), whether or not they exist; told as one event.
+    DeleteMessages(ChannelId, Vec<MessageId>),
+    /// Pins a message.
+    Pin(ChannelId, MessageId),
+    /// Unpins it.
+    Unpin(ChannelId, MessageId),
+    /// Pinned messages, the newest pin first; none without READ_MESSAGE_HISTORY.
+    ListPins(ChannelId),
     /// Reacts.
     AddReaction(ChannelId, MessageId, ReactionEmoji),
     /// Takes back a reaction: the actor's own, or (with MANAGE_MESSAGES) somebody else's.
@@ -234,6 +245,44 @@ pub enum Command {
     AddMemberRole(UserId, RoleId),
     /// Takes a role from a member.
     RemoveMemberRole(UserId, RoleId),
+    /// Brings somebody in who agreed to it (CREATE_INSTANT_INVITE). Answered with the member, or done if they were one.
+    Join(Box<Join>),
+    /// Bans somebody (BAN_MEMBERS), member or not. Members are thrown out.
+    Ban(Box<NewBan>),
+    /// Ends a ban.
+    Unban(UserId),
+    /// One ban.
+    ReadBan(UserId),
+    /// Bans by user id, ascending.
+    ListBans(Page<UserId>),
+    /// Makes an invite into a channel, or finds a similar one.
+    CreateInvite(ChannelId, Box<NewInvite>),
+    /// An invite, for whoever knows its code: nothing else is asked.
+    ReadInvite(InviteCode),
+    /// Takes an invite back.
+    DeleteInvite(InviteCode),
+    /// Invites into a channel, or into all.
+    ListInvites(Option<ChannelId>),
+    /// Comes in by an invite. The actor says nothing: it is who is named.
+    AcceptInvite(InviteCode, Arc<User>),
+    /// Makes a webhook (MANAGE_WEBHOOKS). Its id is assigned.
+    CreateWebhook(ChannelId, Box<NewWebhook>),
+    /// One webhook.
+    ReadWebhook(WebhookId, WebhookAccess),
+    /// Webhooks of a channel, or of all that the actor may manage.
+    ListWebhooks(Option<ChannelId>),
+    /// Changes a webhook.
+    UpdateWebhook(WebhookId, WebhookAccess, Box<WebhookPatch>),
+    /// Deletes a webhook.
+    DeleteWebhook(WebhookId, WebhookAccess),
+    /// Posts by a webhook.
+    ExecuteWebhook(WebhookId, WebhookAccess, Box<WebhookPost>),
+    /// A message that was posted by it, there or in a thread.
+    ReadWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId),
+    /// Changes one.
+    EditWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId, Box<MessagePatch>),
+    /// Takes one back.
+    DeleteWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId),
     /// Removes a member: they leave, or are thrown out.
     RemoveMember(UserId),
     /// Removes members who are not there and have no roles to speak of (KICK_MEMBERS). Answered with how many. Not one
@@ -247,6 +296,103 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+}
+
+impl Command {
+    /// Who is a member, or was one already, once it has succeeded.
+    #[must_use]
+    pub fn joins(&self) -> Option<UserId> {
+        match self {
+            Self::AddMember(user) | Self::AcceptInvite(_, user) => Some(user.id),
+            Self::Join(join) => Some(join.user.id),
+            _ => None,
+        }
+    }
+}
+
+/// Somebody to be brought in.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Who.
+    pub user: Arc<User>,
+    /// Their nick (MANAGE_NICKNAMES).
+    pub nick: Option<String>,
+    /// Their roles (MANAGE_ROLES).
+    pub roles: Vec<RoleId>,
+    /// Server-muted (MUTE_MEMBERS).
+    pub mute: bool,
+    /// Server-deafened (DEAFEN_MEMBERS).
+    pub deaf: bool,
+}
+
+/// Somebody to be banned.
+#[derive(Clone, Debug)]
+pub struct NewBan {
+    /// Who.
+    pub user: Arc<User>,
+    /// Why.
+    pub reason: Option<String>,
+    /// How far back what they said is deleted: told, and done by the caller.
+    pub delete_message_s: u32,
+}
+
+/// A stretch of a sorted list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page<T> {
+    /// The last so many before it, still ascending.
+    Before(T, usize),
+    /// The first so many after it.
+    After(T, usize),
+}
+
+/// An invite to be made.
+#[derive(Clone, Debug)]
+pub struct NewInvite {
+    /// One that nobody can guess and no other has.
+    pub code: InviteCode,
+    /// For how long, seconds; 0 for ever.
+    pub max_age_s: u32,
+    /// How often; 0 as often as one likes.
+    pub max_uses: u32,
+    /// Whoever comes in by it leaves with their last session.
+    pub temporary: bool,
+    /// Never a similar one instead.
+    pub is_unique: bool,
+}
+
+/// A webhook to be made.
+#[derive(Clone, Debug)]
+pub struct NewWebhook {
+    /// What its messages are signed with.
+    pub name: String,
+    /// Hash of the picture.
+    pub avatar: Option<String>,
+    /// One that nobody can guess.
+    pub token: String,
+}
+
+/// Changes to a webhook; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct WebhookPatch {
+    /// New name.
+    pub name: Option<String>,
+    /// New picture, or none.
+    pub avatar: Option<Option<String>>,
+    /// Where it posts from now on; not by token.
+    pub channel_id: Option<ChannelId>,
+}
+
+/// Something to be posted by a webhook. Lengths and counts were checked by the caller.
+#[derive(Clone, Debug)]
+pub struct WebhookPost {
+    /// What.
+    pub message: NewMessage,
+    /// Signed with this instead.
+    pub username: Option<String>,
+    /// With this picture instead.
+    pub avatar: Option<String>,
+    /// Into this thread of its channel.
+    pub thread_id: Option<ChannelId>,
 }
 
 /// Whom to remove: the owner, the actor and who is online stay.
@@ -316,6 +462,18 @@ pub enum Reply {
     Members(MemberTable),
     /// Members that were found, by id.
     FoundMembers(Vec<Arc<Member>>),
+    /// Bans, by user id.
+    Bans(Vec<Arc<Ban>>),
+    /// An invite.
+    Invite(Box<InviteReply>),
+    /// Invites, and the guild they are of.
+    Invites(Vec<Arc<Invite>>, Arc<GuildMeta>),
+    /// A webhook.
+    Webhook(Arc<Webhook>),
+    /// Webhooks.
+    Webhooks(Vec<Arc<Webhook>>),
+    /// Pinned messages, and since when.
+    Pins(Vec<(MessageId, Timestamp)>),
     /// How many mentions reach.
     Audience(Audience),
     /// How many.
@@ -344,6 +502,19 @@ pub struct GuildReply {
     pub visible_channels: Vec<ChannelId>,
     /// The actor's permissions in the guild.
     pub permissions: Permissions,
+}
+
+/// An invite, as a reply.
+#[derive(Clone, Debug)]
+pub struct InviteReply {
+    /// The invite.
+    pub invite: Arc<Invite>,
+    /// The guild it is of.
+    pub meta: Arc<GuildMeta>,
+    /// Exact.
+    pub member_count: u64,
+    /// Members who are not offline.
+    pub presence_count: u64,
 }
 
 /// A message, as a reply.
@@ -392,6 +563,21 @@ pub enum Refusal {
     /// No such user.
     #[error("Unknown User")]
     UnknownUser,
+    /// Not banned.
+    #[error("Unknown Ban")]
+    UnknownBan,
+    /// No such invite, or it is over.
+    #[error("Unknown Invite")]
+    UnknownInvite,
+    /// No such webhook.
+    #[error("Unknown Webhook")]
+    UnknownWebhook,
+    /// Not the webhook's token.
+    #[error("Invalid Webhook Token")]
+    InvalidWebhookToken,
+    /// They may not come in.
+    #[error("The user is banned from this guild.")]
+    Banned,
     /// The actor cannot see it.
     #[error("Missing Access")]
     MissingAccess,
@@ -419,6 +605,18 @@ pub enum Refusal {
     /// More roles than a guild can have.
     #[error("Maximum number of guild roles reached (250)")]
     TooManyRoles,
+    /// More bans than a guild can have.
+    #[error("Maximum number of bans has been reached (500000)")]
+    TooManyBans,
+    /// More invites than a guild can have.
+    #[error("Maximum number of invites reached (1000)")]
+    TooManyInvites,
+    /// More webhooks than a channel can have.
+    #[error("Maximum number of webhooks reached (15)")]
+    TooManyWebhooks,
+    /// More pins than a channel can have.
+    #[error("Maximum number of pins reached for the channel (250)")]
+    TooManyPins,
     /// More overwrites than a channel can have.
     #[error("Maximum number of permission overwrites reached (1000)")]
     TooManyOverwrites,
@@ -457,6 +655,15 @@ impl Refusal {
             Self::UnknownRole => (404, 10011),
             Self::UnknownEmoji => (400, 10014),
             Self::UnknownUser => (404, 10013),
+            Self::UnknownBan => (404, 10026),
+            Self::UnknownInvite => (404, 10006),
+            Self::UnknownWebhook => (404, 10015),
+            Self::InvalidWebhookToken => (401, 50027),
+            Self::Banned => (403, 40007),
+            Self::TooManyBans => (400, 30035),
+            Self::TooManyInvites => (400, 30016),
+            Self::TooManyWebhooks => (400, 30007),
+            Self::TooManyPins => (400, 30003),
             Self::MissingAccess => (403, 50001),
             Self::MissingPermissions => (403, 50013),
             Self::NotTheAuthor => (403, 50005),

@@ -5,6 +5,8 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod bans;
+mod belongings;
 mod bulk;
 mod cache;
 mod channels;
@@ -12,6 +14,7 @@ mod check;
 mod chores;
 mod command;
 mod fields;
+mod invites;
 mod job;
 mod limits;
 mod lists;
@@ -19,6 +22,7 @@ mod machine;
 mod members;
 mod mentions;
 mod messages;
+mod pins;
 mod presence;
 mod queue;
 mod reactions;
@@ -28,13 +32,16 @@ mod relays;
 mod requests;
 mod roles;
 mod voice;
+mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch,
-    MessageReply, NewChannel, NewGuild, NewMessage, Prune, ReactionCount, Refusal, Reply, ReplyTo, RolePatch,
+    Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, InviteReply, Join, MemberPatch,
+    MessagePatch, MessageReply, NewBan, NewChannel, NewGuild, NewInvite, NewMessage, NewWebhook, Page, Prune,
+    ReactionCount, Refusal, Reply, ReplyTo, RolePatch, WebhookPatch, WebhookPost,
 };
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use machine::{Guild, Outcome, Output};
 pub use record::{GuildRecord, MessageRecord, Write};
+pub use webhooks::WebhookAccess;

@@ -14,6 +14,7 @@
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
+    belongings::Belongings,
     cache::{CachedMessage, MessageCache},
     chores::Chores,
     command::{Actor, Command, NewGuild, Refusal, Reply},
@@ -109,6 +110,7 @@ pub struct Guild {
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
+    pub(crate) belongings: Belongings,
     pub(crate) limits: GuildLimits,
     pub(crate) rng: Rng,
     pub(crate) is_deleted: bool,
@@ -141,8 +143,13 @@ impl Guild {
             mentionable: false,
         };
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
-        let record =
-            GuildRecord { guild: fields, roles: vec![everyone], channels: Vec::new(), members: vec![owner.clone()] };
+        let record = GuildRecord {
+            guild: fields,
+            roles: vec![everyone],
+            channels: Vec::new(),
+            members: vec![owner.clone()],
+            belongings: Vec::new(),
+        };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutUser(new.owner));
         guild.write(Write::PutGuild(guild.meta.guild.clone()));
@@ -185,6 +192,7 @@ impl Guild {
             chores: Chores::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
+            belongings: Belongings::new(record.belongings),
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
             is_deleted: false,
@@ -245,6 +253,10 @@ impl Guild {
             Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
             Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
             Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
+            Command::DeleteMessages(channel, messages) => self.delete_messages(now, actor, *channel, messages),
+            Command::Pin(channel, message) => self.pin(now, actor, (*channel, *message)),
+            Command::Unpin(channel, message) => self.unpin(now, actor, (*channel, *message)),
+            Command::ListPins(channel) => self.list_pins(now, actor, *channel),
             Command::AddReaction(channel, message, emoji) => self.add_reaction(now, actor, (*channel, *message), emoji),
             Command::RemoveReaction(channel, message, emoji, user) => {
                 self.remove_reaction(now, actor, (*channel, *message), emoji, *user)
@@ -268,6 +280,31 @@ impl Guild {
             Command::AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
             Command::RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),
             Command::RemoveMember(user) => self.remove_member(now, actor, *user),
+            Command::Join(join) => self.join(now, actor, join),
+            Command::Ban(ban) => self.ban(now, actor, ban),
+            Command::Unban(user) => self.unban(now, actor, *user),
+            Command::ReadBan(user) => self.read_ban(now, actor, *user),
+            Command::ListBans(page) => self.list_bans(now, actor, *page),
+            Command::CreateInvite(channel, new) => self.create_invite(now, actor, *channel, new),
+            Command::ReadInvite(code) => self.read_invite(now, *code),
+            Command::DeleteInvite(code) => self.delete_invite(now, actor, *code),
+            Command::ListInvites(channel) => self.list_invites(now, actor, *channel),
+            Command::AcceptInvite(code, user) => self.accept_invite(now, *code, user),
+            Command::CreateWebhook(channel, new) => self.create_webhook(now, actor, *channel, new),
+            Command::ReadWebhook(id, access) => self.read_webhook(now, *id, access),
+            Command::ListWebhooks(channel) => self.list_webhooks(now, actor, *channel),
+            Command::UpdateWebhook(id, access, patch) => self.update_webhook(now, *id, access, patch),
+            Command::DeleteWebhook(id, access) => self.delete_webhook(now, *id, access),
+            Command::ExecuteWebhook(id, access, post) => self.execute_webhook(now, *id, access, post),
+            Command::ReadWebhookMessage(id, access, thread, message) => {
+                self.read_webhook_message(now, (*id, access), *thread, *message)
+            }
+            Command::EditWebhookMessage(id, access, thread, message, patch) => {
+                self.edit_webhook_message(now, (*id, access), *thread, *message, patch)
+            }
+            Command::DeleteWebhookMessage(id, access, thread, message) => {
+                self.delete_webhook_message(now, (*id, access), *thread, *message)
+            }
             Command::Prune(prune) => self.prune(now, actor, prune),
             Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
             Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),

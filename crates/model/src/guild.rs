@@ -47,6 +47,9 @@ pub struct Guild {
     /// Its own emoji.
     #[serde(default)]
     pub emojis: Vec<Emoji>,
+    /// Not a community but what holds the direct messages between its members: told to nobody as a guild.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_private: bool,
     /// Language.
     #[serde(default = "locale")]
     pub preferred_locale: String,
@@ -70,6 +73,7 @@ impl Guild {
             system_channel_id: None,
             features: Vec::new(),
             emojis: Vec::new(),
+            is_private: false,
             preferred_locale: locale(),
         }
     }

@@ -26,7 +26,7 @@ pub use tokens::TokenRef;
 
 use directory::Directory;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, Id, User, UserId};
+use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::Store;
@@ -280,6 +280,18 @@ impl Node {
     /// When the store cannot be read; it is asked once, for the largest id in use.
     pub async fn next_id<T>(&self) -> Result<Id<T>, guildhall_store::StoreError> {
         self.inner.ids.next(self.inner.clock.now().unix).await
+    }
+
+    /// An invite code that nobody can guess.
+    #[must_use]
+    pub fn new_invite_code(&self) -> InviteCode {
+        InviteCode::new(u64::from_le_bytes(tokens::random_bytes()))
+    }
+
+    /// A text of 64 characters that nobody can guess, for paths.
+    #[must_use]
+    pub fn new_secret(&self) -> String {
+        tokens::random_text()
     }
 
     /// Mints a bot token (base64 of the id without padding, a dot, opaque parts); only its hash is stored.

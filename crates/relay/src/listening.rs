@@ -137,6 +137,8 @@ impl ForUsers {
             EventName::MessageCreate
             | EventName::MessageUpdate
             | EventName::MessageDelete
+            | EventName::MessageDeleteBulk
+            | EventName::ChannelPinsUpdate
             | EventName::MessageReactionAdd
             | EventName::MessageReactionRemove
             | EventName::MessageReactionRemoveAll
@@ -146,7 +148,7 @@ impl ForUsers {
             EventName::GuildMemberAdd | EventName::GuildMemberUpdate | EventName::GuildMemberRemove => {
                 Self::MemberUpdates
             }
-            EventName::PresenceUpdate => Self::Named,
+            EventName::PresenceUpdate | EventName::InviteCreate | EventName::InviteDelete => Self::Named,
             _ => Self::All,
         }
     }

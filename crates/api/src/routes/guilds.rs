@@ -16,7 +16,7 @@ use axum::{
 };
 use guildhall_guild::{Command, GuildPatch, GuildReply, NewChannel, NewGuild, Refusal};
 use guildhall_model::{
-    ChannelType, Guild, GuildId, Permissions,
+    ChannelType, Guild, GuildId, Permissions, UserId,
     from_gateway::{GuildBody, RestGuildBody, RoleBody},
 };
 use serde::Serialize;
@@ -54,9 +54,7 @@ pub(super) async fn read(
 /// Makes a guild with one text channel. The caller owns it.
 pub(super) async fn create(State(api): State<Arc<Api>>, caller: Caller, input: JsonBody) -> Result<Response, ApiError> {
     let name = input.read(|form| form.required("name", |v| form::text(v, 2, 100)))?;
-    if api.node.guilds_of_user(caller.id).await?.len() >= GUILDS_MAX {
-        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30001, "Maximum number of guilds reached (200)"));
-    }
+    need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
     let owned = Guild::new(GuildId::new(0), &name, caller.id);
     let guild_id = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await?;
     let general = NewChannel {
@@ -71,6 +69,15 @@ pub(super) async fn create(State(api): State<Arc<Api>>, caller: Caller, input: J
     api.ask(&caller, guild_id, Command::CreateChannel(Box::new(general))).await?;
     let guild = guild(&api, &caller, guild_id).await?;
     Ok((StatusCode::CREATED, body(&guild, false)).into_response())
+}
+
+/// Refuses an account that is in as many guilds as it may be, unless it is in this one.
+pub(super) async fn need_room_for_guild(api: &Api, user_id: UserId, guild_id: GuildId) -> Result<(), ApiError> {
+    let guilds = api.node.guilds_of_user(user_id).await?;
+    if guilds.len() >= GUILDS_MAX && guilds.binary_search(&guild_id).is_err() {
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30001, "Maximum number of guilds reached (200)"));
+    }
+    Ok(())
 }
 
 pub(super) async fn update(

@@ -5,18 +5,22 @@
 //!             answered in JSON. (tests in `tests/it`)
 //!             Spec  docs/protocol.md §10.2–§10.4.
 
+mod bans;
 mod bootstrap;
 mod channel_form;
 mod channels;
 mod commands;
 mod embeds;
 mod guilds;
+mod invites;
 mod members;
 mod message_form;
 mod messages;
+mod pins;
 mod reactions;
 mod render;
 mod roles;
+mod webhooks;
 
 use crate::{
     error::ApiError,
@@ -45,6 +49,12 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             put(channels::put_overwrite).delete(channels::delete_overwrite),
         )
         .route("/channels/{channel_id}/typing", post(channels::start_typing))
+        .route("/channels/{channel_id}/invites", get(invites::of_channel).post(invites::create))
+        .route("/channels/{channel_id}/webhooks", get(webhooks::of_channel).post(webhooks::create))
+        .route("/channels/{channel_id}/pins", get(pins::list))
+        .route("/channels/{channel_id}/pins/{message_id}", put(pins::add).delete(pins::remove))
+        .route("/channels/{channel_id}/messages/pins", get(pins::page))
+        .route("/channels/{channel_id}/messages/pins/{message_id}", put(pins::add).delete(pins::remove))
         .route("/channels/{channel_id}/messages", get(messages::list).post(messages::create))
         .route("/channels/{channel_id}/messages/bulk-delete", post(messages::bulk_delete))
         .route(
@@ -73,8 +83,14 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .route("/guilds/{guild_id}/members/@me", patch(members::update_own))
         .route(
             "/guilds/{guild_id}/members/{user_id}",
-            get(members::read).patch(members::update).delete(members::remove),
+            get(members::read).put(bans::join).patch(members::update).delete(members::remove),
         )
+        .route("/guilds/{guild_id}/bans", get(bans::list))
+        .route("/guilds/{guild_id}/bans/{user_id}", get(bans::read).put(bans::put).delete(bans::remove))
+        .route("/guilds/{guild_id}/bulk-ban", post(bans::bulk))
+        .route("/guilds/{guild_id}/prune", get(bans::count_prune).post(bans::prune))
+        .route("/guilds/{guild_id}/invites", get(invites::of_guild))
+        .route("/guilds/{guild_id}/webhooks", get(webhooks::of_guild))
         .route(
             "/guilds/{guild_id}/members/{user_id}/roles/{role_id}",
             put(members::add_role).delete(members::remove_role),
@@ -98,9 +114,24 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/applications/{application_id}/guilds/{guild_id}/commands",
             get(commands::list).put(commands::replace).post(commands::create),
         );
+    let codes = Router::new()
+        .route("/invites/{code}", get(invites::read).post(invites::accept).delete(invites::delete))
+        .route("/webhooks/{webhook_id}", get(webhooks::read).patch(webhooks::update).delete(webhooks::delete))
+        .route(
+            "/webhooks/{webhook_id}/{webhook_token}",
+            get(webhooks::read_by_token)
+                .patch(webhooks::update_by_token)
+                .delete(webhooks::delete_by_token)
+                .post(webhooks::execute),
+        )
+        .route(
+            "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}",
+            get(webhooks::read_message).patch(webhooks::edit_message).delete(webhooks::delete_message),
+        );
     channel
         .merge(guild)
         .merge(account)
+        .merge(codes)
         .route_layer(middleware::from_fn_with_state(Arc::clone(&api), gate::gate))
         .method_not_allowed_fallback(async |state, request| unrouted(state, request, ApiError::MethodNotAllowed))
         .fallback(async |state, request| unrouted(state, request, ApiError::NotFound))

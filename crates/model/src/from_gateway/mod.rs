@@ -8,6 +8,7 @@ mod channel;
 mod deleted_entities;
 mod gateway_guild;
 mod guild;
+mod invite;
 mod member;
 mod member_list;
 mod message;
@@ -20,11 +21,13 @@ mod session;
 mod user;
 mod user_ready;
 mod voice;
+mod webhook;
 
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot};
 pub use guild::{GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
+pub use invite::{InviteBody, InviteEventBody};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};
 pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberListOp, MemberListUpdateBody};
 pub use message::{MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage};
@@ -40,6 +43,7 @@ pub use session::{ClientInfo, SessionBody, SessionsBody};
 pub use user::{SelfUserBody, UserBody};
 pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
 pub use voice::VoiceStateBody;
+pub use webhook::{BanBody, WebhookBody};
 
 /// Serialises as an empty array, whatever is meant to be in it one day.
 pub type Nothing = [(); 0];

@@ -242,6 +242,7 @@ pub fn said_in(
         kind: 0,
         flags: 0,
         message_reference: None,
+        webhook_id: None,
     };
     let payload = Payload::Message(Box::new(MessageEvent {
         message: Arc::new(message),

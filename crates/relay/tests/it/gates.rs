@@ -201,6 +201,7 @@ fn message(author: u64, mentions: &[u64]) -> Message {
         kind: 0,
         flags: 0,
         message_reference: None,
+        webhook_id: None,
     }
 }
 

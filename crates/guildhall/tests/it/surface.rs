@@ -1,0 +1,6 @@
+//! The Discord-compatible surface over real sockets, a file per subject.
+
+mod bans;
+mod invites;
+mod pins;
+mod webhooks;
