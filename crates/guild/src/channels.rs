@@ -58,6 +58,9 @@ impl Guild {
         patch: &ChannelPatch,
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        if here.channel.kind.is_thread() {
+            return self.update_thread(now, actor, channel_id, patch);
+        }
         here.need(Permissions::MANAGE_CHANNELS)?;
         let before = self.with_newest_message(here.channel.clone());
         let mut channel = Channel::clone(&before);
@@ -100,6 +103,9 @@ impl Guild {
 
     pub(crate) fn delete_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        if here.channel.kind.is_thread() {
+            return self.delete_thread(now, actor, channel_id);
+        }
         here.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(here.channel);
         // While relays still know who can view it.
@@ -115,6 +121,7 @@ impl Guild {
                 (child.id, Arc::new(child))
             })
             .collect();
+        self.forget_threads_of(channel_id);
         self.write(Write::DeleteChannel(self.meta.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
         let effect = self.change_meta(now, |meta| {
@@ -157,6 +164,7 @@ impl Guild {
         overwrite: Overwrite,
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        need_own_overwrites(&here)?;
         here.need(Permissions::MANAGE_ROLES)?;
         let mut overwrites = here.channel.overwrites.clone();
         match overwrites.iter_mut().find(|before| before.target == overwrite.target) {
@@ -174,6 +182,7 @@ impl Guild {
         target: OverwriteKind,
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        need_own_overwrites(&here)?;
         here.need(Permissions::MANAGE_ROLES)?;
         let mut overwrites = here.channel.overwrites.clone();
         overwrites.retain(|overwrite| overwrite.target != target);
@@ -247,6 +256,11 @@ impl Guild {
         let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);
         if is_category && kind != ChannelType::Category { Ok(()) } else { Err(Refusal::InvalidForm("parent_id")) }
     }
+}
+
+/// Threads have those of their parents.
+fn need_own_overwrites(here: &Here) -> Result<(), Refusal> {
+    if here.channel.kind.is_thread() { Err(Refusal::InvalidForm("permission_overwrites")) } else { Ok(()) }
 }
 
 /// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.

@@ -135,7 +135,9 @@ impl Guild {
     }
 
     pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
-        let channel = self.meta.channels.get(&channel_id).cloned().ok_or(Refusal::UnknownChannel)?;
+        let Some(channel) = self.meta.channels.get(&channel_id).cloned() else {
+            return self.in_thread(now, actor, channel_id);
+        };
         let Actor::User(user_id) = actor else {
             return Ok(Here { channel, member: None, permissions: Permissions::ALL });
         };
@@ -144,14 +146,6 @@ impl Guild {
         let here = Here { channel, member: Some(member), permissions };
         if here.can(Permissions::VIEW_CHANNEL) { Ok(here) } else { Err(Refusal::MissingAccess) }
     }
-
-    /// Whether something may be written there: not into a thread that is closed.
-    pub(crate) fn need_open(&self, _here: &Here) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    /// A message was written.
-    pub(crate) fn count_in_thread(&mut self, _now: Now, _here: &Here) {}
 
     /// As `in_channel`, for what is written there: the text of a voice channel is for those who may connect.
     pub(crate) fn in_text(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {

@@ -9,11 +9,11 @@ use crate::{
     webhooks::WebhookAccess,
 };
 use guildhall_model::{
-    Ban, Channel, ChannelId, ChannelType, Guild, Invite, InviteCode, Member, MessageId, Nonce, Overwrite,
-    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, User, UserId, Webhook, WebhookId,
+    Ban, Channel, ChannelId, ChannelType, Guild, Id, Invite, InviteCode, Member, MessageId, Nonce, Overwrite,
+    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ThreadMember, User, UserId, Webhook, WebhookId,
 };
-use guildhall_relay::{GuildMeta, MemberTable};
-use guildhall_stdx::Timestamp;
+use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
+use guildhall_stdx::{CowMap, Timestamp};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -154,6 +154,16 @@ pub struct ChannelPatch {
     pub user_limit: Option<u16>,
     /// All overwrites.
     pub overwrites: Option<Vec<Overwrite>>,
+    /// Of a thread: nobody writes in it.
+    pub archived: Option<bool>,
+    /// Of a thread: only moderators open it again.
+    pub locked: Option<bool>,
+    /// Of a thread: minutes until clients hide it.
+    pub auto_archive_duration: Option<u16>,
+    /// Of a private thread: its members bring others in.
+    pub invitable: Option<bool>,
+    /// Of a post: its tags.
+    pub applied_tags: Option<Vec<Id<()>>>,
 }
 
 /// Changes to a guild's base fields; `None` leaves a field as it is.
@@ -233,6 +243,18 @@ pub enum Command {
     /// Removes a channel. Where many are in voice they leave first, a slice at a time, and nobody comes in; if it is refused
     /// in the end (the actor lost the permission meanwhile), who left has left.
     DeleteChannel(ChannelId),
+    /// Begins a thread, from a message or without.
+    CreateThread(ChannelId, Box<NewThread>),
+    /// Joins a thread, or brings somebody in.
+    AddThreadMember(ChannelId, UserId),
+    /// Leaves a thread, or throws somebody out.
+    RemoveThreadMember(ChannelId, UserId),
+    /// Open threads that the actor can view.
+    ListThreads,
+    /// Closed threads of a channel, those that were closed last first.
+    ListArchivedThreads(ChannelId, ArchivedThreads),
+    /// Who is in a thread.
+    ListThreadMembers(ChannelId),
     /// Adds or replaces one overwrite of a channel.
     PutOverwrite(ChannelId, Overwrite),
     /// Removes one overwrite of a channel.
@@ -395,6 +417,51 @@ pub struct WebhookPost {
     pub thread_id: Option<ChannelId>,
 }
 
+/// A thread to be begun.
+#[derive(Clone, Debug, Default)]
+pub struct NewThread {
+    /// 1–100 characters.
+    pub name: String,
+    /// From this message, whose id it gets.
+    pub from: Option<MessageId>,
+    /// What kind; none: what the channel has.
+    pub kind: Option<ChannelType>,
+    /// Minutes until clients hide it; none: three days.
+    pub auto_archive_duration: Option<u16>,
+    /// Of a private one: its members bring others in.
+    pub invitable: bool,
+    /// Slow mode, seconds.
+    pub rate_limit_per_user: u16,
+    /// What a post of a forum begins with; there, and only there, it must be.
+    pub message: Option<Box<NewMessage>>,
+    /// Of a post: its tags.
+    pub applied_tags: Vec<Id<()>>,
+}
+
+/// Which closed threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArchivedThreads {
+    /// Private ones instead of public ones.
+    pub are_private: bool,
+    /// Only those that the actor is in.
+    pub are_own: bool,
+    /// Those that were closed before.
+    pub before: Option<Timestamp>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Threads, as a reply.
+#[derive(Clone, Debug)]
+pub struct ThreadList {
+    /// The threads.
+    pub threads: Vec<ThreadEntry>,
+    /// The actor's own members of them.
+    pub own: Vec<ThreadMember>,
+    /// There are more.
+    pub has_more: bool,
+}
+
 /// Whom to remove: the owner, the actor and who is online stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prune {
@@ -454,6 +521,12 @@ pub enum Reply {
     Guild(Box<GuildReply>),
     /// A channel, with its newest message's id filled in.
     Channel(Arc<Channel>),
+    /// A thread, and the actor's own member of it.
+    Thread(Box<(ThreadEntry, Option<ThreadMember>)>),
+    /// Threads.
+    Threads(Box<ThreadList>),
+    /// Who is in a thread, and who they are in the guild.
+    ThreadMembers(Vec<(ThreadMember, Option<Arc<Member>>)>),
     /// A role.
     Role(Arc<Role>),
     /// A member.
@@ -498,6 +571,8 @@ pub struct GuildReply {
     pub member_count: u64,
     /// Members who are not offline.
     pub presence_count: u64,
+    /// All threads, whether or not the actor can view them.
+    pub threads: CowMap<ChannelId, ThreadEntry>,
     /// Channels the actor can view, ascending.
     pub visible_channels: Vec<ChannelId>,
     /// The actor's permissions in the guild.
@@ -617,6 +692,21 @@ pub enum Refusal {
     /// More pins than a channel can have.
     #[error("Maximum number of pins reached for the channel (250)")]
     TooManyPins,
+    /// More threads than a guild can have.
+    #[error("Maximum number of active threads reached (1000)")]
+    TooManyThreads,
+    /// More members than a thread can have.
+    #[error("Maximum number of thread participants has been reached (1000)")]
+    TooManyThreadMembers,
+    /// A message has one thread at most.
+    #[error("A thread has already been created for this message")]
+    ThreadExists,
+    /// Nothing goes on in a closed thread.
+    #[error("Tried to perform an operation on an archived thread, such as editing a message or adding a user")]
+    ArchivedThread,
+    /// Only moderators open it.
+    #[error("This thread is locked")]
+    LockedThread,
     /// More overwrites than a channel can have.
     #[error("Maximum number of permission overwrites reached (1000)")]
     TooManyOverwrites,
@@ -664,6 +754,11 @@ impl Refusal {
             Self::TooManyInvites => (400, 30016),
             Self::TooManyWebhooks => (400, 30007),
             Self::TooManyPins => (400, 30003),
+            Self::TooManyThreads => (400, 160_006),
+            Self::TooManyThreadMembers => (400, 30033),
+            Self::ThreadExists => (400, 160_004),
+            Self::ArchivedThread => (403, 50083),
+            Self::LockedThread => (403, 160_005),
             Self::MissingAccess => (403, 50001),
             Self::MissingPermissions => (403, 50013),
             Self::NotTheAuthor => (403, 50005),

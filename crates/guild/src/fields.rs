@@ -33,6 +33,7 @@ impl Guild {
             last_message_ids: self.last_message_ids.clone(),
             member_count: self.members.len() as u64,
             presence_count: self.online_count,
+            threads: self.threads.clone(),
             visible_channels: self.meta.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
             permissions: standing.permissions,
         }))
@@ -40,11 +41,17 @@ impl Guild {
 
     pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        if here.channel.kind.is_thread() {
+            return self.thread_reply(channel_id, actor);
+        }
         Ok(Reply::Channel(self.with_newest_message(here.channel)))
     }
 
     /// The channel with its newest message's id, which changes too often to be kept in it.
     pub(crate) fn with_newest_message(&self, channel: Arc<Channel>) -> Arc<Channel> {
+        if channel.kind.is_thread() {
+            return channel;
+        }
         let last_message_id = self.last_message_ids.get(&channel.id).copied();
         if channel.last_message_id == last_message_id {
             return channel;
@@ -113,6 +120,7 @@ impl Guild {
             mem::take(&mut self.shown),
             mem::take(&mut self.voice),
             mem::take(&mut self.belongings),
+            mem::take(&mut self.threads),
             mem::replace(&mut self.presences, pace),
         );
         // Sessions, presences and the like are as many as members, or few.
@@ -135,6 +143,7 @@ impl Guild {
         // Nobody is a member any more: later attaches are told so.
         self.is_deleted = true;
         self.online_count = 0;
+        self.active_threads_count = 0;
         self.last_message_ids = Arc::new(BTreeMap::new());
         self.forget_everybody();
         Ok(Reply::Done)

@@ -31,14 +31,15 @@ mod record;
 mod relays;
 mod requests;
 mod roles;
+mod threads;
 mod voice;
 mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, InviteReply, Join, MemberPatch,
-    MessagePatch, MessageReply, NewBan, NewChannel, NewGuild, NewInvite, NewMessage, NewWebhook, Page, Prune,
-    ReactionCount, Refusal, Reply, ReplyTo, RolePatch, WebhookPatch, WebhookPost,
+    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, InviteReply,
+    Join, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewGuild, NewInvite, NewMessage, NewThread,
+    NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo, RolePatch, ThreadList, WebhookPatch, WebhookPost,
 };
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;

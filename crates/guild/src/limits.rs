@@ -56,6 +56,12 @@ pub struct GuildLimits {
     pub webhooks_per_channel_max: usize,
     /// Pinned messages of one channel. 250 as upstream.
     pub pins_per_channel_max: usize,
+    /// Threads, open and closed. All are kept in memory, some 400 bytes each.
+    pub threads_max: usize,
+    /// Open threads. 1,000 as upstream.
+    pub active_threads_max: usize,
+    /// Members of one thread. 1,000 as upstream.
+    pub thread_members_max: usize,
     /// Messages that one `Command::DeleteMessages` takes back.
     pub deleted_messages_max: usize,
     /// Members that `Command::SearchMembers` finds at most. 1,000 as upstream.
@@ -92,6 +98,9 @@ impl Default for GuildLimits {
             invites_max: 1_000,
             webhooks_per_channel_max: 15,
             pins_per_channel_max: 250,
+            threads_max: 10_000,
+            active_threads_max: 1_000,
+            thread_members_max: 1_000,
             deleted_messages_max: 1_000,
             found_members_max: 1_000,
             voice_endpoint: None,

@@ -29,13 +29,14 @@ use crate::{
     voice::VoiceTable,
 };
 use guildhall_model::{
-    ChannelId, EventName, Guild as GuildFields, GuildId, Id, Member, MessageId, Permissions, Presence, Role,
+    Belonging, ChannelId, EventName, Guild as GuildFields, GuildId, Id, Member, MessageId, Permissions, Presence, Role,
     SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay,
+    Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ThreadEntry, ToGuild,
+    ToRelay,
 };
-use guildhall_stdx::{Instant, Now, Rng, count_steps};
+use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
@@ -111,6 +112,9 @@ pub struct Guild {
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
     pub(crate) belongings: Belongings,
+    /// Open and closed ones.
+    pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
+    pub(crate) active_threads_count: usize,
     pub(crate) limits: GuildLimits,
     pub(crate) rng: Rng,
     pub(crate) is_deleted: bool,
@@ -162,16 +166,17 @@ impl Guild {
     /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
     #[must_use]
     pub fn load(record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
+        let (threads, channels): (Vec<_>, Vec<_>) =
+            record.channels.into_iter().partition(|channel| channel.kind.is_thread());
         let last_message_ids: BTreeMap<_, _> =
-            record.channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
+            channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         let guild_id = record.guild.id;
+        let thread_members: Vec<_> = record.belongings.iter().filter_map(Belonging::thread_member).collect();
         let mut guild = Self {
             meta: Arc::new(GuildMeta {
                 guild: Arc::new(record.guild),
                 roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
-                channels: Arc::new(
-                    record.channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect(),
-                ),
+                channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
             }),
             members: record.members.into_iter().collect(),
             online_count: 0,
@@ -193,6 +198,8 @@ impl Guild {
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
             belongings: Belongings::new(record.belongings),
+            threads: CowMap::default(),
+            active_threads_count: 0,
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
             is_deleted: false,
@@ -203,6 +210,7 @@ impl Guild {
             committed: 0,
             outputs: VecDeque::new(),
         };
+        guild.load_threads(threads, thread_members.into_iter());
         guild.ids.skip_past(Id::<()>::new(guild.newest_id()));
         guild
     }
@@ -215,6 +223,12 @@ impl Guild {
         let roles = roles.keys().map(|id| id.get());
         let channels = channels.keys().map(|id| id.get());
         let messages = self.last_message_ids.values().map(|id| id.get());
+        let threads = self
+            .threads
+            .iter()
+            .map(|(id, entry)| entry.channel.last_message_id.map_or(0, |message| message.get()).max(id.get()));
+        let webhooks = self.belongings.webhooks.keys().map(|id| id.get());
+        let messages = messages.chain(threads).chain(webhooks);
         emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
     }
 
@@ -273,6 +287,12 @@ impl Guild {
             Command::CreateChannel(new) => self.create_channel(now, actor, new),
             Command::UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
             Command::DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
+            Command::CreateThread(channel, new) => self.create_thread(now, actor, *channel, new),
+            Command::AddThreadMember(thread, user) => self.add_thread_member(now, actor, *thread, *user),
+            Command::RemoveThreadMember(thread, user) => self.remove_thread_member(now, actor, *thread, *user),
+            Command::ListThreads => self.list_threads(now, actor),
+            Command::ListArchivedThreads(channel, which) => self.list_archived_threads(now, actor, *channel, *which),
+            Command::ListThreadMembers(thread) => self.list_thread_members(now, actor, *thread),
             Command::PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
             Command::DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
             Command::AddMember(user) => self.add_member(now, actor, user),

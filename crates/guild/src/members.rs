@@ -218,6 +218,7 @@ impl Guild {
     pub(crate) fn take_out(&mut self, now: Now, member: &Member) {
         let user_id = member.user.id;
         // While they are still a member, and relays know what they look like.
+        self.take_from_threads(user_id);
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.meta.id(), user_id));
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();

@@ -75,7 +75,7 @@ impl Guild {
         let here = self.in_text(now, actor, channel_id)?;
         let author = here.person()?;
         here.need(Permissions::SEND_MESSAGES)?;
-        self.need_open(&here)?;
+        self.need_unlocked(&here)?;
         if !new.embeds.is_empty() {
             here.need(Permissions::EMBED_LINKS)?;
         }
@@ -124,13 +124,16 @@ impl Guild {
             ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
         self.remember_sent(now, &here, &author, new.nonce.as_ref(), id);
-        Ok(self.say(now, &here, message, new.nonce.as_ref(), referenced))
+        if here.channel.kind.is_thread() {
+            self.open_thread(now, &here);
+            self.join_by_writing(now, &here, author.user.id);
+        }
+        Ok(self.say(&here, message, new.nonce.as_ref(), referenced))
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
     pub(crate) fn say(
         &mut self,
-        now: Now,
         here: &Here,
         message: Message,
         nonce: Option<&Nonce>,
@@ -142,13 +145,18 @@ impl Guild {
             None => Arc::new(message.clone()),
         };
         let message = if nonce.is_none() { told.clone() } else { Arc::new(message) };
-        Arc::make_mut(&mut self.last_message_ids).insert(key.0, key.1);
+        let effect = match self.thread_after_message(here, &message) {
+            Some(effect) => effect,
+            None => {
+                Arc::make_mut(&mut self.last_message_ids).insert(key.0, key.1);
+                Effect::Message(key.0, key.1)
+            }
+        };
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.cache.put(key, CachedMessage::new(message), version);
         self.free_evicted();
-        self.tell_message(EventName::MessageCreate, here, told.clone(), referenced.clone());
-        self.count_in_thread(now, here);
+        self.tell_message(EventName::MessageCreate, here, told.clone(), referenced.clone(), effect);
         Reply::Message(Box::new(MessageReply {
             message: told,
             reactions: Vec::new(),
@@ -184,8 +192,8 @@ impl Guild {
         here: &Here,
         message: Arc<Message>,
         referenced: Option<Arc<Message>>,
+        effect: Effect,
     ) {
-        let (channel_id, message_id) = (here.channel.id, message.id);
         let payload = Payload::Message(Box::new(MessageEvent {
             channel_type: here.channel.kind,
             author: self.member(message.author.id),
@@ -194,10 +202,6 @@ impl Guild {
             message,
         }));
         let event = self.event(name, self.gate_of(&here.channel), payload);
-        let effect = match name {
-            EventName::MessageCreate => Effect::Message(channel_id, message_id),
-            _ => Effect::None,
-        };
         self.publish(event, effect);
     }
 
@@ -267,7 +271,7 @@ impl Guild {
                 true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
                 false => message.clone(),
             };
-            self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten());
+            self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten(), Effect::None);
         }
         Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced })))
     }

@@ -14,7 +14,7 @@ use guildhall_model::{
     Belonging, BelongingKey, BelongingKind, Channel, ChannelId, EventName, Message, MessageId, MessageReference,
     Permissions, Pin,
 };
-use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Guild {
                 message_reference: Some(reference),
                 ..Message::new(self.next_id(now), key.0, self.meta.id(), member.user.clone())
             };
-            self.say(now, &here, note, None, None);
+            self.say(&here, note, None, None);
         }
         Ok(Reply::Done)
     }
@@ -90,7 +90,7 @@ impl Guild {
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.cache.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
-        self.tell_message(EventName::MessageUpdate, here, message, referenced);
+        self.tell_message(EventName::MessageUpdate, here, message, referenced, Effect::None);
     }
 
     /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
@@ -119,11 +119,17 @@ impl Guild {
 
     /// Whom an event is for that stands in a channel.
     pub(crate) fn gate_of(&self, channel: &Channel) -> Gate {
-        Gate::Channel(channel.id)
+        match self.threads.get(channel.id) {
+            Some(entry) => Self::gate_of_thread(entry, None),
+            None => Gate::Channel(channel.id),
+        }
     }
 
     /// A channel is as this from now on.
-    pub(crate) fn keep_channel(&mut self, now: Now, channel: &Arc<Channel>) -> Effect {
+    fn keep_channel(&mut self, now: Now, channel: &Arc<Channel>) -> Effect {
+        if let Some(entry) = self.threads.get(channel.id).cloned() {
+            return self.keep_thread(ThreadEntry { channel: channel.clone(), ..entry });
+        }
         self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
         })

@@ -125,6 +125,12 @@ impl Belonging {
         }
     }
 
+    /// The member of a thread that it is.
+    #[must_use]
+    pub fn thread_member(&self) -> Option<ThreadMember> {
+        if let Self::ThreadMember(member) = self { Some(*member) } else { None }
+    }
+
     /// Its content as JSON.
     ///
     /// # Errors

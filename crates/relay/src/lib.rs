@@ -19,6 +19,7 @@ mod picture;
 mod protocol;
 mod relay;
 mod subscriptions;
+mod thread;
 mod view;
 
 pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
@@ -35,4 +36,5 @@ pub use protocol::{
     RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
+pub use thread::{ThreadEntry, ThreadEvent, threads_of};
 pub use view::{people_of, snapshot_of};

@@ -4,10 +4,13 @@
 //! Doors       `Payload::render`.
 //! Not here    who gets them: the guild names the gate.     Spec  docs/protocol.md §7.1, §7.2, §7.4.
 
-use crate::payload::Put;
+use crate::{
+    payload::Put,
+    thread::{ThreadEntry, ThreadEvent},
+};
 use guildhall_model::{
-    ChannelId, GuildId, Invite, InviteCode, MessageId, User,
-    from_gateway::{InviteEventBody, UserBody},
+    Channel, ChannelId, ChannelType, GuildId, Invite, InviteCode, Member, MessageId, ThreadMember, User, UserId,
+    from_gateway::{InviteEventBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody},
 };
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
@@ -48,6 +51,32 @@ pub enum Notice {
         /// Which.
         ids: Arc<[MessageId]>,
     },
+    /// THREAD_CREATE, THREAD_UPDATE.
+    Thread(ThreadEvent),
+    /// THREAD_DELETE.
+    ThreadGone(Arc<Channel>),
+    /// THREAD_MEMBER_UPDATE.
+    ThreadMember(ThreadMember),
+    /// THREAD_MEMBERS_UPDATE.
+    ThreadMembers {
+        /// Where.
+        thread_id: ChannelId,
+        /// How many are in it now.
+        members_count: usize,
+        /// Who came.
+        added: Option<(ThreadMember, Arc<Member>)>,
+        /// Who went.
+        removed: Option<UserId>,
+    },
+    /// THREAD_LIST_SYNC.
+    ThreadList {
+        /// Whose threads; none: the whole guild's.
+        channel_ids: Option<Arc<[ChannelId]>>,
+        /// Those that are open.
+        threads: Vec<ThreadEntry>,
+        /// Whose list it is.
+        user_id: UserId,
+    },
 }
 
 impl Notice {
@@ -66,6 +95,23 @@ impl Notice {
             }
             Self::MessagesGone { channel_id, ids } => {
                 put.body(&MessagesGoneBody { ids, channel_id: *channel_id, guild_id });
+            }
+            Self::Thread(ThreadEvent { entry, own, newly_created }) => {
+                let body = entry.body(*own);
+                put.body(&if *newly_created { body.newly_created() } else { body });
+            }
+            Self::ThreadGone(thread) => {
+                put.body(&ThreadGoneBody { id: thread.id, guild_id, parent_id: thread.parent_id, kind: thread.kind })
+            }
+            Self::ThreadMember(member) => put.body(&ThreadMemberBody::from(*member).with_guild(guild_id)),
+            Self::ThreadMembers { thread_id, members_count, added, removed } => {
+                let added = added.as_ref().map(|(of, member)| (*of, &**member));
+                put.body(&ThreadMembersBody::new(guild_id, *thread_id, *members_count, added, *removed));
+            }
+            Self::ThreadList { channel_ids, threads, user_id } => {
+                let own = threads.iter().filter_map(|entry| entry.members.get(user_id).copied());
+                let bodies = threads.iter().map(|entry| entry.body(entry.members.get(user_id).copied())).collect();
+                put.body(&ThreadListSyncBody::new(guild_id, channel_ids.as_deref(), bodies, own));
             }
         }
     }
@@ -104,4 +150,13 @@ struct MessagesGoneBody<'a> {
     ids: &'a [MessageId],
     channel_id: ChannelId,
     guild_id: GuildId,
+}
+
+#[derive(Serialize)]
+struct ThreadGoneBody {
+    id: ChannelId,
+    guild_id: GuildId,
+    parent_id: Option<ChannelId>,
+    #[serde(rename = "type")]
+    kind: ChannelType,
 }

@@ -19,7 +19,7 @@ use axum::{
 };
 use guildhall_guild::{Actor, Command, Join, NewBan, Page, Prune, Refusal, Reply};
 use guildhall_model::{
-    ChannelId, ChannelType, GuildId, MessageId, RoleId, User, UserId,
+    ChannelId, GuildId, MessageId, RoleId, User, UserId,
     from_gateway::{BanBody, MemberBody},
     smallest_id_at,
 };
@@ -109,8 +109,8 @@ async fn ban(
 async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: MessageId) -> Result<(), ApiError> {
     let guild = expect_reply!(api.node.command(guild_id, Actor::System, Command::ReadGuild).await?, Guild)?;
     let channels = guild.meta.channels.values();
-    let channels: Vec<ChannelId> =
-        channels.filter(|c| c.kind != ChannelType::Category && c.kind.holds_messages()).map(|c| c.id).collect();
+    let channels = channels.filter(|c| c.kind.holds_messages()).map(|c| c.id);
+    let channels: Vec<ChannelId> = channels.chain(guild.threads.iter().map(|(id, _)| id)).collect();
     for channel_id in channels {
         loop {
             let ids = api.node.store().messages_by(channel_id, user_id, from, DELETED_AT_ONCE).await?;

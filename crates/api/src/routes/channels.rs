@@ -13,9 +13,17 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildReply, Refusal};
+use guildhall_guild::{Command, GuildReply, Refusal, Reply};
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
 use std::sync::Arc;
+
+/// A channel or thread, as it was answered.
+fn told(reply: Reply) -> Result<Response, ApiError> {
+    match reply {
+        Reply::Thread(thread) => Ok(super::threads::body(&thread)),
+        reply => Ok(body(&*expect_reply!(reply, Channel)?)),
+    }
+}
 
 async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Arc<Channel>, ApiError> {
     expect_reply!(api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?, Channel)
@@ -30,7 +38,8 @@ pub(super) async fn read(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    Ok(body(&*channel(&api, &caller, params.id("channel_id")?).await?))
+    let channel_id = params.id("channel_id")?;
+    told(api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild that the caller can view.
@@ -80,8 +89,7 @@ pub(super) async fn update(
     let channel_id = params.id("channel_id")?;
     let patch = input.read(channel_form::patch)?;
     let command = Command::UpdateChannel(channel_id, Box::new(patch));
-    let channel = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Channel)?;
-    Ok(body(&channel))
+    told(api.ask_channel(&caller, channel_id, command).await?)
 }
 
 pub(super) async fn delete(
@@ -90,8 +98,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let reply = api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?;
-    Ok(body(&*expect_reply!(reply, Channel)?))
+    told(api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(

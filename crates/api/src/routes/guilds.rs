@@ -107,16 +107,6 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// There are no threads yet: nothing, in the right shape.
-pub(super) async fn active_threads(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    params: PathParams,
-) -> Result<Response, ApiError> {
-    guild(&api, &caller, params.id("guild_id")?).await?;
-    Ok(Json(serde_json::json!({"threads": [], "members": [], "has_more": false})).into_response())
-}
-
 /// A guild in the list of one's own.
 #[derive(Serialize)]
 struct OwnGuildBody {

@@ -20,6 +20,7 @@ mod pins;
 mod reactions;
 mod render;
 mod roles;
+mod threads;
 mod webhooks;
 
 use crate::{
@@ -49,6 +50,16 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             put(channels::put_overwrite).delete(channels::delete_overwrite),
         )
         .route("/channels/{channel_id}/typing", post(channels::start_typing))
+        .route("/channels/{channel_id}/threads", post(threads::create))
+        .route("/channels/{channel_id}/messages/{message_id}/threads", post(threads::create_from_message))
+        .route("/channels/{channel_id}/threads/archived/public", get(threads::archived_public))
+        .route("/channels/{channel_id}/threads/archived/private", get(threads::archived_private))
+        .route("/channels/{channel_id}/users/@me/threads/archived/private", get(threads::archived_own))
+        .route("/channels/{channel_id}/thread-members", get(threads::list_members))
+        .route(
+            "/channels/{channel_id}/thread-members/{user_id}",
+            get(threads::read_member).put(threads::add_member).delete(threads::remove_member),
+        )
         .route("/channels/{channel_id}/invites", get(invites::of_channel).post(invites::create))
         .route("/channels/{channel_id}/webhooks", get(webhooks::of_channel).post(webhooks::create))
         .route("/channels/{channel_id}/pins", get(pins::list))
@@ -75,7 +86,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .route("/guilds", post(guilds::create))
         .route("/guilds/{guild_id}", get(guilds::read).patch(guilds::update).delete(guilds::delete))
         .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create))
-        .route("/guilds/{guild_id}/threads/active", get(guilds::active_threads))
+        .route("/guilds/{guild_id}/threads/active", get(threads::active))
         .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create))
         .route("/guilds/{guild_id}/roles/{role_id}", get(roles::read).patch(roles::update).delete(roles::delete))
         .route("/guilds/{guild_id}/members", get(members::list))

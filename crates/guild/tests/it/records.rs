@@ -161,7 +161,7 @@ impl Mirror {
                 assert!(self.voice[1].remove(user_id).is_some(), "left twice");
                 self.voice_members.remove(user_id);
             }
-            Effect::None | Effect::Deleted => {}
+            Effect::None | Effect::Thread(..) | Effect::Deleted => {}
         }
         match &published.event.payload {
             Payload::Presence { user_id, presence } if presence.status == Status::Offline => {

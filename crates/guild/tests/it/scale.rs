@@ -7,9 +7,9 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, GuildRecord, Job,
-    MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewBan, NewInvite, NewMessage, NewWebhook, Outcome, Output,
-    Page, Prune, Reply, RolePatch, WebhookAccess, WebhookPost,
+    Actor, ArchivedThreads, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits, GuildPatch,
+    GuildRecord, Job, MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewBan, NewInvite, NewMessage, NewThread,
+    NewWebhook, Outcome, Output, Page, Prune, Reply, RolePatch, WebhookAccess, WebhookPost,
 };
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
@@ -315,8 +315,36 @@ impl Lab {
         ] {
             self.owner(command);
         }
+        self.threads();
         self.commit();
         self.rest();
+    }
+
+    fn threads(&mut self) {
+        let new =
+            NewThread { name: "thread".to_owned(), kind: Some(ChannelType::PublicThread), ..NewThread::default() };
+        let thread = match self.owner(Command::CreateThread(CHANNEL, Box::new(new))) {
+            Outcome::Reply(Ok(Reply::Thread(thread))) => thread.0.channel.id,
+            other => panic!("{other:?}"),
+        };
+        let archive = |archived| {
+            let patch = ChannelPatch { archived: Some(archived), ..ChannelPatch::default() };
+            Command::UpdateChannel(thread, Box::new(patch))
+        };
+        let which = ArchivedThreads { are_private: false, are_own: false, before: None, limit: 50 };
+        for command in [
+            Command::AddThreadMember(thread, member(1)),
+            Command::CreateMessage(thread, Box::new(text("@everyone in here"))),
+            Command::ListThreads,
+            Command::ListThreadMembers(thread),
+            archive(true),
+            Command::ListArchivedThreads(CHANNEL, which),
+            archive(false),
+            Command::RemoveThreadMember(thread, member(1)),
+            Command::DeleteChannel(thread),
+        ] {
+            self.owner(command);
+        }
     }
 
     /// Messages that many reacted to: changed, said again, loaded twice, deleted, pushed out of the cache.

@@ -3,4 +3,5 @@
 mod bans;
 mod invites;
 mod pins;
+mod threads;
 mod webhooks;

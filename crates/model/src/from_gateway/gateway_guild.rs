@@ -5,7 +5,7 @@
 //! Not here    who is listed, and which channels are obfuscated: the filler decides both.
 
 use super::{
-    ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, VoiceStateBody,
+    ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, ThreadBody, VoiceStateBody,
     guild::{EmojiBody, GuildProperties},
 };
 use crate::{
@@ -28,6 +28,8 @@ pub struct GuildSnapshot<'a> {
     pub roles: Vec<RoleBody<'a>>,
     /// Every channel that is not a thread; those that may not be viewed obfuscated, for a client that can take it.
     pub channels: Vec<ChannelBody<'a>>,
+    /// Open threads that the receiver follows and can view.
+    pub threads: Vec<ThreadBody<'a>>,
     /// `member_count` is past the client's `large_threshold`.
     pub large: bool,
     /// Exact.
@@ -103,7 +105,7 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
             member_count: snapshot.member_count,
             members: self.has_people.then(|| people.members().map(Into::into).collect()),
             channels: &snapshot.channels,
-            threads: [],
+            threads: &snapshot.threads,
             presences: self.has_people.then(|| {
                 people.presences.iter().map(|(id, presence)| PresenceBody::new(None, *id, presence)).collect()
             }),
@@ -165,7 +167,7 @@ struct Belongings<'b, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<Vec<MemberBody<'a>>>,
     channels: &'b [ChannelBody<'a>],
-    threads: Nothing,
+    threads: &'b [ThreadBody<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     presences: Option<Vec<PresenceBody<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,6 +18,7 @@ mod ready;
 mod replies;
 mod role;
 mod session;
+mod thread;
 mod user;
 mod user_ready;
 mod voice;
@@ -36,10 +37,11 @@ pub use presence::PresenceBody;
 pub use ready::{ApplicationRef, BotReadyBody};
 pub use replies::{
     ChannelInfoBody, ChannelMemberCountUpdateBody, ChannelStatusesBody, ChannelSyncBody, LastMessagesBody,
-    SoundboardSoundsBody, ThreadListSyncBody,
+    SoundboardSoundsBody,
 };
 pub use role::RoleBody;
 pub use session::{ClientInfo, SessionBody, SessionsBody};
+pub use thread::{ThreadBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody};
 pub use user::{SelfUserBody, UserBody};
 pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
 pub use voice::VoiceStateBody;

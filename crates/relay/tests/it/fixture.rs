@@ -204,6 +204,8 @@ pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
             .channels
             .get(channel)
             .is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) & all.0 == all.0),
+        // Of threads there are none here.
+        Gate::Thread { .. } => false,
         Gate::User(user_id) => member.user.id == *user_id,
     }
 }
