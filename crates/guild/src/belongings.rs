@@ -70,6 +70,10 @@ impl Guild {
             self.belongings.webhooks.remove(&id);
             self.delete_belonging(BelongingKey::whole(BelongingKind::Webhook, id.get()));
         }
+        self.forget_pins_of(channel_id);
+    }
+
+    pub(crate) fn forget_pins_of(&mut self, channel_id: ChannelId) {
         if self.belongings.pins.remove(&channel_id).is_some() {
             let key = BelongingKey::whole(BelongingKind::Pin, channel_id.get());
             self.write(Write::DeleteBelongings(self.meta.id(), key));

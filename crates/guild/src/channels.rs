@@ -151,6 +151,7 @@ impl Guild {
         for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
             *special = special.filter(|id| *id != channel_id);
         }
+        fields.stage_instances.retain(|stage| stage.channel_id != channel_id);
         if fields != *self.meta.guild {
             self.put_fields(now, fields);
         }
@@ -208,7 +209,7 @@ impl Guild {
     }
 
     /// The overwrites as they will be kept: bits in use only, of two for one target the last.
-    fn check_overwrites(
+    pub(crate) fn check_overwrites(
         &self,
         held: Permissions,
         before: &[Overwrite],
@@ -250,7 +251,7 @@ impl Guild {
         Ok(overwrites)
     }
 
-    fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
+    pub(crate) fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
         let Some(parent_id) = parent_id else { return Ok(()) };
         let parent = self.meta.channels.get(&parent_id);
         let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);

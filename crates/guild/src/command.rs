@@ -9,8 +9,9 @@ use crate::{
     webhooks::WebhookAccess,
 };
 use guildhall_model::{
-    Ban, Channel, ChannelId, ChannelType, Guild, Id, Invite, InviteCode, Member, MessageId, Nonce, Overwrite,
-    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ThreadMember, User, UserId, Webhook, WebhookId,
+    Ban, Channel, ChannelId, ChannelType, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId, Nonce,
+    Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance,
+    Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
 };
 use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
 use guildhall_stdx::{CowMap, Timestamp};
@@ -175,6 +176,20 @@ pub struct GuildPatch {
     pub description: Option<Option<String>>,
     /// New owner.
     pub owner_id: Option<UserId>,
+    /// Where idle people in voice go, or nowhere.
+    pub afk_channel_id: Option<Option<ChannelId>>,
+    /// Seconds until then.
+    pub afk_timeout: Option<u16>,
+    /// 0–4.
+    pub verification_level: Option<u8>,
+    /// 0 all messages, 1 only mentions.
+    pub default_message_notifications: Option<u8>,
+    /// 0–2.
+    pub explicit_content_filter: Option<u8>,
+    /// Where system messages go, or nowhere.
+    pub system_channel_id: Option<Option<ChannelId>>,
+    /// Language.
+    pub preferred_locale: Option<String>,
 }
 
 /// What is asked of a guild.
@@ -236,6 +251,32 @@ pub enum Command {
     UpdateRole(RoleId, Box<RolePatch>),
     /// Removes a role, also from every member who has it.
     DeleteRole(RoleId),
+    /// Puts several roles into order.
+    MoveRoles(Vec<(RoleId, i32)>),
+    /// Puts several channels into order.
+    MoveChannels(Vec<ChannelMove>),
+    /// Adds an emoji. Its id is assigned.
+    CreateEmoji(Box<NewEmoji>),
+    /// Changes an emoji.
+    UpdateEmoji(EmojiId, Box<EmojiPatch>),
+    /// Removes an emoji.
+    DeleteEmoji(EmojiId),
+    /// Adds a sticker. Its id is assigned.
+    CreateSticker(Box<NewSticker>),
+    /// Changes a sticker.
+    UpdateSticker(StickerId, Box<StickerPatch>),
+    /// Removes a sticker.
+    DeleteSticker(StickerId),
+    /// Announces something (with id 0), or replaces what was announced.
+    PutScheduledEvent(Box<ScheduledEvent>),
+    /// Takes it back.
+    DeleteScheduledEvent(Id<()>),
+    /// The actor is interested in it, or no more.
+    FollowScheduledEvent(Id<()>, bool),
+    /// Opens a stage (true), or changes one that is open.
+    PutStage(Box<StageInstance>, bool),
+    /// Closes a stage.
+    DeleteStage(ChannelId),
     /// Adds a channel. Its id is assigned.
     CreateChannel(Box<NewChannel>),
     /// Changes a channel.
@@ -261,6 +302,8 @@ pub enum Command {
     DeleteOverwrite(ChannelId, OverwriteKind),
     /// Adds a member (system only), or refreshes the account of one who is there.
     AddMember(Arc<User>),
+    /// An account changed (system only): its member follows, if it is one.
+    RefreshMember(Arc<User>),
     /// Changes a member.
     UpdateMember(UserId, Box<MemberPatch>),
     /// Gives a member a role.
@@ -417,6 +460,61 @@ pub struct WebhookPost {
     pub thread_id: Option<ChannelId>,
 }
 
+/// Where a channel is to be; `None` leaves it there.
+#[derive(Clone, Debug)]
+pub struct ChannelMove {
+    /// Which.
+    pub id: ChannelId,
+    /// Its new place.
+    pub position: Option<i32>,
+    /// Its new category, or none.
+    pub parent_id: Option<Option<ChannelId>>,
+    /// It gets its category's overwrites.
+    pub lock_permissions: bool,
+}
+
+/// An emoji to be added.
+#[derive(Clone, Debug)]
+pub struct NewEmoji {
+    /// 2–32 letters, digits and underscores.
+    pub name: String,
+    /// Whether it moves.
+    pub animated: bool,
+    /// Only for these.
+    pub roles: Vec<RoleId>,
+}
+
+/// Changes to an emoji; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct EmojiPatch {
+    /// New name.
+    pub name: Option<String>,
+    /// Only for these from now on.
+    pub roles: Option<Vec<RoleId>>,
+}
+
+/// A sticker to be added.
+#[derive(Clone, Debug)]
+pub struct NewSticker {
+    /// 2–30 characters.
+    pub name: String,
+    /// What it shows.
+    pub description: Option<String>,
+    /// What finds it.
+    pub tags: String,
+}
+
+/// Changes to a sticker; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct StickerPatch {
+    /// New name.
+    pub name: Option<String>,
+    /// New description, or none.
+    pub description: Option<Option<String>>,
+    /// New tags.
+    pub tags: Option<String>,
+}
+
 /// A thread to be begun.
 #[derive(Clone, Debug, Default)]
 pub struct NewThread {
@@ -527,6 +625,14 @@ pub enum Reply {
     Threads(Box<ThreadList>),
     /// Who is in a thread, and who they are in the guild.
     ThreadMembers(Vec<(ThreadMember, Option<Arc<Member>>)>),
+    /// An emoji.
+    Emoji(Box<Emoji>),
+    /// A sticker.
+    Sticker(Box<Sticker>),
+    /// What is announced.
+    ScheduledEvent(Arc<ScheduledEvent>),
+    /// A stage.
+    Stage(Box<StageInstance>),
     /// A role.
     Role(Arc<Role>),
     /// A member.
@@ -692,6 +798,27 @@ pub enum Refusal {
     /// More pins than a channel can have.
     #[error("Maximum number of pins reached for the channel (250)")]
     TooManyPins,
+    /// No such sticker.
+    #[error("Unknown Sticker")]
+    UnknownSticker,
+    /// Nothing like that is announced.
+    #[error("Unknown Guild Scheduled Event")]
+    UnknownScheduledEvent,
+    /// No stage is open there.
+    #[error("Unknown Stage Instance")]
+    UnknownStage,
+    /// One is open already.
+    #[error("The Stage is already open")]
+    StageExists,
+    /// More emoji than a guild can have.
+    #[error("Maximum number of emojis reached (250)")]
+    TooManyEmojis,
+    /// More stickers than a guild can have.
+    #[error("Maximum number of stickers reached (60)")]
+    TooManyStickers,
+    /// More is announced than a guild can have.
+    #[error("Maximum number of uncompleted guild scheduled events has been reached (100)")]
+    TooManyScheduledEvents,
     /// More threads than a guild can have.
     #[error("Maximum number of active threads reached (1000)")]
     TooManyThreads,
@@ -754,6 +881,13 @@ impl Refusal {
             Self::TooManyInvites => (400, 30016),
             Self::TooManyWebhooks => (400, 30007),
             Self::TooManyPins => (400, 30003),
+            Self::UnknownSticker => (404, 10060),
+            Self::UnknownScheduledEvent => (404, 10070),
+            Self::UnknownStage => (404, 10067),
+            Self::StageExists => (400, 150_006),
+            Self::TooManyEmojis => (400, 30008),
+            Self::TooManyStickers => (400, 30039),
+            Self::TooManyScheduledEvents => (400, 30038),
             Self::TooManyThreads => (400, 160_006),
             Self::TooManyThreadMembers => (400, 30033),
             Self::ThreadExists => (400, 160_004),

@@ -12,7 +12,7 @@ use crate::{
     record::Write,
     relays::RelayLink,
 };
-use guildhall_model::{Channel, ChannelId, EventName, Permissions, UserId};
+use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -91,12 +91,39 @@ impl Guild {
         if let Some(description) = &patch.description {
             fields.description.clone_from(description);
         }
+        if let Some(channel_id) = patch.afk_channel_id {
+            self.check_special_channel(channel_id, "afk_channel_id", ChannelType::is_voice)?;
+            fields.afk_channel_id = channel_id;
+        }
+        if let Some(channel_id) = patch.system_channel_id {
+            self.check_special_channel(channel_id, "system_channel_id", |kind| kind == ChannelType::Text)?;
+            fields.system_channel_id = channel_id;
+        }
+        fields.afk_timeout = patch.afk_timeout.unwrap_or(fields.afk_timeout);
+        fields.verification_level = patch.verification_level.unwrap_or(fields.verification_level);
+        let notifications = patch.default_message_notifications;
+        fields.default_message_notifications = notifications.unwrap_or(fields.default_message_notifications);
+        fields.explicit_content_filter = patch.explicit_content_filter.unwrap_or(fields.explicit_content_filter);
+        if let Some(locale) = &patch.preferred_locale {
+            fields.preferred_locale.clone_from(locale);
+        }
         if fields != *self.meta.guild {
             self.put_fields(now, fields);
         }
         // Whoever gave the guild away sees it with the permissions that remain.
         let standing = self.in_guild(now, actor)?;
         Ok(self.guild_reply(now, &standing))
+    }
+
+    fn check_special_channel(
+        &self,
+        channel_id: Option<ChannelId>,
+        field: &'static str,
+        fits: impl Fn(ChannelType) -> bool,
+    ) -> Result<(), Refusal> {
+        let Some(channel_id) = channel_id else { return Ok(()) };
+        let fits = self.meta.channels.get(&channel_id).is_some_and(|channel| fits(channel.kind));
+        if fits { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
     /// Stores and tells new base fields.
@@ -121,6 +148,7 @@ impl Guild {
             mem::take(&mut self.voice),
             mem::take(&mut self.belongings),
             mem::take(&mut self.threads),
+            mem::take(&mut self.in_threads),
             mem::replace(&mut self.presences, pace),
         );
         // Sessions, presences and the like are as many as members, or few.

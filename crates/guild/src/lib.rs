@@ -13,6 +13,7 @@ mod channels;
 mod check;
 mod chores;
 mod command;
+mod expressions;
 mod fields;
 mod invites;
 mod job;
@@ -23,6 +24,7 @@ mod members;
 mod mentions;
 mod messages;
 mod pins;
+mod positions;
 mod presence;
 mod queue;
 mod reactions;
@@ -37,9 +39,10 @@ mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, InviteReply,
-    Join, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewGuild, NewInvite, NewMessage, NewThread,
-    NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo, RolePatch, ThreadList, WebhookPatch, WebhookPost,
+    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch,
+    GuildReply, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewGuild,
+    NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo,
+    RolePatch, StickerPatch, ThreadList, WebhookPatch, WebhookPost,
 };
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;

@@ -56,6 +56,14 @@ pub struct GuildLimits {
     pub webhooks_per_channel_max: usize,
     /// Pinned messages of one channel. 250 as upstream.
     pub pins_per_channel_max: usize,
+    /// Emoji. 250 as upstream.
+    pub emojis_max: usize,
+    /// Stickers. 60 as upstream.
+    pub stickers_max: usize,
+    /// Scheduled events. 100 as upstream.
+    pub scheduled_events_max: usize,
+    /// Who is interested in one of them. They are kept with the guild's base fields, 8 bytes each.
+    pub followers_max: usize,
     /// Threads, open and closed. All are kept in memory, some 400 bytes each.
     pub threads_max: usize,
     /// Open threads. 1,000 as upstream.
@@ -98,6 +106,10 @@ impl Default for GuildLimits {
             invites_max: 1_000,
             webhooks_per_channel_max: 15,
             pins_per_channel_max: 250,
+            emojis_max: 250,
+            stickers_max: 60,
+            scheduled_events_max: 100,
+            followers_max: 1_000,
             threads_max: 10_000,
             active_threads_max: 1_000,
             thread_members_max: 1_000,

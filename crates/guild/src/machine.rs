@@ -38,7 +38,7 @@ use guildhall_relay::{
 };
 use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::Arc,
 };
@@ -115,6 +115,8 @@ pub struct Guild {
     /// Open and closed ones.
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
     pub(crate) active_threads_count: usize,
+    /// Who is in which of them.
+    pub(crate) in_threads: BTreeSet<(UserId, ChannelId)>,
     pub(crate) limits: GuildLimits,
     pub(crate) rng: Rng,
     pub(crate) is_deleted: bool,
@@ -200,6 +202,7 @@ impl Guild {
             belongings: Belongings::new(record.belongings),
             threads: CowMap::default(),
             active_threads_count: 0,
+            in_threads: BTreeSet::new(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
             is_deleted: false,
@@ -284,6 +287,19 @@ impl Guild {
             Command::CreateRole(role) => self.create_role(now, actor, role),
             Command::UpdateRole(role, patch) => self.update_role(now, actor, *role, patch),
             Command::DeleteRole(role) => self.delete_role(now, actor, *role),
+            Command::MoveRoles(moves) => self.move_roles(now, actor, moves),
+            Command::MoveChannels(moves) => self.move_channels(now, actor, moves),
+            Command::CreateEmoji(new) => self.create_emoji(now, actor, new),
+            Command::UpdateEmoji(id, patch) => self.update_emoji(now, actor, *id, patch),
+            Command::DeleteEmoji(id) => self.delete_emoji(now, actor, *id),
+            Command::CreateSticker(new) => self.create_sticker(now, actor, new),
+            Command::UpdateSticker(id, patch) => self.update_sticker(now, actor, *id, patch),
+            Command::DeleteSticker(id) => self.delete_sticker(now, actor, *id),
+            Command::PutScheduledEvent(event) => self.put_scheduled_event(now, actor, event),
+            Command::DeleteScheduledEvent(id) => self.delete_scheduled_event(now, actor, *id),
+            Command::FollowScheduledEvent(id, follows) => self.follow_scheduled_event(now, actor, *id, *follows),
+            Command::PutStage(stage, is_new) => self.put_stage(now, actor, stage, *is_new),
+            Command::DeleteStage(channel) => self.delete_stage(now, actor, *channel),
             Command::CreateChannel(new) => self.create_channel(now, actor, new),
             Command::UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
             Command::DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
@@ -296,6 +312,7 @@ impl Guild {
             Command::PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
             Command::DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
             Command::AddMember(user) => self.add_member(now, actor, user),
+            Command::RefreshMember(user) => self.refresh_member(now, actor, user),
             Command::UpdateMember(user, patch) => self.update_member(now, actor, *user, patch),
             Command::AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
             Command::RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),

@@ -36,6 +36,13 @@ impl Guild {
         Ok(Reply::Member(self.put_member(now, name, member)))
     }
 
+    /// As `add_member`, of who is a member; nobody comes in by it.
+    pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+        self.in_guild(now, actor)?.need_system()?;
+        self.need_member(user.id)?;
+        self.add_member(now, actor, user)
+    }
+
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
     pub(crate) fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
         let user_id = member.user.id;

@@ -39,6 +39,7 @@ impl Guild {
         for thread in threads {
             let members = Arc::new(by_thread.remove(&thread.id).unwrap_or_default());
             self.active_threads_count += usize::from(is_active(&thread));
+            self.in_threads.extend(members.keys().map(|user_id: &UserId| (*user_id, thread.id)));
             self.threads.insert(thread.id, ThreadEntry { channel: Arc::new(thread), members });
         }
     }
@@ -139,6 +140,7 @@ impl Guild {
         let members: Members = Arc::new([(own.user_id, own)].into());
         let entry = ThreadEntry { channel: Arc::new(thread), members };
         self.active_threads_count += 1;
+        self.in_threads.insert((own.user_id, thread_id));
         self.write(Write::PutChannel(entry.channel.clone()));
         self.put_belonging(Belonging::ThreadMember(own));
         let effect = self.keep_thread(entry.clone());
@@ -351,11 +353,14 @@ impl Guild {
     fn forget_thread(&mut self, entry: &ThreadEntry) {
         let thread_id = entry.channel.id;
         self.threads.remove(thread_id);
+        for user_id in entry.members.keys() {
+            self.in_threads.remove(&(*user_id, thread_id));
+        }
         self.active_threads_count -= usize::from(is_active(&entry.channel));
         self.write(Write::DeleteChannel(self.meta.id(), thread_id));
         let members = BelongingKey::whole(BelongingKind::ThreadMember, thread_id.get());
         self.write(Write::DeleteBelongings(self.meta.id(), members));
-        self.forget_belongings_of(thread_id);
+        self.forget_pins_of(thread_id);
         self.cache.forget_channel(thread_id);
         self.free_evicted();
     }
@@ -372,6 +377,7 @@ impl Guild {
         let mut members = BTreeMap::clone(&entry.members);
         members.insert(user_id, member);
         let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
+        self.in_threads.insert((user_id, entry.channel.id));
         self.put_belonging(Belonging::ThreadMember(member));
         self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, Some(member), None);
@@ -446,14 +452,15 @@ impl Guild {
         let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
         let key = BelongingKey { kind: BelongingKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
         self.delete_belonging(key);
+        self.in_threads.remove(&(user_id, entry.channel.id));
         self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, None, Some(user_id));
     }
 
     /// Who is a member no more is in no thread.
     pub(crate) fn take_from_threads(&mut self, user_id: UserId) {
-        let threads = self.threads.iter().filter(|(_, entry)| entry.members.contains_key(&user_id));
-        let threads: Vec<_> = threads.map(|(_, entry)| entry.clone()).collect();
+        let of_user = self.in_threads.range((user_id, ChannelId::new(0))..=(user_id, ChannelId::new(u64::MAX)));
+        let threads: Vec<_> = of_user.filter_map(|(_, id)| self.threads.get(*id).cloned()).collect();
         threads.iter().for_each(|entry| self.take_from_thread(entry, user_id));
     }
 

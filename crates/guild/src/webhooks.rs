@@ -12,7 +12,8 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
 };
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Message, MessageId, Permissions, Webhook, WebhookId,
+    Belonging, BelongingKey, BelongingKind, ChannelId, ChannelType, EventName, Message, MessageId, Permissions,
+    Webhook, WebhookId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::Now;
@@ -37,9 +38,7 @@ impl Guild {
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
         here.need(Permissions::MANAGE_WEBHOOKS)?;
-        if here.channel.kind.is_thread() || here.channel.kind == guildhall_model::ChannelType::Category {
-            return Err(Refusal::NotATextChannel.into());
-        }
+        need_place_for_webhooks(&here)?;
         let of_channel = self.belongings.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
         if of_channel.count() >= self.limits.webhooks_per_channel_max {
             return Err(Refusal::TooManyWebhooks.into());
@@ -122,7 +121,9 @@ impl Guild {
         }
         // A token posts where it was made to post.
         if let (Some(channel_id), WebhookAccess::Actor(actor)) = (patch.channel_id, access) {
-            self.in_channel(now, *actor, channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?;
+            let here = self.in_channel(now, *actor, channel_id)?;
+            here.need(Permissions::MANAGE_WEBHOOKS)?;
+            need_place_for_webhooks(&here)?;
             webhook.channel_id = channel_id;
         }
         if webhook == *before {
@@ -230,6 +231,11 @@ impl Guild {
         let (here, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
         self.delete_message(now, Actor::System, here.channel.id, message_id)
     }
+}
+
+fn need_place_for_webhooks(here: &Here) -> Result<(), Refusal> {
+    let is_one = !here.channel.kind.is_thread() && here.channel.kind != ChannelType::Category;
+    if is_one { Ok(()) } else { Err(Refusal::NotATextChannel) }
 }
 
 /// How long it takes says nothing of where they differ.

@@ -62,8 +62,6 @@ events! {
     ThreadMemberUpdate "THREAD_MEMBER_UPDATE" GUILDS;
     ThreadMembersUpdate "THREAD_MEMBERS_UPDATE" GUILD_MEMBERS;
     UserUpdate "USER_UPDATE" ;
-    ChannelRecipientAdd "CHANNEL_RECIPIENT_ADD" ;
-    ChannelRecipientRemove "CHANNEL_RECIPIENT_REMOVE" ;
     ChannelCreate "CHANNEL_CREATE" GUILDS;
     ChannelUpdate "CHANNEL_UPDATE" GUILDS;
     ChannelDelete "CHANNEL_DELETE" GUILDS;

@@ -16,6 +16,7 @@ mod emoji;
 mod event_name;
 pub mod from_gateway;
 mod guild;
+mod happening;
 mod id;
 mod intents;
 mod invite;
@@ -39,6 +40,7 @@ pub use close_code::{CloseCode, SessionFate};
 pub use emoji::{Emoji, ReactionEmoji};
 pub use event_name::EventName;
 pub use guild::Guild;
+pub use happening::{ScheduledEvent, StageInstance, Sticker};
 pub use id::{
     ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, StickerId, UserId, WebhookId,
     marker,

@@ -9,8 +9,12 @@ use crate::{
     thread::{ThreadEntry, ThreadEvent},
 };
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, GuildId, Invite, InviteCode, Member, MessageId, ThreadMember, User, UserId,
-    from_gateway::{InviteEventBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody},
+    Channel, ChannelId, ChannelType, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId, ScheduledEvent,
+    StageInstance, ThreadMember, User, UserId,
+    from_gateway::{
+        EmojiBody, InviteEventBody, ScheduledEventBody, StageInstanceBody, StickerBody, ThreadListSyncBody,
+        ThreadMemberBody, ThreadMembersBody, UserBody,
+    },
 };
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
@@ -51,6 +55,21 @@ pub enum Notice {
         /// Which.
         ids: Arc<[MessageId]>,
     },
+    /// GUILD_EMOJIS_UPDATE.
+    Emojis(Arc<Guild>),
+    /// GUILD_STICKERS_UPDATE.
+    Stickers(Arc<Guild>),
+    /// GUILD_SCHEDULED_EVENT_CREATE, _UPDATE, _DELETE.
+    ScheduledEvent(Arc<ScheduledEvent>),
+    /// GUILD_SCHEDULED_EVENT_USER_ADD, _REMOVE.
+    ScheduledEventUser {
+        /// Which.
+        event_id: Id<()>,
+        /// Who.
+        user_id: UserId,
+    },
+    /// STAGE_INSTANCE_CREATE, _UPDATE, _DELETE.
+    Stage(Box<StageInstance>),
     /// THREAD_CREATE, THREAD_UPDATE.
     Thread(ThreadEvent),
     /// THREAD_DELETE.
@@ -96,6 +115,18 @@ impl Notice {
             Self::MessagesGone { channel_id, ids } => {
                 put.body(&MessagesGoneBody { ids, channel_id: *channel_id, guild_id });
             }
+            Self::Emojis(guild) => {
+                put.body(&EmojisBody { guild_id, emojis: guild.emojis.iter().map(Into::into).collect() });
+            }
+            Self::Stickers(guild) => {
+                let stickers = guild.stickers.iter().map(|sticker| StickerBody::new(guild_id, sticker));
+                put.body(&StickersBody { guild_id, stickers: stickers.collect() });
+            }
+            Self::ScheduledEvent(event) => put.body(&ScheduledEventBody::new(guild_id, event)),
+            Self::ScheduledEventUser { event_id, user_id } => {
+                put.body(&EventUserBody { guild_scheduled_event_id: *event_id, user_id: *user_id, guild_id });
+            }
+            Self::Stage(stage) => put.body(&StageInstanceBody::from(&**stage)),
             Self::Thread(ThreadEvent { entry, own, newly_created }) => {
                 let body = entry.body(*own);
                 put.body(&if *newly_created { body.newly_created() } else { body });
@@ -159,4 +190,23 @@ struct ThreadGoneBody {
     parent_id: Option<ChannelId>,
     #[serde(rename = "type")]
     kind: ChannelType,
+}
+
+#[derive(Serialize)]
+struct EmojisBody<'a> {
+    guild_id: GuildId,
+    emojis: Vec<EmojiBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct StickersBody<'a> {
+    guild_id: GuildId,
+    stickers: Vec<StickerBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct EventUserBody {
+    guild_scheduled_event_id: Id<()>,
+    user_id: UserId,
+    guild_id: GuildId,
 }

@@ -10,6 +10,3 @@ CREATE TABLE belongings (
 ) STRICT, WITHOUT ROWID;
 -- An invite or a webhook says which guild it is of.
 CREATE INDEX belongings_by_id ON belongings (kind, id);
-
--- Direct messages are kept as a guild of their own, which nobody sees as one.
-ALTER TABLE guilds ADD COLUMN is_private INTEGER NOT NULL DEFAULT 0;

@@ -57,7 +57,7 @@ pub trait Store: Send + Sync + 'static {
     /// A guild with everything but its messages; none if there is no such guild. Loads all members: call it once per
     /// guild and owner.
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError>;
-    /// Every guild's id, ascending, above `after`, at most `limit`; without those that hold direct messages.
+    /// Every guild's id, ascending, above `after`, at most `limit`.
     async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// The guild a channel belongs to.
     async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError>;
@@ -78,10 +78,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// One account.
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
-    /// The guilds an account is in, ascending, at most `limit`; without those that hold direct messages.
+    /// The guilds an account is in, ascending, at most `limit`.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
-    /// The guilds that hold an account's direct messages (`Guild::is_private`), ascending, at most `limit`.
-    async fn private_channels_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// The guild that keeps an invite or a webhook.
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError>;
     /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what anybody said there since.

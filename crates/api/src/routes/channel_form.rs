@@ -112,7 +112,7 @@ fn topic(value: &Value, kind: Option<ChannelType>) -> Parsed<String> {
     form::text(value, 0, if holds_posts { TOPIC_CHARS_MAX } else { TOPIC_CHARS_MAX_TEXT })
 }
 
-fn position(value: &Value) -> Parsed<i32> {
+pub(crate) fn position(value: &Value) -> Parsed<i32> {
     Ok(form::integer(value, 0, POSITION_MAX)? as i32)
 }
 

@@ -5,6 +5,7 @@ use crate::{
     auth::Caller,
     body::JsonBody,
     error::ApiError,
+    form,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -13,9 +14,12 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildReply, Refusal, Reply};
+use guildhall_guild::{ChannelMove, Command, GuildReply, Refusal, Reply};
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
 use std::sync::Arc;
+
+/// As many as a guild can have channels.
+const MOVES_MAX: usize = 500;
 
 /// A channel or thread, as it was answered.
 fn told(reply: Reply) -> Result<Response, ApiError> {
@@ -78,6 +82,28 @@ pub(super) async fn create(
         channel = expect_reply!(api.ask(&caller, guild_id, command).await?, Channel)?;
     }
     Ok((StatusCode::CREATED, body(&channel)).into_response())
+}
+
+/// Puts several into order.
+pub(super) async fn move_all(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<StatusCode, ApiError> {
+    let moves = form::list(&input.value, 0, MOVES_MAX, |value| {
+        form::object(value, |form| {
+            let id = form.required("id", form::id);
+            Some(ChannelMove {
+                position: form.optional("position", channel_form::position),
+                parent_id: form.nullable("parent_id", form::id),
+                lock_permissions: form.optional("lock_permissions", form::boolean).unwrap_or(false),
+                id: id?,
+            })
+        })
+    })?;
+    api.ask(&caller, params.id("guild_id")?, Command::MoveChannels(moves)).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn update(

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{JsonBody, Query},
     error::ApiError,
-    form,
+    form::{self, Fault, Form, Parsed},
     state::{Api, expect_reply},
 };
 use axum::{
@@ -20,6 +20,7 @@ use guildhall_model::{
     from_gateway::{GuildBody, RestGuildBody, RoleBody},
 };
 use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 const PAGE_MAX: i64 = 200;
@@ -80,6 +81,18 @@ pub(super) async fn need_room_for_guild(api: &Api, user_id: UserId, guild_id: Gu
     Ok(())
 }
 
+/// Null counts as the lowest, as upstream.
+fn level(form: &mut Form<'_>, key: &str, max: i64) -> Option<u8> {
+    form.nullable(key, |v| Ok(form::integer(v, 0, max)? as u8)).map(Option::unwrap_or_default)
+}
+
+fn afk_timeout(value: &Value) -> Parsed<u16> {
+    match form::integer(value, 0, 3_600)? {
+        seconds @ (60 | 300 | 900 | 1_800 | 3_600) => Ok(seconds as u16),
+        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (60, 300, 900, 1800, 3600).").into()),
+    }
+}
+
 pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -92,6 +105,13 @@ pub(super) async fn update(
             name: form.optional("name", |v| form::text(v, 2, 100)),
             description: form.nullable("description", |v| form::text(v, 0, 300)),
             owner_id: form.optional("owner_id", form::id),
+            afk_channel_id: form.nullable("afk_channel_id", form::id),
+            afk_timeout: form.optional("afk_timeout", afk_timeout),
+            verification_level: level(form, "verification_level", 4),
+            default_message_notifications: level(form, "default_message_notifications", 1),
+            explicit_content_filter: level(form, "explicit_content_filter", 2),
+            system_channel_id: form.nullable("system_channel_id", form::id),
+            preferred_locale: form.optional("preferred_locale", |v| form::text(v, 2, 10)),
         })
     })?;
     api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch))).await?;
@@ -105,6 +125,22 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     api.ask(&caller, params.id("guild_id")?, Command::DeleteGuild).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Nothing is logged: nothing, in the right shape, for those who may look.
+pub(super) async fn audit_log(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    if !guild(&api, &caller, params.id("guild_id")?).await?.permissions.contains(Permissions::VIEW_AUDIT_LOG) {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
+    let body = serde_json::json!({
+        "audit_log_entries": [], "users": [], "webhooks": [], "integrations": [], "threads": [],
+        "guild_scheduled_events": [], "application_commands": [], "auto_moderation_rules": [],
+    });
+    Ok(Json(body).into_response())
 }
 
 /// A guild in the list of one's own.

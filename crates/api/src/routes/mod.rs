@@ -11,6 +11,7 @@ mod channel_form;
 mod channels;
 mod commands;
 mod embeds;
+mod expressions;
 mod guilds;
 mod invites;
 mod members;
@@ -85,9 +86,9 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
     let guild = Router::new()
         .route("/guilds", post(guilds::create))
         .route("/guilds/{guild_id}", get(guilds::read).patch(guilds::update).delete(guilds::delete))
-        .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create))
+        .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create).patch(channels::move_all))
         .route("/guilds/{guild_id}/threads/active", get(threads::active))
-        .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create))
+        .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create).patch(roles::move_all))
         .route("/guilds/{guild_id}/roles/{role_id}", get(roles::read).patch(roles::update).delete(roles::delete))
         .route("/guilds/{guild_id}/members", get(members::list))
         .route("/guilds/{guild_id}/members/search", get(members::search))
@@ -96,6 +97,27 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/guilds/{guild_id}/members/{user_id}",
             get(members::read).put(bans::join).patch(members::update).delete(members::remove),
         )
+        .route("/guilds/{guild_id}/emojis", get(expressions::list_emojis).post(expressions::create_emoji))
+        .route(
+            "/guilds/{guild_id}/emojis/{emoji_id}",
+            get(expressions::read_emoji).patch(expressions::update_emoji).delete(expressions::delete_emoji),
+        )
+        .route("/guilds/{guild_id}/stickers", get(expressions::list_stickers).post(expressions::create_sticker))
+        .route(
+            "/guilds/{guild_id}/stickers/{sticker_id}",
+            get(expressions::read_sticker).patch(expressions::update_sticker).delete(expressions::delete_sticker),
+        )
+        .route("/guilds/{guild_id}/scheduled-events", get(expressions::list_events).post(expressions::create_event))
+        .route(
+            "/guilds/{guild_id}/scheduled-events/{event_id}",
+            get(expressions::read_event).patch(expressions::update_event).delete(expressions::delete_event),
+        )
+        .route("/guilds/{guild_id}/scheduled-events/{event_id}/users", get(expressions::event_users))
+        .route(
+            "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me",
+            put(expressions::follow_event).delete(expressions::unfollow_event),
+        )
+        .route("/guilds/{guild_id}/audit-logs", get(guilds::audit_log))
         .route("/guilds/{guild_id}/bans", get(bans::list))
         .route("/guilds/{guild_id}/bans/{user_id}", get(bans::read).put(bans::put).delete(bans::remove))
         .route("/guilds/{guild_id}/bulk-ban", post(bans::bulk))
@@ -109,7 +131,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
     let account = Router::new()
         .route("/gateway", get(bootstrap::gateway))
         .route("/gateway/bot", get(bootstrap::gateway_bot))
-        .route("/users/@me", get(bootstrap::own_user))
+        .route("/users/@me", get(bootstrap::own_user).patch(bootstrap::update_own_user))
         .route("/users/@me/channels", post(bootstrap::open_dm))
         .route("/users/@me/guilds", get(guilds::list_own))
         .route("/users/@me/guilds/{guild_id}", delete(members::leave))
@@ -126,6 +148,11 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             get(commands::list).put(commands::replace).post(commands::create),
         );
     let codes = Router::new()
+        .route("/stage-instances", post(expressions::create_stage))
+        .route(
+            "/stage-instances/{channel_id}",
+            get(expressions::read_stage).patch(expressions::update_stage).delete(expressions::delete_stage),
+        )
         .route("/invites/{code}", get(invites::read).post(invites::accept).delete(invites::delete))
         .route("/webhooks/{webhook_id}", get(webhooks::read).patch(webhooks::update).delete(webhooks::delete))
         .route(

@@ -5,7 +5,8 @@
 //! Not here    who is listed, and which channels are obfuscated: the filler decides both.
 
 use super::{
-    ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, ThreadBody, VoiceStateBody,
+    ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, ScheduledEventBody, StageInstanceBody, StickerBody,
+    ThreadBody, VoiceStateBody,
     guild::{EmojiBody, GuildProperties},
 };
 use crate::{
@@ -98,7 +99,7 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
             premium_subscription_count: 0,
             roles: &snapshot.roles,
             emojis: snapshot.guild.emojis.iter().map(Into::into).collect(),
-            stickers: [],
+            stickers: snapshot.guild.stickers.iter().map(|of| StickerBody::new(snapshot.guild.id, of)).collect(),
             joined_at: people.own.joined_at,
             large: snapshot.large,
             unavailable: false,
@@ -110,8 +111,10 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
                 people.presences.iter().map(|(id, presence)| PresenceBody::new(None, *id, presence)).collect()
             }),
             voice_states: self.has_voice.then(|| voice_states(people)),
-            stage_instances: [],
-            guild_scheduled_events: [],
+            stage_instances: snapshot.guild.stage_instances.iter().map(Into::into).collect(),
+            guild_scheduled_events: (snapshot.guild.scheduled_events.iter())
+                .map(|event| ScheduledEventBody::new(snapshot.guild.id, event))
+                .collect(),
             activity_instances: self.has_voice.then_some([]),
             version: snapshot.version,
         }
@@ -159,7 +162,7 @@ struct Belongings<'b, 'a> {
     premium_subscription_count: u32,
     roles: &'b [RoleBody<'a>],
     emojis: Vec<EmojiBody<'a>>,
-    stickers: Nothing,
+    stickers: Vec<StickerBody<'a>>,
     joined_at: Timestamp,
     large: bool,
     unavailable: bool,
@@ -172,8 +175,8 @@ struct Belongings<'b, 'a> {
     presences: Option<Vec<PresenceBody<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     voice_states: Option<Vec<VoiceStateBody<'a>>>,
-    stage_instances: Nothing,
-    guild_scheduled_events: Nothing,
+    stage_instances: Vec<StageInstanceBody<'a>>,
+    guild_scheduled_events: Vec<ScheduledEventBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     activity_instances: Option<Nothing>,
     version: u64,

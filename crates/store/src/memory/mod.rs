@@ -84,11 +84,7 @@ impl Store for MemoryStore {
     }
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        Ok(self.lock().state.guilds_of_user(user_id, false).take(limit as usize).collect())
-    }
-
-    async fn private_channels_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        Ok(self.lock().state.guilds_of_user(user_id, true).take(limit as usize).collect())
+        Ok(self.lock().state.guilds_of_user(user_id).take(limit as usize).collect())
     }
 
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {

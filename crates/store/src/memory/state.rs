@@ -256,8 +256,7 @@ impl State {
     }
 
     pub(super) fn guild_ids(&self, after: GuildId) -> impl Iterator<Item = GuildId> {
-        let guilds = self.guilds.values().filter(|guild| !guild.is_private);
-        guilds.map(|guild| guild.id).skip_while(move |id| *id <= after)
+        self.guilds.keys().copied().skip_while(move |id| *id <= after)
     }
 
     pub(super) fn guild_of_channel(&self, id: ChannelId) -> Option<GuildId> {
@@ -316,11 +315,9 @@ impl State {
         self.users.get(&id).cloned()
     }
 
-    pub(super) fn guilds_of_user(&self, id: UserId, are_private: bool) -> impl Iterator<Item = GuildId> {
+    pub(super) fn guilds_of_user(&self, id: UserId) -> impl Iterator<Item = GuildId> {
         let range = (id, GuildId::new(0))..=(id, GuildId::new(u64::MAX));
-        let is_such =
-            move |guild: &GuildId| self.guilds.get(guild).is_some_and(|guild| guild.is_private == are_private);
-        self.members_by_user.range(range).map(|(_, guild_id)| *guild_id).filter(is_such)
+        self.members_by_user.range(range).map(|(_, guild_id)| *guild_id)
     }
 
     pub(super) fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Option<GuildId> {

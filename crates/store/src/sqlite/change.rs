@@ -56,7 +56,7 @@ impl Table {
         let (head, row, tail) = match self {
             Self::Users => ("users (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data"),
             Self::MissingUsers => ("users (id, data)", "(?, ?)", "(id) DO NOTHING"),
-            Self::Guilds => ("guilds (id, is_private, data)", "(?, ?, ?)", "(id) DO UPDATE SET data = excluded.data"),
+            Self::Guilds => ("guilds (id, data)", "(?, ?)", "(id) DO UPDATE SET data = excluded.data"),
             Self::Roles => {
                 ("roles (guild_id, id, data)", "(?, ?, ?)", "(guild_id, id) DO UPDATE SET data = excluded.data")
             }
@@ -128,7 +128,7 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
                 members.push(put(Table::Members, &[int(*guild_id), user_id], &StoredMember::of(member))?);
                 continue;
             }
-            Write::PutGuild(guild) => put(Table::Guilds, &[int(guild.id), i64::from(guild.is_private)], &**guild)?,
+            Write::PutGuild(guild) => put(Table::Guilds, &[int(guild.id)], &**guild)?,
             Write::PutBelonging(guild_id, belonging) => put_belonging(*guild_id, belonging)?,
             Write::DeleteBelonging(guild_id, key) => {
                 let [guild_id, kind, id, part] = belonging_columns(*guild_id, *key).map(Value::Int);

@@ -270,11 +270,7 @@ impl Store for SqliteStore {
     }
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        read::guilds_of_user(&self.read_pool, user_id, false, limit).await
-    }
-
-    async fn private_channels_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        read::guilds_of_user(&self.read_pool, user_id, true, limit).await
+        read::guilds_of_user(&self.read_pool, user_id, limit).await
     }
 
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {

@@ -38,9 +38,7 @@ const MEMBERS: &str = "\
     SELECT members.data, users.data FROM members JOIN users ON users.id = members.user_id \
     WHERE members.guild_id = ?1 ORDER BY members.user_id";
 
-const GUILDS_OF_USER: &str = "\
-    SELECT members.guild_id FROM members JOIN guilds ON guilds.id = members.guild_id \
-    WHERE members.user_id = ?1 AND guilds.is_private = ?2 ORDER BY members.guild_id LIMIT ?3";
+const GUILDS_OF_USER: &str = "SELECT guild_id FROM members WHERE user_id = ?1 ORDER BY guild_id LIMIT ?2";
 
 const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1";
 const GUILD_OF_BELONGING: &str = "SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 LIMIT 1";
@@ -97,7 +95,7 @@ pub(super) async fn load_guild(
 }
 
 pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-    let query = sqlx::query("SELECT id FROM guilds WHERE id > ?1 AND is_private = 0 ORDER BY id LIMIT ?2");
+    let query = sqlx::query("SELECT id FROM guilds WHERE id > ?1 ORDER BY id LIMIT ?2");
     each_of(pool, query.bind(int(after)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
@@ -220,14 +218,8 @@ pub(super) async fn user(
     row.map(|row| Ok(accounts.share(object("account", &row, 0)?))).transpose()
 }
 
-pub(super) async fn guilds_of_user(
-    pool: &SqlitePool,
-    user_id: UserId,
-    are_private: bool,
-    limit: u32,
-) -> Result<Vec<GuildId>, StoreError> {
-    let query = sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(are_private).bind(limit);
-    each_of(pool, query, |row| Ok(id(row.try_get(0)?))).await
+pub(super) async fn guilds_of_user(pool: &SqlitePool, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+    each_of(pool, sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
 pub(super) async fn guild_of_belonging(

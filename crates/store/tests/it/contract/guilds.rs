@@ -45,7 +45,8 @@ pub async fn round_trip_of_a_guild(store: &dyn Store) {
     full.description = Some(String::new());
     full.afk_channel_id = Some(id(102));
     full.features = vec!["COMMUNITY".to_owned(), "ODD".to_owned()];
-    full.emojis = vec![Emoji { id: id(900), name: "party".to_owned(), animated: true }];
+    full.emojis =
+        vec![Emoji { id: id(900), name: "party".to_owned(), animated: true, roles: vec![id(103)], user: None }];
 
     let mut admin = guildhall_model::Role::clone(&role(103));
     admin.permissions = Permissions::ALL;
@@ -282,14 +283,8 @@ pub async fn belongings(store: &dyn Store) {
     assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), None);
 }
 
-pub async fn private_guilds_are_listed_apart(store: &dyn Store) {
+pub async fn what_somebody_said_lately(store: &dyn Store) {
     store.commit(guild_with_channels(100, &[101])).await.unwrap();
-    let private = guildhall_model::Guild { is_private: true, ..guildhall_model::Guild::clone(&guild(200)) };
-    store.commit(vec![Write::PutGuild(Arc::new(private)), Write::PutMember(id(200), member(7))]).await.unwrap();
-    assert_eq!(store.guild_ids(id(0), 10).await.unwrap(), [id(100)]);
-    assert_eq!(store.guilds_of_user(id(7), 10).await.unwrap(), [id(100)]);
-    assert_eq!(store.private_channels_of_user(id(7), 10).await.unwrap(), [id(200)]);
-    assert!(store.load_guild(id(200)).await.unwrap().unwrap().guild.is_private);
     let writes = [(5, 1), (6, 2), (7, 1), (8, 1)]
         .map(|(n, author)| Write::PutMessage(Arc::new(Message { author: user(author), ..message(100, 101, n) })));
     store.commit(writes.into()).await.unwrap();

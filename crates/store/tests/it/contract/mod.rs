@@ -20,7 +20,7 @@ macro_rules! suite {
                 one_account_in_several_guilds,
                 many_members,
                 belongings,
-                private_guilds_are_listed_apart,
+                what_somebody_said_lately,
                 extreme_ids,
             ],
             messages: [
