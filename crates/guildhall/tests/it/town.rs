@@ -14,7 +14,7 @@ use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_fra
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
 };
@@ -204,7 +204,13 @@ impl Client {
 
     fn read(&mut self) {
         let mut buffer = vec![0; 64 << 10];
-        let count = self.stream.read(&mut buffer).expect("it speaks in time");
+        let count = loop {
+            match self.stream.read(&mut buffer) {
+                // A signal for another thread of this process, which servers start and stop.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.expect("it speaks in time"),
+            }
+        };
         assert!(count > 0, "the server went without a close frame");
         let mut events = self.decoder.handle(&mut buffer[..count]);
         while let Some(event) = events.poll().expect("sound frames") {
