@@ -41,7 +41,7 @@ pub(crate) async fn gate(
     };
     let now = api.now();
     let bucket = Bucket::of(request.method(), route.as_str());
-    let admitted = if bucket == Bucket::Anonymous {
+    let admitted = if bucket.is_of_peer() {
         admit(api.rates.take_peer(now.instant, peer_of(&request), bucket), now)
     } else {
         match authenticate(&api, now, peer_of(&request), request.headers()).await {

@@ -319,6 +319,7 @@ mod tests {
             kind: Message::KIND_DEFAULT,
             flags: 0,
             message_reference: None,
+            webhook_id: None,
         };
         MessageRecord { message: Arc::new(message), reactions: Vec::new() }
     }

@@ -58,6 +58,9 @@ impl Guild {
         patch: &ChannelPatch,
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        if here.channel.kind.is_thread() {
+            return self.update_thread(now, actor, channel_id, patch);
+        }
         here.need(Permissions::MANAGE_CHANNELS)?;
         let before = self.with_newest_message(here.channel.clone());
         let mut channel = Channel::clone(&before);
@@ -100,6 +103,9 @@ impl Guild {
 
     pub(crate) fn delete_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        if here.channel.kind.is_thread() {
+            return self.delete_thread(now, actor, channel_id);
+        }
         here.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(here.channel);
         // While relays still know who can view it.
@@ -115,6 +121,7 @@ impl Guild {
                 (child.id, Arc::new(child))
             })
             .collect();
+        self.forget_threads_of(channel_id);
         self.write(Write::DeleteChannel(self.meta.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
         let effect = self.change_meta(now, |meta| {
@@ -125,6 +132,7 @@ impl Guild {
         if self.last_message_ids.contains_key(&channel_id) {
             Arc::make_mut(&mut self.last_message_ids).remove(&channel_id);
         }
+        self.forget_belongings_of(channel_id);
         self.cache.forget_channel(channel_id);
         self.free_evicted();
         let event = self.event(EventName::ChannelDelete, Gate::Members, Payload::Channel(channel.clone()));
@@ -143,6 +151,7 @@ impl Guild {
         for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
             *special = special.filter(|id| *id != channel_id);
         }
+        fields.stage_instances.retain(|stage| stage.channel_id != channel_id);
         if fields != *self.meta.guild {
             self.put_fields(now, fields);
         }
@@ -156,6 +165,7 @@ impl Guild {
         overwrite: Overwrite,
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        need_own_overwrites(&here)?;
         here.need(Permissions::MANAGE_ROLES)?;
         let mut overwrites = here.channel.overwrites.clone();
         match overwrites.iter_mut().find(|before| before.target == overwrite.target) {
@@ -173,6 +183,7 @@ impl Guild {
         target: OverwriteKind,
     ) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        need_own_overwrites(&here)?;
         here.need(Permissions::MANAGE_ROLES)?;
         let mut overwrites = here.channel.overwrites.clone();
         overwrites.retain(|overwrite| overwrite.target != target);
@@ -198,7 +209,7 @@ impl Guild {
     }
 
     /// The overwrites as they will be kept: bits in use only, of two for one target the last.
-    fn check_overwrites(
+    pub(crate) fn check_overwrites(
         &self,
         held: Permissions,
         before: &[Overwrite],
@@ -240,12 +251,17 @@ impl Guild {
         Ok(overwrites)
     }
 
-    fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
+    pub(crate) fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
         let Some(parent_id) = parent_id else { return Ok(()) };
         let parent = self.meta.channels.get(&parent_id);
         let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);
         if is_category && kind != ChannelType::Category { Ok(()) } else { Err(Refusal::InvalidForm("parent_id")) }
     }
+}
+
+/// Threads have those of their parents.
+fn need_own_overwrites(here: &Here) -> Result<(), Refusal> {
+    if here.channel.kind.is_thread() { Err(Refusal::InvalidForm("permission_overwrites")) } else { Ok(()) }
 }
 
 /// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.

@@ -135,7 +135,9 @@ impl Guild {
     }
 
     pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
-        let channel = self.meta.channels.get(&channel_id).cloned().ok_or(Refusal::UnknownChannel)?;
+        let Some(channel) = self.meta.channels.get(&channel_id).cloned() else {
+            return self.in_thread(now, actor, channel_id);
+        };
         let Actor::User(user_id) = actor else {
             return Ok(Here { channel, member: None, permissions: Permissions::ALL });
         };

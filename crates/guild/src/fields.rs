@@ -12,7 +12,7 @@ use crate::{
     record::Write,
     relays::RelayLink,
 };
-use guildhall_model::{Channel, ChannelId, EventName, Permissions, UserId};
+use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -33,6 +33,7 @@ impl Guild {
             last_message_ids: self.last_message_ids.clone(),
             member_count: self.members.len() as u64,
             presence_count: self.online_count,
+            threads: self.threads.clone(),
             visible_channels: self.meta.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
             permissions: standing.permissions,
         }))
@@ -40,11 +41,17 @@ impl Guild {
 
     pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
+        if here.channel.kind.is_thread() {
+            return self.thread_reply(channel_id, actor);
+        }
         Ok(Reply::Channel(self.with_newest_message(here.channel)))
     }
 
     /// The channel with its newest message's id, which changes too often to be kept in it.
     pub(crate) fn with_newest_message(&self, channel: Arc<Channel>) -> Arc<Channel> {
+        if channel.kind.is_thread() {
+            return channel;
+        }
         let last_message_id = self.last_message_ids.get(&channel.id).copied();
         if channel.last_message_id == last_message_id {
             return channel;
@@ -84,12 +91,39 @@ impl Guild {
         if let Some(description) = &patch.description {
             fields.description.clone_from(description);
         }
+        if let Some(channel_id) = patch.afk_channel_id {
+            self.check_special_channel(channel_id, "afk_channel_id", ChannelType::is_voice)?;
+            fields.afk_channel_id = channel_id;
+        }
+        if let Some(channel_id) = patch.system_channel_id {
+            self.check_special_channel(channel_id, "system_channel_id", |kind| kind == ChannelType::Text)?;
+            fields.system_channel_id = channel_id;
+        }
+        fields.afk_timeout = patch.afk_timeout.unwrap_or(fields.afk_timeout);
+        fields.verification_level = patch.verification_level.unwrap_or(fields.verification_level);
+        let notifications = patch.default_message_notifications;
+        fields.default_message_notifications = notifications.unwrap_or(fields.default_message_notifications);
+        fields.explicit_content_filter = patch.explicit_content_filter.unwrap_or(fields.explicit_content_filter);
+        if let Some(locale) = &patch.preferred_locale {
+            fields.preferred_locale.clone_from(locale);
+        }
         if fields != *self.meta.guild {
             self.put_fields(now, fields);
         }
         // Whoever gave the guild away sees it with the permissions that remain.
         let standing = self.in_guild(now, actor)?;
         Ok(self.guild_reply(now, &standing))
+    }
+
+    fn check_special_channel(
+        &self,
+        channel_id: Option<ChannelId>,
+        field: &'static str,
+        fits: impl Fn(ChannelType) -> bool,
+    ) -> Result<(), Refusal> {
+        let Some(channel_id) = channel_id else { return Ok(()) };
+        let fits = self.meta.channels.get(&channel_id).is_some_and(|channel| fits(channel.kind));
+        if fits { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
     /// Stores and tells new base fields.
@@ -112,10 +146,13 @@ impl Guild {
             mem::take(&mut self.lists),
             mem::take(&mut self.shown),
             mem::take(&mut self.voice),
+            mem::take(&mut self.belongings),
+            mem::take(&mut self.threads),
+            mem::take(&mut self.in_threads),
             mem::replace(&mut self.presences, pace),
         );
         // Sessions, presences and the like are as many as members, or few.
-        self.dispose(remains.0.len(), remains);
+        self.dispose(remains.0.len() + remains.6.len(), remains);
         for command in [self.queue.clear(), self.chores.clear()].concat() {
             self.answer(command, Err(Refusal::UnknownGuild));
         }
@@ -134,6 +171,7 @@ impl Guild {
         // Nobody is a member any more: later attaches are told so.
         self.is_deleted = true;
         self.online_count = 0;
+        self.active_threads_count = 0;
         self.last_message_ids = Arc::new(BTreeMap::new());
         self.forget_everybody();
         Ok(Reply::Done)

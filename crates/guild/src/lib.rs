@@ -5,13 +5,17 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod bans;
+mod belongings;
 mod bulk;
 mod cache;
 mod channels;
 mod check;
 mod chores;
 mod command;
+mod expressions;
 mod fields;
+mod invites;
 mod job;
 mod limits;
 mod lists;
@@ -19,6 +23,8 @@ mod machine;
 mod members;
 mod mentions;
 mod messages;
+mod pins;
+mod positions;
 mod presence;
 mod queue;
 mod reactions;
@@ -27,14 +33,19 @@ mod record;
 mod relays;
 mod requests;
 mod roles;
+mod threads;
 mod voice;
+mod webhooks;
 
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch,
-    MessageReply, NewChannel, NewGuild, NewMessage, Prune, ReactionCount, Refusal, Reply, ReplyTo, RolePatch,
+    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch,
+    GuildReply, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewGuild,
+    NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo,
+    RolePatch, StickerPatch, ThreadList, WebhookPatch, WebhookPost,
 };
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use machine::{Guild, Outcome, Output};
 pub use record::{GuildRecord, MessageRecord, Write};
+pub use webhooks::WebhookAccess;

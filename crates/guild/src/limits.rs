@@ -48,6 +48,30 @@ pub struct GuildLimits {
     pub jobs_per_user_max: usize,
     /// Commands at once that change many members, or empty a voice channel. Each holds up to 512 KiB of ids.
     pub slow_commands_max: usize,
+    /// Bans. Each is some 300 bytes.
+    pub bans_max: usize,
+    /// Invites. 1,000 as upstream.
+    pub invites_max: usize,
+    /// Webhooks of one channel. 15 as upstream.
+    pub webhooks_per_channel_max: usize,
+    /// Pinned messages of one channel. 250 as upstream.
+    pub pins_per_channel_max: usize,
+    /// Emoji. 250 as upstream.
+    pub emojis_max: usize,
+    /// Stickers. 60 as upstream.
+    pub stickers_max: usize,
+    /// Scheduled events. 100 as upstream.
+    pub scheduled_events_max: usize,
+    /// Who is interested in one of them. They are kept with the guild's base fields, 8 bytes each.
+    pub followers_max: usize,
+    /// Threads, open and closed. All are kept in memory, some 400 bytes each.
+    pub threads_max: usize,
+    /// Open threads. 1,000 as upstream.
+    pub active_threads_max: usize,
+    /// Members of one thread. 1,000 as upstream.
+    pub thread_members_max: usize,
+    /// Messages that one `Command::DeleteMessages` takes back.
+    pub deleted_messages_max: usize,
     /// Members that `Command::SearchMembers` finds at most. 1,000 as upstream.
     pub found_members_max: usize,
     /// `host[:port]` of the media server; none: clients are told to wait for another.
@@ -78,6 +102,18 @@ impl Default for GuildLimits {
             jobs_waiting_max: 256,
             jobs_per_user_max: 8,
             slow_commands_max: 16,
+            bans_max: 500_000,
+            invites_max: 1_000,
+            webhooks_per_channel_max: 15,
+            pins_per_channel_max: 250,
+            emojis_max: 250,
+            stickers_max: 60,
+            scheduled_events_max: 100,
+            followers_max: 1_000,
+            threads_max: 10_000,
+            active_threads_max: 1_000,
+            thread_members_max: 1_000,
+            deleted_messages_max: 1_000,
             found_members_max: 1_000,
             voice_endpoint: None,
             seed: 0,

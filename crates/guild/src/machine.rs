@@ -14,6 +14,7 @@
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
+    belongings::Belongings,
     cache::{CachedMessage, MessageCache},
     chores::Chores,
     command::{Actor, Command, NewGuild, Refusal, Reply},
@@ -28,15 +29,16 @@ use crate::{
     voice::VoiceTable,
 };
 use guildhall_model::{
-    ChannelId, EventName, Guild as GuildFields, GuildId, Id, Member, MessageId, Permissions, Presence, Role,
+    Belonging, ChannelId, EventName, Guild as GuildFields, GuildId, Id, Member, MessageId, Permissions, Presence, Role,
     SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay,
+    Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ThreadEntry, ToGuild,
+    ToRelay,
 };
-use guildhall_stdx::{Instant, Now, Rng, count_steps};
+use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::Arc,
 };
@@ -109,6 +111,12 @@ pub struct Guild {
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
+    pub(crate) belongings: Belongings,
+    /// Open and closed ones.
+    pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
+    pub(crate) active_threads_count: usize,
+    /// Who is in which of them.
+    pub(crate) in_threads: BTreeSet<(UserId, ChannelId)>,
     pub(crate) limits: GuildLimits,
     pub(crate) rng: Rng,
     pub(crate) is_deleted: bool,
@@ -141,8 +149,13 @@ impl Guild {
             mentionable: false,
         };
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
-        let record =
-            GuildRecord { guild: fields, roles: vec![everyone], channels: Vec::new(), members: vec![owner.clone()] };
+        let record = GuildRecord {
+            guild: fields,
+            roles: vec![everyone],
+            channels: Vec::new(),
+            members: vec![owner.clone()],
+            belongings: Vec::new(),
+        };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutUser(new.owner));
         guild.write(Write::PutGuild(guild.meta.guild.clone()));
@@ -155,16 +168,17 @@ impl Guild {
     /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
     #[must_use]
     pub fn load(record: GuildRecord, limits: GuildLimits, origin: u16) -> Self {
+        let (threads, channels): (Vec<_>, Vec<_>) =
+            record.channels.into_iter().partition(|channel| channel.kind.is_thread());
         let last_message_ids: BTreeMap<_, _> =
-            record.channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
+            channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         let guild_id = record.guild.id;
+        let thread_members: Vec<_> = record.belongings.iter().filter_map(Belonging::thread_member).collect();
         let mut guild = Self {
             meta: Arc::new(GuildMeta {
                 guild: Arc::new(record.guild),
                 roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
-                channels: Arc::new(
-                    record.channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect(),
-                ),
+                channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
             }),
             members: record.members.into_iter().collect(),
             online_count: 0,
@@ -185,6 +199,10 @@ impl Guild {
             chores: Chores::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
+            belongings: Belongings::new(record.belongings),
+            threads: CowMap::default(),
+            active_threads_count: 0,
+            in_threads: BTreeSet::new(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
             is_deleted: false,
@@ -195,6 +213,7 @@ impl Guild {
             committed: 0,
             outputs: VecDeque::new(),
         };
+        guild.load_threads(threads, thread_members.into_iter());
         guild.ids.skip_past(Id::<()>::new(guild.newest_id()));
         guild
     }
@@ -207,6 +226,12 @@ impl Guild {
         let roles = roles.keys().map(|id| id.get());
         let channels = channels.keys().map(|id| id.get());
         let messages = self.last_message_ids.values().map(|id| id.get());
+        let threads = self
+            .threads
+            .iter()
+            .map(|(id, entry)| entry.channel.last_message_id.map_or(0, |message| message.get()).max(id.get()));
+        let webhooks = self.belongings.webhooks.keys().map(|id| id.get());
+        let messages = messages.chain(threads).chain(webhooks);
         emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
     }
 
@@ -245,6 +270,10 @@ impl Guild {
             Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
             Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
             Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
+            Command::DeleteMessages(channel, messages) => self.delete_messages(now, actor, *channel, messages),
+            Command::Pin(channel, message) => self.pin(now, actor, (*channel, *message)),
+            Command::Unpin(channel, message) => self.unpin(now, actor, (*channel, *message)),
+            Command::ListPins(channel) => self.list_pins(now, actor, *channel),
             Command::AddReaction(channel, message, emoji) => self.add_reaction(now, actor, (*channel, *message), emoji),
             Command::RemoveReaction(channel, message, emoji, user) => {
                 self.remove_reaction(now, actor, (*channel, *message), emoji, *user)
@@ -258,16 +287,61 @@ impl Guild {
             Command::CreateRole(role) => self.create_role(now, actor, role),
             Command::UpdateRole(role, patch) => self.update_role(now, actor, *role, patch),
             Command::DeleteRole(role) => self.delete_role(now, actor, *role),
+            Command::MoveRoles(moves) => self.move_roles(now, actor, moves),
+            Command::MoveChannels(moves) => self.move_channels(now, actor, moves),
+            Command::CreateEmoji(new) => self.create_emoji(now, actor, new),
+            Command::UpdateEmoji(id, patch) => self.update_emoji(now, actor, *id, patch),
+            Command::DeleteEmoji(id) => self.delete_emoji(now, actor, *id),
+            Command::CreateSticker(new) => self.create_sticker(now, actor, new),
+            Command::UpdateSticker(id, patch) => self.update_sticker(now, actor, *id, patch),
+            Command::DeleteSticker(id) => self.delete_sticker(now, actor, *id),
+            Command::PutScheduledEvent(event) => self.put_scheduled_event(now, actor, event),
+            Command::DeleteScheduledEvent(id) => self.delete_scheduled_event(now, actor, *id),
+            Command::FollowScheduledEvent(id, follows) => self.follow_scheduled_event(now, actor, *id, *follows),
+            Command::PutStage(stage, is_new) => self.put_stage(now, actor, stage, *is_new),
+            Command::DeleteStage(channel) => self.delete_stage(now, actor, *channel),
             Command::CreateChannel(new) => self.create_channel(now, actor, new),
             Command::UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
             Command::DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
+            Command::CreateThread(channel, new) => self.create_thread(now, actor, *channel, new),
+            Command::AddThreadMember(thread, user) => self.add_thread_member(now, actor, *thread, *user),
+            Command::RemoveThreadMember(thread, user) => self.remove_thread_member(now, actor, *thread, *user),
+            Command::ListThreads => self.list_threads(now, actor),
+            Command::ListArchivedThreads(channel, which) => self.list_archived_threads(now, actor, *channel, *which),
+            Command::ListThreadMembers(thread) => self.list_thread_members(now, actor, *thread),
             Command::PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
             Command::DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
             Command::AddMember(user) => self.add_member(now, actor, user),
+            Command::RefreshMember(user) => self.refresh_member(now, actor, user),
             Command::UpdateMember(user, patch) => self.update_member(now, actor, *user, patch),
             Command::AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
             Command::RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),
             Command::RemoveMember(user) => self.remove_member(now, actor, *user),
+            Command::Join(join) => self.join(now, actor, join),
+            Command::Ban(ban) => self.ban(now, actor, ban),
+            Command::Unban(user) => self.unban(now, actor, *user),
+            Command::ReadBan(user) => self.read_ban(now, actor, *user),
+            Command::ListBans(page) => self.list_bans(now, actor, *page),
+            Command::CreateInvite(channel, new) => self.create_invite(now, actor, *channel, new),
+            Command::ReadInvite(code) => self.read_invite(now, *code),
+            Command::DeleteInvite(code) => self.delete_invite(now, actor, *code),
+            Command::ListInvites(channel) => self.list_invites(now, actor, *channel),
+            Command::AcceptInvite(code, user) => self.accept_invite(now, *code, user),
+            Command::CreateWebhook(channel, new) => self.create_webhook(now, actor, *channel, new),
+            Command::ReadWebhook(id, access) => self.read_webhook(now, *id, access),
+            Command::ListWebhooks(channel) => self.list_webhooks(now, actor, *channel),
+            Command::UpdateWebhook(id, access, patch) => self.update_webhook(now, *id, access, patch),
+            Command::DeleteWebhook(id, access) => self.delete_webhook(now, *id, access),
+            Command::ExecuteWebhook(id, access, post) => self.execute_webhook(now, *id, access, post),
+            Command::ReadWebhookMessage(id, access, thread, message) => {
+                self.read_webhook_message(now, (*id, access), *thread, *message)
+            }
+            Command::EditWebhookMessage(id, access, thread, message, patch) => {
+                self.edit_webhook_message(now, (*id, access), *thread, *message, patch)
+            }
+            Command::DeleteWebhookMessage(id, access, thread, message) => {
+                self.delete_webhook_message(now, (*id, access), *thread, *message)
+            }
             Command::Prune(prune) => self.prune(now, actor, prune),
             Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
             Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),

@@ -4,7 +4,7 @@
 //! Invariants  D1 a member that is written has only roles that exist, sorted, each once. D2 whoever is no member has
 //!             no sessions, presence or voice state here. D3 a patch is checked whole before any of it is applied.
 //! Limits      none on how many there are; each command costs one chunk of the table at most.
-//! Not here    bans and invites: who may join is decided outside.     Spec  docs/protocol.md §5.2, §10.4.
+//! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol.md §5.2, §10.4.
 
 use crate::{
     check::{Rank, Standing},
@@ -36,8 +36,15 @@ impl Guild {
         Ok(Reply::Member(self.put_member(now, name, member)))
     }
 
+    /// As `add_member`, of who is a member; nobody comes in by it.
+    pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+        self.in_guild(now, actor)?.need_system()?;
+        self.need_member(user.id)?;
+        self.add_member(now, actor, user)
+    }
+
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
-    fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
+    pub(crate) fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
         let member = Arc::new(member);
         let before = self.members.entry(user_id).cloned();
@@ -210,7 +217,15 @@ impl Guild {
             standing.need(Permissions::KICK_MEMBERS)?;
             standing.need_above(self.rank_of(&member))?;
         }
+        self.take_out(now, &member);
+        Ok(Reply::Done)
+    }
+
+    /// A member is one no more.
+    pub(crate) fn take_out(&mut self, now: Now, member: &Member) {
+        let user_id = member.user.id;
         // While they are still a member, and relays know what they look like.
+        self.take_from_threads(user_id);
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.meta.id(), user_id));
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
@@ -224,6 +239,5 @@ impl Guild {
         let payload = Payload::MemberRemove(member.user.clone());
         let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload).about(user_id);
         self.publish(event, Effect::Member(user_id, None));
-        Ok(Reply::Done)
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, UserId};
-use guildhall_relay::{Effect, Gate, MessageEvent, Payload};
+use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Guild {
     }
 
     /// The message that a message answers: `Some(None)` when that was deleted, none when it is no reply.
-    fn referenced_by(&mut self, message: &Message) -> Result<Option<Option<Arc<Message>>>, Stop> {
+    pub(crate) fn referenced_by(&mut self, message: &Message) -> Result<Option<Option<Arc<Message>>>, Stop> {
         let Some(reference) = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY) else {
             return Ok(None);
         };
@@ -75,6 +75,7 @@ impl Guild {
         let here = self.in_text(now, actor, channel_id)?;
         let author = here.person()?;
         here.need(Permissions::SEND_MESSAGES)?;
+        self.need_unlocked(&here)?;
         if !new.embeds.is_empty() {
             here.need(Permissions::EMBED_LINKS)?;
         }
@@ -106,20 +107,13 @@ impl Guild {
         let id: MessageId = self.next_id(now);
         let guild_id = self.meta.id();
         let message = Message {
-            id,
-            channel_id,
-            guild_id,
-            author: author.user.clone(),
             content: new.content.clone(),
-            edited_timestamp: None,
             tts: new.tts && here.can(Permissions::SEND_TTS_MESSAGES),
             mention_everyone: mentions.everyone,
             mentions: mentions.users,
             mention_roles: mentions.roles,
             embeds: new.embeds.clone(),
             components: new.components.clone(),
-            nonce: None,
-            pinned: false,
             kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
             flags: new.flags,
             message_reference: referenced.as_ref().map(|referenced| MessageReference {
@@ -127,22 +121,47 @@ impl Guild {
                 channel_id,
                 guild_id,
             }),
+            ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
-        let told = match &new.nonce {
+        self.remember_sent(now, &here, &author, new.nonce.as_ref(), id);
+        if here.channel.kind.is_thread() {
+            self.open_thread(now, &here);
+            self.join_by_writing(now, &here, author.user.id);
+        }
+        Ok(self.say(&here, message, new.nonce.as_ref(), referenced))
+    }
+
+    /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
+    pub(crate) fn say(
+        &mut self,
+        here: &Here,
+        message: Message,
+        nonce: Option<&Nonce>,
+        referenced: Option<Arc<Message>>,
+    ) -> Reply {
+        let key = (message.channel_id, message.id);
+        let told = match nonce {
             Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
             None => Arc::new(message.clone()),
         };
-        let message = if new.nonce.is_none() { told.clone() } else { Arc::new(message) };
-
-        self.remember_sent(now, &here, &author, new.nonce.as_ref(), id);
-        Arc::make_mut(&mut self.last_message_ids).insert(channel_id, id);
+        let message = if nonce.is_none() { told.clone() } else { Arc::new(message) };
+        let effect = match self.thread_after_message(here, &message) {
+            Some(effect) => effect,
+            None => {
+                Arc::make_mut(&mut self.last_message_ids).insert(key.0, key.1);
+                Effect::Message(key.0, key.1)
+            }
+        };
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
-        self.cache.put((channel_id, id), CachedMessage::new(message), version);
+        self.cache.put(key, CachedMessage::new(message), version);
         self.free_evicted();
-        let referenced = referenced.map(Some);
-        self.tell_message(EventName::MessageCreate, &here, told.clone(), referenced.clone().flatten());
-        Ok(Reply::Message(Box::new(MessageReply { message: told, reactions: Vec::new(), referenced })))
+        self.tell_message(EventName::MessageCreate, here, told.clone(), referenced.clone(), effect);
+        Reply::Message(Box::new(MessageReply {
+            message: told,
+            reactions: Vec::new(),
+            referenced: referenced.map(Some),
+        }))
     }
 
     fn check_slow_mode(&self, now: Now, here: &Here, author: UserId) -> Result<(), Refusal> {
@@ -167,8 +186,14 @@ impl Guild {
         }
     }
 
-    fn tell_message(&mut self, name: EventName, here: &Here, message: Arc<Message>, referenced: Option<Arc<Message>>) {
-        let (channel_id, message_id) = (here.channel.id, message.id);
+    pub(crate) fn tell_message(
+        &mut self,
+        name: EventName,
+        here: &Here,
+        message: Arc<Message>,
+        referenced: Option<Arc<Message>>,
+        effect: Effect,
+    ) {
         let payload = Payload::Message(Box::new(MessageEvent {
             channel_type: here.channel.kind,
             author: self.member(message.author.id),
@@ -176,11 +201,7 @@ impl Guild {
             referenced,
             message,
         }));
-        let event = self.event(name, Gate::Channel(channel_id), payload);
-        let effect = match name {
-            EventName::MessageCreate => Effect::Message(channel_id, message_id),
-            _ => Effect::None,
-        };
+        let event = self.event(name, self.gate_of(&here.channel), payload);
         self.publish(event, effect);
     }
 
@@ -250,7 +271,7 @@ impl Guild {
                 true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
                 false => message.clone(),
             };
-            self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten());
+            self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten(), Effect::None);
         }
         Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced })))
     }
@@ -267,12 +288,38 @@ impl Guild {
         if !here.is(author_id) {
             here.need(Permissions::MANAGE_MESSAGES)?;
         }
-        self.write(Write::DeleteMessage(channel_id, message_id));
-        let version = self.touch();
-        self.cache.remove((channel_id, message_id), version);
-        self.free_evicted();
+        self.forget_message((channel_id, message_id));
         let payload = Payload::MessageDelete { id: message_id, channel_id };
-        let event = self.event(EventName::MessageDelete, Gate::Channel(channel_id), payload);
+        let event = self.event(EventName::MessageDelete, self.gate_of(&here.channel), payload);
+        self.publish(event, Effect::None);
+        Ok(Reply::Done)
+    }
+
+    fn forget_message(&mut self, key: (ChannelId, MessageId)) {
+        self.write(Write::DeleteMessage(key.0, key.1));
+        let version = self.touch();
+        self.cache.remove(key, version);
+        self.free_evicted();
+        self.forget_pin(key);
+    }
+
+    /// Several at once (MANAGE_MESSAGES). Whether they exist is not asked: that may take a read for each.
+    pub(crate) fn delete_messages(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        message_ids: &[MessageId],
+    ) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        here.need(Permissions::MANAGE_MESSAGES)?;
+        if message_ids.is_empty() || message_ids.len() > self.limits.deleted_messages_max {
+            return Err(Refusal::InvalidForm("messages").into());
+        }
+        message_ids.iter().for_each(|message_id| self.forget_message((channel_id, *message_id)));
+        let notice = Notice::MessagesGone { channel_id, ids: message_ids.into() };
+        let gate = self.gate_of(&here.channel);
+        let event = self.event(EventName::MessageDeleteBulk, gate, Payload::Notice(Box::new(notice)));
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }
@@ -282,8 +329,9 @@ impl Guild {
         let here = self.in_text(now, actor, channel_id)?;
         let member = here.person()?;
         here.need(Permissions::SEND_MESSAGES)?;
+        self.need_open(&here)?;
         let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
-        let event = self.event(EventName::TypingStart, Gate::Channel(channel_id), payload);
+        let event = self.event(EventName::TypingStart, self.gate_of(&here.channel), payload);
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }

@@ -8,12 +8,13 @@
 
 use crate::{
     cache::Reactions,
+    check::Here,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
 };
 use guildhall_model::{ChannelId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
-use guildhall_relay::{Effect, Gate, Payload, ReactionEvent};
+use guildhall_relay::{Effect, Payload, ReactionEvent};
 use guildhall_stdx::Now;
 
 impl Guild {
@@ -27,6 +28,7 @@ impl Guild {
         let here = self.in_text(now, actor, key.0)?;
         let member = here.person()?;
         here.need(Permissions::READ_MESSAGE_HISTORY)?;
+        self.need_open(&here)?;
         let user_id = member.user.id;
         let reactions_max = self.limits.reactions_max;
         let message = self.need_message(key)?;
@@ -56,7 +58,7 @@ impl Guild {
         });
         let event =
             ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: Some(member) };
-        self.tell_reaction(EventName::MessageReactionAdd, event);
+        self.tell_reaction(EventName::MessageReactionAdd, &here, event);
         Ok(Reply::Done)
     }
 
@@ -67,8 +69,8 @@ impl Guild {
         Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
     }
 
-    fn tell_reaction(&mut self, name: EventName, event: ReactionEvent) {
-        let gate = Gate::Channel(event.channel_id);
+    fn tell_reaction(&mut self, name: EventName, here: &Here, event: ReactionEvent) {
+        let gate = self.gate_of(&here.channel);
         let event = self.event(name, gate, Payload::Reaction(Box::new(event)));
         self.publish(event, Effect::None);
     }
@@ -101,7 +103,7 @@ impl Guild {
             message.reactions.retain(|reactions| !reactions.is_empty());
         });
         let event = ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: None };
-        self.tell_reaction(EventName::MessageReactionRemove, event);
+        self.tell_reaction(EventName::MessageReactionRemove, &here, event);
         Ok(Reply::Done)
     }
 
@@ -132,7 +134,7 @@ impl Guild {
             None => EventName::MessageReactionRemoveAll,
         };
         let payload = Payload::ReactionsCleared { channel_id: key.0, message_id: key.1, emoji: emoji_as_used };
-        let event = self.event(name, Gate::Channel(key.0), payload);
+        let event = self.event(name, self.gate_of(&here.channel), payload);
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }

@@ -6,7 +6,8 @@
 //! Not here    how they are stored: `guildhall-store`.
 
 use guildhall_model::{
-    Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role, RoleId, User, UserId,
+    Belonging, BelongingKey, Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role,
+    RoleId, User, UserId,
 };
 use std::sync::Arc;
 
@@ -31,6 +32,12 @@ pub enum Write {
     PutMember(GuildId, Arc<Member>),
     /// Removes a member.
     DeleteMember(GuildId, UserId),
+    /// Adds or replaces something else that the guild keeps.
+    PutBelonging(GuildId, Belonging),
+    /// Removes it.
+    DeleteBelonging(GuildId, BelongingKey),
+    /// Removes all parts of it; the part in the key says nothing.
+    DeleteBelongings(GuildId, BelongingKey),
     /// Adds or replaces a message.
     PutMessage(Arc<Message>),
     /// Removes a message with its reactions.
@@ -54,6 +61,8 @@ pub struct GuildRecord {
     pub channels: Vec<Channel>,
     /// By user id, ascending. Members of one account share its `User`.
     pub members: Vec<Arc<Member>>,
+    /// In any order.
+    pub belongings: Vec<Belonging>,
 }
 
 /// A message as it is loaded, with its reactions.

@@ -241,6 +241,7 @@ impl Guild {
             meta: self.meta.clone(),
             last_message_ids: self.last_message_ids.clone(),
             voice: self.voice.snapshot(),
+            threads: self.threads.clone(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use axum::{Router, extract::ConnectInfo, extract::Request, middleware};
 use guildhall_api::{Peer, SessionStartLimit, SessionStarts, peer_from};
-use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
+use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_net::{AuthAnswer, IdentifyGate, MessagesAnswer, Partitions, SystemClock, Upstream};
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure};
@@ -41,6 +41,10 @@ impl RelaySink for PartitionSink {
 
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         self.0.announce_joined(user_id, guild_id);
+    }
+
+    fn announce_user(&self, user: &Arc<User>) {
+        self.0.announce_user(user);
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::{
     id::{ChannelId, GuildId, MessageId, RoleId, UserId},
     permissions::Permissions,
+    thread::ThreadFields,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -150,6 +151,9 @@ pub struct Channel {
     /// Most people at once, voice only; 0 for no limit.
     #[serde(default)]
     pub user_limit: u16,
+    /// What only threads have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Box<ThreadFields>>,
 }
 
 impl Channel {
@@ -171,6 +175,7 @@ impl Channel {
             rate_limit_per_user: 0,
             bitrate: if kind.is_voice() { 64_000 } else { 0 },
             user_limit: 0,
+            thread: None,
         }
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! Spec  docs/protocol.md §6.7.
 
-use crate::id::EmojiId;
+use crate::{
+    id::{EmojiId, RoleId},
+    user::User,
+};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A guild's own emoji.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +19,12 @@ pub struct Emoji {
     /// Whether it moves.
     #[serde(default)]
     pub animated: bool,
+    /// Only for these, if there are any. Told, not enforced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<RoleId>,
+    /// Who made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Arc<User>>,
 }
 
 /// What a reaction is made with: a unicode emoji (`id` none) or a custom one.

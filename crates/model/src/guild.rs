@@ -4,9 +4,11 @@
 
 use crate::{
     emoji::Emoji,
+    happening::{ScheduledEvent, StageInstance, Sticker},
     id::{ChannelId, GuildId, UserId},
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A guild's own fields. Roles, channels and members are kept beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +49,15 @@ pub struct Guild {
     /// Its own emoji.
     #[serde(default)]
     pub emojis: Vec<Emoji>,
+    /// Its own stickers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stickers: Vec<Sticker>,
+    /// What is announced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduled_events: Vec<Arc<ScheduledEvent>>,
+    /// Stages that are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_instances: Vec<StageInstance>,
     /// Language.
     #[serde(default = "locale")]
     pub preferred_locale: String,
@@ -70,6 +81,9 @@ impl Guild {
             system_channel_id: None,
             features: Vec::new(),
             emojis: Vec::new(),
+            stickers: Vec::new(),
+            scheduled_events: Vec::new(),
+            stage_instances: Vec::new(),
             preferred_locale: locale(),
         }
     }

@@ -30,6 +30,12 @@ pub mod marker {
     /// An application, the owner of a bot account.
     #[derive(Debug)]
     pub enum Application {}
+    /// A webhook.
+    #[derive(Debug)]
+    pub enum Webhook {}
+    /// A sticker.
+    #[derive(Debug)]
+    pub enum Sticker {}
 }
 
 /// A guild's id.
@@ -46,6 +52,10 @@ pub type MessageId = Id<marker::Message>;
 pub type EmojiId = Id<marker::Emoji>;
 /// An application's id.
 pub type ApplicationId = Id<marker::Application>;
+/// A webhook's id.
+pub type WebhookId = Id<marker::Webhook>;
+/// A sticker's id.
+pub type StickerId = Id<marker::Sticker>;
 
 /// A snowflake that knows what it names.
 pub struct Id<T>(u64, PhantomData<fn(T) -> T>);

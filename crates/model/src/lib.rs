@@ -8,6 +8,7 @@
 //! Not here    behaviour, encoding, I/O.
 #![forbid(unsafe_code)]
 
+mod belonging;
 mod capabilities;
 mod channel;
 mod close_code;
@@ -15,8 +16,10 @@ mod emoji;
 mod event_name;
 pub mod from_gateway;
 mod guild;
+mod happening;
 mod id;
 mod intents;
+mod invite;
 mod member;
 mod message;
 mod murmur3;
@@ -25,18 +28,25 @@ mod permissions;
 mod presence;
 mod role;
 mod snowflake;
+mod thread;
 pub mod to_gateway;
 mod user;
 mod voice;
 
+pub use belonging::{Ban, Belonging, BelongingKey, BelongingKind, Pin, Webhook};
 pub use capabilities::{Capabilities, PassiveUpdate};
 pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};
 pub use close_code::{CloseCode, SessionFate};
 pub use emoji::{Emoji, ReactionEmoji};
 pub use event_name::EventName;
 pub use guild::Guild;
-pub use id::{ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, UserId, marker};
+pub use happening::{ScheduledEvent, StageInstance, Sticker};
+pub use id::{
+    ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, StickerId, UserId, WebhookId,
+    marker,
+};
 pub use intents::Intents;
+pub use invite::{Invite, InviteCode, ParseInviteCodeError};
 pub use member::Member;
 pub use message::{Message, MessageReference, Nonce};
 pub use murmur3::murmur3_32;
@@ -45,5 +55,6 @@ pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_pe
 pub use presence::{Activity, ClientStatus, Platform, Presence, Status};
 pub use role::{Role, RoleColors};
 pub use snowflake::{EPOCH_MS, SnowflakeGenerator, shard_of, smallest_id_at, timestamp_of};
+pub use thread::{ThreadFields, ThreadMember};
 pub use user::{AccountKind, User};
 pub use voice::VoiceState;

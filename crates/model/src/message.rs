@@ -3,7 +3,7 @@
 //! Spec  docs/protocol.md §6.6.
 
 use crate::{
-    id::{ChannelId, GuildId, MessageId, RoleId, UserId},
+    id::{ChannelId, GuildId, MessageId, RoleId, UserId, WebhookId},
     user::User,
 };
 use guildhall_stdx::Timestamp;
@@ -81,13 +81,43 @@ pub struct Message {
     /// What it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_reference: Option<MessageReference>,
+    /// The webhook that posted it; `author` is its name then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_id: Option<WebhookId>,
 }
 
 impl Message {
     /// The kind of a plain message.
     pub const KIND_DEFAULT: u8 = 0;
+    /// The kind of the note that a message was pinned.
+    pub const KIND_PIN: u8 = 6;
     /// The kind of an answer to another message.
     pub const KIND_REPLY: u8 = 19;
+
+    /// An empty message.
+    #[must_use]
+    pub fn new(id: MessageId, channel_id: ChannelId, guild_id: GuildId, author: Arc<User>) -> Self {
+        Self {
+            id,
+            channel_id,
+            guild_id,
+            author,
+            content: String::new(),
+            edited_timestamp: None,
+            tts: false,
+            mention_everyone: false,
+            mentions: Vec::new(),
+            mention_roles: Vec::new(),
+            embeds: Vec::new(),
+            components: Vec::new(),
+            nonce: None,
+            pinned: false,
+            kind: Self::KIND_DEFAULT,
+            flags: 0,
+            message_reference: None,
+            webhook_id: None,
+        }
+    }
 
     /// The account wrote the message or is mentioned in it: its content is never withheld from them.
     #[must_use]

@@ -7,7 +7,7 @@
 //!             one per decision on upgrades.
 
 use crate::url::Refusal;
-use guildhall_model::{GuildId, Message, UserId};
+use guildhall_model::{GuildId, Message, User, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
 use guildhall_relay::ToRelay;
 use guildhall_stdx::SlotKey;
@@ -39,6 +39,8 @@ pub enum Note {
     Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
     /// An account joined a guild.
     Joined { user_id: UserId, guild_id: GuildId },
+    /// An account changed.
+    UserChanged(Arc<User>),
     /// Ask so many clients with larger compression contexts to reconnect.
     TakeBackUpgrades { count: usize },
     /// Ask every client to go away and resume (op 7), close who stays, and end.

@@ -228,6 +228,7 @@ impl PartitionLoop {
                     self.partition.handle_transferred(now, *conn, &mut self.sockets);
                 }
                 Note::Joined { user_id, guild_id } => self.partition.handle_joined(now, user_id, guild_id),
+                Note::UserChanged(user) => self.partition.handle_user_changed(now, &user, &mut self.sockets),
                 Note::TakeBackUpgrades { count } => {
                     self.partition.take_back_upgrades(now, count, &mut self.sockets);
                 }

@@ -11,7 +11,7 @@ use crate::{
     sockets::{Sockets, WAKE},
 };
 use axum::Router;
-use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
+use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_uring::SendBatch;
@@ -92,6 +92,13 @@ impl Partitions {
     pub fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::Joined { user_id, guild_id });
+        }
+    }
+
+    /// An account changed: its live sessions are told.
+    pub fn announce_user(&self, user: &Arc<User>) {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Note::UserChanged(user.clone()));
         }
     }
 

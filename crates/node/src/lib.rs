@@ -26,7 +26,7 @@ pub use tokens::TokenRef;
 
 use directory::Directory;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, Id, User, UserId};
+use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::Store;
@@ -58,6 +58,11 @@ pub trait RelaySink: Send + Sync + 'static {
     /// tell them, since no relay of its own knows them yet. Called by guild workers, so it must not wait or panic.
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         let _ = (user_id, guild_id);
+    }
+
+    /// An account changed, durably: its live sessions, wherever they are, are told. It must not wait or panic.
+    fn announce_user(&self, user: &Arc<User>) {
+        let _ = user;
     }
 }
 
@@ -117,6 +122,7 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     directory: Arc<Directory>,
+    relays: Arc<dyn RelaySink>,
     tokens: Tokens,
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
@@ -180,7 +186,7 @@ impl Node {
         }
         let tokens = Tokens::new(store.clone(), &config.jwt_secret);
         let threads = tokio::sync::Mutex::new(threads);
-        Self { inner: Arc::new(Inner { store, clock, directory, tokens, ids, mailboxes, threads }) }
+        Self { inner: Arc::new(Inner { store, clock, directory, relays, tokens, ids, mailboxes, threads }) }
     }
 
     fn mailbox(&self, guild_id: GuildId) -> &Mailbox {
@@ -274,12 +280,41 @@ impl Node {
         self.inner.directory.put_user(user).await
     }
 
+    /// Changes an account, durably, and tells its sessions and the guilds it is in, one after the other. What fails in one
+    /// guild (it is overloaded, or cannot be loaded) is made up for when it is loaded next.
+    ///
+    /// # Errors
+    /// When the store cannot be written, or the account's guilds cannot be read.
+    pub async fn update_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
+        self.inner.directory.put_user(user.clone()).await?;
+        self.inner.relays.announce_user(&user);
+        for guild_id in self.guilds_of_user(user.id).await? {
+            let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user.clone())).await;
+            if let Err(refusal) = refreshed {
+                tracing::debug!(%guild_id, %refusal, "a guild was not told that an account changed");
+            }
+        }
+        Ok(())
+    }
+
     /// An id that nothing has had before, for a guild or an account.
     ///
     /// # Errors
     /// When the store cannot be read; it is asked once, for the largest id in use.
     pub async fn next_id<T>(&self) -> Result<Id<T>, guildhall_store::StoreError> {
         self.inner.ids.next(self.inner.clock.now().unix).await
+    }
+
+    /// An invite code that nobody can guess.
+    #[must_use]
+    pub fn new_invite_code(&self) -> InviteCode {
+        InviteCode::new(u64::from_le_bytes(tokens::random_bytes()))
+    }
+
+    /// A text of 64 characters that nobody can guess, for paths.
+    #[must_use]
+    pub fn new_secret(&self) -> String {
+        tokens::random_text()
     }
 
     /// Mints a bot token (base64 of the id without padding, a dot, opaque parts); only its hash is stored.

@@ -176,6 +176,11 @@ fn claimed_user(token: &str) -> Option<UserId> {
     std::str::from_utf8(&STANDARD_NO_PAD.decode(id).ok()?).ok()?.parse().ok()
 }
 
+/// 48 random bytes, as text.
+pub(crate) fn random_text() -> String {
+    URL_SAFE_NO_PAD.encode(random_bytes::<48>())
+}
+
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).expect("the system has randomness");

@@ -18,9 +18,11 @@ use crate::{
     timers::Subject,
 };
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
-use guildhall_model::{CloseCode, EventName, GuildId, UserId, shard_of};
-use guildhall_relay::{Effect, PartitionId, Progress, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay};
-use guildhall_session::{GuildEntry, Log, Membership, Session};
+use guildhall_model::{CloseCode, EventName, GuildId, User, UserId, from_gateway::SelfUserBody, shard_of};
+use guildhall_relay::{
+    Effect, PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay,
+};
+use guildhall_session::{Dispatch, GuildEntry, Log, Membership, Session};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
 use std::{
@@ -321,6 +323,19 @@ impl Partition {
         }
         self.joins.push_back((now.instant, user_id, guild_id));
         self.let_in(user_id, guild_id);
+    }
+
+    /// An account changed: its sessions here are told, but of a bot with shards only the first.
+    pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Link) {
+        for key in self.core.sessions_of(user.id) {
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
+            session.user = user.clone();
+            if session.profile.shard.is_none_or(|shard| shard.id == 0) {
+                let dispatch = Dispatch::own(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user));
+                self.core.push(now, key.slot, &dispatch, Redaction::NONE, link);
+            }
+        }
+        self.settle();
     }
 
     /// Sessions of an account enter a guild, unless they are in it or about to be.

@@ -22,7 +22,7 @@ use guildhall_model::{
         SubscriptionPatch,
     },
 };
-use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild};
+use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild, threads_of};
 use guildhall_session::{Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey};
 use serde::Serialize;
@@ -153,9 +153,21 @@ impl Partition {
         to_guild.extend(entry.relay.watch_members(of_guild, user_id, &subscription.members));
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
         if subscription.threads && !had_threads {
-            // There are no threads yet; clients wait for the answer.
-            self.core.reply(now, key, EventName::ThreadListSync, &ThreadListSyncBody::none(guild_id), link);
+            self.sync_threads(now, key, guild_id, link);
         }
+    }
+
+    /// All open threads that a session can view: it follows them from now on.
+    fn sync_threads(&mut self, now: Now, key: SlotKey, guild_id: GuildId, link: &mut impl Link) {
+        let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
+        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
+        let Some(member) = audience.member(user_id) else { return };
+        let threads = threads_of(picture, member, false, None);
+        let own: Vec<_> = threads.iter().filter_map(|entry| entry.members.get(&user_id).copied()).collect();
+        let bodies = threads.iter().map(|entry| entry.body(entry.members.get(&user_id).copied())).collect();
+        let body = ThreadListSyncBody::new(guild_id, None, bodies, own.into_iter());
+        core.reply(now, key, EventName::ThreadListSync, &body, link);
     }
 
     /// Whole channels for those of a client that came obfuscated and may be viewed by now.

@@ -323,6 +323,7 @@ fn scope_of(event: &Event, redaction: Redaction) -> Scope {
         Gate::Members => 0,
         Gate::Channel(id) | Gate::ChannelExcept(id, _) | Gate::ChannelPermission(id, _) => id.get(),
         Gate::Channels(ids) => ids.first().map_or(0, |id| id.get()),
+        Gate::Thread { thread, .. } => thread.get(),
         Gate::GuildPermission(permissions) => hash_of(permissions),
         Gate::List(list) => hash_of(list),
         Gate::User(id) => id.get(),

@@ -17,9 +17,9 @@ mod fan_out;
 
 pub use fan_out::Deliver;
 
-use crate::{event::Calls, listening::Listening, meta::GuildMeta};
+use crate::{event::Calls, listening::Listening, meta::GuildMeta, thread::ThreadEntry};
 use guildhall_model::{ChannelId, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId};
-use guildhall_stdx::Timestamp;
+use guildhall_stdx::{CowMap, Timestamp};
 use smallvec::SmallVec;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -164,10 +164,33 @@ struct Seated {
     seats: SmallVec<[Placed; 1]>,
 }
 
+/// Which of some channels users view.
+pub(crate) struct ViewersOf(Map<UserId, BitSet>);
+
+impl ViewersOf {
+    /// Whom of `now` these channels are new to, and the places of those. In the order of user ids.
+    pub fn gained(&self, now: &Self, channels_count: usize) -> Vec<(UserId, Vec<usize>)> {
+        let none = BitSet::default();
+        let mut gained: Vec<(UserId, Vec<usize>)> = Vec::new();
+        for (user_id, viewed) in now.0.iter().filter(|(user_id, viewed)| self.0.get(*user_id) != Some(*viewed)) {
+            let before = self.0.get(user_id).unwrap_or(&none);
+            let is_new = |place: &usize| viewed.contains(*place) && !before.contains(*place);
+            let places: Vec<usize> = (0..channels_count).filter(is_new).collect();
+            if !places.is_empty() {
+                gained.push((*user_id, places));
+            }
+        }
+        gained.sort_unstable_by_key(|(user_id, _)| *user_id);
+        gained
+    }
+}
+
 /// The sessions of one relay, by what they may see.
 #[derive(Debug)]
 pub struct AudienceIndex {
     meta: Arc<GuildMeta>,
+    /// Who is in which thread.
+    threads: CowMap<ChannelId, ThreadEntry>,
     channel_bits: Map<ChannelId, usize>,
     /// Members that a channel has an overwrite for: each is a class of its own.
     overwritten: BTreeSet<UserId>,
@@ -206,6 +229,7 @@ impl AudienceIndex {
             users: Map::default(),
             seats_count: 0,
             meta: meta.clone(),
+            threads: CowMap::default(),
         };
         index.set_meta(meta, &mut ());
         index
@@ -227,6 +251,11 @@ impl AudienceIndex {
     #[must_use]
     pub fn meta(&self) -> &Arc<GuildMeta> {
         &self.meta
+    }
+
+    /// The guild's threads, from now on.
+    pub fn set_threads(&mut self, threads: &CowMap<ChannelId, ThreadEntry>) {
+        self.threads = threads.clone();
     }
 
     // ── who is here ──────────────────────────────────────────────────────────────────────────────
@@ -295,6 +324,27 @@ impl AudienceIndex {
     #[must_use]
     pub fn member(&self, user_id: UserId) -> Option<&Arc<Member>> {
         self.users.get(&user_id).map(|seated| &seated.member)
+    }
+
+    /// Which of these channels each user here views, by their place. Looks at every user: ask it only where it matters.
+    pub(crate) fn viewers_of(&self, channels: &[ChannelId]) -> ViewersOf {
+        let of_view = |view: &View| {
+            let mut viewed = BitSet::default();
+            let bits = channels.iter().map(|id| self.channel_bits.get(id)).enumerate();
+            let held = bits.filter(|(_, bit)| bit.is_some_and(|bit| view.visible.contains(*bit)));
+            held.for_each(|(place, _)| viewed.insert(place));
+            viewed
+        };
+        let by_view: Vec<BitSet> = self.views.iter().map(of_view).collect();
+        let of_user = |(id, seated): (&UserId, &Seated)| (*id, by_view[self.classes[seated.class].view].clone());
+        ViewersOf(self.users.iter().map(of_user).collect())
+    }
+
+    /// A user's sessions here that such an event is for, gates aside.
+    pub(crate) fn listeners_of(&self, user_id: UserId, audience: &crate::Audience) -> SmallVec<[u32; 2]> {
+        let seats = self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
+        let wanting = seats.filter(|placed| placed.seat.listening.admits(audience));
+        wanting.map(|placed| placed.seat.slot).collect()
     }
 
     /// What a session listens to, and the version it was last told of.

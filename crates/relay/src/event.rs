@@ -99,6 +99,17 @@ pub enum Gate {
     Channels(Arc<[ChannelId]>),
     /// Members who can view any channel that has this member list.
     List(ListId),
+    /// Members who can view a thread: its parent, and if it is private they are in it or may manage threads.
+    Thread {
+        /// The channel it is in.
+        parent: ChannelId,
+        /// Which.
+        thread: ChannelId,
+        /// Not everybody who can view the channel can view it.
+        is_private: bool,
+        /// Only this one of them.
+        only: Option<UserId>,
+    },
     /// One user's sessions.
     User(UserId),
 }

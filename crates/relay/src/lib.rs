@@ -12,12 +12,14 @@ mod listening;
 mod lists;
 mod members;
 mod meta;
+mod notice;
 mod passive;
 mod payload;
 mod picture;
 mod protocol;
 mod relay;
 mod subscriptions;
+mod thread;
 mod view;
 
 pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
@@ -25,6 +27,7 @@ pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction};
 pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;
+pub use notice::Notice;
 pub use passive::{PassiveDelta, PassiveSnapshot};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use picture::{GuildPicture, VoiceEntry};
@@ -33,4 +36,5 @@ pub use protocol::{
     RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
+pub use thread::{ThreadEntry, ThreadEvent, threads_of};
 pub use view::{people_of, snapshot_of};

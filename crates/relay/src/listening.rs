@@ -21,6 +21,8 @@ pub struct UserListening {
     pub typing: bool,
     /// Every member that joins, changes or leaves.
     pub member_updates: bool,
+    /// Every thread that it can view, not only those that its user joined.
+    pub threads: bool,
     /// While it is not active.
     pub passive: PassiveUpdate,
 }
@@ -31,6 +33,7 @@ const TYPING: u32 = 1 << 1;
 const MEMBER_UPDATES: u32 = 1 << 2;
 const SNAPSHOT: u32 = 1 << 3;
 const DELTA: u32 = 1 << 4;
+const THREADS: u32 = 1 << 5;
 
 impl Listening {
     /// Of a bot.
@@ -51,6 +54,9 @@ impl Listening {
         }
         if user.member_updates {
             bits |= MEMBER_UPDATES;
+        }
+        if user.threads {
+            bits |= THREADS;
         }
         match user.passive {
             PassiveUpdate::ChannelUnreads => {}
@@ -107,6 +113,7 @@ impl Listening {
             ForUsers::Voice => self.0 & ACTIVE != 0 || self.0 & (SNAPSHOT | DELTA) == 0,
             ForUsers::Typing => self.0 & TYPING != 0,
             ForUsers::MemberUpdates => self.0 & MEMBER_UPDATES != 0,
+            ForUsers::Threads => self.0 & THREADS != 0,
             ForUsers::Named => false,
         }
     }
@@ -125,6 +132,8 @@ pub enum ForUsers {
     Typing,
     /// Those that asked for all members' changes.
     MemberUpdates,
+    /// Those that asked for all threads, and those whose user is in the thread.
+    Threads,
     /// Nobody but those the audience names: whom it is about, who watches that member.
     Named,
 }
@@ -137,6 +146,8 @@ impl ForUsers {
             EventName::MessageCreate
             | EventName::MessageUpdate
             | EventName::MessageDelete
+            | EventName::MessageDeleteBulk
+            | EventName::ChannelPinsUpdate
             | EventName::MessageReactionAdd
             | EventName::MessageReactionRemove
             | EventName::MessageReactionRemoveAll
@@ -146,7 +157,13 @@ impl ForUsers {
             EventName::GuildMemberAdd | EventName::GuildMemberUpdate | EventName::GuildMemberRemove => {
                 Self::MemberUpdates
             }
-            EventName::PresenceUpdate => Self::Named,
+            EventName::ThreadCreate
+            | EventName::ThreadUpdate
+            | EventName::ThreadDelete
+            | EventName::ThreadListSync
+            | EventName::ThreadMemberUpdate
+            | EventName::ThreadMembersUpdate => Self::Threads,
+            EventName::PresenceUpdate | EventName::InviteCreate | EventName::InviteDelete => Self::Named,
             _ => Self::All,
         }
     }
@@ -161,7 +178,13 @@ mod tests {
         for n in 0..24u32 {
             let passive =
                 [PassiveUpdate::ChannelUnreads, PassiveUpdate::Snapshot, PassiveUpdate::Delta][n as usize % 3];
-            let user = UserListening { active: n & 8 != 0, typing: n & 4 != 0, member_updates: n & 16 != 0, passive };
+            let user = UserListening {
+                active: n & 8 != 0,
+                typing: n & 4 != 0,
+                member_updates: n & 16 != 0,
+                threads: n & 1 != 0,
+                passive,
+            };
             let listening = Listening::user(user);
             assert!(listening.is_user() && !listening.lacks_content() && !listening.wants_presences());
             assert_eq!(listening.is_passive(), !user.active);

@@ -163,7 +163,7 @@ impl ChangeLog {
                     change.left(before, self.version);
                 }
             }
-            Effect::None | Effect::Meta(_) | Effect::Member(..) | Effect::Deleted => {}
+            Effect::None | Effect::Meta(_) | Effect::Member(..) | Effect::Thread(..) | Effect::Deleted => {}
         }
     }
 

@@ -7,6 +7,7 @@
 use crate::{
     event::{Calls, ContentReaders, Redaction},
     meta::GuildMeta,
+    notice::Notice,
     passive::{PassiveDelta, PassiveSnapshot},
 };
 use guildhall_codec::Encoding;
@@ -155,6 +156,8 @@ pub enum Payload {
     MemberList(Box<ListChange>),
     /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
     Unread(Vec<(ChannelId, MessageId)>),
+    /// One of the small ones.
+    Notice(Box<Notice>),
 }
 
 impl Payload {
@@ -263,6 +266,7 @@ impl Payload {
             Self::Unread(channels) => {
                 put.body(&ChannelUnreadUpdateBody { guild_id, channel_unread_updates: unreads(channels) });
             }
+            Self::Notice(notice) => notice.render(guild_id, put),
             Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
                 put.body(&ChannelMemberCountUpdateBody {
                     guild_id,
@@ -309,13 +313,13 @@ fn unreads(channels: &[(ChannelId, MessageId)]) -> Vec<ChannelUnread> {
     channels.iter().map(unread).collect()
 }
 
-struct Put<'a> {
+pub(crate) struct Put<'a> {
     encoding: Encoding,
     out: &'a mut Vec<u8>,
 }
 
 impl Put<'_> {
-    fn body(self, body: &impl Serialize) {
+    pub fn body(self, body: &impl Serialize) {
         self.encoding
             .encode(body, self.out)
             .expect("a body is made of structs, strings and numbers, which always encode");

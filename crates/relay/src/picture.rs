@@ -5,7 +5,7 @@
 //! Limits      channels: the guild's; voice: those who are in voice.
 //! Not here    members who are neither in voice nor have a session here: a relay does not know them.
 
-use crate::{meta::GuildMeta, protocol::Effect};
+use crate::{meta::GuildMeta, protocol::Effect, thread::ThreadEntry};
 use guildhall_model::{ChannelId, GuildId, Member, MessageId, UserId, VoiceState};
 use guildhall_stdx::CowMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -28,13 +28,15 @@ pub struct GuildPicture {
     pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
     /// Who is in voice.
     pub voice: CowMap<UserId, VoiceEntry>,
+    /// All threads, open and closed.
+    pub threads: CowMap<ChannelId, ThreadEntry>,
 }
 
 impl GuildPicture {
     /// A guild of which nothing but this is known.
     #[must_use]
     pub fn new(meta: Arc<GuildMeta>) -> Self {
-        Self { meta, last_message_ids: Arc::default(), voice: CowMap::default() }
+        Self { meta, last_message_ids: Arc::default(), voice: CowMap::default(), threads: CowMap::default() }
     }
 
     /// The guild's id.
@@ -47,7 +49,11 @@ impl GuildPicture {
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Meta(meta) => {
+                let is_shorter = meta.channels.len() < self.meta.channels.len();
                 self.meta = meta.clone();
+                if is_shorter {
+                    self.forget_orphans();
+                }
                 if self.last_message_ids.keys().any(|channel| !meta.channels.contains_key(channel)) {
                     Arc::make_mut(&mut self.last_message_ids).retain(|channel, _| meta.channels.contains_key(channel));
                 }
@@ -68,8 +74,24 @@ impl GuildPicture {
                     self.voice.insert(*user_id, entry);
                 }
             }
+            Effect::Thread(thread_id, Some(entry)) => {
+                self.threads.insert(*thread_id, entry.clone());
+            }
+            Effect::Thread(thread_id, None) => {
+                self.threads.remove(*thread_id);
+            }
             Effect::None | Effect::Member(_, None) | Effect::Deleted => {}
         }
+    }
+
+    /// A channel is gone, and its threads with it.
+    fn forget_orphans(&mut self) {
+        let is_orphan = |entry: &ThreadEntry| {
+            entry.channel.parent_id.is_none_or(|parent| !self.meta.channels.contains_key(&parent))
+        };
+        let orphans: Vec<ChannelId> =
+            self.threads.iter().filter(|(_, entry)| is_orphan(entry)).map(|(id, _)| id).collect();
+        orphans.into_iter().for_each(|id| drop(self.threads.remove(id)));
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     members::{MemberEntry, MemberTable},
     meta::GuildMeta,
     picture::{GuildPicture, VoiceEntry},
+    thread::ThreadEntry,
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
 use guildhall_model::{
@@ -343,6 +344,8 @@ pub enum Effect {
     Message(ChannelId, MessageId),
     /// Somebody is in voice, or (with none) is no more.
     Voice(UserId, Option<VoiceEntry>),
+    /// A thread changed, was begun, or (with none) is gone.
+    Thread(ChannelId, Option<ThreadEntry>),
     /// The guild was deleted: every session loses it.
     Deleted,
 }

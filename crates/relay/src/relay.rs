@@ -12,15 +12,17 @@
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Deliver, Listener, Map, PassiveGroup, Seat},
+    audience::{AudienceIndex, Deliver, Listener, Map, PassiveGroup, Seat, ViewersOf},
     event::{Event, Gate, Redaction},
     listening::Listening,
     lists::{Lists, Told},
+    notice::Notice,
     passive::{ChangeLog, channels_of, renewed, snapshot},
     payload::Payload,
     picture::GuildPicture,
     protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
     subscriptions::{Subscriptions, Watched},
+    thread::threads_of,
 };
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
@@ -336,7 +338,8 @@ impl Relay {
         to_guild: &mut ToGuilds,
     ) -> Progress {
         let before = self.state.take();
-        let audience = AudienceIndex::new(picture.meta.clone());
+        let mut audience = AudienceIndex::new(picture.meta.clone());
+        audience.set_threads(&picture.threads);
         self.state = Some(State { picture, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;
         // Who comes back says so anew.
@@ -360,6 +363,7 @@ impl Relay {
         to_guild: &mut ToGuilds,
     ) {
         let Some(state) = &mut self.state else { return };
+        let viewed_before = state.thread_viewers(&published.effect);
         state.changes.note(&published.effect, &state.picture);
         state.picture.apply(&published.effect);
         match &published.effect {
@@ -385,12 +389,20 @@ impl Relay {
                 self.presence_readers_count = 0;
                 return;
             }
-            Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
+            Effect::Thread(_, Some(_)) => state.audience.set_threads(&state.picture.threads),
+            // Who is told that it is gone is who was in it: it is forgotten below.
+            Effect::Thread(_, None) | Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
         }
-        let Some(state) = &self.state else { return };
+        let Some(state) = &mut self.state else { return };
         recipients.begin(published);
         let watchers = self.subscriptions.watchers_of(published.event.audience.about);
         state.audience.fan_out(&published.event, now.unix, watchers, recipients);
+        if let Effect::Thread(_, None) | Effect::Meta(_) = &published.effect {
+            state.audience.set_threads(&state.picture.threads);
+        }
+        if let Some((parents, before)) = viewed_before {
+            state.tell_threads(self.guild_id, &parents, &before, recipients);
+        }
     }
 
     // ── passive sessions ─────────────────────────────────────────────────────────────────────────
@@ -473,6 +485,46 @@ struct Apart {
 }
 
 impl State {
+    /// Who views the channels that have open threads, if the effect may change that. Nobody is looked at where there are none.
+    fn thread_viewers(&self, effect: &Effect) -> Option<(Vec<ChannelId>, ViewersOf)> {
+        if !matches!(effect, Effect::Meta(_) | Effect::Member(_, Some(_))) || self.picture.threads.is_empty() {
+            return None;
+        }
+        if let Effect::Member(user_id, _) = effect {
+            self.audience.member(*user_id)?;
+        }
+        let open = self.picture.threads.iter().map(|(_, entry)| entry).filter(|entry| entry.is_active());
+        let mut parents: Vec<ChannelId> = open.filter_map(|entry| entry.channel.parent_id).collect();
+        parents.sort_unstable();
+        parents.dedup();
+        let viewers = self.audience.viewers_of(&parents);
+        (!parents.is_empty()).then_some((parents, viewers))
+    }
+
+    /// Whoever views more channels than before is told of the open threads there.
+    fn tell_threads(
+        &self,
+        guild_id: GuildId,
+        parents: &[ChannelId],
+        before: &ViewersOf,
+        recipients: &mut impl Recipients,
+    ) {
+        let now = self.audience.viewers_of(parents);
+        for (user_id, places) in before.gained(&now, parents.len()) {
+            let gained: Arc<[ChannelId]> = places.into_iter().map(|place| parents[place]).collect();
+            let Some(member) = self.audience.member(user_id) else { continue };
+            let threads = threads_of(&self.picture, member, false, Some(&gained)).into_iter().cloned().collect();
+            let notice = Notice::ThreadList { channel_ids: Some(gained.clone()), threads, user_id };
+            let payload = Payload::Notice(Box::new(notice));
+            let event = Event::new(guild_id, EventName::ThreadListSync, Gate::Channels(gained), payload);
+            let slots = self.audience.listeners_of(user_id, &event.audience);
+            if !slots.is_empty() {
+                recipients.begin(&Arc::new(Published { event, effect: Effect::None }));
+                slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
+            }
+        }
+    }
+
     /// The list of a channel, if a user may view it.
     fn list_of(&self, user_id: UserId, channel_id: ChannelId) -> Option<ListId> {
         let may_view = self.audience.may_view(user_id, channel_id);

@@ -7,6 +7,7 @@ use crate::{
     meta::GuildMeta,
     picture::{GuildPicture, VoiceEntry},
     protocol::GuildView,
+    thread::threads_of,
 };
 use guildhall_model::{
     Capabilities, Channel, ChannelId, Member, Permissions, Presence, UserId,
@@ -22,9 +23,10 @@ const MEMBERS_LISTED_MAX: u64 = 75_000;
 #[must_use]
 pub fn snapshot_of<'a>(
     picture: &'a GuildPicture,
-    view: &GuildView,
+    view: &'a GuildView,
     large_threshold: u16,
     capabilities: Capabilities,
+    only_joined_threads: bool,
 ) -> GuildSnapshot<'a> {
     let meta = &picture.meta;
     let obfuscates = capabilities.contains(Capabilities::CHANNEL_OBFUSCATION);
@@ -42,6 +44,10 @@ pub fn snapshot_of<'a>(
         guild: &meta.guild,
         roles: meta.roles.values().map(|role| RoleBody::from(&**role)).collect(),
         channels: meta.channels.values().map(|channel| body(channel)).collect(),
+        threads: threads_of(picture, &view.member, only_joined_threads, None)
+            .into_iter()
+            .map(|entry| entry.body(entry.members.get(&view.member.user.id).copied()))
+            .collect(),
         large: view.member_count > u64::from(large_threshold),
         member_count: view.member_count,
         version: view.version,

@@ -98,7 +98,7 @@ impl ReadyState {
         let complete = |(picture, view): (&'a GuildPicture, &'a GuildView)| ReadyGuild::Complete {
             id: GuildPicture::id(picture),
             people: people_of(picture, view),
-            snapshot: Box::new(move || snapshot_of(picture, view, self.large_threshold, self.capabilities))
+            snapshot: Box::new(move || snapshot_of(picture, view, self.large_threshold, self.capabilities, true))
                 as SnapshotOf<'a>,
         };
         let views = self.views.iter().map(|(picture, view)| complete((picture, view)));
@@ -137,8 +137,9 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView) -> Rc<Dispatch> {
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
+    let is_user = session.kind() == AccountKind::User;
     Dispatch::lazy(move || {
-        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities);
+        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user);
         let people = people_of(&picture, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     })

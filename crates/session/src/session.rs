@@ -205,6 +205,7 @@ impl Session {
             active: guild.is_some_and(|guild| guild.starts_active) || subscription.is_some_and(|s| s.typing),
             typing: subscription.is_some_and(|s| s.typing),
             member_updates: subscription.is_some_and(|s| s.member_updates),
+            threads: subscription.is_some_and(|s| s.threads),
             passive: self.profile.capabilities.passive_update(),
         })
     }

@@ -130,7 +130,10 @@ impl Store {
             | Write::DeleteGuild(_)
             | Write::PutRole(..)
             | Write::DeleteRole(..)
-            | Write::PutChannel(_) => {}
+            | Write::PutChannel(_)
+            | Write::PutBelonging(..)
+            | Write::DeleteBelonging(..)
+            | Write::DeleteBelongings(..) => {}
         }
     }
 }

@@ -39,6 +39,7 @@ fn message(n: u64, author: &Arc<User>) -> Write {
         kind: Message::KIND_DEFAULT,
         flags: 0,
         message_reference: None,
+        webhook_id: None,
     }))
 }
 

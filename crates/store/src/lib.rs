@@ -20,7 +20,7 @@ pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use std::sync::Arc;
 
 /// Which messages of a channel. Whatever the page, they are returned newest first.
@@ -80,6 +80,16 @@ pub trait Store: Send + Sync + 'static {
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
+    /// The guild that keeps an invite or a webhook.
+    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError>;
+    /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what anybody said there since.
+    async fn messages_by(
+        &self,
+        channel_id: ChannelId,
+        author_id: UserId,
+        from: MessageId,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, StoreError>;
 
     /// Stores a token's hash, or replaces its record.
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;

@@ -212,6 +212,7 @@ impl Traffic {
                 channel_id,
                 guild_id,
             }),
+            webhook_id: None,
         });
         let told = MessageEvent {
             message: message.clone(),

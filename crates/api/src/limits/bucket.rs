@@ -72,6 +72,8 @@ buckets! {
     StructureWrite: 10 per 10000 ms,
     /// Making guilds: they stay.
     GuildCreate: 5 per 60000 ms,
+    /// Whatever is asked with a webhook's token and without an account: counted per peer.
+    Webhook: 30 per 10000 ms,
     /// Registering commands.
     Commands: 20 per 5000 ms,
     /// Whatever else changes something.
@@ -80,6 +82,11 @@ buckets! {
 
 impl Bucket {
     pub(super) const COUNT: usize = Self::ALL.len();
+
+    /// Such requests are counted for the peer, and name no account.
+    pub(crate) fn is_of_peer(self) -> bool {
+        matches!(self, Self::Anonymous | Self::Webhook)
+    }
 
     /// The name clients see: 128 opaque bits in hexadecimal.
     pub(crate) fn wire_name(self) -> String {
@@ -95,6 +102,7 @@ impl Bucket {
         let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
         match (method, route) {
             ("GET", "/gateway") => Self::Anonymous,
+            (_, route) if route.starts_with("/webhooks/{webhook_id}/{webhook_token}") => Self::Webhook,
             ("GET", "/gateway/bot") => Self::GatewayBot,
             ("GET", "/users/@me/guilds") => Self::GuildList,
             ("GET", "/channels/{channel_id}/messages") => Self::History,
@@ -110,7 +118,11 @@ impl Bucket {
             (_, route) if route.contains("/reactions") => Self::Reaction,
             (_, route) if route.starts_with("/applications/{application_id}/") => Self::Commands,
             ("GET", _) => Self::Read,
-            (_, route) if route.starts_with("/guilds/{guild_id}/members") => Self::MemberWrite,
+            (_, route)
+                if route.starts_with("/guilds/{guild_id}/members") || route.starts_with("/guilds/{guild_id}/bans") =>
+            {
+                Self::MemberWrite
+            }
             (_, route) if route.starts_with("/guilds/") || route.starts_with("/channels/") => Self::StructureWrite,
             _ => Self::Write,
         }

@@ -3,7 +3,7 @@
 //! Invariants  every field a known library needs is there (docs/protocol.md §12).     Spec  docs/protocol.md §10.2.
 
 use super::PathParams;
-use crate::{auth::Caller, error::ApiError, state::Api};
+use crate::{auth::Caller, body::JsonBody, error::ApiError, form, state::Api};
 use axum::{
     Json,
     extract::State,
@@ -40,6 +40,30 @@ pub(super) async fn gateway_bot(State(api): State<Arc<Api>>, caller: Caller) -> 
 
 pub(super) async fn own_user(caller: Caller) -> Response {
     Json(SelfUserBody::from(&*caller.0)).into_response()
+}
+
+/// Changes one's own name. One's sessions are told, and the guilds one is in.
+pub(super) async fn update_own_user(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let (username, global_name) = input.read(|form| {
+        let username = form.optional("username", |v| form::text(v, 2, 32));
+        // Pictures are not kept; that one was sent is no mistake.
+        form.nullable("avatar", |v| form::text(v, 0, 1 << 20));
+        Some((username, form.nullable("global_name", |v| form::text(v, 0, 32))))
+    })?;
+    let mut user = User::clone(&caller);
+    user.username = username.unwrap_or(user.username);
+    if let Some(global_name) = global_name {
+        user.global_name = global_name.filter(|name| !name.trim().is_empty());
+    }
+    let user = Arc::new(user);
+    if *user != *caller.0 {
+        api.node.update_user(user.clone()).await?;
+    }
+    Ok(Json(SelfUserBody::from(&*user)).into_response())
 }
 
 pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {

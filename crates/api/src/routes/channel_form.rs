@@ -5,7 +5,7 @@ use guildhall_guild::{ChannelPatch, NewChannel};
 use guildhall_model::{ChannelType, Overwrite, OverwriteKind, Permissions};
 use serde_json::Value;
 
-const NAME_CHARS_MAX: usize = 100;
+pub(crate) const NAME_CHARS_MAX: usize = 100;
 /// Forums and media channels may have this much; others a quarter of it.
 const TOPIC_CHARS_MAX: usize = 4096;
 const TOPIC_CHARS_MAX_TEXT: usize = 1024;
@@ -13,6 +13,8 @@ const POSITION_MAX: i64 = i32::MAX as i64;
 const SLOW_MODE_S_MAX: i64 = 21_600;
 const USER_LIMIT_MAX: i64 = 99;
 const STAGE_USER_LIMIT_MAX: i64 = 10_000;
+/// Tags of one post.
+const TAGS_MAX: usize = 5;
 /// Every role, and as many members again.
 const OVERWRITES_MAX: usize = 500;
 
@@ -54,6 +56,11 @@ pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
         rate_limit_per_user: form.nullable("rate_limit_per_user", slow_mode).map(Option::unwrap_or_default),
         user_limit: form.nullable("user_limit", |v| user_limit(v, None)).map(Option::unwrap_or_default),
         overwrites: form.nullable("permission_overwrites", overwrites).map(Option::unwrap_or_default),
+        archived: form.optional("archived", form::boolean),
+        locked: form.optional("locked", form::boolean),
+        auto_archive_duration: form.optional("auto_archive_duration", auto_archive),
+        invitable: form.optional("invitable", form::boolean),
+        applied_tags: form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)),
     })
 }
 
@@ -105,12 +112,20 @@ fn topic(value: &Value, kind: Option<ChannelType>) -> Parsed<String> {
     form::text(value, 0, if holds_posts { TOPIC_CHARS_MAX } else { TOPIC_CHARS_MAX_TEXT })
 }
 
-fn position(value: &Value) -> Parsed<i32> {
+pub(crate) fn position(value: &Value) -> Parsed<i32> {
     Ok(form::integer(value, 0, POSITION_MAX)? as i32)
 }
 
-fn slow_mode(value: &Value) -> Parsed<u16> {
+pub(crate) fn slow_mode(value: &Value) -> Parsed<u16> {
     Ok(form::integer(value, 0, SLOW_MODE_S_MAX)? as u16)
+}
+
+/// Minutes after which clients hide a thread.
+pub(crate) fn auto_archive(value: &Value) -> Parsed<u16> {
+    match form::integer(value, 0, i64::from(u16::MAX))? {
+        minutes @ (60 | 1_440 | 4_320 | 10_080) => Ok(minutes as u16),
+        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (60, 1440, 4320, 10080).").into()),
+    }
 }
 
 fn user_limit(value: &Value, kind: Option<ChannelType>) -> Parsed<u16> {

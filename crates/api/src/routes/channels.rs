@@ -5,6 +5,7 @@ use crate::{
     auth::Caller,
     body::JsonBody,
     error::ApiError,
+    form,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -13,9 +14,20 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildReply, Refusal};
+use guildhall_guild::{ChannelMove, Command, GuildReply, Refusal, Reply};
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
 use std::sync::Arc;
+
+/// As many as a guild can have channels.
+const MOVES_MAX: usize = 500;
+
+/// A channel or thread, as it was answered.
+fn told(reply: Reply) -> Result<Response, ApiError> {
+    match reply {
+        Reply::Thread(thread) => Ok(super::threads::body(&thread)),
+        reply => Ok(body(&*expect_reply!(reply, Channel)?)),
+    }
+}
 
 async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Arc<Channel>, ApiError> {
     expect_reply!(api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?, Channel)
@@ -30,7 +42,8 @@ pub(super) async fn read(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    Ok(body(&*channel(&api, &caller, params.id("channel_id")?).await?))
+    let channel_id = params.id("channel_id")?;
+    told(api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild that the caller can view.
@@ -71,6 +84,28 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, body(&channel)).into_response())
 }
 
+/// Puts several into order.
+pub(super) async fn move_all(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<StatusCode, ApiError> {
+    let moves = form::list(&input.value, 0, MOVES_MAX, |value| {
+        form::object(value, |form| {
+            let id = form.required("id", form::id);
+            Some(ChannelMove {
+                position: form.optional("position", channel_form::position),
+                parent_id: form.nullable("parent_id", form::id),
+                lock_permissions: form.optional("lock_permissions", form::boolean).unwrap_or(false),
+                id: id?,
+            })
+        })
+    })?;
+    api.ask(&caller, params.id("guild_id")?, Command::MoveChannels(moves)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -80,8 +115,7 @@ pub(super) async fn update(
     let channel_id = params.id("channel_id")?;
     let patch = input.read(channel_form::patch)?;
     let command = Command::UpdateChannel(channel_id, Box::new(patch));
-    let channel = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Channel)?;
-    Ok(body(&channel))
+    told(api.ask_channel(&caller, channel_id, command).await?)
 }
 
 pub(super) async fn delete(
@@ -90,8 +124,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let reply = api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?;
-    Ok(body(&*expect_reply!(reply, Channel)?))
+    told(api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{JsonBody, Query},
     error::ApiError,
-    form,
+    form::{self, Fault, Form, Parsed},
     state::{Api, expect_reply},
 };
 use axum::{
@@ -16,10 +16,11 @@ use axum::{
 };
 use guildhall_guild::{Command, GuildPatch, GuildReply, NewChannel, NewGuild, Refusal};
 use guildhall_model::{
-    ChannelType, Guild, GuildId, Permissions,
+    ChannelType, Guild, GuildId, Permissions, UserId,
     from_gateway::{GuildBody, RestGuildBody, RoleBody},
 };
 use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 const PAGE_MAX: i64 = 200;
@@ -54,9 +55,7 @@ pub(super) async fn read(
 /// Makes a guild with one text channel. The caller owns it.
 pub(super) async fn create(State(api): State<Arc<Api>>, caller: Caller, input: JsonBody) -> Result<Response, ApiError> {
     let name = input.read(|form| form.required("name", |v| form::text(v, 2, 100)))?;
-    if api.node.guilds_of_user(caller.id).await?.len() >= GUILDS_MAX {
-        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30001, "Maximum number of guilds reached (200)"));
-    }
+    need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
     let owned = Guild::new(GuildId::new(0), &name, caller.id);
     let guild_id = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await?;
     let general = NewChannel {
@@ -73,6 +72,27 @@ pub(super) async fn create(State(api): State<Arc<Api>>, caller: Caller, input: J
     Ok((StatusCode::CREATED, body(&guild, false)).into_response())
 }
 
+/// Refuses an account that is in as many guilds as it may be, unless it is in this one.
+pub(super) async fn need_room_for_guild(api: &Api, user_id: UserId, guild_id: GuildId) -> Result<(), ApiError> {
+    let guilds = api.node.guilds_of_user(user_id).await?;
+    if guilds.len() >= GUILDS_MAX && guilds.binary_search(&guild_id).is_err() {
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30001, "Maximum number of guilds reached (200)"));
+    }
+    Ok(())
+}
+
+/// Null counts as the lowest, as upstream.
+fn level(form: &mut Form<'_>, key: &str, max: i64) -> Option<u8> {
+    form.nullable(key, |v| Ok(form::integer(v, 0, max)? as u8)).map(Option::unwrap_or_default)
+}
+
+fn afk_timeout(value: &Value) -> Parsed<u16> {
+    match form::integer(value, 0, 3_600)? {
+        seconds @ (60 | 300 | 900 | 1_800 | 3_600) => Ok(seconds as u16),
+        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (60, 300, 900, 1800, 3600).").into()),
+    }
+}
+
 pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -85,6 +105,13 @@ pub(super) async fn update(
             name: form.optional("name", |v| form::text(v, 2, 100)),
             description: form.nullable("description", |v| form::text(v, 0, 300)),
             owner_id: form.optional("owner_id", form::id),
+            afk_channel_id: form.nullable("afk_channel_id", form::id),
+            afk_timeout: form.optional("afk_timeout", afk_timeout),
+            verification_level: level(form, "verification_level", 4),
+            default_message_notifications: level(form, "default_message_notifications", 1),
+            explicit_content_filter: level(form, "explicit_content_filter", 2),
+            system_channel_id: form.nullable("system_channel_id", form::id),
+            preferred_locale: form.optional("preferred_locale", |v| form::text(v, 2, 10)),
         })
     })?;
     api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch))).await?;
@@ -100,14 +127,20 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// There are no threads yet: nothing, in the right shape.
-pub(super) async fn active_threads(
+/// Nothing is logged: nothing, in the right shape, for those who may look.
+pub(super) async fn audit_log(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    guild(&api, &caller, params.id("guild_id")?).await?;
-    Ok(Json(serde_json::json!({"threads": [], "members": [], "has_more": false})).into_response())
+    if !guild(&api, &caller, params.id("guild_id")?).await?.permissions.contains(Permissions::VIEW_AUDIT_LOG) {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
+    let body = serde_json::json!({
+        "audit_log_entries": [], "users": [], "webhooks": [], "integrations": [], "threads": [],
+        "guild_scheduled_events": [], "application_commands": [], "auto_moderation_rules": [],
+    });
+    Ok(Json(body).into_response())
 }
 
 /// A guild in the list of one's own.

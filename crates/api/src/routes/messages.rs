@@ -17,12 +17,11 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, MessageRecord, Refusal};
-use guildhall_model::{ChannelId, Message, MessageId, Permissions, User, from_gateway::MessageBody, smallest_id_at};
+use guildhall_guild::{Command, MessageRecord};
+use guildhall_model::{ChannelId, Message, MessageId, User, from_gateway::MessageBody, smallest_id_at};
 use guildhall_stdx::Timestamp;
 use guildhall_store::Page;
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::task::JoinSet;
 
 const PAGE_MAX: i64 = 100;
 const PAGE_DEFAULT: i64 = 50;
@@ -157,8 +156,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Deletes several messages; those that do not exist are passed over, as upstream. Clients see one MESSAGE_DELETE
-/// for each: a guild has no command for many yet.
+/// Deletes several messages; those that do not exist are passed over, as upstream.
 pub(super) async fn bulk_delete(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -184,31 +182,6 @@ pub(super) async fn bulk_delete(
         let message = "You can only bulk delete messages that are under 14 days old.";
         return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50034, message));
     }
-    // Everybody may delete their own messages, so the guild would take some of them and refuse others.
-    if !permissions_in(&api, &caller, channel_id).await?.contains(Permissions::MANAGE_MESSAGES) {
-        return Err(ApiError::MISSING_PERMISSIONS);
-    }
-    // All at once, so that they share the store's transactions.
-    let mut deletions = JoinSet::new();
-    for id in ids {
-        let (api, caller) = (Arc::clone(&api), caller.clone());
-        deletions
-            .spawn(async move { api.ask_channel(&caller, channel_id, Command::DeleteMessage(channel_id, id)).await });
-    }
-    while let Some(deleted) = deletions.join_next().await {
-        match deleted {
-            Ok(Ok(_) | Err(ApiError::Refused(Refusal::UnknownMessage))) => {}
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(ApiError::Bug("a deletion that ends")),
-        }
-    }
+    api.ask_channel(&caller, channel_id, Command::DeleteMessages(channel_id, ids)).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// The caller's permissions in a channel.
-async fn permissions_in(api: &Api, caller: &User, channel_id: ChannelId) -> Result<Permissions, ApiError> {
-    let guild = expect_reply!(api.ask_channel(caller, channel_id, Command::ReadGuild).await?, Guild)?;
-    let member = expect_reply!(api.ask_channel(caller, channel_id, Command::ReadMember(caller.id)).await?, Member)?;
-    let channel = guild.meta.channels.get(&channel_id).ok_or(ApiError::UNKNOWN_CHANNEL)?;
-    Ok(guild.meta.channel_permissions(guild.meta.standing(&member, api.now().unix), channel))
 }

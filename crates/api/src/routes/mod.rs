@@ -5,18 +5,24 @@
 //!             answered in JSON. (tests in `tests/it`)
 //!             Spec  docs/protocol.md §10.2–§10.4.
 
+mod bans;
 mod bootstrap;
 mod channel_form;
 mod channels;
 mod commands;
 mod embeds;
+mod expressions;
 mod guilds;
+mod invites;
 mod members;
 mod message_form;
 mod messages;
+mod pins;
 mod reactions;
 mod render;
 mod roles;
+mod threads;
+mod webhooks;
 
 use crate::{
     error::ApiError,
@@ -45,6 +51,22 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             put(channels::put_overwrite).delete(channels::delete_overwrite),
         )
         .route("/channels/{channel_id}/typing", post(channels::start_typing))
+        .route("/channels/{channel_id}/threads", post(threads::create))
+        .route("/channels/{channel_id}/messages/{message_id}/threads", post(threads::create_from_message))
+        .route("/channels/{channel_id}/threads/archived/public", get(threads::archived_public))
+        .route("/channels/{channel_id}/threads/archived/private", get(threads::archived_private))
+        .route("/channels/{channel_id}/users/@me/threads/archived/private", get(threads::archived_own))
+        .route("/channels/{channel_id}/thread-members", get(threads::list_members))
+        .route(
+            "/channels/{channel_id}/thread-members/{user_id}",
+            get(threads::read_member).put(threads::add_member).delete(threads::remove_member),
+        )
+        .route("/channels/{channel_id}/invites", get(invites::of_channel).post(invites::create))
+        .route("/channels/{channel_id}/webhooks", get(webhooks::of_channel).post(webhooks::create))
+        .route("/channels/{channel_id}/pins", get(pins::list))
+        .route("/channels/{channel_id}/pins/{message_id}", put(pins::add).delete(pins::remove))
+        .route("/channels/{channel_id}/messages/pins", get(pins::page))
+        .route("/channels/{channel_id}/messages/pins/{message_id}", put(pins::add).delete(pins::remove))
         .route("/channels/{channel_id}/messages", get(messages::list).post(messages::create))
         .route("/channels/{channel_id}/messages/bulk-delete", post(messages::bulk_delete))
         .route(
@@ -64,17 +86,44 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
     let guild = Router::new()
         .route("/guilds", post(guilds::create))
         .route("/guilds/{guild_id}", get(guilds::read).patch(guilds::update).delete(guilds::delete))
-        .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create))
-        .route("/guilds/{guild_id}/threads/active", get(guilds::active_threads))
-        .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create))
+        .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create).patch(channels::move_all))
+        .route("/guilds/{guild_id}/threads/active", get(threads::active))
+        .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create).patch(roles::move_all))
         .route("/guilds/{guild_id}/roles/{role_id}", get(roles::read).patch(roles::update).delete(roles::delete))
         .route("/guilds/{guild_id}/members", get(members::list))
         .route("/guilds/{guild_id}/members/search", get(members::search))
         .route("/guilds/{guild_id}/members/@me", patch(members::update_own))
         .route(
             "/guilds/{guild_id}/members/{user_id}",
-            get(members::read).patch(members::update).delete(members::remove),
+            get(members::read).put(bans::join).patch(members::update).delete(members::remove),
         )
+        .route("/guilds/{guild_id}/emojis", get(expressions::list_emojis).post(expressions::create_emoji))
+        .route(
+            "/guilds/{guild_id}/emojis/{emoji_id}",
+            get(expressions::read_emoji).patch(expressions::update_emoji).delete(expressions::delete_emoji),
+        )
+        .route("/guilds/{guild_id}/stickers", get(expressions::list_stickers).post(expressions::create_sticker))
+        .route(
+            "/guilds/{guild_id}/stickers/{sticker_id}",
+            get(expressions::read_sticker).patch(expressions::update_sticker).delete(expressions::delete_sticker),
+        )
+        .route("/guilds/{guild_id}/scheduled-events", get(expressions::list_events).post(expressions::create_event))
+        .route(
+            "/guilds/{guild_id}/scheduled-events/{event_id}",
+            get(expressions::read_event).patch(expressions::update_event).delete(expressions::delete_event),
+        )
+        .route("/guilds/{guild_id}/scheduled-events/{event_id}/users", get(expressions::event_users))
+        .route(
+            "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me",
+            put(expressions::follow_event).delete(expressions::unfollow_event),
+        )
+        .route("/guilds/{guild_id}/audit-logs", get(guilds::audit_log))
+        .route("/guilds/{guild_id}/bans", get(bans::list))
+        .route("/guilds/{guild_id}/bans/{user_id}", get(bans::read).put(bans::put).delete(bans::remove))
+        .route("/guilds/{guild_id}/bulk-ban", post(bans::bulk))
+        .route("/guilds/{guild_id}/prune", get(bans::count_prune).post(bans::prune))
+        .route("/guilds/{guild_id}/invites", get(invites::of_guild))
+        .route("/guilds/{guild_id}/webhooks", get(webhooks::of_guild))
         .route(
             "/guilds/{guild_id}/members/{user_id}/roles/{role_id}",
             put(members::add_role).delete(members::remove_role),
@@ -82,7 +131,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
     let account = Router::new()
         .route("/gateway", get(bootstrap::gateway))
         .route("/gateway/bot", get(bootstrap::gateway_bot))
-        .route("/users/@me", get(bootstrap::own_user))
+        .route("/users/@me", get(bootstrap::own_user).patch(bootstrap::update_own_user))
         .route("/users/@me/channels", post(bootstrap::open_dm))
         .route("/users/@me/guilds", get(guilds::list_own))
         .route("/users/@me/guilds/{guild_id}", delete(members::leave))
@@ -98,9 +147,29 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/applications/{application_id}/guilds/{guild_id}/commands",
             get(commands::list).put(commands::replace).post(commands::create),
         );
+    let codes = Router::new()
+        .route("/stage-instances", post(expressions::create_stage))
+        .route(
+            "/stage-instances/{channel_id}",
+            get(expressions::read_stage).patch(expressions::update_stage).delete(expressions::delete_stage),
+        )
+        .route("/invites/{code}", get(invites::read).post(invites::accept).delete(invites::delete))
+        .route("/webhooks/{webhook_id}", get(webhooks::read).patch(webhooks::update).delete(webhooks::delete))
+        .route(
+            "/webhooks/{webhook_id}/{webhook_token}",
+            get(webhooks::read_by_token)
+                .patch(webhooks::update_by_token)
+                .delete(webhooks::delete_by_token)
+                .post(webhooks::execute),
+        )
+        .route(
+            "/webhooks/{webhook_id}/{webhook_token}/messages/{message_id}",
+            get(webhooks::read_message).patch(webhooks::edit_message).delete(webhooks::delete_message),
+        );
     channel
         .merge(guild)
         .merge(account)
+        .merge(codes)
         .route_layer(middleware::from_fn_with_state(Arc::clone(&api), gate::gate))
         .method_not_allowed_fallback(async |state, request| unrouted(state, request, ApiError::MethodNotAllowed))
         .fallback(async |state, request| unrouted(state, request, ApiError::NotFound))

@@ -79,6 +79,7 @@ mod tests {
             kind: Message::KIND_DEFAULT,
             flags: 0,
             message_reference: None,
+            webhook_id: None,
         }
     }
 

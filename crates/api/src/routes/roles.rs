@@ -19,6 +19,8 @@ use guildhall_model::{GuildId, Permissions, Role, RoleId, from_gateway::RoleBody
 use std::sync::Arc;
 
 const NAME_CHARS_MAX: usize = 100;
+/// As many as a guild can have roles.
+const MOVES_MAX: usize = 250;
 const COLOR_MAX: i64 = 0xff_ffff;
 
 fn body(role: &Role) -> Response {
@@ -92,6 +94,27 @@ pub(super) async fn create(
     };
     let role = expect_reply!(api.ask(&caller, guild_id, Command::CreateRole(Box::new(role))).await?, Role)?;
     Ok(body(&role))
+}
+
+/// Puts several into order. Answered with all, as they are then.
+pub(super) async fn move_all(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let moves = form::list(&input.value, 0, MOVES_MAX, |value| {
+        form::object(value, |form| {
+            let id: Option<RoleId> = form.required("id", form::id);
+            let position = form.optional("position", |v| form::integer(v, 0, i64::from(i32::MAX)));
+            Some((id?, position.map(|position| position as i32)))
+        })
+    })?;
+    let moves = moves.into_iter().filter_map(|(id, position)| Some((id, position?))).collect();
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, Command::MoveRoles(moves)).await?;
+    let guild = guild(&api, &caller, guild_id).await?;
+    Ok(Json(guild.meta.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
 
 pub(super) async fn update(

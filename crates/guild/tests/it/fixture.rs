@@ -8,8 +8,9 @@ use guildhall_guild::{
     NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, Member, Message, MessageId,
-    Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId, Status, User, UserId,
+    AccountKind, Belonging, BelongingKey, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId,
+    Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId, Status,
+    User, UserId,
 };
 use guildhall_relay::{
     Gate, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
@@ -93,6 +94,7 @@ pub struct NaiveStore {
     pub roles: BTreeMap<RoleId, Role>,
     pub channels: BTreeMap<ChannelId, Channel>,
     pub members: BTreeMap<UserId, Member>,
+    pub belongings: BTreeMap<BelongingKey, Belonging>,
     pub messages: BTreeMap<(ChannelId, MessageId), Message>,
     pub reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
 }
@@ -116,6 +118,11 @@ impl NaiveStore {
                 self.members.insert(member.user.id, Member::clone(&member));
             }
             Write::DeleteMember(_, id) => assert!(self.members.remove(&id).is_some(), "member {id} was not there"),
+            Write::PutBelonging(_, belonging) => drop(self.belongings.insert(belonging.key(), belonging)),
+            Write::DeleteBelonging(_, key) => assert!(self.belongings.remove(&key).is_some(), "{key:?} was not there"),
+            Write::DeleteBelongings(_, key) => {
+                self.belongings.retain(|other, _| (other.kind, other.id) != (key.kind, key.id));
+            }
             Write::PutMessage(message) => {
                 assert!(self.channels.contains_key(&message.channel_id), "a message without a channel");
                 assert_eq!(message.nonce, None, "a nonce is not stored");
@@ -165,6 +172,7 @@ impl NaiveStore {
                 .map(|channel| Channel { last_message_id: newest(channel), ..channel.clone() })
                 .collect(),
             members: self.members.values().cloned().map(Arc::new).collect(),
+            belongings: self.belongings.values().cloned().collect(),
         }
     }
 }

@@ -30,7 +30,13 @@ impl Scene {
     fn new() -> Self {
         let mut world = World::populated();
         let mut record = world.store.record();
-        record.guild.emojis = vec![Emoji { id: EmojiId::new(50), name: "party".to_owned(), animated: false }];
+        record.guild.emojis = vec![Emoji {
+            id: EmojiId::new(50),
+            name: "party".to_owned(),
+            animated: false,
+            roles: Vec::new(),
+            user: None,
+        }];
         world.guild = guildhall_guild::Guild::load(record, GuildLimits { reactions_max: 3, ..Default::default() }, 3);
         world.relay(guildhall_relay::ToGuild::Subscribe { relay: P0, epoch: 2 });
         let channel = world.text_channel();

@@ -161,7 +161,7 @@ impl Mirror {
                 assert!(self.voice[1].remove(user_id).is_some(), "left twice");
                 self.voice_members.remove(user_id);
             }
-            Effect::None | Effect::Deleted => {}
+            Effect::None | Effect::Thread(..) | Effect::Deleted => {}
         }
         match &published.event.payload {
             Payload::Presence { user_id, presence } if presence.status == Status::Offline => {
@@ -253,7 +253,8 @@ fn new_ids_are_above_everything_in_the_record() {
             0 => record.guild.id = GuildId::new(NEWEST),
             1 => {
                 let id = EmojiId::new(NEWEST);
-                record.guild.emojis = vec![Emoji { id, name: "newest".to_owned(), animated: false }];
+                record.guild.emojis =
+                    vec![Emoji { id, name: "newest".to_owned(), animated: false, roles: Vec::new(), user: None }];
             }
             2 => record.roles[0].id = RoleId::new(NEWEST),
             3 => record.channels[0].id = ChannelId::new(NEWEST),

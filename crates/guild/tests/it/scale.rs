@@ -7,12 +7,13 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, GuildRecord, Job,
-    MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewMessage, Outcome, Output, Prune, Reply, RolePatch,
+    Actor, ArchivedThreads, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits, GuildPatch,
+    GuildRecord, Job, MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewBan, NewInvite, NewMessage, NewThread,
+    NewWebhook, Outcome, Output, Page, Prune, Reply, RolePatch, WebhookAccess, WebhookPost,
 };
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
-    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, Member, Message, MessageId, Nonce,
+    AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, InviteCode, Member, Message, MessageId, Nonce,
     OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
@@ -68,6 +69,7 @@ impl Lab {
             ],
             channels: vec![slow, channel(VOICE, ChannelType::Voice), channel(CROWDED, ChannelType::Voice)],
             members: (0..members_count).map(make).collect(),
+            belongings: Vec::new(),
         };
         let limits = GuildLimits { presence_burst_max: 10, jobs_running_max: 1, ..GuildLimits::default() };
         let guild = Guild::load(record, limits, 3);
@@ -165,6 +167,7 @@ impl Lab {
         self.reactions();
         self.structure();
         self.people();
+        self.belongings();
         self.bulk();
         self.voice_and_losses();
         self.owner(Command::DeleteGuild);
@@ -274,6 +277,76 @@ impl Lab {
         self.commit();
     }
 
+    /// Bans, invites, webhooks and pins: as many bans as the guild is large.
+    fn belongings(&mut self) {
+        let stranger = |n: u64| user(UserId::new(1 << 40 | n));
+        for n in 0..self.one_in(20) {
+            let ban = NewBan { user: stranger(n), reason: None, delete_message_s: 0 };
+            self.owner(Command::Ban(Box::new(ban)));
+        }
+        let joined = stranger(1 << 20);
+        let new = NewInvite { code: InviteCode::new(5), max_age_s: 0, max_uses: 0, temporary: false, is_unique: true };
+        let said = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(text("pin this")))));
+        let webhook = NewWebhook { name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };
+        let webhook = match self.owner(Command::CreateWebhook(CHANNEL, Box::new(webhook))) {
+            Outcome::Reply(Ok(Reply::Webhook(webhook))) => webhook.id,
+            other => panic!("{other:?}"),
+        };
+        let post = WebhookPost { message: text("posted"), username: None, avatar: None, thread_id: None };
+        let token = WebhookAccess::Token("secret".to_owned());
+        for command in [
+            Command::ReadBan(stranger(0).id),
+            Command::ListBans(Page::After(UserId::new(0), 10)),
+            Command::ListBans(Page::Before(UserId::new(u64::MAX >> 1), 10)),
+            Command::Unban(stranger(0).id),
+            Command::CreateInvite(CHANNEL, Box::new(new)),
+            Command::ReadInvite(InviteCode::new(5)),
+            Command::ListInvites(None),
+            Command::AcceptInvite(InviteCode::new(5), joined.clone()),
+            Command::Ban(Box::new(NewBan { user: joined, reason: None, delete_message_s: 0 })),
+            Command::DeleteInvite(InviteCode::new(5)),
+            Command::Pin(CHANNEL, said),
+            Command::ListPins(CHANNEL),
+            Command::Unpin(CHANNEL, said),
+            Command::ListWebhooks(None),
+            Command::ExecuteWebhook(webhook, token.clone(), Box::new(post)),
+            Command::DeleteWebhook(webhook, token),
+            Command::DeleteMessages(CHANNEL, vec![said]),
+        ] {
+            self.owner(command);
+        }
+        self.threads();
+        self.commit();
+        self.rest();
+    }
+
+    fn threads(&mut self) {
+        let new =
+            NewThread { name: "thread".to_owned(), kind: Some(ChannelType::PublicThread), ..NewThread::default() };
+        let thread = match self.owner(Command::CreateThread(CHANNEL, Box::new(new))) {
+            Outcome::Reply(Ok(Reply::Thread(thread))) => thread.0.channel.id,
+            other => panic!("{other:?}"),
+        };
+        let archive = |archived| {
+            let patch = ChannelPatch { archived: Some(archived), ..ChannelPatch::default() };
+            Command::UpdateChannel(thread, Box::new(patch))
+        };
+        let which = ArchivedThreads { are_private: false, are_own: false, before: None, limit: 50 };
+        for command in [
+            Command::AddThreadMember(thread, member(1)),
+            Command::CreateMessage(thread, Box::new(text("@everyone in here"))),
+            Command::ListThreads,
+            Command::ListThreadMembers(thread),
+            archive(true),
+            Command::ListArchivedThreads(CHANNEL, which),
+            archive(false),
+            Command::RemoveThreadMember(thread, member(1)),
+            Command::DeleteChannel(thread),
+        ] {
+            self.owner(command);
+        }
+    }
+
     /// Messages that many reacted to: changed, said again, loaded twice, deleted, pushed out of the cache.
     fn reactions(&mut self) {
         let emoji = ReactionEmoji { id: None, name: "🦀".to_owned() };
@@ -335,6 +408,7 @@ impl Lab {
             kind: Message::KIND_DEFAULT,
             flags: 0,
             message_reference: None,
+            webhook_id: None,
         };
         let reactions = vec![(emoji, (0..self.members_count).map(member).collect())];
         let record = MessageRecord { message: Arc::new(message), reactions };

@@ -75,7 +75,8 @@ fn reading() {
 #[test]
 fn base_fields() {
     let mut world = World::populated();
-    let patch = GuildPatch { name: Some("new".to_owned()), description: Some(Some("d".to_owned())), owner_id: None };
+    let patch =
+        GuildPatch { name: Some("new".to_owned()), description: Some(Some("d".to_owned())), ..GuildPatch::default() };
     world.grant(BOB, Permissions::MANAGE_GUILD, 1);
     world.sent.clear();
     let update = Command::UpdateGuild(Box::new(patch));

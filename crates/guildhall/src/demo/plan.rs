@@ -282,6 +282,7 @@ fn history(rng: &mut Rng, ids: &mut Ids, at: Timestamp, channels: &[Channel], pe
                 kind: Message::KIND_DEFAULT,
                 flags: 0,
                 message_reference: None,
+                webhook_id: None,
             });
         }
     }

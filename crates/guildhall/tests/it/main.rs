@@ -5,3 +5,5 @@ mod demo;
 mod dictionary;
 mod kill;
 mod support;
+mod surface;
+mod town;

@@ -5,7 +5,8 @@
 //! Not here    who is listed, and which channels are obfuscated: the filler decides both.
 
 use super::{
-    ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, VoiceStateBody,
+    ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, ScheduledEventBody, StageInstanceBody, StickerBody,
+    ThreadBody, VoiceStateBody,
     guild::{EmojiBody, GuildProperties},
 };
 use crate::{
@@ -28,6 +29,8 @@ pub struct GuildSnapshot<'a> {
     pub roles: Vec<RoleBody<'a>>,
     /// Every channel that is not a thread; those that may not be viewed obfuscated, for a client that can take it.
     pub channels: Vec<ChannelBody<'a>>,
+    /// Open threads that the receiver follows and can view.
+    pub threads: Vec<ThreadBody<'a>>,
     /// `member_count` is past the client's `large_threshold`.
     pub large: bool,
     /// Exact.
@@ -96,20 +99,22 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
             premium_subscription_count: 0,
             roles: &snapshot.roles,
             emojis: snapshot.guild.emojis.iter().map(Into::into).collect(),
-            stickers: [],
+            stickers: snapshot.guild.stickers.iter().map(|of| StickerBody::new(snapshot.guild.id, of)).collect(),
             joined_at: people.own.joined_at,
             large: snapshot.large,
             unavailable: false,
             member_count: snapshot.member_count,
             members: self.has_people.then(|| people.members().map(Into::into).collect()),
             channels: &snapshot.channels,
-            threads: [],
+            threads: &snapshot.threads,
             presences: self.has_people.then(|| {
                 people.presences.iter().map(|(id, presence)| PresenceBody::new(None, *id, presence)).collect()
             }),
             voice_states: self.has_voice.then(|| voice_states(people)),
-            stage_instances: [],
-            guild_scheduled_events: [],
+            stage_instances: snapshot.guild.stage_instances.iter().map(Into::into).collect(),
+            guild_scheduled_events: (snapshot.guild.scheduled_events.iter())
+                .map(|event| ScheduledEventBody::new(snapshot.guild.id, event))
+                .collect(),
             activity_instances: self.has_voice.then_some([]),
             version: snapshot.version,
         }
@@ -157,7 +162,7 @@ struct Belongings<'b, 'a> {
     premium_subscription_count: u32,
     roles: &'b [RoleBody<'a>],
     emojis: Vec<EmojiBody<'a>>,
-    stickers: Nothing,
+    stickers: Vec<StickerBody<'a>>,
     joined_at: Timestamp,
     large: bool,
     unavailable: bool,
@@ -165,13 +170,13 @@ struct Belongings<'b, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<Vec<MemberBody<'a>>>,
     channels: &'b [ChannelBody<'a>],
-    threads: Nothing,
+    threads: &'b [ThreadBody<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     presences: Option<Vec<PresenceBody<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     voice_states: Option<Vec<VoiceStateBody<'a>>>,
-    stage_instances: Nothing,
-    guild_scheduled_events: Nothing,
+    stage_instances: Vec<StageInstanceBody<'a>>,
+    guild_scheduled_events: Vec<ScheduledEventBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     activity_instances: Option<Nothing>,
     version: u64,

@@ -1,10 +1,10 @@
 //! Guilds: base form, GUILD_CREATE, and the stand-in for one that is not there. Spec  docs/protocol.md §6.11.
 
-use super::{Nothing, RoleBody};
+use super::{RoleBody, StickerBody, UserBody};
 use crate::{
     emoji::Emoji,
     guild::Guild,
-    id::{ChannelId, EmojiId, GuildId, UserId},
+    id::{ChannelId, EmojiId, GuildId, RoleId, UserId},
 };
 use serde::Serialize;
 
@@ -25,11 +25,14 @@ pub struct GuildReference {
     pub guild_id: GuildId,
 }
 
+/// A guild's own emoji.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct EmojiBody<'a> {
+pub struct EmojiBody<'a> {
     id: EmojiId,
     name: &'a str,
-    roles: Nothing,
+    roles: &'a [RoleId],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<UserBody<'a>>,
     require_colons: bool,
     managed: bool,
     animated: bool,
@@ -41,7 +44,8 @@ impl<'a> From<&'a Emoji> for EmojiBody<'a> {
         Self {
             id: emoji.id,
             name: &emoji.name,
-            roles: [],
+            roles: &emoji.roles,
+            user: emoji.user.as_deref().map(Into::into),
             require_colons: true,
             managed: false,
             animated: emoji.animated,
@@ -142,7 +146,7 @@ pub struct GuildBody<'a> {
     premium_subscription_count: u32,
     roles: Vec<RoleBody<'a>>,
     emojis: Vec<EmojiBody<'a>>,
-    stickers: Nothing,
+    stickers: Vec<StickerBody<'a>>,
 }
 
 impl<'a> GuildBody<'a> {
@@ -153,7 +157,7 @@ impl<'a> GuildBody<'a> {
             premium_subscription_count: 0,
             roles: roles.collect(),
             emojis: guild.emojis.iter().map(Into::into).collect(),
-            stickers: [],
+            stickers: guild.stickers.iter().map(|sticker| StickerBody::new(guild.id, sticker)).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Nothing, member::PartialMemberBody, user::UserBody};
 use crate::{
     channel::ChannelType,
     emoji::ReactionEmoji,
-    id::{ChannelId, EmojiId, GuildId, MessageId, RoleId},
+    id::{ChannelId, EmojiId, GuildId, MessageId, RoleId, WebhookId},
     member::Member,
     message::{Message, MessageReference, Nonce},
     snowflake::timestamp_of,
@@ -152,6 +152,8 @@ pub struct MessageBody<'a> {
     kind: u8,
     flags: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    webhook_id: Option<WebhookId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     message_reference: Option<ReferenceBody>,
     #[serde(skip_serializing_if = "ReferencedMessage::is_absent")]
     referenced_message: ReferencedMessage<'a>,
@@ -186,6 +188,7 @@ impl<'a> MessageBody<'a> {
             pinned: message.pinned,
             kind: message.kind,
             flags: message.flags,
+            webhook_id: message.webhook_id,
             message_reference: message.message_reference.as_ref().map(Into::into),
             referenced_message: match message.message_reference {
                 Some(_) if message.kind == Message::KIND_REPLY => ReferencedMessage::Deleted,

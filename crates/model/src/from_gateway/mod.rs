@@ -8,6 +8,8 @@ mod channel;
 mod deleted_entities;
 mod gateway_guild;
 mod guild;
+mod happening;
+mod invite;
 mod member;
 mod member_list;
 mod message;
@@ -17,14 +19,18 @@ mod ready;
 mod replies;
 mod role;
 mod session;
+mod thread;
 mod user;
 mod user_ready;
 mod voice;
+mod webhook;
 
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot};
-pub use guild::{GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
+pub use guild::{EmojiBody, GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
+pub use happening::{ScheduledEventBody, StageInstanceBody, StickerBody};
+pub use invite::{InviteBody, InviteEventBody};
 pub use member::{MemberBody, MemberUpdateBody, PartialMemberBody};
 pub use member_list::{MemberListGroup, MemberListItem, MemberListMember, MemberListOp, MemberListUpdateBody};
 pub use message::{MentionBody, MessageBody, MessageExtras, ReactionBody, ReactionEmojiBody, ReferencedMessage};
@@ -33,13 +39,15 @@ pub use presence::PresenceBody;
 pub use ready::{ApplicationRef, BotReadyBody};
 pub use replies::{
     ChannelInfoBody, ChannelMemberCountUpdateBody, ChannelStatusesBody, ChannelSyncBody, LastMessagesBody,
-    SoundboardSoundsBody, ThreadListSyncBody,
+    SoundboardSoundsBody,
 };
 pub use role::RoleBody;
 pub use session::{ClientInfo, SessionBody, SessionsBody};
+pub use thread::{ThreadBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody};
 pub use user::{SelfUserBody, UserBody};
 pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
 pub use voice::VoiceStateBody;
+pub use webhook::{BanBody, WebhookBody};
 
 /// Serialises as an empty array, whatever is meant to be in it one day.
 pub type Nothing = [(); 0];

@@ -89,20 +89,3 @@ impl SoundboardSoundsBody {
         Self { guild_id, soundboard_sounds: [] }
     }
 }
-
-/// THREAD_LIST_SYNC, when a session begins to follow a guild's threads.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ThreadListSyncBody {
-    guild_id: GuildId,
-    threads: Nothing,
-    members: Nothing,
-    most_recent_messages: Nothing,
-}
-
-impl ThreadListSyncBody {
-    /// The guild as a whole has no active threads.
-    #[must_use]
-    pub fn none(guild_id: GuildId) -> Self {
-        Self { guild_id, threads: [], members: [], most_recent_messages: [] }
-    }
-}

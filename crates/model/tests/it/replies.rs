@@ -46,7 +46,7 @@ fn nothing_is_an_answer_too() {
     check(&ChannelInfoBody::none(GUILD), &json!({"guild_id": GUILD, "channels": []}));
     check(&SoundboardSoundsBody::none(GUILD), &json!({"guild_id": GUILD, "soundboard_sounds": []}));
     check(
-        &ThreadListSyncBody::none(GUILD),
+        &ThreadListSyncBody::new(GUILD, None, Vec::new(), std::iter::empty()),
         &json!({"guild_id": GUILD, "threads": [], "members": [], "most_recent_messages": []}),
     );
 }

@@ -215,6 +215,7 @@ impl World {
             guild: &self.guild,
             roles: vec![RoleBody::from(&self.everyone)],
             channels: vec![ChannelBody::from(&self.general)],
+            threads: Vec::new(),
             large: false,
             member_count: 2,
             version: 7,

@@ -57,8 +57,8 @@ impl Slot {
         let now = cx.now;
         match self.run(cx, |guild| guild.handle_command(now, ask.actor, &ask.command)) {
             Some((Outcome::Reply(answer), mut group)) => {
-                if let (Ok(_), Command::AddMember(user)) = (&answer, &ask.command) {
-                    group.joined = Some(user.id);
+                if answer.is_ok() {
+                    group.joined = ask.command.joins();
                 }
                 group.answers.push((ask.answer, answer));
                 self.push(cx, group);

@@ -8,9 +8,9 @@
 use super::{AudienceIndex, Class, Group, Listener, LogId, Placed};
 use crate::{
     event::{Audience, Event, Gate, Redaction},
-    listening::Listening,
+    listening::{ForUsers, Listening},
 };
-use guildhall_model::{ChannelId, UserId};
+use guildhall_model::{ChannelId, Permissions, UserId};
 use guildhall_stdx::Timestamp;
 
 /// Whom an event goes to, one call per session.
@@ -44,8 +44,63 @@ impl AudienceIndex {
             Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
                 self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)
             }),
+            // Members of a private one, and the only one, are let in by name.
+            Gate::Thread { only: Some(_), .. } => false,
+            Gate::Thread { parent, is_private: false, .. } => self.sees(class, *parent),
+            Gate::Thread { parent, is_private: true, .. } => {
+                self.sees(class, *parent) && self.manages_threads(class, *parent, now)
+            }
             // Decided per user, by `fan_out` and `may_see`.
             Gate::User(_) => false,
+        }
+    }
+
+    fn manages_threads(&self, class: &Class, parent: ChannelId, now: Timestamp) -> bool {
+        self.meta.channels.get(&parent).is_some_and(|parent| {
+            let permissions = self.meta.channel_permissions(class.member_standing(now), parent);
+            permissions.contains(Permissions::MANAGE_THREADS)
+        })
+    }
+
+    fn is_in_thread(&self, user_id: UserId, thread: ChannelId) -> bool {
+        self.threads.get(thread).is_some_and(|entry| entry.members.contains_key(&user_id))
+    }
+
+    /// Whether a gate lets a user in by name, whose class it may keep out.
+    fn admits_by_name(&self, class: &Class, user_id: UserId, gate: &Gate, now: Timestamp) -> bool {
+        let Gate::Thread { parent, thread, is_private, only } = gate else { return false };
+        let is_let_in = !is_private || self.is_in_thread(user_id, *thread) || self.manages_threads(class, *parent, now);
+        only.is_none_or(|only| only == user_id) && self.sees(class, *parent) && is_let_in
+    }
+
+    /// To those whom a thread's event is for by name: in a private one its members; of what user accounts are told only of
+    /// threads they joined, those who joined; or the only one. Costs the thread's members, who are few.
+    fn deliver_to_thread(&self, event: &Event, now: Timestamp, out: &mut impl Deliver) {
+        let audience = &event.audience;
+        let Gate::Thread { thread, is_private, only, .. } = &audience.gate else { return };
+        let is_by_name = *is_private || only.is_some() || audience.users == ForUsers::Threads;
+        let members = self.threads.get(*thread).filter(|_| only.is_none() && is_by_name);
+        let members = members.into_iter().flat_map(|entry| entry.members.keys().copied());
+        for user_id in only.iter().copied().chain(members).filter(|id| audience.always != Some(*id)) {
+            let Some(seated) = self.users.get(&user_id) else { continue };
+            let class = &self.classes[seated.class];
+            if !self.admits_by_name(class, user_id, &audience.gate, now) {
+                continue;
+            }
+            let is_admitted = self.admits(class, &audience.gate, now);
+            let is_called = audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id));
+            for Placed { seat, .. } in &seated.seats {
+                let is_user = seat.listening.is_user();
+                let has_it = is_admitted && (self.reaches(class, seat.listening, audience) || is_called && is_user);
+                let wants = seat.listening.admits(audience)
+                    || is_user
+                        && (audience.users == ForUsers::Threads
+                            || is_called
+                            || class.is_called(audience.calls.as_deref()));
+                if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
+                    out.deliver_alone(seat.slot, redaction_for(event, seat.listening, user_id));
+                }
+            }
         }
     }
 
@@ -84,6 +139,7 @@ impl AudienceIndex {
                 self.deliver_to_user(event, *user_id, now, false, out);
             }
         }
+        self.deliver_to_thread(event, now, out);
         for (user_id, slot) in watchers {
             // Told above, by name.
             if audience.always == Some(user_id)
@@ -140,6 +196,7 @@ impl AudienceIndex {
         match &event.audience.gate {
             // Who may view a channel no more still learns that somebody left another one.
             Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], *channel),
+            gate @ Gate::Thread { .. } => self.admits_by_name(&self.classes[seated.class], user_id, gate, now),
             gate => self.admits(&self.classes[seated.class], gate, now),
         }
     }
@@ -147,7 +204,11 @@ impl AudienceIndex {
     /// Whether a user with sessions here may view a channel.
     #[must_use]
     pub fn may_view(&self, user_id: UserId, channel_id: ChannelId) -> bool {
-        self.users.get(&user_id).is_some_and(|seated| self.sees(&self.classes[seated.class], channel_id))
+        let Some(seated) = self.users.get(&user_id) else { return false };
+        match self.threads.get(channel_id) {
+            None => self.sees(&self.classes[seated.class], channel_id),
+            Some(entry) => entry.is_viewed_by(&self.meta, &seated.member),
+        }
     }
 }
 

@@ -36,6 +36,7 @@ impl Wish {
             active: rng.chance(0.5),
             typing: rng.chance(0.3),
             member_updates: rng.chance(0.3),
+            threads: false,
             passive: *rng.pick(&forms).expect("there are some"),
         })
     }
@@ -57,6 +58,7 @@ impl Wish {
                 ForUsers::Voice => user.active || user.passive == PassiveUpdate::ChannelUnreads,
                 ForUsers::Typing => user.typing,
                 ForUsers::MemberUpdates => user.member_updates,
+                ForUsers::Threads => user.threads,
                 ForUsers::Named => false,
             },
         }

@@ -204,6 +204,8 @@ pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
             .channels
             .get(channel)
             .is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) & all.0 == all.0),
+        // Of threads there are none here.
+        Gate::Thread { .. } => false,
         Gate::User(user_id) => member.user.id == *user_id,
     }
 }
@@ -242,6 +244,7 @@ pub fn said_in(
         kind: 0,
         flags: 0,
         message_reference: None,
+        webhook_id: None,
     };
     let payload = Payload::Message(Box::new(MessageEvent {
         message: Arc::new(message),

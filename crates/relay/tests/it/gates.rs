@@ -115,7 +115,8 @@ fn user_accounts_get_what_they_subscribed_to() {
     // Typing for 61, members' changes for 63, nothing but what is for all for 65.
     for (user, typing, member_updates) in [(61, true, false), (63, false, true), (65, false, false)] {
         let passive = PassiveUpdate::Delta;
-        let listening = Listening::user(UserListening { active: false, typing, member_updates, passive });
+        let listening =
+            Listening::user(UserListening { active: false, typing, member_updates, threads: false, passive });
         index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, &[])), 0, &mut ());
     }
     let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
@@ -201,6 +202,7 @@ fn message(author: u64, mentions: &[u64]) -> Message {
         kind: 0,
         flags: 0,
         message_reference: None,
+        webhook_id: None,
     }
 }
 

@@ -26,8 +26,13 @@ fn u1_u2_u3_u4_clients_hold_the_guilds_state() {
 
 // ── one by one ───────────────────────────────────────────────────────────────────────────────────
 
-const PASSIVE: UserListening =
-    UserListening { active: false, typing: false, member_updates: false, passive: PassiveUpdate::Delta };
+const PASSIVE: UserListening = UserListening {
+    active: false,
+    typing: false,
+    member_updates: false,
+    threads: false,
+    passive: PassiveUpdate::Delta,
+};
 const ACTIVE: UserListening = UserListening { active: true, ..PASSIVE };
 const ANA: UserId = UserId::new(53);
 const BEN: UserId = UserId::new(55);

@@ -231,6 +231,7 @@ impl World {
             meta: self.meta.clone(),
             last_message_ids: Arc::new(self.newest.clone()),
             voice: self.voice.iter().map(|(user_id, state)| (*user_id, entry(state))).collect(),
+            threads: Default::default(),
         };
         self.seq += self.rng.below(3);
         self.say(RelayMessage::Snapshot { picture, reset: true });
@@ -366,7 +367,7 @@ impl World {
 
     fn some_listening(&mut self, passive: PassiveUpdate) -> UserListening {
         let (active, typing) = (self.rng.chance(0.3), self.rng.chance(0.3));
-        UserListening { active, typing, member_updates: self.rng.chance(0.3), passive }
+        UserListening { active, typing, member_updates: self.rng.chance(0.3), threads: false, passive }
     }
 
     pub fn step(&mut self) {

@@ -47,7 +47,13 @@ impl Recipients for Buffers {
     }
     fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
         let active = session.slot == LOOKING;
-        let user = UserListening { active, typing: active, member_updates: true, passive: PassiveUpdate::Delta };
+        let user = UserListening {
+            active,
+            typing: active,
+            member_updates: true,
+            threads: false,
+            passive: PassiveUpdate::Delta,
+        };
         view.map(|_| Seat { slot: session.slot, listening: Listening::user(user) })
     }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}

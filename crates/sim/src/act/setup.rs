@@ -68,7 +68,13 @@ pub fn setup(rng: &mut Rng) -> Setup {
         }
     }
     let clients = (0..CLIENTS).map(|_| client(rng, &accounts)).collect();
-    let record = GuildRecord { guild: GuildFields::new(GUILD, "guild", owner.id), roles, channels, members };
+    let record = GuildRecord {
+        guild: GuildFields::new(GUILD, "guild", owner.id),
+        roles,
+        channels,
+        members,
+        belongings: Vec::new(),
+    };
     Setup { record, accounts, clients }
 }
 

@@ -166,7 +166,9 @@ impl Event {
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
-            | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
+            | Payload::MemberList(_)
+            // Nobody here asks for what these tell.
+            | Payload::Notice(_) => (Who::Members, 0, Users::Watchers, None, None),
         };
         let change = match &payload {
             Payload::Message(_) if name == "MESSAGE_CREATE" => Some(Change::Message),

@@ -127,6 +127,7 @@ pub fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
         Payload::PassiveDelta(_) | Payload::PassiveSnapshot(_) | Payload::Unread(_) => {
             return made_text(payload).unwrap_or_default();
         }
+        Payload::Notice(notice) => format!("{notice:?}"),
         Payload::MemberList(change) => list_text(change),
         Payload::ChannelMemberCount { channel_id, .. } => format!("channel={channel_id}"),
     };

@@ -11,7 +11,7 @@ mod state;
 use crate::{Page, Store, StoreError, TokenHash, TokenRecord};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use state::State;
 use std::{
     collections::BTreeMap,
@@ -85,6 +85,20 @@ impl Store for MemoryStore {
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         Ok(self.lock().state.guilds_of_user(user_id).take(limit as usize).collect())
+    }
+
+    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {
+        Ok(self.lock().state.guild_of_belonging(kind, id))
+    }
+
+    async fn messages_by(
+        &self,
+        channel_id: ChannelId,
+        author_id: UserId,
+        from: MessageId,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, StoreError> {
+        Ok(self.lock().state.messages_by(channel_id, author_id, from).take(limit as usize).collect())
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

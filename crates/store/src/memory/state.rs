@@ -6,7 +6,8 @@
 use crate::{Page, StoreError};
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{
-    Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role, RoleId, User, UserId,
+    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Guild, GuildId, Member, Message, MessageId,
+    ReactionEmoji, Role, RoleId, User, UserId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +26,7 @@ pub(super) struct State {
     members: BTreeMap<(GuildId, UserId), Arc<Member>>,
     members_by_user: BTreeSet<(UserId, GuildId)>,
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
+    belongings: BTreeMap<(GuildId, BelongingKey), Belonging>,
     /// No entry for messages without.
     reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
 }
@@ -36,6 +38,7 @@ enum Undo {
     Role((GuildId, RoleId), Option<Arc<Role>>),
     Channel(ChannelId, Option<Arc<Channel>>),
     Member((GuildId, UserId), Option<Arc<Member>>),
+    Belonging((GuildId, BelongingKey), Option<Belonging>),
     Message((ChannelId, MessageId), Option<Arc<Message>>),
     Reactions((ChannelId, MessageId), Option<Reactions>),
 }
@@ -53,6 +56,8 @@ fn require(is_there: bool, what: &'static str) -> Result<(), StoreError> {
 
 const FIRST_MESSAGE: MessageId = MessageId::new(0);
 const LAST_MESSAGE: MessageId = MessageId::new(u64::MAX);
+const FIRST_BELONGING: BelongingKey = BelongingKey { kind: BelongingKind::Ban, id: 0, part: 0 };
+const LAST_BELONGING: BelongingKey = BelongingKey { kind: BelongingKind::ThreadMember, id: u64::MAX, part: u64::MAX };
 
 impl State {
     pub(super) fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
@@ -84,6 +89,16 @@ impl State {
                     undo.push(self.set(Undo::User(member.user.id, Some(Arc::clone(&member.user)))));
                 }
                 undo.push(self.set(Undo::Member((guild_id, member.user.id), Some(member))));
+            }
+            Write::PutBelonging(guild_id, belonging) => {
+                require(self.guilds.contains_key(&guild_id), "belonging")?;
+                undo.push(self.set(Undo::Belonging((guild_id, belonging.key()), Some(belonging))));
+            }
+            Write::DeleteBelonging(guild_id, key) => undo.push(self.set(Undo::Belonging((guild_id, key), None))),
+            Write::DeleteBelongings(guild_id, BelongingKey { kind, id, .. }) => {
+                let first = BelongingKey { kind, id, part: 0 };
+                let last = BelongingKey { kind, id, part: u64::MAX };
+                self.delete_belongings(guild_id, first, last, undo);
             }
             Write::PutMessage(mut message) => {
                 require(self.channels.contains_key(&message.channel_id), "message")?;
@@ -147,6 +162,7 @@ impl State {
                 };
                 Undo::Member(key, set(&mut self.members, key, value))
             }
+            Undo::Belonging(key, value) => Undo::Belonging(key, set(&mut self.belongings, key, value)),
             Undo::Message(key, value) => Undo::Message(key, set(&mut self.messages, key, value)),
             Undo::Reactions(key, value) => Undo::Reactions(key, set(&mut self.reactions, key, value)),
         }
@@ -165,7 +181,15 @@ impl State {
         for user_id in members {
             undo.push(self.set(Undo::Member((id, user_id), None)));
         }
+        self.delete_belongings(id, FIRST_BELONGING, LAST_BELONGING, undo);
         undo.push(self.set(Undo::Guild(id, None)));
+    }
+
+    fn delete_belongings(&mut self, id: GuildId, first: BelongingKey, last: BelongingKey, undo: &mut Vec<Undo>) {
+        let keys: Vec<_> = self.belongings.range((id, first)..=(id, last)).map(|(key, _)| *key).collect();
+        for key in keys {
+            undo.push(self.set(Undo::Belonging(key, None)));
+        }
     }
 
     fn delete_channel(&mut self, id: ChannelId, undo: &mut Vec<Undo>) {
@@ -226,7 +250,9 @@ impl State {
             _ => Arc::clone(member),
         };
         let members = self.members_of(id).map(with_account).collect();
-        Some(GuildRecord { guild, roles, channels, members })
+        let belongings = self.belongings.range((id, FIRST_BELONGING)..=(id, LAST_BELONGING));
+        let belongings = belongings.map(|(_, belonging)| belonging.clone()).collect();
+        Some(GuildRecord { guild, roles, channels, members, belongings })
     }
 
     pub(super) fn guild_ids(&self, after: GuildId) -> impl Iterator<Item = GuildId> {
@@ -292,6 +318,21 @@ impl State {
     pub(super) fn guilds_of_user(&self, id: UserId) -> impl Iterator<Item = GuildId> {
         let range = (id, GuildId::new(0))..=(id, GuildId::new(u64::MAX));
         self.members_by_user.range(range).map(|(_, guild_id)| *guild_id)
+    }
+
+    pub(super) fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Option<GuildId> {
+        let mut keys = self.belongings.keys();
+        keys.find(|(_, key)| (key.kind, key.id) == (kind, id)).map(|(guild_id, _)| *guild_id)
+    }
+
+    pub(super) fn messages_by(
+        &self,
+        channel_id: ChannelId,
+        author_id: UserId,
+        from: MessageId,
+    ) -> impl Iterator<Item = MessageId> {
+        let said = self.oldest(channel_id, from).filter(move |message| message.author.id == author_id);
+        said.map(|message| message.id)
     }
 
     pub(super) fn largest_id(&self) -> u64 {

@@ -6,7 +6,7 @@
 
 use crate::{StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
-use guildhall_model::{Id, Member, ReactionEmoji, RoleId, User};
+use guildhall_model::{Belonging, BelongingKey, GuildId, Id, Member, ReactionEmoji, RoleId, User};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -23,11 +23,20 @@ pub(super) enum Table {
     Channels,
     Members,
     Messages,
+    Belongings,
 }
 
 impl Table {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Users, Self::MissingUsers, Self::Guilds, Self::Roles, Self::Channels, Self::Members, Self::Messages];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Users,
+        Self::MissingUsers,
+        Self::Guilds,
+        Self::Roles,
+        Self::Channels,
+        Self::Members,
+        Self::Messages,
+        Self::Belongings,
+    ];
 
     /// One row's name, for errors.
     pub(super) fn what(self) -> &'static str {
@@ -38,6 +47,7 @@ impl Table {
             Self::Channels => "channel",
             Self::Members => "member",
             Self::Messages => "message",
+            Self::Belongings => "belonging",
         }
     }
 
@@ -64,6 +74,11 @@ impl Table {
                 "messages (channel_id, id, guild_id, author_id, data)",
                 "(?, ?, ?, ?, ?)",
                 "(channel_id, id) DO UPDATE SET data = excluded.data",
+            ),
+            Self::Belongings => (
+                "belongings (guild_id, kind, id, part, data)",
+                "(?, ?, ?, ?, ?)",
+                "(guild_id, kind, id, part) DO UPDATE SET data = excluded.data",
             ),
         };
         let rows = vec![row; rows].join(", ");
@@ -114,6 +129,23 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
                 continue;
             }
             Write::PutGuild(guild) => put(Table::Guilds, &[int(guild.id)], &**guild)?,
+            Write::PutBelonging(guild_id, belonging) => put_belonging(*guild_id, belonging)?,
+            Write::DeleteBelonging(guild_id, key) => {
+                let [guild_id, kind, id, part] = belonging_columns(*guild_id, *key).map(Value::Int);
+                run(
+                    "belonging",
+                    "DELETE FROM belongings WHERE guild_id = ?1 AND kind = ?2 AND id = ?3 AND part = ?4",
+                    [guild_id, kind, id, part],
+                )
+            }
+            Write::DeleteBelongings(guild_id, key) => {
+                let [guild_id, kind, id, _] = belonging_columns(*guild_id, *key).map(Value::Int);
+                run(
+                    "belonging",
+                    "DELETE FROM belongings WHERE guild_id = ?1 AND kind = ?2 AND id = ?3",
+                    [guild_id, kind, id],
+                )
+            }
             Write::PutRole(guild_id, role) => put(Table::Roles, &[int(*guild_id), int(role.id)], &**role)?,
             Write::PutChannel(channel) => put(Table::Channels, &[int(channel.id), int(channel.guild_id)], &**channel)?,
             Write::PutMessage(message) => {
@@ -245,6 +277,16 @@ pub(super) fn emoji_key(emoji: &ReactionEmoji) -> (i64, &str) {
 /// The emoji of columns.
 pub(super) fn emoji(emoji_id: i64, name: String) -> ReactionEmoji {
     ReactionEmoji { id: (emoji_id >= 0).then(|| id(emoji_id)), name }
+}
+
+fn belonging_columns(guild_id: GuildId, key: BelongingKey) -> [i64; 4] {
+    [int(guild_id), key.kind as i64, key.id as i64, key.part as i64]
+}
+
+fn put_belonging(guild_id: GuildId, belonging: &Belonging) -> Result<Change, StoreError> {
+    let data = belonging.to_json().map_err(|source| StoreError::Encode { what: "belonging", source })?.into();
+    let keys = SmallVec::from_slice(&belonging_columns(guild_id, belonging.key()));
+    Ok(Change::Put(Table::Belongings, Row { keys, data }))
 }
 
 fn put<T: Serialize>(table: Table, keys: &[i64], object: &T) -> Result<Change, StoreError> {

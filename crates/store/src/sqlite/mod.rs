@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use change::Change;
 use data_dir::DataDir;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
     migrate::{MigrateError, Migrator},
@@ -271,6 +271,20 @@ impl Store for SqliteStore {
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         read::guilds_of_user(&self.read_pool, user_id, limit).await
+    }
+
+    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {
+        read::guild_of_belonging(&self.read_pool, kind, id).await
+    }
+
+    async fn messages_by(
+        &self,
+        channel_id: ChannelId,
+        author_id: UserId,
+        from: MessageId,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, StoreError> {
+        read::messages_by(&self.read_pool, channel_id, author_id, from, limit).await
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

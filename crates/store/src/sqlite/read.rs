@@ -9,7 +9,7 @@ use super::{
 use crate::{Page, StoreError, TokenHash, TokenRecord};
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
-use guildhall_model::{Channel, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{Belonging, BelongingKind, Channel, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use guildhall_stdx::Timestamp;
 use serde::de::DeserializeOwned;
 use sqlx::{
@@ -39,6 +39,13 @@ const MEMBERS: &str = "\
     WHERE members.guild_id = ?1 ORDER BY members.user_id";
 
 const GUILDS_OF_USER: &str = "SELECT guild_id FROM members WHERE user_id = ?1 ORDER BY guild_id LIMIT ?2";
+
+const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1";
+const GUILD_OF_BELONGING: &str = "SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 LIMIT 1";
+
+/// What somebody said in a channel since some moment: what else was said there since is read, and passed over.
+const MESSAGES_BY: &str = "\
+    SELECT id FROM messages WHERE channel_id = ?1 AND id >= ?2 AND author_id = ?3 ORDER BY id LIMIT ?4";
 
 /// The newest message of each channel is one step in the messages' primary key.
 const CHANNELS: &str = "\
@@ -75,8 +82,16 @@ pub(super) async fn load_guild(
     });
     let members = members.await?;
 
+    let belongings = sqlx::query(BELONGINGS).bind(int(guild_id));
+    let belongings = each(&mut snapshot, belongings, |row| {
+        let corrupt = |source| StoreError::Corrupt { what: "belonging", source };
+        let kind = u8::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0);
+        Belonging::from_json(kind, row.try_get(1)?).map_err(corrupt)
+    });
+    let belongings = belongings.await?.into_iter().flatten().collect();
+
     snapshot.commit().await?;
-    Ok(Some(GuildRecord { guild, roles, channels, members }))
+    Ok(Some(GuildRecord { guild, roles, channels, members, belongings }))
 }
 
 pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
@@ -207,6 +222,26 @@ pub(super) async fn guilds_of_user(pool: &SqlitePool, user_id: UserId, limit: u3
     each_of(pool, sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
+pub(super) async fn guild_of_belonging(
+    pool: &SqlitePool,
+    kind: BelongingKind,
+    belonging_id: u64,
+) -> Result<Option<GuildId>, StoreError> {
+    let query = sqlx::query_scalar(GUILD_OF_BELONGING).bind(kind as i64).bind(belonging_id as i64);
+    Ok(query.fetch_optional(pool).await?.map(id))
+}
+
+pub(super) async fn messages_by(
+    pool: &SqlitePool,
+    channel_id: ChannelId,
+    author_id: UserId,
+    from: MessageId,
+    limit: u32,
+) -> Result<Vec<MessageId>, StoreError> {
+    let query = sqlx::query(MESSAGES_BY).bind(int(channel_id)).bind(int(from)).bind(int(author_id)).bind(limit);
+    each_of(pool, query, |row| Ok(id(row.try_get(0)?))).await
+}
+
 pub(super) async fn token(pool: &SqlitePool, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
     let query = sqlx::query("SELECT user_id, created_at FROM tokens WHERE hash = ?1").bind(hash.0.to_vec());
     let Some(row) = query.fetch_optional(pool).await? else {
@@ -277,6 +312,9 @@ mod tests {
             (REACTION_USERS, &[]),
             (MEMBERS, &[]),
             (GUILDS_OF_USER, &[]),
+            (BELONGINGS, &[]),
+            (GUILD_OF_BELONGING, &[]),
+            (MESSAGES_BY, &[]),
             (CHANNELS, &[]),
             // Within one message.
             (REACTIONS, &["USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY"]),

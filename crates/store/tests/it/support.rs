@@ -95,6 +95,7 @@ pub fn message(guild_id: u64, channel_id: u64, n: u64) -> Message {
         kind: 0,
         flags: 0,
         message_reference: None,
+        webhook_id: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use guildhall_store::{Page, Store, StoreError, TokenHash, TokenRecord};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -150,6 +150,20 @@ impl Store for FaultStore {
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         self.inner.guilds_of_user(user_id, limit).await
+    }
+
+    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {
+        self.inner.guild_of_belonging(kind, id).await
+    }
+
+    async fn messages_by(
+        &self,
+        channel_id: ChannelId,
+        author_id: UserId,
+        from: MessageId,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, StoreError> {
+        self.inner.messages_by(channel_id, author_id, from, limit).await
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

@@ -3,10 +3,11 @@
 use crate::support::*;
 use guildhall_guild::Write;
 use guildhall_model::{
-    Channel, ChannelType, Emoji, GuildId, Member, Overwrite, OverwriteKind, Permissions, User, UserId,
+    Ban, Belonging, BelongingKey, BelongingKind, Channel, ChannelType, Emoji, GuildId, Member, Message, Overwrite,
+    OverwriteKind, Permissions, Pin, User, UserId,
 };
 use guildhall_stdx::Timestamp;
-use guildhall_store::{Page, Store};
+use guildhall_store::{Page, Store, StoreError};
 use std::sync::Arc;
 
 pub async fn nothing_in_an_empty_store(store: &dyn Store) {
@@ -44,7 +45,8 @@ pub async fn round_trip_of_a_guild(store: &dyn Store) {
     full.description = Some(String::new());
     full.afk_channel_id = Some(id(102));
     full.features = vec!["COMMUNITY".to_owned(), "ODD".to_owned()];
-    full.emojis = vec![Emoji { id: id(900), name: "party".to_owned(), animated: true }];
+    full.emojis =
+        vec![Emoji { id: id(900), name: "party".to_owned(), animated: true, roles: vec![id(103)], user: None }];
 
     let mut admin = guildhall_model::Role::clone(&role(103));
     admin.permissions = Permissions::ALL;
@@ -253,4 +255,39 @@ pub async fn extreme_ids(store: &dyn Store) {
     assert_eq!(store.guild_ids(id(max - 1), u32::MAX).await.unwrap(), [id(max)]);
     assert_eq!(store.guild_ids(id(max), 10).await.unwrap(), []);
     assert_eq!(store.largest_id().await.unwrap(), max);
+}
+
+pub async fn belongings(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let ban = |n: u64, reason: &str| Belonging::Ban(Arc::new(Ban { user: user(n), reason: Some(reason.to_owned()) }));
+    let pin = |n: u64| Belonging::Pin(Pin { channel_id: id(101), message_id: id(n), pinned_at: Timestamp(n as i64) });
+    let kept = async |store: &dyn Store| {
+        let mut kept = store.load_guild(id(100)).await.unwrap().unwrap().belongings;
+        kept.sort_by_key(Belonging::key);
+        kept
+    };
+    let put = |belonging| Write::PutBelonging(id(100), belonging);
+    store.commit(vec![put(ban(7, "no")), put(ban(8, "no")), put(pin(5)), put(pin(6))]).await.unwrap();
+    store.commit(vec![put(ban(7, "yes")), Write::DeleteBelonging(id(100), ban(8, "").key())]).await.unwrap();
+    assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6)]);
+    assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), Some(id(100)));
+    assert_eq!(store.guild_of_belonging(BelongingKind::Invite, 7).await.unwrap(), None);
+    // All parts at once; then what is not there.
+    let pins = BelongingKey::whole(BelongingKind::Pin, 101);
+    store.commit(vec![Write::DeleteBelongings(id(100), pins), Write::DeleteBelonging(id(9), pins)]).await.unwrap();
+    assert_eq!(kept(store).await, [ban(7, "yes")]);
+    let dangling = store.commit(vec![put(ban(9, "")), Write::PutBelonging(id(4), ban(9, ""))]).await;
+    assert!(matches!(dangling, Err(StoreError::Dangling { what: "belonging" })), "{dangling:?}");
+    assert_eq!(kept(store).await, [ban(7, "yes")], "all or none");
+    store.commit(vec![Write::DeleteGuild(id(100))]).await.unwrap();
+    assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), None);
+}
+
+pub async fn what_somebody_said_lately(store: &dyn Store) {
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let writes = [(5, 1), (6, 2), (7, 1), (8, 1)]
+        .map(|(n, author)| Write::PutMessage(Arc::new(Message { author: user(author), ..message(100, 101, n) })));
+    store.commit(writes.into()).await.unwrap();
+    assert_eq!(store.messages_by(id(101), id(1), id(6), 10).await.unwrap(), [id(7), id(8)]);
+    assert_eq!(store.messages_by(id(101), id(1), id(0), 1).await.unwrap(), [id(5)]);
 }

@@ -19,6 +19,8 @@ macro_rules! suite {
                 deleting_a_guild_takes_everything_in_it,
                 one_account_in_several_guilds,
                 many_members,
+                belongings,
+                what_somebody_said_lately,
                 extreme_ids,
             ],
             messages: [

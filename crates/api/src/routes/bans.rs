@@ -1,0 +1,246 @@
+//! Bans, prune, and bringing somebody in. Spec  docs/protocol.md §10.4.
+//!
+//! Limits      pages of 1000; 200 bans at once. What a banned account said is deleted `DELETED_AT_ONCE` messages at a time,
+//!             channel by channel; that goes on when whoever asked has gone.
+
+use super::PathParams;
+use crate::{
+    auth::Caller,
+    body::{AuditReason, JsonBody, Query},
+    error::ApiError,
+    form::{self, Form},
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Actor, Command, Join, NewBan, Page, Prune, Refusal, Reply};
+use guildhall_model::{
+    ChannelId, GuildId, MessageId, RoleId, User, UserId,
+    from_gateway::{BanBody, MemberBody},
+    smallest_id_at,
+};
+use guildhall_stdx::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+
+const PAGE_MAX: i64 = 1000;
+const BULK_BAN_MAX: usize = 200;
+const DELETE_S_MAX: i64 = 7 * 86_400;
+const DELETED_AT_ONCE: u32 = 100;
+const NICK_CHARS_MAX: usize = 32;
+const ROLES_MAX: usize = 250;
+const PRUNE_DAYS_MAX: i64 = 30;
+
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let page = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_MAX) as usize;
+        let before: Option<UserId> = form.optional("before", form::id);
+        let after: UserId = form.optional("after", form::id).unwrap_or(UserId::new(0));
+        Some(before.map_or(Page::After(after, limit), |before| Page::Before(before, limit)))
+    })?;
+    let bans = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ListBans(page)).await?, Bans)?;
+    Ok(Json(bans.iter().map(|ban| BanBody::from(&**ban)).collect::<Vec<_>>()).into_response())
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let command = Command::ReadBan(params.id("user_id")?);
+    let bans = expect_reply!(api.ask(&caller, params.id("guild_id")?, command).await?, Bans)?;
+    let ban = bans.first().ok_or(ApiError::Bug("a ban"))?;
+    Ok(Json(BanBody::from(&**ban)).into_response())
+}
+
+/// Seconds; older clients say days.
+fn delete_message_s(form: &mut Form<'_>) -> u32 {
+    let days = form.optional("delete_message_days", |v| form::integer(v, 0, 7)).map(|days| days * 86_400);
+    let seconds = form.optional("delete_message_seconds", |v| form::integer(v, 0, DELETE_S_MAX));
+    seconds.or(days).unwrap_or(0) as u32
+}
+
+async fn account(api: &Api, user_id: UserId) -> Result<Arc<User>, ApiError> {
+    api.node.user(user_id).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))
+}
+
+pub(super) async fn put(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    AuditReason(reason): AuditReason,
+    input: JsonBody,
+) -> Result<StatusCode, ApiError> {
+    let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
+    let delete_message_s = input.read(|form| Some(delete_message_s(form)))?;
+    ban(&api, &caller, guild_id, user_id, reason, delete_message_s).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn ban(
+    api: &Arc<Api>,
+    caller: &Caller,
+    guild_id: GuildId,
+    user_id: UserId,
+    reason: Option<String>,
+    delete_message_s: u32,
+) -> Result<(), ApiError> {
+    let user = account(api, user_id).await?;
+    let command = Command::Ban(Box::new(NewBan { user, reason, delete_message_s }));
+    api.ask(caller, guild_id, command).await?;
+    if delete_message_s > 0 {
+        let from = smallest_id_at(Timestamp(api.now().unix.0 - i64::from(delete_message_s) * 1000));
+        let task = tokio::spawn(delete_said(Arc::clone(api), guild_id, user_id, from));
+        task.await.map_err(|_| ApiError::Bug("a deletion that ends"))??;
+    }
+    Ok(())
+}
+
+/// Deletes what an account said in a guild since then. Whoever asked was allowed to ban, which is enough.
+async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: MessageId) -> Result<(), ApiError> {
+    let guild = expect_reply!(api.node.command(guild_id, Actor::System, Command::ReadGuild).await?, Guild)?;
+    let channels = guild.meta.channels.values();
+    let channels = channels.filter(|c| c.kind.holds_messages()).map(|c| c.id);
+    let channels: Vec<ChannelId> = channels.chain(guild.threads.iter().map(|(id, _)| id)).collect();
+    for channel_id in channels {
+        loop {
+            let ids = api.node.store().messages_by(channel_id, user_id, from, DELETED_AT_ONCE).await?;
+            let is_last = ids.len() < DELETED_AT_ONCE as usize;
+            if !ids.is_empty() {
+                let command = Command::DeleteMessages(channel_id, ids);
+                match api.node.command(guild_id, Actor::System, command).await {
+                    // The channel was deleted meanwhile.
+                    Ok(_) | Err(Refusal::UnknownChannel) => {}
+                    Err(refusal) => return Err(refusal.into()),
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::Unban(params.id("user_id")?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Bans several; those that cannot be banned are named.
+pub(super) async fn bulk(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    AuditReason(reason): AuditReason,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let (user_ids, delete_message_s) = input.read(|form| {
+        let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
+        Some((user_ids?, delete_message_s(form)))
+    })?;
+    let (mut banned, mut failed): (Vec<UserId>, Vec<UserId>) = Default::default();
+    for user_id in user_ids {
+        match ban(&api, &caller, guild_id, user_id, reason.clone(), delete_message_s).await {
+            Ok(()) => banned.push(user_id),
+            Err(ApiError::Refused(Refusal::MissingPermissions | Refusal::UnknownUser)) => failed.push(user_id),
+            Err(error) => return Err(error),
+        }
+    }
+    if banned.is_empty() {
+        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 500_000, "Failed to ban users"));
+    }
+    Ok(Json(json!({"banned_users": banned, "failed_users": failed})).into_response())
+}
+
+/// Brings in an account that agreed to it: `access_token` is one of its own.
+pub(super) async fn join(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let (guild_id, user_id): (GuildId, UserId) = (params.id("guild_id")?, params.id("user_id")?);
+    let (token, nick, roles, mute, deaf) = input.read(|form| {
+        let token = form.required("access_token", |v| form::text(v, 1, 1024));
+        let nick = form.optional("nick", |v| form::text(v, 0, NICK_CHARS_MAX));
+        let roles: Vec<RoleId> = form.optional("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).unwrap_or_default();
+        let mute = form.optional("mute", form::boolean).unwrap_or(false);
+        Some((token?, nick, roles, mute, form.optional("deaf", form::boolean).unwrap_or(false)))
+    })?;
+    let invalid = || ApiError::coded(StatusCode::FORBIDDEN, 50025, "Invalid OAuth2 access token");
+    let user = match api.node.authenticate(&token).await {
+        Ok(account) if account.user.id == user_id => account.user,
+        Ok(_) | Err(guildhall_node::AuthError::Invalid) => return Err(invalid()),
+        Err(guildhall_node::AuthError::Unavailable(_)) => return Err(ApiError::Overloaded),
+    };
+    super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
+    let nick = nick.filter(|nick| !nick.trim().is_empty());
+    let command = Command::Join(Box::new(Join { user, nick, roles, mute, deaf }));
+    match api.ask(&caller, guild_id, command).await? {
+        Reply::Member(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member))).into_response()),
+        Reply::Done => Ok(StatusCode::NO_CONTENT.into_response()),
+        _ => Err(ApiError::Bug("Member")),
+    }
+}
+
+fn prune_form(api: &Api, form: &mut Form<'_>, counts_only: bool) -> (Prune, bool) {
+    let days = form.optional("days", |v| form::integer(v, 1, PRUNE_DAYS_MAX)).unwrap_or(7);
+    let roles = form.optional("include_roles", role_ids).unwrap_or_default();
+    let wants_count = form.optional("compute_prune_count", form::boolean).unwrap_or(true);
+    let joined_before = Timestamp(api.now().unix.0 - days * 86_400_000);
+    (Prune { roles, joined_before, counts_only }, wants_count)
+}
+
+/// A list, or (in a query) ids with commas between.
+fn role_ids(value: &serde_json::Value) -> form::Parsed<Vec<RoleId>> {
+    match value.as_str() {
+        Some("") => Ok(Vec::new()),
+        Some(text) => {
+            let ids = text.split(',').map(|id| json!(id)).collect();
+            form::list(&serde_json::Value::Array(ids), 0, ROLES_MAX, form::id)
+        }
+        None => form::list(value, 0, ROLES_MAX, form::id),
+    }
+}
+
+async fn pruned(api: &Api, caller: &Caller, guild_id: GuildId, prune: Prune) -> Result<u64, ApiError> {
+    expect_reply!(api.ask(caller, guild_id, Command::Prune(Box::new(prune))).await?, Count)
+}
+
+/// How many would go.
+pub(super) async fn count_prune(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let (prune, _) = query.read(|form| Some(prune_form(&api, form, true)))?;
+    let count = pruned(&api, &caller, params.id("guild_id")?, prune).await?;
+    Ok(Json(json!({"pruned": count})).into_response())
+}
+
+pub(super) async fn prune(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let (prune, wants_count) = input.read(|form| Some(prune_form(&api, form, false)))?;
+    let count = pruned(&api, &caller, params.id("guild_id")?, prune).await?;
+    Ok(Json(json!({"pruned": wants_count.then_some(count)})).into_response())
+}

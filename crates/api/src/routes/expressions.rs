@@ -1,0 +1,403 @@
+//! Emoji, stickers, scheduled events, stages. Spec  docs/protocol.md §6.7, §6.10, §10.4.
+//!
+//! Pictures are checked for their form and not kept: there is no place that would serve them.
+
+use super::PathParams;
+use crate::{
+    auth::Caller,
+    body::{JsonBody, MessageBodyInput},
+    error::ApiError,
+    form::{self, Fault, Form, Parsed},
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Command, EmojiPatch, GuildReply, NewEmoji, NewSticker, Refusal, StickerPatch};
+use guildhall_model::{
+    ChannelId, EmojiId, GuildId, Id, RoleId, ScheduledEvent, StageInstance, StickerId,
+    from_gateway::{EmojiBody, ScheduledEventBody, StageInstanceBody, StickerBody},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const ROLES_MAX: usize = 250;
+const METADATA_BYTES_MAX: usize = 1024;
+
+async fn guild(api: &Api, caller: &Caller, params: &PathParams) -> Result<Box<GuildReply>, ApiError> {
+    expect_reply!(api.ask(caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)
+}
+
+/// Two to 32 letters, digits and underscores.
+fn emoji_name(value: &Value) -> Parsed<String> {
+    let name = form::text(value, 2, 32)?;
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Ok(name);
+    }
+    Err(Fault::new("STRING_TYPE_REGEX", "String value did not match validation regex.").into())
+}
+
+/// `data:image/…;base64,…`; whether it moves.
+fn picture(value: &Value) -> Parsed<bool> {
+    let text = form::text(value, 1, 1 << 20)?;
+    match text.strip_prefix("data:image/") {
+        Some(rest) if rest.contains(";base64,") => Ok(rest.starts_with("gif")),
+        _ => Err(Fault::new("IMAGE_INVALID", "Invalid image data: expected data:image/…;base64,…").into()),
+    }
+}
+
+fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
+    form::list(value, 0, ROLES_MAX, form::id)
+}
+
+pub(super) async fn list_emojis(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, &params).await?;
+    Ok(Json(guild.meta.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
+}
+
+pub(super) async fn read_emoji(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let id: EmojiId = params.id("emoji_id")?;
+    let guild = guild(&api, &caller, &params).await?;
+    let emoji = guild.meta.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)?;
+    Ok(Json(EmojiBody::from(emoji)).into_response())
+}
+
+pub(super) async fn create_emoji(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let new = input.read(|form| {
+        let name = form.required("name", emoji_name);
+        let animated = form.required("image", picture);
+        let roles = form.optional("roles", roles).unwrap_or_default();
+        Some(NewEmoji { name: name?, animated: animated?, roles })
+    })?;
+    let command = Command::CreateEmoji(Box::new(new));
+    let emoji = expect_reply!(api.ask(&caller, params.id("guild_id")?, command).await?, Emoji)?;
+    Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
+}
+
+pub(super) async fn update_emoji(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let patch = input.read(|form| {
+        let roles = form.nullable("roles", roles).map(Option::unwrap_or_default);
+        Some(EmojiPatch { name: form.optional("name", emoji_name), roles })
+    })?;
+    let command = Command::UpdateEmoji(params.id("emoji_id")?, Box::new(patch));
+    let emoji = expect_reply!(api.ask(&caller, params.id("guild_id")?, command).await?, Emoji)?;
+    Ok(Json(EmojiBody::from(&*emoji)).into_response())
+}
+
+pub(super) async fn delete_emoji(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::DeleteEmoji(params.id("emoji_id")?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn list_stickers(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, &params).await?;
+    let body = |sticker| StickerBody::new(guild.meta.id(), sticker);
+    Ok(Json(guild.meta.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
+}
+
+pub(super) async fn read_sticker(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let id: StickerId = params.id("sticker_id")?;
+    let guild = guild(&api, &caller, &params).await?;
+    let sticker = guild.meta.guild.stickers.iter().find(|sticker| sticker.id == id);
+    let sticker = sticker.ok_or(ApiError::Refused(Refusal::UnknownSticker))?;
+    Ok(Json(StickerBody::new(guild.meta.id(), sticker)).into_response())
+}
+
+fn sticker_patch(form: &mut Form<'_>) -> StickerPatch {
+    StickerPatch {
+        name: form.optional("name", |v| form::text(v, 2, 30)),
+        description: form.nullable("description", |v| form::text(v, 0, 100)),
+        tags: form.optional("tags", |v| form::text(v, 1, 200)),
+    }
+}
+
+pub(super) async fn create_sticker(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: MessageBodyInput,
+) -> Result<Response, ApiError> {
+    let guild_id: GuildId = params.id("guild_id")?;
+    let new = form::object(&input.value, |form| {
+        let StickerPatch { name, description, tags } = sticker_patch(form);
+        for (key, is_missing) in [("name", name.is_none()), ("tags", tags.is_none()), ("file", !input.has_files)] {
+            if is_missing && form.has_no_faults() {
+                form.fault(key, Fault::required());
+            }
+        }
+        Some(NewSticker { name: name?, description: description.flatten().filter(|d| !d.is_empty()), tags: tags? })
+    })?;
+    let sticker = expect_reply!(api.ask(&caller, guild_id, Command::CreateSticker(Box::new(new))).await?, Sticker)?;
+    Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
+}
+
+pub(super) async fn update_sticker(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let guild_id: GuildId = params.id("guild_id")?;
+    let patch = input.read(|form| Some(sticker_patch(form)))?;
+    let command = Command::UpdateSticker(params.id("sticker_id")?, Box::new(patch));
+    let sticker = expect_reply!(api.ask(&caller, guild_id, command).await?, Sticker)?;
+    Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
+}
+
+pub(super) async fn delete_sticker(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::DeleteSticker(params.id("sticker_id")?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+// ── scheduled events ─────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn list_events(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, &params).await?;
+    let events = guild.meta.guild.scheduled_events.iter();
+    let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.meta.id(), event)).collect();
+    Ok(Json(bodies).into_response())
+}
+
+fn find_event<'a>(guild: &'a GuildReply, params: &PathParams) -> Result<&'a Arc<ScheduledEvent>, ApiError> {
+    let id: Id<()> = params.id("event_id")?;
+    let event = guild.meta.guild.scheduled_events.iter().find(|event| event.id == id);
+    event.ok_or(ApiError::Refused(Refusal::UnknownScheduledEvent))
+}
+
+pub(super) async fn read_event(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, &params).await?;
+    Ok(Json(ScheduledEventBody::new(guild.meta.id(), find_event(&guild, &params)?)).into_response())
+}
+
+/// Free-form, within reason.
+fn metadata(value: &Value) -> Parsed<Value> {
+    if value.is_object() && value.to_string().len() <= METADATA_BYTES_MAX {
+        return Ok(value.clone());
+    }
+    Err(Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries of at most 1024 bytes may be used here").into())
+}
+
+/// What a form says over `before`; none: a new one.
+fn event_form(form: &mut Form<'_>, before: Option<&ScheduledEvent>) -> Option<ScheduledEvent> {
+    let number = |v: &Value| Ok(form::integer(v, 1, 4)? as u8);
+    let name = form.optional("name", |v| form::text(v, 1, 100));
+    let start = form.optional("scheduled_start_time", form::timestamp);
+    let entity_type = form.optional("entity_type", number);
+    if before.is_none() {
+        for (key, is_missing) in [
+            ("name", name.is_none()),
+            ("scheduled_start_time", start.is_none()),
+            ("entity_type", entity_type.is_none()),
+        ] {
+            if is_missing && form.has_no_faults() {
+                form.fault(key, Fault::required());
+            }
+        }
+    }
+    Some(ScheduledEvent {
+        id: before.map_or(Id::new(0), |before| before.id),
+        creator_id: None,
+        channel_id: form.nullable("channel_id", form::id).unwrap_or(before.and_then(|before| before.channel_id)),
+        name: name.or_else(|| before.map(|before| before.name.clone()))?,
+        description: form
+            .nullable("description", |v| form::text(v, 0, 1000))
+            .unwrap_or_else(|| before.and_then(|before| before.description.clone())),
+        scheduled_start_time: start.or(before.map(|before| before.scheduled_start_time))?,
+        scheduled_end_time: form
+            .nullable("scheduled_end_time", form::timestamp)
+            .unwrap_or(before.and_then(|before| before.scheduled_end_time)),
+        privacy_level: 2,
+        status: form.optional("status", number).or(before.map(|before| before.status)).unwrap_or(1),
+        entity_type: entity_type.or(before.map(|before| before.entity_type))?,
+        entity_metadata: form
+            .nullable("entity_metadata", metadata)
+            .unwrap_or_else(|| before.and_then(|before| before.entity_metadata.clone())),
+        followers: Vec::new(),
+    })
+}
+
+async fn put_event(api: &Api, caller: &Caller, guild_id: GuildId, event: ScheduledEvent) -> Result<Response, ApiError> {
+    let command = Command::PutScheduledEvent(Box::new(event));
+    let event = expect_reply!(api.ask(caller, guild_id, command).await?, ScheduledEvent)?;
+    Ok(Json(ScheduledEventBody::new(guild_id, &event)).into_response())
+}
+
+pub(super) async fn create_event(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let event = input.read(|form| event_form(form, None))?;
+    put_event(&api, &caller, params.id("guild_id")?, event).await
+}
+
+pub(super) async fn update_event(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, &params).await?;
+    let before = find_event(&guild, &params)?;
+    let event = input.read(|form| event_form(form, Some(before)))?;
+    put_event(&api, &caller, guild.meta.id(), event).await
+}
+
+pub(super) async fn delete_event(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    api.ask(&caller, params.id("guild_id")?, Command::DeleteScheduledEvent(params.id("event_id")?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn event_users(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, &params).await?;
+    let event = find_event(&guild, &params)?;
+    let mut users = Vec::new();
+    for user_id in event.followers.iter().take(100) {
+        if let Some(user) = api.node.user(*user_id).await? {
+            let user = guildhall_model::from_gateway::UserBody::from(&*user);
+            users.push(json!({"guild_scheduled_event_id": event.id, "user": user}));
+        }
+    }
+    Ok(Json(users).into_response())
+}
+
+async fn follow(api: &Api, caller: &Caller, params: &PathParams, follows: bool) -> Result<StatusCode, ApiError> {
+    let command = Command::FollowScheduledEvent(params.id("event_id")?, follows);
+    api.ask(caller, params.id("guild_id")?, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn follow_event(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    follow(&api, &caller, &params, true).await
+}
+
+pub(super) async fn unfollow_event(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    follow(&api, &caller, &params, false).await
+}
+
+// ── stages ───────────────────────────────────────────────────────────────────────────────────────
+
+fn stage(form: &mut Form<'_>, channel_id: Option<ChannelId>) -> Option<StageInstance> {
+    let topic = form.required("topic", |v| form::text(v, 1, 120));
+    let channel_id = match channel_id {
+        Some(channel_id) => Some(channel_id),
+        None => form.required("channel_id", form::id),
+    };
+    Some(StageInstance {
+        id: Id::new(0),
+        guild_id: GuildId::new(0),
+        channel_id: channel_id?,
+        topic: topic?,
+        privacy_level: 2,
+        guild_scheduled_event_id: form.optional("guild_scheduled_event_id", form::id),
+    })
+}
+
+async fn put_stage(api: &Api, caller: &Caller, stage: StageInstance, is_new: bool) -> Result<Response, ApiError> {
+    let command = Command::PutStage(Box::new(stage.clone()), is_new);
+    let stage = expect_reply!(api.ask_channel(caller, stage.channel_id, command).await?, Stage)?;
+    Ok(Json(StageInstanceBody::from(&*stage)).into_response())
+}
+
+pub(super) async fn create_stage(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    put_stage(&api, &caller, input.read(|form| stage(form, None))?, true).await
+}
+
+pub(super) async fn update_stage(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    put_stage(&api, &caller, input.read(|form| stage(form, Some(channel_id)))?, false).await
+}
+
+pub(super) async fn read_stage(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let channel_id: ChannelId = params.id("channel_id")?;
+    api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?;
+    let guild = expect_reply!(api.ask_channel(&caller, channel_id, Command::ReadGuild).await?, Guild)?;
+    let stage = guild.meta.guild.stage_instances.iter().find(|stage| stage.channel_id == channel_id);
+    let stage = stage.ok_or(ApiError::Refused(Refusal::UnknownStage))?;
+    Ok(Json(StageInstanceBody::from(stage)).into_response())
+}
+
+pub(super) async fn delete_stage(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    api.ask_channel(&caller, channel_id, Command::DeleteStage(channel_id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,142 @@
+//! Invites. Spec  docs/protocol.md §7.1, §10.3.
+
+use super::PathParams;
+use crate::{
+    auth::Caller,
+    body::{JsonBody, Query},
+    error::ApiError,
+    form,
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Actor, Command, InviteReply, NewInvite, Refusal};
+use guildhall_model::{BelongingKind, GuildId, InviteCode, from_gateway::InviteBody};
+use std::sync::Arc;
+
+const MAX_AGE_S_MAX: i64 = 604_800;
+const MAX_AGE_S_DEFAULT: i64 = 86_400;
+const MAX_USES_MAX: i64 = 100;
+
+fn managed(reply: &InviteReply) -> InviteBody<'_> {
+    let channel = reply.meta.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
+    InviteBody::managed(&reply.invite, &reply.meta.guild, channel)
+}
+
+fn known(reply: &InviteReply, with_counts: bool) -> InviteBody<'_> {
+    let channel = reply.meta.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
+    let body = InviteBody::known(&reply.invite, &reply.meta.guild, channel);
+    if with_counts { body.with_counts(reply.member_count, reply.presence_count) } else { body }
+}
+
+/// The code in the path and the guild it leads to.
+async fn found(api: &Api, params: &PathParams) -> Result<(InviteCode, GuildId), ApiError> {
+    let unknown = ApiError::Refused(Refusal::UnknownInvite);
+    let Ok(code) = params.text("code").parse::<InviteCode>() else { return Err(unknown) };
+    let guild_id = api.node.store().guild_of_belonging(BelongingKind::Invite, code.number()).await?;
+    Ok((code, guild_id.ok_or(unknown)?))
+}
+
+/// Whoever has no more than a code learns nothing of the guild from a refusal.
+fn hide_guild(refusal: Refusal) -> ApiError {
+    match refusal {
+        Refusal::UnknownGuild => ApiError::Refused(Refusal::UnknownInvite),
+        other => other.into(),
+    }
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let code = api.node.new_invite_code();
+    let new = input.read(|form| {
+        let max_age = form.optional("max_age", |v| form::integer(v, 0, MAX_AGE_S_MAX)).unwrap_or(MAX_AGE_S_DEFAULT);
+        let max_uses = form.optional("max_uses", |v| form::integer(v, 0, MAX_USES_MAX)).unwrap_or(0);
+        Some(NewInvite {
+            code,
+            max_age_s: max_age as u32,
+            max_uses: max_uses as u32,
+            temporary: form.optional("temporary", form::boolean).unwrap_or(false),
+            is_unique: form.optional("unique", form::boolean).unwrap_or(false),
+        })
+    })?;
+    let command = Command::CreateInvite(channel_id, Box::new(new));
+    let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Invite)?;
+    Ok(Json(managed(&reply)).into_response())
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    _: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
+    let (code, guild_id) = found(&api, &params).await?;
+    let reply = api.node.command(guild_id, Actor::System, Command::ReadInvite(code)).await.map_err(hide_guild)?;
+    Ok(Json(known(&*expect_reply!(reply, Invite)?, with_counts)).into_response())
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let (code, guild_id) = found(&api, &params).await?;
+    let reply = match api.node.command(guild_id, Actor::User(caller.id), Command::DeleteInvite(code)).await {
+        Err(Refusal::UnknownGuild) => return Err(ApiError::MISSING_ACCESS),
+        other => other?,
+    };
+    Ok(Json(managed(&*expect_reply!(reply, Invite)?)).into_response())
+}
+
+/// Comes in by it.
+pub(super) async fn accept(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    if caller.bot {
+        let message = "Bots cannot use this endpoint";
+        return Err(ApiError::coded(axum::http::StatusCode::FORBIDDEN, 20001, message));
+    }
+    let (code, guild_id) = found(&api, &params).await?;
+    super::guilds::need_room_for_guild(&api, caller.id, guild_id).await?;
+    let command = Command::AcceptInvite(code, caller.0.clone());
+    let reply = api.node.command(guild_id, Actor::User(caller.id), command).await.map_err(hide_guild)?;
+    Ok(Json(known(&*expect_reply!(reply, Invite)?, false)).into_response())
+}
+
+async fn list(reply: guildhall_guild::Reply) -> Result<Response, ApiError> {
+    let guildhall_guild::Reply::Invites(invites, meta) = reply else { return Err(ApiError::Bug("Invites")) };
+    let body = |invite: &Arc<guildhall_model::Invite>| {
+        let channel = meta.channels.get(&invite.channel_id).map(|channel| &**channel);
+        serde_json::to_value(InviteBody::managed(invite, &meta.guild, channel))
+    };
+    let bodies: Result<Vec<_>, _> = invites.iter().map(body).collect();
+    Ok(Json(bodies.map_err(|_| ApiError::Bug("an invite that encodes"))?).into_response())
+}
+
+pub(super) async fn of_channel(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    list(api.ask_channel(&caller, channel_id, Command::ListInvites(Some(channel_id))).await?).await
+}
+
+pub(super) async fn of_guild(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    list(api.ask(&caller, params.id("guild_id")?, Command::ListInvites(None)).await?).await
+}

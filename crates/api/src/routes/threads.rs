@@ -1,0 +1,229 @@
+//! Threads: begun, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol.md §10.3.
+
+use super::{PathParams, channel_form, message_form};
+use crate::{
+    auth::Caller,
+    body::{JsonBody, MessageBodyInput, Query},
+    error::ApiError,
+    form::{self, Fault, Form},
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{ArchivedThreads, Command, NewThread, Reply, ThreadList};
+use guildhall_model::{
+    ChannelId, ChannelType, Member, MessageId, ThreadMember, UserId,
+    from_gateway::{ThreadBody, ThreadMemberBody},
+};
+use guildhall_relay::ThreadEntry;
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+const PAGE_MAX: i64 = 100;
+const PAGE_DEFAULT: i64 = 50;
+const TAGS_MAX: usize = 5;
+
+/// A thread as one account is told of it.
+pub(super) fn body((entry, own): &(ThreadEntry, Option<ThreadMember>)) -> Response {
+    Json(entry.body(*own)).into_response()
+}
+
+fn new_thread(form: &mut Form<'_>, from: Option<MessageId>) -> Option<NewThread> {
+    let name = form.required("name", |v| form::text(v, 1, channel_form::NAME_CHARS_MAX));
+    Some(NewThread {
+        from,
+        kind: form.optional("type", thread_kind),
+        auto_archive_duration: form.optional("auto_archive_duration", channel_form::auto_archive),
+        invitable: form.optional("invitable", form::boolean).unwrap_or(true),
+        rate_limit_per_user: form.optional("rate_limit_per_user", channel_form::slow_mode).unwrap_or(0),
+        message: None,
+        applied_tags: form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)).unwrap_or_default(),
+        name: name?,
+    })
+}
+
+fn thread_kind(value: &Value) -> form::Parsed<ChannelType> {
+    match form::integer(value, 0, 255)? {
+        10 => Ok(ChannelType::AnnouncementThread),
+        11 => Ok(ChannelType::PublicThread),
+        12 => Ok(ChannelType::PrivateThread),
+        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (10, 11, 12).").into()),
+    }
+}
+
+async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) -> Result<Response, ApiError> {
+    let reply = api.ask_channel(caller, parent, Command::CreateThread(parent, Box::new(new))).await?;
+    Ok((StatusCode::CREATED, body(&*expect_reply!(reply, Thread)?)).into_response())
+}
+
+/// From a message. The kind is the channel's.
+pub(super) async fn create_from_message(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let from = params.id("message_id")?;
+    let new = input.read(|form| new_thread(form, Some(from)))?;
+    begin(&api, &caller, params.id("channel_id")?, NewThread { kind: None, ..new }).await
+}
+
+/// Without a message; in a forum or media channel a post, with its first message.
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: MessageBodyInput,
+) -> Result<Response, ApiError> {
+    let parent = params.id("channel_id")?;
+    let mut new = form::object(&input.value, |form| new_thread(form, None))?;
+    if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
+        let message = message_form::new_message(message, input.has_files, parent)?;
+        new.message = Some(Box::new(message));
+    }
+    begin(&api, &caller, parent, new).await
+}
+
+/// Who is meant by the end of the path: `@me`, or an id.
+fn named(params: &PathParams, caller: &Caller) -> Result<UserId, ApiError> {
+    if params.text("user_id") == "@me" { Ok(caller.id) } else { params.id("user_id") }
+}
+
+pub(super) async fn add_member(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let thread_id = params.id("channel_id")?;
+    let command = Command::AddThreadMember(thread_id, named(&params, &caller)?);
+    api.ask_channel(&caller, thread_id, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn remove_member(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let thread_id = params.id("channel_id")?;
+    let command = Command::RemoveThreadMember(thread_id, named(&params, &caller)?);
+    api.ask_channel(&caller, thread_id, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+type Members = Vec<(ThreadMember, Option<Arc<Member>>)>;
+
+async fn members(api: &Api, caller: &Caller, thread_id: ChannelId) -> Result<Members, ApiError> {
+    expect_reply!(api.ask_channel(caller, thread_id, Command::ListThreadMembers(thread_id)).await?, ThreadMembers)
+}
+
+fn member_body<'a>((of, member): &'a (ThreadMember, Option<Arc<Member>>), with_member: bool) -> ThreadMemberBody<'a> {
+    ThreadMemberBody::from(*of).with_member(member.as_deref().filter(|_| with_member))
+}
+
+pub(super) async fn read_member(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let user_id = named(&params, &caller)?;
+    let with_member = query.read(|form| Some(form.optional("with_member", form::boolean).unwrap_or(false)))?;
+    let members = members(&api, &caller, params.id("channel_id")?).await?;
+    let member = members.iter().find(|(of, _)| of.user_id == user_id);
+    let member = member.ok_or(ApiError::Refused(guildhall_guild::Refusal::UnknownMember))?;
+    Ok(Json(member_body(member, with_member)).into_response())
+}
+
+/// By user id, ascending; all of them unless a page is asked for.
+pub(super) async fn list_members(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let (with_member, after, limit) = query.read(|form| {
+        let with_member = form.optional("with_member", form::boolean).unwrap_or(false);
+        let after = form.optional("after", form::id).unwrap_or(UserId::new(0));
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX));
+        Some((with_member, after, limit.map_or(usize::MAX, |limit| limit as usize)))
+    })?;
+    let members = members(&api, &caller, params.id("channel_id")?).await?;
+    let page = members.iter().filter(|(of, _)| of.user_id > after).take(limit);
+    Ok(Json(page.map(|member| member_body(member, with_member)).collect::<Vec<_>>()).into_response())
+}
+
+#[derive(Serialize)]
+struct ThreadsBody<'a> {
+    threads: Vec<ThreadBody<'a>>,
+    members: Vec<ThreadMemberBody<'a>>,
+    has_more: bool,
+}
+
+fn list(reply: Reply) -> Result<Response, ApiError> {
+    let list: Box<ThreadList> = expect_reply!(reply, Threads)?;
+    let own = |entry: &ThreadEntry| list.own.iter().find(|own| own.thread_id == entry.channel.id).copied();
+    let body = ThreadsBody {
+        threads: list.threads.iter().map(|entry| entry.body(own(entry))).collect(),
+        members: list.own.iter().copied().map(Into::into).collect(),
+        has_more: list.has_more,
+    };
+    Ok(Json(body).into_response())
+}
+
+pub(super) async fn active(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    list(api.ask(&caller, params.id("guild_id")?, Command::ListThreads).await?)
+}
+
+async fn archived(
+    api: &Api,
+    caller: &Caller,
+    params: &PathParams,
+    query: &Query,
+    (are_private, are_own): (bool, bool),
+) -> Result<Response, ApiError> {
+    let parent = params.id("channel_id")?;
+    let (before, limit) = query.read(|form| {
+        let limit = form.optional("limit", |v| form::integer(v, 1, PAGE_MAX)).unwrap_or(PAGE_DEFAULT) as usize;
+        Some((form.optional("before", form::timestamp), limit))
+    })?;
+    let which = ArchivedThreads { are_private, are_own, before, limit };
+    list(api.ask_channel(caller, parent, Command::ListArchivedThreads(parent, which)).await?)
+}
+
+pub(super) async fn archived_public(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    archived(&api, &caller, &params, &query, (false, false)).await
+}
+
+pub(super) async fn archived_private(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    archived(&api, &caller, &params, &query, (true, false)).await
+}
+
+/// Private ones that the caller is in.
+pub(super) async fn archived_own(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    archived(&api, &caller, &params, &query, (true, true)).await
+}

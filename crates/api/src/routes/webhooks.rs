@@ -1,0 +1,257 @@
+//! Webhooks: by those who manage them, and by whoever has a token. Spec  docs/protocol.md §7.1.
+//!
+//! Invariants  paths with a token ask for no account: the token is the right. Their limit is counted per peer.
+
+use super::{PathParams, message_form, render};
+use crate::{
+    auth::Caller,
+    body::{JsonBody, MessageBodyInput, Query},
+    error::ApiError,
+    form::{self, Fault, Form, Parsed},
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Actor, Command, NewWebhook, Refusal, Reply, WebhookAccess, WebhookPatch, WebhookPost};
+use guildhall_model::{
+    BelongingKind, ChannelId, GuildId, MessageId, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+const NAME_CHARS_MAX: usize = 80;
+
+/// A name that cannot be taken for a part of the service.
+fn name(value: &Value) -> Parsed<String> {
+    let name = form::text(value, 1, NAME_CHARS_MAX)?;
+    if name.trim().is_empty() {
+        return Err(Fault::new("BASE_TYPE_BAD_LENGTH", "Must be between 1 and 80 in length.").into());
+    }
+    Ok(name)
+}
+
+/// Pictures are not kept; that one was sent is no mistake.
+fn avatar(form: &mut Form<'_>) -> Option<Option<String>> {
+    form.nullable("avatar", |v| form::text(v, 0, 1 << 20)).map(|_| None)
+}
+
+fn body(webhook: &Webhook) -> Response {
+    Json(WebhookBody::from(webhook)).into_response()
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    let token = api.node.new_secret();
+    let new = input.read(|form| {
+        avatar(form);
+        Some(NewWebhook { name: form.required("name", name)?, avatar: None, token })
+    })?;
+    let command = Command::CreateWebhook(channel_id, Box::new(new));
+    Ok(body(&*expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Webhook)?))
+}
+
+fn list(reply: Reply) -> Result<Response, ApiError> {
+    let webhooks = expect_reply!(reply, Webhooks)?;
+    Ok(Json(webhooks.iter().map(|webhook| WebhookBody::from(&**webhook)).collect::<Vec<_>>()).into_response())
+}
+
+pub(super) async fn of_channel(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let channel_id = params.id("channel_id")?;
+    list(api.ask_channel(&caller, channel_id, Command::ListWebhooks(Some(channel_id))).await?)
+}
+
+pub(super) async fn of_guild(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    list(api.ask(&caller, params.id("guild_id")?, Command::ListWebhooks(None)).await?)
+}
+
+/// A webhook that a path names.
+struct Named {
+    id: WebhookId,
+    guild_id: GuildId,
+    access: WebhookAccess,
+}
+
+impl Named {
+    async fn find(api: &Api, params: &PathParams, access: WebhookAccess) -> Result<Self, ApiError> {
+        let id: WebhookId = params.id("webhook_id")?;
+        let guild_id = api.node.store().guild_of_belonging(BelongingKind::Webhook, id.get()).await?;
+        let guild_id = guild_id.ok_or(ApiError::Refused(Refusal::UnknownWebhook))?;
+        Ok(Self { id, guild_id, access })
+    }
+
+    async fn managed(api: &Api, params: &PathParams, caller: &Caller) -> Result<Self, ApiError> {
+        Self::find(api, params, WebhookAccess::Actor(Actor::User(caller.id))).await
+    }
+
+    async fn by_token(api: &Api, params: &PathParams) -> Result<Self, ApiError> {
+        Self::find(api, params, WebhookAccess::Token(params.text("webhook_token").to_owned())).await
+    }
+
+    async fn ask(
+        self,
+        api: &Api,
+        command: impl FnOnce(WebhookId, WebhookAccess) -> Command,
+    ) -> Result<Reply, ApiError> {
+        match api.node.command(self.guild_id, Actor::System, command(self.id, self.access)).await {
+            Err(Refusal::UnknownGuild) => Err(ApiError::Refused(Refusal::UnknownWebhook)),
+            other => Ok(other?),
+        }
+    }
+
+    /// Whoever has the token is shown its messages in full.
+    fn viewer(&self) -> User {
+        let id: UserId = self.id.cast();
+        User::new(id, "webhook")
+    }
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let reply = Named::managed(&api, &params, &caller).await?.ask(&api, Command::ReadWebhook).await?;
+    Ok(body(&*expect_reply!(reply, Webhook)?))
+}
+
+pub(super) async fn read_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<Response, ApiError> {
+    let reply = Named::by_token(&api, &params).await?.ask(&api, Command::ReadWebhook).await?;
+    Ok(Json(WebhookBody::from(&*expect_reply!(reply, Webhook)?).without_user()).into_response())
+}
+
+fn patch(form: &mut Form<'_>, may_move: bool) -> Option<WebhookPatch> {
+    Some(WebhookPatch {
+        name: form.optional("name", name),
+        avatar: avatar(form),
+        channel_id: if may_move { form.optional("channel_id", form::id) } else { None },
+    })
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let patch = Box::new(input.read(|form| patch(form, true))?);
+    let named = Named::managed(&api, &params, &caller).await?;
+    let reply = named.ask(&api, |id, access| Command::UpdateWebhook(id, access, patch)).await?;
+    Ok(body(&*expect_reply!(reply, Webhook)?))
+}
+
+pub(super) async fn update_by_token(
+    State(api): State<Arc<Api>>,
+    params: PathParams,
+    input: JsonBody,
+) -> Result<Response, ApiError> {
+    let patch = Box::new(input.read(|form| patch(form, false))?);
+    let named = Named::by_token(&api, &params).await?;
+    let reply = named.ask(&api, |id, access| Command::UpdateWebhook(id, access, patch)).await?;
+    Ok(Json(WebhookBody::from(&*expect_reply!(reply, Webhook)?).without_user()).into_response())
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    Named::managed(&api, &params, &caller).await?.ask(&api, Command::DeleteWebhook).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn delete_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<StatusCode, ApiError> {
+    Named::by_token(&api, &params).await?.ask(&api, Command::DeleteWebhook).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn thread_id(form: &mut Form<'_>) -> Option<ChannelId> {
+    form.optional("thread_id", form::id)
+}
+
+/// Posts. Without `wait` the answer says nothing, and comes as late: what is answered is stored.
+pub(super) async fn execute(
+    State(api): State<Arc<Api>>,
+    params: PathParams,
+    query: Query,
+    input: MessageBodyInput,
+) -> Result<Response, ApiError> {
+    let (wait, thread_id) = query.read(|form| {
+        let wait = form.optional("wait", form::boolean).unwrap_or(false);
+        Some((wait, thread_id(form)))
+    })?;
+    let message = message_form::new_message(&input.value, input.has_files, ChannelId::new(0))?;
+    let (username, avatar) = form::object(&input.value, |form| {
+        let username = form.optional("username", name);
+        Some((username, form.optional("avatar_url", |v| form::text(v, 0, 2048))))
+    })?;
+    if message.reply_to.is_some() {
+        let fault = Fault::new("UNSUPPORTED", "A webhook answers no messages.");
+        return Err(form::Faults::at("message_reference", fault).into());
+    }
+    let named = Named::by_token(&api, &params).await?;
+    let viewer = named.viewer();
+    let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
+    let reply = named.ask(&api, |id, access| Command::ExecuteWebhook(id, access, post)).await?;
+    let reply = expect_reply!(reply, Message)?;
+    Ok(if wait { Json(render::reply(&viewer, &reply)).into_response() } else { StatusCode::NO_CONTENT.into_response() })
+}
+
+/// The message in the path, and the thread in the query.
+fn message_of(params: &PathParams, query: &Query) -> Result<(Option<ChannelId>, MessageId), ApiError> {
+    Ok((query.read(|form| Some(thread_id(form)))?, params.id("message_id")?))
+}
+
+pub(super) async fn read_message(
+    State(api): State<Arc<Api>>,
+    params: PathParams,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let (thread, message) = message_of(&params, &query)?;
+    let named = Named::by_token(&api, &params).await?;
+    let viewer = named.viewer();
+    let reply = named.ask(&api, |id, access| Command::ReadWebhookMessage(id, access, thread, message)).await?;
+    Ok(Json(render::reply(&viewer, &*expect_reply!(reply, Message)?)).into_response())
+}
+
+pub(super) async fn edit_message(
+    State(api): State<Arc<Api>>,
+    params: PathParams,
+    query: Query,
+    input: MessageBodyInput,
+) -> Result<Response, ApiError> {
+    let (thread, message) = message_of(&params, &query)?;
+    let patch = Box::new(message_form::message_patch(&input.value, input.has_files)?);
+    let named = Named::by_token(&api, &params).await?;
+    let viewer = named.viewer();
+    let command = |id, access| Command::EditWebhookMessage(id, access, thread, message, patch);
+    let reply = named.ask(&api, command).await?;
+    Ok(Json(render::reply(&viewer, &*expect_reply!(reply, Message)?)).into_response())
+}
+
+pub(super) async fn delete_message(
+    State(api): State<Arc<Api>>,
+    params: PathParams,
+    query: Query,
+) -> Result<StatusCode, ApiError> {
+    let (thread, message) = message_of(&params, &query)?;
+    let named = Named::by_token(&api, &params).await?;
+    named.ask(&api, |id, access| Command::DeleteWebhookMessage(id, access, thread, message)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,137 @@
+//! Bans: who may not come in; and the ways in that ask.
+//!
+//! Owns        `Ban`, `Unban`, `ReadBan`, `ListBans`, `Join`.
+//! Invariants  V1 nobody who is banned is a member: a ban throws out, and every way in but the system's own `AddMember`
+//!             asks. V2 whoever was thrown out is told nothing after it, not even of the ban.
+//! Limits      `bans_max`. A ban costs what removing a member costs.
+//! Not here    taking back what they said: the caller asks for that with `DeleteMessages`.
+//! Spec        docs/protocol.md §7.1, §10.4.
+
+use crate::{
+    check::Standing,
+    command::{Actor, Join, NewBan, Page, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{
+    Ban, Belonging, BelongingKey, BelongingKind, EventName, Member, Permissions, RoleId, User, UserId,
+};
+use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+/// Who is told of bans: any of these.
+const READERS: Permissions = Permissions(Permissions::BAN_MEMBERS.0 | Permissions::VIEW_AUDIT_LOG.0);
+
+impl Guild {
+    pub(crate) fn ban(&mut self, now: Now, actor: Actor, new: &NewBan) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::BAN_MEMBERS)?;
+        let user_id = new.user.id;
+        if standing.is(user_id) || user_id == self.meta.guild.owner_id {
+            return Err(Refusal::MissingPermissions.into());
+        }
+        let member = self.member(user_id);
+        if let Some(member) = &member {
+            standing.need_above(self.rank_of(member))?;
+        }
+        if self.belongings.bans.contains_key(&user_id) {
+            return Ok(Reply::Done);
+        }
+        if self.belongings.bans.len() >= self.limits.bans_max {
+            return Err(Refusal::TooManyBans.into());
+        }
+        // Nothing is refused from here on.
+
+        if let Some(member) = member {
+            self.take_out(now, &member);
+        }
+        let ban = Arc::new(Ban { user: new.user.clone(), reason: new.reason.clone() });
+        self.belongings.bans.insert(user_id, ban.clone());
+        self.put_belonging(Belonging::Ban(ban));
+        let notice = Notice::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
+        self.tell_ban(EventName::GuildBanAdd, notice);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn unban(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+        self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
+        let ban = self.belongings.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
+        self.delete_belonging(BelongingKey::whole(BelongingKind::Ban, user_id.get()));
+        let notice = Notice::Ban { user: ban.user.clone(), delete_message_s: None };
+        self.tell_ban(EventName::GuildBanRemove, notice);
+        Ok(Reply::Done)
+    }
+
+    fn tell_ban(&mut self, name: EventName, notice: Notice) {
+        let event = self.event(name, Gate::GuildPermission(READERS), Payload::Notice(Box::new(notice)));
+        self.publish(event, Effect::None);
+    }
+
+    pub(crate) fn read_ban(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+        self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
+        let ban = self.belongings.bans.get(&user_id).cloned().ok_or(Refusal::UnknownBan)?;
+        Ok(Reply::Bans(vec![ban]))
+    }
+
+    /// By user id, ascending. Costs the page.
+    pub(crate) fn list_bans(&self, now: Now, actor: Actor, page: Page<UserId>) -> CommandResult {
+        self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
+        let bans = &self.belongings.bans;
+        let found = match page {
+            Page::Before(before, limit) => {
+                let mut found: Vec<_> = bans.range(..before).rev().take(limit).map(|(_, ban)| ban.clone()).collect();
+                found.reverse();
+                found
+            }
+            Page::After(after, limit) => {
+                let later = bans.range(after..).filter(|(id, _)| **id != after);
+                later.take(limit).map(|(_, ban)| ban.clone()).collect()
+            }
+        };
+        Ok(Reply::Bans(found))
+    }
+
+    pub(crate) fn need_not_banned(&self, user_id: UserId) -> Result<(), Refusal> {
+        if self.belongings.bans.contains_key(&user_id) { Err(Refusal::Banned) } else { Ok(()) }
+    }
+
+    /// Somebody comes in who agreed to it, brought by who may invite. Who is in already stays as they are.
+    pub(crate) fn join(&mut self, now: Now, actor: Actor, join: &Join) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::CREATE_INSTANT_INVITE)?;
+        if self.member(join.user.id).is_some() {
+            return Ok(Reply::Done);
+        }
+        self.need_not_banned(join.user.id)?;
+        let member = self.new_member(now, &standing, join)?;
+        Ok(Reply::Member(self.let_in(now, &join.user, member)))
+    }
+
+    /// The member that somebody becomes, with what their patron may give them.
+    fn new_member(&self, now: Now, standing: &Standing, join: &Join) -> Result<Member, Refusal> {
+        let wishes = [
+            (join.nick.is_some(), Permissions::MANAGE_NICKNAMES),
+            (!join.roles.is_empty(), Permissions::MANAGE_ROLES),
+            (join.mute, Permissions::MUTE_MEMBERS),
+            (join.deaf, Permissions::DEAFEN_MEMBERS),
+        ];
+        for (_, permission) in wishes.iter().filter(|(is_wished, _)| *is_wished) {
+            standing.need(*permission)?;
+        }
+        let mut roles: Vec<RoleId> = join.roles.clone();
+        roles.sort_unstable();
+        roles.dedup();
+        for role_id in &roles {
+            self.check_hand_out(standing, *role_id)?;
+        }
+        let member = Member::new(join.user.clone(), now.unix);
+        Ok(Member { nick: join.nick.clone(), roles: roles.into(), mute: join.mute, deaf: join.deaf, ..member })
+    }
+
+    /// A new member is stored and told.
+    pub(crate) fn let_in(&mut self, now: Now, user: &Arc<User>, member: Member) -> Arc<Member> {
+        self.write(Write::PutUser(user.clone()));
+        self.put_member(now, EventName::GuildMemberAdd, member)
+    }
+}

@@ -1,0 +1,315 @@
+//! Expressions and events: emoji, stickers, scheduled events, stages. All are base fields of the guild.
+//!
+//! Owns        `CreateEmoji`, `UpdateEmoji`, `DeleteEmoji`, the same of stickers, `PutScheduledEvent`,
+//!             `DeleteScheduledEvent`, `FollowScheduledEvent`, `PutStage`, `DeleteStage`.
+//! Invariants  whoever made an emoji or sticker may change it with CREATE_GUILD_EXPRESSIONS; of others', MANAGE is needed.
+//! Limits      `emojis_max`, `stickers_max`, `scheduled_events_max`; stages: one for each stage channel.
+//! Not here    pictures: there is no place for them. What a scheduled event says: it is passed through.
+//! Spec        docs/protocol.md §6.7, §6.10, §7.1.
+
+use crate::{
+    check::Standing,
+    command::{Actor, EmojiPatch, NewEmoji, NewSticker, Refusal, Reply, StickerPatch},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{
+    ChannelId, ChannelType, Emoji, EmojiId, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent,
+    StageInstance, Sticker, StickerId, UserId,
+};
+use guildhall_relay::{Gate, Notice, Payload};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+impl Guild {
+    /// Stores base fields and tells `name` instead of GUILD_UPDATE.
+    fn keep_fields(&mut self, now: Now, fields: GuildFields, name: EventName, notice: impl FnOnce(&Self) -> Notice) {
+        let fields = Arc::new(fields);
+        self.write(Write::PutGuild(fields.clone()));
+        let effect = self.change_meta(now, |meta| meta.guild = fields);
+        let notice = notice(self);
+        let event = self.event(name, Gate::Members, Payload::Notice(Box::new(notice)));
+        self.publish(event, effect);
+    }
+
+    fn keep_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
+        let fields = GuildFields { emojis, ..GuildFields::clone(&self.meta.guild) };
+        self.keep_fields(now, fields, EventName::GuildEmojisUpdate, |guild| Notice::Emojis(guild.meta.guild.clone()));
+    }
+
+    fn keep_stickers(&mut self, now: Now, stickers: Vec<Sticker>) {
+        let fields = GuildFields { stickers, ..GuildFields::clone(&self.meta.guild) };
+        let notice = |guild: &Self| Notice::Stickers(guild.meta.guild.clone());
+        self.keep_fields(now, fields, EventName::GuildStickersUpdate, notice);
+    }
+
+    pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        need_to_create(&standing)?;
+        if self.meta.guild.emojis.len() >= self.limits.emojis_max {
+            return Err(Refusal::TooManyEmojis.into());
+        }
+        let emoji = Emoji {
+            id: self.next_id(now),
+            name: new.name.clone(),
+            animated: new.animated,
+            roles: new.roles.clone(),
+            user: standing.member.as_ref().map(|member| member.user.clone()),
+        };
+        let mut emojis = self.meta.guild.emojis.clone();
+        emojis.push(emoji.clone());
+        self.keep_emojis(now, emojis);
+        Ok(Reply::Emoji(Box::new(emoji)))
+    }
+
+    pub(crate) fn update_emoji(&mut self, now: Now, actor: Actor, id: EmojiId, patch: &EmojiPatch) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let mut emojis = self.meta.guild.emojis.clone();
+        let emoji = emojis.iter_mut().find(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
+        need_to_change(&standing, emoji.user.as_ref().map(|user| user.id))?;
+        let before = emoji.clone();
+        if let Some(name) = &patch.name {
+            emoji.name.clone_from(name);
+        }
+        if let Some(roles) = &patch.roles {
+            emoji.roles.clone_from(roles);
+        }
+        let emoji = emoji.clone();
+        if emoji != before {
+            self.keep_emojis(now, emojis);
+        }
+        Ok(Reply::Emoji(Box::new(emoji)))
+    }
+
+    pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let mut emojis = self.meta.guild.emojis.clone();
+        let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
+        need_to_change(&standing, emojis[at].user.as_ref().map(|user| user.id))?;
+        emojis.remove(at);
+        self.keep_emojis(now, emojis);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn create_sticker(&mut self, now: Now, actor: Actor, new: &NewSticker) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        need_to_create(&standing)?;
+        if self.meta.guild.stickers.len() >= self.limits.stickers_max {
+            return Err(Refusal::TooManyStickers.into());
+        }
+        let sticker = Sticker {
+            id: self.next_id(now),
+            name: new.name.clone(),
+            description: new.description.clone(),
+            tags: new.tags.clone(),
+            format_type: 1,
+            user: standing.member.as_ref().map(|member| member.user.clone()),
+        };
+        let mut stickers = self.meta.guild.stickers.clone();
+        stickers.push(sticker.clone());
+        self.keep_stickers(now, stickers);
+        Ok(Reply::Sticker(Box::new(sticker)))
+    }
+
+    pub(crate) fn update_sticker(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        id: StickerId,
+        patch: &StickerPatch,
+    ) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let mut stickers = self.meta.guild.stickers.clone();
+        let sticker = stickers.iter_mut().find(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
+        need_to_change(&standing, sticker.user.as_ref().map(|user| user.id))?;
+        let before = sticker.clone();
+        if let Some(name) = &patch.name {
+            sticker.name.clone_from(name);
+        }
+        if let Some(description) = &patch.description {
+            sticker.description.clone_from(description);
+        }
+        if let Some(tags) = &patch.tags {
+            sticker.tags.clone_from(tags);
+        }
+        let sticker = sticker.clone();
+        if sticker != before {
+            self.keep_stickers(now, stickers);
+        }
+        Ok(Reply::Sticker(Box::new(sticker)))
+    }
+
+    pub(crate) fn delete_sticker(&mut self, now: Now, actor: Actor, id: StickerId) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let mut stickers = self.meta.guild.stickers.clone();
+        let at = stickers.iter().position(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
+        need_to_change(&standing, stickers[at].user.as_ref().map(|user| user.id))?;
+        stickers.remove(at);
+        self.keep_stickers(now, stickers);
+        Ok(Reply::Done)
+    }
+
+    // ── scheduled events and stages ──────────────────────────────────────────────────────────────
+
+    /// Makes one (with no id), or replaces what one says.
+    pub(crate) fn put_scheduled_event(&mut self, now: Now, actor: Actor, event: &ScheduledEvent) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let mut events = self.meta.guild.scheduled_events.clone();
+        let found = events.iter().position(|of| of.id == event.id);
+        let own = standing.member.as_ref().map(|member| member.user.id);
+        let (event, name) = match found {
+            Some(at) => {
+                if own.is_none() || events[at].creator_id != own {
+                    standing.need(Permissions::MANAGE_EVENTS)?;
+                }
+                let event = ScheduledEvent {
+                    followers: events[at].followers.clone(),
+                    creator_id: events[at].creator_id,
+                    ..event.clone()
+                };
+                (event, EventName::GuildScheduledEventUpdate)
+            }
+            None if event.id.get() != 0 => return Err(Refusal::UnknownScheduledEvent.into()),
+            None => {
+                if standing.need(Permissions::CREATE_EVENTS).is_err() {
+                    standing.need(Permissions::MANAGE_EVENTS)?;
+                }
+                if events.len() >= self.limits.scheduled_events_max {
+                    return Err(Refusal::TooManyScheduledEvents.into());
+                }
+                let event = ScheduledEvent { id: self.next_id(now), creator_id: own, ..event.clone() };
+                (event, EventName::GuildScheduledEventCreate)
+            }
+        };
+        let event = Arc::new(event);
+        match found {
+            Some(at) => events[at] = event.clone(),
+            None => events.push(event.clone()),
+        }
+        self.keep_scheduled_events(now, events, name, event.clone());
+        Ok(Reply::ScheduledEvent(event))
+    }
+
+    fn keep_scheduled_events(
+        &mut self,
+        now: Now,
+        events: Vec<Arc<ScheduledEvent>>,
+        name: EventName,
+        event: Arc<ScheduledEvent>,
+    ) {
+        let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.meta.guild) };
+        self.keep_fields(now, fields, name, |_| Notice::ScheduledEvent(event));
+    }
+
+    pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let mut events = self.meta.guild.scheduled_events.clone();
+        let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
+        let own = standing.member.as_ref().map(|member| member.user.id);
+        if own.is_none() || events[at].creator_id != own {
+            standing.need(Permissions::MANAGE_EVENTS)?;
+        }
+        let event = events.remove(at);
+        self.keep_scheduled_events(now, events, EventName::GuildScheduledEventDelete, event);
+        Ok(Reply::Done)
+    }
+
+    /// Says that oneself is interested, or no more.
+    pub(crate) fn follow_scheduled_event(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        id: Id<()>,
+        follows: bool,
+    ) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        let user_id: UserId = standing.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
+        let mut events = self.meta.guild.scheduled_events.clone();
+        let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
+        let mut event = ScheduledEvent::clone(&events[at]);
+        let is_changed = match event.followers.binary_search(&user_id) {
+            Err(place) if follows => {
+                if event.followers.len() >= self.limits.followers_max {
+                    return Err(Refusal::Unavailable.into());
+                }
+                event.followers.insert(place, user_id);
+                true
+            }
+            Ok(place) if !follows => {
+                event.followers.remove(place);
+                true
+            }
+            _ => false,
+        };
+        if is_changed {
+            events[at] = Arc::new(event);
+            let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.meta.guild) };
+            let name = match follows {
+                true => EventName::GuildScheduledEventUserAdd,
+                false => EventName::GuildScheduledEventUserRemove,
+            };
+            self.keep_fields(now, fields, name, |_| Notice::ScheduledEventUser { event_id: id, user_id });
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Opens a stage, or changes what an open one is about.
+    pub(crate) fn put_stage(&mut self, now: Now, actor: Actor, wanted: &StageInstance, is_new: bool) -> CommandResult {
+        let here = self.in_channel(now, actor, wanted.channel_id)?;
+        if here.channel.kind != ChannelType::Stage {
+            return Err(Refusal::InvalidForm("channel_id").into());
+        }
+        need_to_moderate(here.permissions)?;
+        let mut stages = self.meta.guild.stage_instances.clone();
+        let found = stages.iter().position(|stage| stage.channel_id == wanted.channel_id);
+        let (stage, name) = match found {
+            Some(_) if is_new => return Err(Refusal::StageExists.into()),
+            None if !is_new => return Err(Refusal::UnknownStage.into()),
+            Some(at) => {
+                stages[at] = StageInstance { id: stages[at].id, guild_id: self.meta.id(), ..wanted.clone() };
+                (stages[at].clone(), EventName::StageInstanceUpdate)
+            }
+            None => {
+                let stage = StageInstance { id: self.next_id(now), guild_id: self.meta.id(), ..wanted.clone() };
+                stages.push(stage.clone());
+                (stage, EventName::StageInstanceCreate)
+            }
+        };
+        self.keep_stages(now, stages, name, stage.clone());
+        Ok(Reply::Stage(Box::new(stage)))
+    }
+
+    fn keep_stages(&mut self, now: Now, stages: Vec<StageInstance>, name: EventName, stage: StageInstance) {
+        let fields = GuildFields { stage_instances: stages, ..GuildFields::clone(&self.meta.guild) };
+        self.keep_fields(now, fields, name, |_| Notice::Stage(Box::new(stage)));
+    }
+
+    pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        let mut stages = self.meta.guild.stage_instances.clone();
+        let at = stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)?;
+        need_to_moderate(here.permissions)?;
+        let stage = stages.remove(at);
+        self.keep_stages(now, stages, EventName::StageInstanceDelete, stage);
+        Ok(Reply::Done)
+    }
+}
+
+fn need_to_create(standing: &Standing) -> Result<(), Refusal> {
+    let any = Permissions::CREATE_GUILD_EXPRESSIONS | Permissions::MANAGE_GUILD_EXPRESSIONS;
+    if standing.permissions.intersects(any) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+}
+
+fn need_to_change(standing: &Standing, made_by: Option<UserId>) -> Result<(), Refusal> {
+    let is_own = made_by.is_some_and(|user_id| standing.is(user_id));
+    if is_own && standing.permissions.contains(Permissions::CREATE_GUILD_EXPRESSIONS) {
+        return Ok(());
+    }
+    standing.need(Permissions::MANAGE_GUILD_EXPRESSIONS)
+}
+
+/// Whoever may do all of these moderates a stage.
+fn need_to_moderate(permissions: Permissions) -> Result<(), Refusal> {
+    let all = Permissions::MANAGE_CHANNELS | Permissions::MUTE_MEMBERS | Permissions::MOVE_MEMBERS;
+    if permissions.contains(all) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+}

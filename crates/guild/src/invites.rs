@@ -1,0 +1,165 @@
+//! Invites: made, shown, used, taken back.
+//!
+//! Owns        `CreateInvite`, `ReadInvite`, `DeleteInvite`, `ListInvites`, `AcceptInvite`.
+//! Invariants  I1 an invite that is over is as good as gone, whether or not it was thrown away. I2 a code that lets in a
+//!             certain number lets in no more.
+//! Limits      `invites_max`; past it those that are over are thrown away first.
+//! Not here    making codes: whoever asks brings one that nobody can guess.     Spec  docs/protocol.md §7.1, §10.3.
+
+use crate::{
+    command::{Actor, InviteReply, NewInvite, Refusal, Reply},
+    machine::{CommandResult, Guild},
+};
+use guildhall_model::{
+    Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Invite, InviteCode, Member, Permissions, User,
+};
+use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_stdx::{Now, Timestamp};
+use std::sync::Arc;
+
+impl Guild {
+    pub(crate) fn create_invite(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        new: &NewInvite,
+    ) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        here.need(Permissions::CREATE_INSTANT_INVITE)?;
+        if here.channel.kind.is_thread() {
+            return Err(Refusal::NotATextChannel.into());
+        }
+        let inviter = here.member.as_ref().map(|member| member.user.clone());
+        if !new.is_unique
+            && let Some(invite) = self.similar_invite(now.unix, channel_id, inviter.as_deref(), new)
+        {
+            return Ok(self.invite_reply(invite));
+        }
+        if self.belongings.invites.len() >= self.limits.invites_max && !self.has_old_invites(now.unix) {
+            return Err(Refusal::TooManyInvites.into());
+        }
+        // Nothing is refused from here on.
+
+        if self.belongings.invites.len() >= self.limits.invites_max {
+            self.forget_old_invites(now.unix);
+        }
+        let invite = Arc::new(Invite {
+            code: new.code,
+            guild_id: self.meta.id(),
+            channel_id,
+            inviter,
+            created_at: now.unix,
+            max_age_s: new.max_age_s,
+            max_uses: new.max_uses,
+            temporary: new.temporary,
+            uses: 0,
+        });
+        self.belongings.invites.insert(invite.code, invite.clone());
+        self.put_belonging(Belonging::Invite(invite.clone()));
+        self.tell_invite(EventName::InviteCreate, channel_id, Notice::Invite(invite.clone()));
+        Ok(self.invite_reply(invite))
+    }
+
+    /// One that is as good as a new one would be.
+    fn similar_invite(
+        &self,
+        now: Timestamp,
+        channel_id: ChannelId,
+        inviter: Option<&User>,
+        new: &NewInvite,
+    ) -> Option<Arc<Invite>> {
+        let is_similar = |invite: &&Arc<Invite>| {
+            let wished = (channel_id, new.max_age_s, new.max_uses, new.temporary);
+            (invite.channel_id, invite.max_age_s, invite.max_uses, invite.temporary) == wished
+                && invite.inviter.as_ref().map(|user| user.id) == inviter.map(|user| user.id)
+                && invite.uses == 0
+                && !invite.is_over(now)
+        };
+        self.belongings.invites.values().find(is_similar).cloned()
+    }
+
+    fn has_old_invites(&self, now: Timestamp) -> bool {
+        self.belongings.invites.values().any(|invite| invite.is_over(now))
+    }
+
+    fn forget_old_invites(&mut self, now: Timestamp) {
+        let old: Vec<_> = self.belongings.invites.values().filter(|invite| invite.is_over(now)).cloned().collect();
+        old.iter().for_each(|invite| self.end_invite(invite));
+    }
+
+    fn end_invite(&mut self, invite: &Invite) {
+        self.belongings.invites.remove(&invite.code);
+        self.delete_belonging(BelongingKey::whole(BelongingKind::Invite, invite.code.number()));
+        let notice = Notice::InviteGone { code: invite.code, channel_id: invite.channel_id };
+        self.tell_invite(EventName::InviteDelete, invite.channel_id, notice);
+    }
+
+    fn tell_invite(&mut self, name: EventName, channel_id: ChannelId, notice: Notice) {
+        let gate = Gate::ChannelPermission(channel_id, Permissions::MANAGE_CHANNELS);
+        let event = self.event(name, gate, Payload::Notice(Box::new(notice)));
+        self.publish(event, Effect::None);
+    }
+
+    fn invite_reply(&self, invite: Arc<Invite>) -> Reply {
+        Reply::Invite(Box::new(InviteReply {
+            invite,
+            meta: self.meta.clone(),
+            member_count: self.members.len() as u64,
+            presence_count: self.online_count,
+        }))
+    }
+
+    fn need_invite(&self, now: Timestamp, code: InviteCode) -> Result<Arc<Invite>, Refusal> {
+        let invite = self.belongings.invites.get(&code).filter(|invite| !invite.is_over(now));
+        invite.cloned().ok_or(Refusal::UnknownInvite)
+    }
+
+    /// For everybody who knows the code.
+    pub(crate) fn read_invite(&self, now: Now, code: InviteCode) -> CommandResult {
+        Ok(self.invite_reply(self.need_invite(now.unix, code)?))
+    }
+
+    pub(crate) fn delete_invite(&mut self, now: Now, actor: Actor, code: InviteCode) -> CommandResult {
+        let invite = self.need_invite(now.unix, code)?;
+        if self.in_guild(now, actor)?.need(Permissions::MANAGE_GUILD).is_err() {
+            self.in_channel(now, actor, invite.channel_id)?.need(Permissions::MANAGE_CHANNELS)?;
+        }
+        let reply = self.invite_reply(invite.clone());
+        self.end_invite(&invite);
+        Ok(reply)
+    }
+
+    /// Of a channel (MANAGE_CHANNELS), or of the guild (MANAGE_GUILD).
+    pub(crate) fn list_invites(&self, now: Now, actor: Actor, channel_id: Option<ChannelId>) -> CommandResult {
+        match channel_id {
+            Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_CHANNELS)?,
+            None => self.in_guild(now, actor)?.need(Permissions::MANAGE_GUILD)?,
+        }
+        let is_meant = |invite: &&Arc<Invite>| {
+            !invite.is_over(now.unix) && channel_id.is_none_or(|channel_id| invite.channel_id == channel_id)
+        };
+        let invites = self.belongings.invites.values().filter(is_meant).cloned().collect();
+        Ok(Reply::Invites(invites, self.meta.clone()))
+    }
+
+    /// Whoever asks comes in. Who is in already uses nothing up.
+    pub(crate) fn accept_invite(&mut self, now: Now, code: InviteCode, user: &Arc<User>) -> CommandResult {
+        let invite = self.need_invite(now.unix, code)?;
+        if self.member(user.id).is_some() {
+            return Ok(self.invite_reply(invite));
+        }
+        self.need_not_banned(user.id)?;
+        // Nothing is refused from here on.
+
+        self.let_in(now, user, Member::new(user.clone(), now.unix));
+        let invite = Arc::new(Invite { uses: invite.uses.saturating_add(1), ..Invite::clone(&invite) });
+        if invite.is_over(now.unix) {
+            self.end_invite(&invite);
+        } else {
+            self.belongings.invites.insert(code, invite.clone());
+            self.put_belonging(Belonging::Invite(invite.clone()));
+        }
+        Ok(self.invite_reply(invite))
+    }
+}

@@ -1,0 +1,143 @@
+//! Pins: messages that a channel keeps at hand.
+//!
+//! Owns        `Pin`, `Unpin`, `ListPins`; each channel's newest pin.
+//! Invariants  a message says that it is pinned exactly while it is in the list; one that is deleted leaves it.
+//! Limits      `pins_per_channel_max`.     Spec  docs/protocol.md §7.2, §10.3.
+
+use crate::{
+    check::Here,
+    command::{Actor, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{
+    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, EventName, Message, MessageId, MessageReference,
+    Permissions, Pin,
+};
+use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry};
+use guildhall_stdx::{Now, Timestamp};
+use std::sync::Arc;
+
+fn key_of(channel_id: ChannelId, message_id: MessageId) -> BelongingKey {
+    BelongingKey { kind: BelongingKind::Pin, id: channel_id.get(), part: message_id.get() }
+}
+
+impl Guild {
+    pub(crate) fn pin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult {
+        let here = self.in_text(now, actor, key.0)?;
+        need_to_pin(&here)?;
+        self.need_open(&here)?;
+        let message = self.need_message(key)?.message.clone();
+        if message.pinned {
+            return Ok(Reply::Done);
+        }
+        let pins = self.belongings.pins.get(&key.0).map_or(0, |pins| pins.len());
+        if pins >= self.limits.pins_per_channel_max {
+            return Err(Refusal::TooManyPins.into());
+        }
+        let referenced = self.referenced_by(&message)?.flatten();
+        // Nothing is refused from here on.
+
+        self.belongings.pins.entry(key.0).or_default().insert(key.1, now.unix);
+        let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: now.unix };
+        self.put_belonging(Belonging::Pin(pin));
+        self.set_pinned(&here, &message, referenced, true);
+        self.tell_pins(now, &here, Some(now.unix));
+        if let Some(member) = &here.member {
+            let reference = MessageReference { message_id: key.1, channel_id: key.0, guild_id: self.meta.id() };
+            let note = Message {
+                kind: Message::KIND_PIN,
+                message_reference: Some(reference),
+                ..Message::new(self.next_id(now), key.0, self.meta.id(), member.user.clone())
+            };
+            self.say(&here, note, None, None);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn unpin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult {
+        let here = self.in_text(now, actor, key.0)?;
+        need_to_pin(&here)?;
+        self.need_open(&here)?;
+        let message = self.need_message(key)?.message.clone();
+        if !message.pinned {
+            return Ok(Reply::Done);
+        }
+        let referenced = self.referenced_by(&message)?.flatten();
+        // Nothing is refused from here on.
+
+        self.forget_pin(key);
+        self.set_pinned(&here, &message, referenced, false);
+        let newest = self.belongings.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
+        self.tell_pins(now, &here, newest);
+        Ok(Reply::Done)
+    }
+
+    /// The message is gone, or is pinned no more. Of a deleted one nobody is told apart.
+    pub(crate) fn forget_pin(&mut self, key: (ChannelId, MessageId)) {
+        let Some(pins) = self.belongings.pins.get_mut(&key.0) else { return };
+        if pins.remove(&key.1).is_none() {
+            return;
+        }
+        if pins.is_empty() {
+            self.belongings.pins.remove(&key.0);
+        }
+        self.delete_belonging(key_of(key.0, key.1));
+    }
+
+    fn set_pinned(&mut self, here: &Here, message: &Message, referenced: Option<Arc<Message>>, pinned: bool) {
+        let message = Arc::new(Message { pinned, ..message.clone() });
+        self.write(Write::PutMessage(message.clone()));
+        let version = self.touch();
+        self.cache.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
+        self.tell_message(EventName::MessageUpdate, here, message, referenced, Effect::None);
+    }
+
+    /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
+    fn tell_pins(&mut self, now: Now, here: &Here, last_pin_timestamp: Option<Timestamp>) {
+        let channel = Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(here.channel.clone())) };
+        let channel = Arc::new(channel);
+        self.write(Write::PutChannel(channel.clone()));
+        let effect = self.keep_channel(now, &channel);
+        let notice = Notice::Pins { channel_id: channel.id, last_pin_timestamp };
+        let gate = self.gate_of(&channel);
+        let event = self.event(EventName::ChannelPinsUpdate, gate, Payload::Notice(Box::new(notice)));
+        self.publish(event, effect);
+    }
+
+    /// Newest pin first.
+    pub(crate) fn list_pins(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_text(now, actor, channel_id)?;
+        if !here.can(Permissions::READ_MESSAGE_HISTORY) {
+            return Ok(Reply::Pins(Vec::new()));
+        }
+        let pins = self.belongings.pins.get(&channel_id).into_iter().flatten();
+        let mut pins: Vec<_> = pins.map(|(id, at)| (*id, *at)).collect();
+        pins.sort_unstable_by_key(|(id, at)| std::cmp::Reverse((*at, *id)));
+        Ok(Reply::Pins(pins))
+    }
+
+    /// Whom an event is for that stands in a channel.
+    pub(crate) fn gate_of(&self, channel: &Channel) -> Gate {
+        match self.threads.get(channel.id) {
+            Some(entry) => Self::gate_of_thread(entry, None),
+            None => Gate::Channel(channel.id),
+        }
+    }
+
+    /// A channel is as this from now on.
+    fn keep_channel(&mut self, now: Now, channel: &Arc<Channel>) -> Effect {
+        if let Some(entry) = self.threads.get(channel.id).cloned() {
+            return self.keep_thread(ThreadEntry { channel: channel.clone(), ..entry });
+        }
+        self.change_meta(now, |meta| {
+            Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
+        })
+    }
+}
+
+/// The older permission counts too: guilds of before the newer one have given it to their moderators.
+fn need_to_pin(here: &Here) -> Result<(), Refusal> {
+    let may = here.permissions.intersects(Permissions::PIN_MESSAGES | Permissions::MANAGE_MESSAGES);
+    if may { Ok(()) } else { Err(Refusal::MissingPermissions) }
+}

@@ -1,0 +1,99 @@
+//! Positions: several channels or roles put into order at once.
+//!
+//! Owns        `MoveChannels`, `MoveRoles`.
+//! Invariants  all are checked before any is moved; each that moved is told by itself.
+//! Limits      as many as the guild has channels or roles.     Spec  docs/protocol.md §5.2, §10.4.
+
+use crate::{
+    check::Rank,
+    command::{Actor, ChannelMove, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{Channel, ChannelId, EventName, Permissions, Role, RoleId};
+use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Guild {
+    pub(crate) fn move_channels(&mut self, now: Now, actor: Actor, moves: &[ChannelMove]) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::MANAGE_CHANNELS)?;
+        let mut changed: BTreeMap<ChannelId, Channel> = BTreeMap::new();
+        for wanted in moves {
+            let here = self.in_channel(now, actor, wanted.id)?;
+            here.need(Permissions::MANAGE_CHANNELS)?;
+            let before = self.with_newest_message(here.channel.clone());
+            let channel = changed.entry(wanted.id).or_insert_with(|| Channel::clone(&before));
+            channel.position = wanted.position.unwrap_or(channel.position);
+            if let Some(parent_id) = wanted.parent_id {
+                self.check_parent(channel.kind, parent_id)?;
+                channel.parent_id = parent_id;
+            }
+            let parent = channel.parent_id.and_then(|parent| self.meta.channels.get(&parent));
+            if let Some(parent) = parent.filter(|_| wanted.lock_permissions) {
+                here.need(Permissions::MANAGE_ROLES)?;
+                let held = standing.permissions | here.permissions;
+                channel.overwrites = self.check_overwrites(held, &channel.overwrites, &parent.overwrites)?;
+            }
+        }
+        changed.retain(|id, channel| self.meta.channels.get(id).is_some_and(|before| !is_same(before, channel)));
+        // Nothing is refused from here on.
+
+        let changed: Vec<Arc<Channel>> = changed.into_values().map(Arc::new).collect();
+        changed.iter().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
+        let mut effect = Effect::None;
+        if !changed.is_empty() {
+            effect = self.change_meta(now, |meta| {
+                Arc::make_mut(&mut meta.channels).extend(changed.iter().map(|channel| (channel.id, channel.clone())));
+            });
+        }
+        for channel in changed {
+            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
+            self.publish(event, std::mem::replace(&mut effect, Effect::None));
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Roles below the actor's highest, to places below it.
+    pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult {
+        let standing = self.in_guild(now, actor)?;
+        standing.need(Permissions::MANAGE_ROLES)?;
+        let mut changed: BTreeMap<RoleId, Arc<Role>> = BTreeMap::new();
+        for (role_id, position) in moves {
+            let before = self.need_role(*role_id)?;
+            if *role_id == self.meta.id().cast() {
+                if *position != 0 {
+                    return Err(Refusal::InvalidRole.into());
+                }
+                continue;
+            }
+            let role = Role { position: (*position).max(1), ..Role::clone(&before) };
+            if role.position != before.position {
+                standing.need_above(Rank::of(&before))?;
+                standing.need_above(Rank::of(&role))?;
+                changed.insert(*role_id, Arc::new(role));
+            } else {
+                changed.remove(role_id);
+            }
+        }
+        // Nothing is refused from here on.
+
+        let guild_id = self.meta.id();
+        changed.values().for_each(|role| self.write(Write::PutRole(guild_id, role.clone())));
+        let mut effect = Effect::None;
+        if !changed.is_empty() {
+            effect = self.change_meta(now, |meta| Arc::make_mut(&mut meta.roles).extend(changed.clone()));
+        }
+        for role in changed.into_values() {
+            let event = self.event(EventName::GuildRoleUpdate, Gate::Members, Payload::Role(role));
+            self.publish(event, std::mem::replace(&mut effect, Effect::None));
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// But for the newest message, which is not the channel's own.
+fn is_same(a: &Channel, b: &Channel) -> bool {
+    (a.position, a.parent_id, &a.overwrites) == (b.position, b.parent_id, &b.overwrites)
+}

@@ -1,0 +1,244 @@
+//! Webhooks: made, changed, deleted; and what is posted by them.
+//!
+//! Owns        `CreateWebhook`, `ReadWebhook`, `ListWebhooks`, `UpdateWebhook`, `DeleteWebhook`, `ExecuteWebhook`,
+//!             `EditWebhookMessage`, `DeleteWebhookMessage`, `ReadWebhookMessage`.
+//! Invariants  X1 a token opens its own webhook and no other, and only messages that were posted by it.
+//! Limits      `webhooks_per_channel_max`. Slow mode does not count.
+//! Not here    making tokens: whoever asks brings one that nobody can guess.     Spec  docs/protocol.md §7.1, §6.6.
+
+use crate::{
+    check::Here,
+    command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, Reply, WebhookPatch, WebhookPost},
+    machine::{CommandResult, Guild, Stop},
+};
+use guildhall_model::{
+    Belonging, BelongingKey, BelongingKind, ChannelId, ChannelType, EventName, Message, MessageId, Permissions,
+    Webhook, WebhookId,
+};
+use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+/// Which of a guild's webhooks, and by what right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookAccess {
+    /// An account with MANAGE_WEBHOOKS.
+    Actor(Actor),
+    /// Whoever has its token.
+    Token(String),
+}
+
+impl Guild {
+    pub(crate) fn create_webhook(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        new: &NewWebhook,
+    ) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        here.need(Permissions::MANAGE_WEBHOOKS)?;
+        need_place_for_webhooks(&here)?;
+        let of_channel = self.belongings.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
+        if of_channel.count() >= self.limits.webhooks_per_channel_max {
+            return Err(Refusal::TooManyWebhooks.into());
+        }
+        let user = here.member.as_ref().map(|member| member.user.clone());
+        let application_id = user.as_ref().filter(|user| user.bot).map(|user| user.id.cast());
+        let webhook = Webhook {
+            id: self.next_id(now),
+            guild_id: self.meta.id(),
+            channel_id,
+            name: new.name.clone(),
+            avatar: new.avatar.clone(),
+            token: new.token.clone(),
+            user,
+            application_id,
+        };
+        Ok(Reply::Webhook(self.put_webhook(webhook)))
+    }
+
+    fn put_webhook(&mut self, webhook: Webhook) -> Arc<Webhook> {
+        let webhook = Arc::new(webhook);
+        self.belongings.webhooks.insert(webhook.id, webhook.clone());
+        self.put_belonging(Belonging::Webhook(webhook.clone()));
+        self.tell_webhooks(webhook.channel_id);
+        webhook
+    }
+
+    fn tell_webhooks(&mut self, channel_id: ChannelId) {
+        let gate = Gate::ChannelPermission(channel_id, Permissions::MANAGE_WEBHOOKS);
+        let payload = Payload::Notice(Box::new(Notice::Webhooks(channel_id)));
+        let event = self.event(EventName::WebhooksUpdate, gate, payload);
+        self.publish(event, Effect::None);
+    }
+
+    fn need_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> Result<Arc<Webhook>, Refusal> {
+        let webhook = self.belongings.webhooks.get(&id).cloned().ok_or(Refusal::UnknownWebhook)?;
+        match access {
+            WebhookAccess::Actor(actor) => {
+                self.in_channel(now, *actor, webhook.channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?;
+            }
+            WebhookAccess::Token(token) if is_same(token, &webhook.token) => {}
+            WebhookAccess::Token(_) => return Err(Refusal::InvalidWebhookToken),
+        }
+        Ok(webhook)
+    }
+
+    pub(crate) fn read_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult {
+        Ok(Reply::Webhook(self.need_webhook(now, id, access)?))
+    }
+
+    /// Of one channel, or of all in which the actor may manage them.
+    pub(crate) fn list_webhooks(&self, now: Now, actor: Actor, channel_id: Option<ChannelId>) -> CommandResult {
+        match channel_id {
+            Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?,
+            None => self.in_guild(now, actor)?.need(Permissions::MANAGE_WEBHOOKS)?,
+        }
+        let is_meant = |webhook: &&Arc<Webhook>| channel_id.is_none_or(|channel_id| webhook.channel_id == channel_id);
+        let may_see = |webhook: &&Arc<Webhook>| {
+            let here = self.in_channel(now, actor, webhook.channel_id);
+            here.is_ok_and(|here| here.can(Permissions::MANAGE_WEBHOOKS))
+        };
+        let webhooks = self.belongings.webhooks.values().filter(is_meant).filter(may_see).cloned();
+        Ok(Reply::Webhooks(webhooks.collect()))
+    }
+
+    pub(crate) fn update_webhook(
+        &mut self,
+        now: Now,
+        id: WebhookId,
+        access: &WebhookAccess,
+        patch: &WebhookPatch,
+    ) -> CommandResult {
+        let before = self.need_webhook(now, id, access)?;
+        let mut webhook = Webhook::clone(&before);
+        if let Some(name) = &patch.name {
+            webhook.name.clone_from(name);
+        }
+        if let Some(avatar) = &patch.avatar {
+            webhook.avatar.clone_from(avatar);
+        }
+        // A token posts where it was made to post.
+        if let (Some(channel_id), WebhookAccess::Actor(actor)) = (patch.channel_id, access) {
+            let here = self.in_channel(now, *actor, channel_id)?;
+            here.need(Permissions::MANAGE_WEBHOOKS)?;
+            need_place_for_webhooks(&here)?;
+            webhook.channel_id = channel_id;
+        }
+        if webhook == *before {
+            return Ok(Reply::Webhook(before));
+        }
+        if webhook.channel_id != before.channel_id {
+            self.tell_webhooks(before.channel_id);
+        }
+        Ok(Reply::Webhook(self.put_webhook(webhook)))
+    }
+
+    pub(crate) fn delete_webhook(&mut self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult {
+        let webhook = self.need_webhook(now, id, access)?;
+        self.belongings.webhooks.remove(&id);
+        self.delete_belonging(BelongingKey::whole(BelongingKind::Webhook, id.get()));
+        self.tell_webhooks(webhook.channel_id);
+        Ok(Reply::Done)
+    }
+
+    /// The channel or thread that it may post into.
+    fn webhook_channel(&self, now: Now, webhook: &Webhook, thread_id: Option<ChannelId>) -> Result<Here, Refusal> {
+        let here = self.in_text(now, Actor::System, thread_id.unwrap_or(webhook.channel_id))?;
+        let is_its = here.channel.id == webhook.channel_id || here.channel.parent_id == Some(webhook.channel_id);
+        if is_its { Ok(here) } else { Err(Refusal::UnknownChannel) }
+    }
+
+    pub(crate) fn execute_webhook(
+        &mut self,
+        now: Now,
+        id: WebhookId,
+        access: &WebhookAccess,
+        post: &WebhookPost,
+    ) -> CommandResult {
+        let webhook = self.need_webhook(now, id, access)?;
+        let here = self.webhook_channel(now, &webhook, post.thread_id)?;
+        self.need_open(&here)?;
+        let new: &NewMessage = &post.message;
+        if new.content.trim().is_empty() && new.embeds.is_empty() && new.components.is_empty() {
+            return Err(Refusal::EmptyMessage.into());
+        }
+        // Nothing is refused from here on.
+
+        let author = Arc::new(webhook.author(post.username.as_deref(), post.avatar.as_deref()));
+        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), Permissions::ALL, None);
+        let message = Message {
+            content: new.content.clone(),
+            tts: new.tts,
+            mention_everyone: mentions.everyone,
+            mentions: mentions.users,
+            mention_roles: mentions.roles,
+            embeds: new.embeds.clone(),
+            components: new.components.clone(),
+            flags: new.flags,
+            webhook_id: Some(id),
+            ..Message::new(self.next_id(now), here.channel.id, self.meta.id(), author)
+        };
+        Ok(self.say(&here, message, new.nonce.as_ref(), None))
+    }
+
+    /// A message that was posted by this webhook.
+    fn webhook_message(
+        &mut self,
+        now: Now,
+        (id, access): (WebhookId, &WebhookAccess),
+        thread_id: Option<ChannelId>,
+        message_id: MessageId,
+    ) -> Result<(Here, Arc<Message>), Stop> {
+        let webhook = self.need_webhook(now, id, access)?;
+        let here = self.webhook_channel(now, &webhook, thread_id)?;
+        let message = self.need_message((here.channel.id, message_id))?.message.clone();
+        if message.webhook_id == Some(id) { Ok((here, message)) } else { Err(Refusal::UnknownMessage.into()) }
+    }
+
+    pub(crate) fn read_webhook_message(
+        &mut self,
+        now: Now,
+        webhook: (WebhookId, &WebhookAccess),
+        thread_id: Option<ChannelId>,
+        message_id: MessageId,
+    ) -> CommandResult {
+        let (here, message) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        let reactions = self.need_message((here.channel.id, message_id))?.counts(Actor::System);
+        Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced: None })))
+    }
+
+    pub(crate) fn edit_webhook_message(
+        &mut self,
+        now: Now,
+        webhook: (WebhookId, &WebhookAccess),
+        thread_id: Option<ChannelId>,
+        message_id: MessageId,
+        patch: &MessagePatch,
+    ) -> CommandResult {
+        let (here, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        self.edit_message(now, Actor::System, here.channel.id, message_id, patch)
+    }
+
+    pub(crate) fn delete_webhook_message(
+        &mut self,
+        now: Now,
+        webhook: (WebhookId, &WebhookAccess),
+        thread_id: Option<ChannelId>,
+        message_id: MessageId,
+    ) -> CommandResult {
+        let (here, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        self.delete_message(now, Actor::System, here.channel.id, message_id)
+    }
+}
+
+fn need_place_for_webhooks(here: &Here) -> Result<(), Refusal> {
+    let is_one = !here.channel.kind.is_thread() && here.channel.kind != ChannelType::Category;
+    if is_one { Ok(()) } else { Err(Refusal::NotATextChannel) }
+}
+
+/// How long it takes says nothing of where they differ.
+fn is_same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differences, (a, b)| differences | a ^ b) == 0
+}

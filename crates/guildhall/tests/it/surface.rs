@@ -1,0 +1,8 @@
+//! The Discord-compatible surface over real sockets, a file per subject.
+
+mod bans;
+mod expressions;
+mod invites;
+mod pins;
+mod threads;
+mod webhooks;

@@ -1,0 +1,106 @@
+//! Bans, and bringing somebody in.
+
+use crate::town::{EVERYTHING, Town, names};
+use serde_json::{Value, json};
+
+const NOTHING: Value = Value::Null;
+
+#[test]
+fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
+    let mut town = Town::new();
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "eve"));
+    let (watch, deaf) = (town.bot(201, "watch"), town.bot(202, "deaf"));
+    let (guild, general) = town.guild(&ana, &[&bob, &eve, &watch, &deaf]);
+    let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "128"}));
+    let role = role["id"].as_str().unwrap();
+    // Who may view the audit log is told of bans.
+    ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", watch.id), NOTHING);
+    let say = |text: &str| ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": text}));
+
+    let mut told = town.connect(&watch, EVERYTHING);
+    told.event("GUILD_CREATE");
+    let mut untold = town.connect(&deaf, EVERYTHING);
+    untold.event("GUILD_CREATE");
+    let mut victim = town.connect(&eve, EVERYTHING);
+    victim.event("GUILD_CREATE");
+    let mut away = town.connect(&eve, EVERYTHING);
+    away.event("GUILD_CREATE");
+    let away = away.lose();
+
+    let said = eve.done("POST", &format!("/channels/{general}/messages"), json!({"content": "spam"}));
+    let kept = say("kept");
+    bob.refused("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), json!({}), 403, 50013);
+    ana.refused("PUT", &format!("/guilds/{guild}/bans/{}", ana.id), json!({}), 403, 50013);
+    ana.refused("PUT", &format!("/guilds/{guild}/bans/999"), json!({}), 404, 10013);
+    ana.refused("GET", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING, 404, 10026);
+    let ban = json!({"delete_message_seconds": 3600});
+    assert_eq!(ana.ask("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), ban).status, 204);
+
+    let removed = told.event("GUILD_MEMBER_REMOVE");
+    assert_eq!((&removed["user"]["id"], &removed["guild_id"]), (&json!(eve.id), &json!(guild)));
+    let banned = told.event("GUILD_BAN_ADD");
+    assert_eq!((&banned["user"]["id"], &banned["guild_id"]), (&json!(eve.id), &json!(guild)));
+    assert_eq!(banned["delete_message_secs"], 3600);
+    let gone = told.event("MESSAGE_DELETE_BULK");
+    assert_eq!(gone, json!({"ids": [said["id"]], "channel_id": general, "guild_id": guild}));
+    say("after the ban");
+    told.event("MESSAGE_CREATE");
+    let names_of_untold = untold.names();
+    assert!(names_of_untold.contains(&"GUILD_MEMBER_REMOVE".to_owned()), "{names_of_untold:?}");
+    assert!(!names_of_untold.contains(&"GUILD_BAN_ADD".to_owned()), "it may view neither bans nor the log");
+
+    // Live, the victim saw what was said before, then that the guild is gone, then nothing.
+    let all = victim.names();
+    let end = all.iter().position(|name| name == "GUILD_DELETE").expect("it lost the guild");
+    assert_eq!(all[end + 1..], [""; 0], "{all:?}");
+    // At replay it is told only that.
+    let (mut back, replayed) = away.resume();
+    assert_eq!(names(&replayed), ["GUILD_DELETE"], "{replayed:?}");
+    assert_eq!(back.names(), [""; 0]);
+    let mut again = town.connect(&eve, EVERYTHING);
+    // It joined a moment ago, which partitions remember: then it is told that this is over.
+    let left = again.ready["guilds"].as_array().unwrap().len();
+    (0..left).for_each(|_| assert_eq!(again.event("GUILD_DELETE"), json!({"id": guild})));
+    assert_eq!(again.names(), [""; 0]);
+    eve.refused("GET", &format!("/channels/{general}/messages"), NOTHING, 403, 50001);
+
+    let history = ana.get(&format!("/channels/{general}/messages"));
+    let left: Vec<&str> = history.as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect();
+    assert_eq!(left, ["after the ban", "kept"]);
+    assert_eq!(history[1]["id"], kept["id"]);
+    let list = ana.get(&format!("/guilds/{guild}/bans"));
+    assert_eq!((list.as_array().unwrap().len(), &list[0]["user"]["id"]), (1, &json!(eve.id)));
+    ana.refused("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}), 403, 40007);
+
+    // It is kept.
+    town.restart();
+    let (ana, eve) = (town.again(&ana), town.again(&eve));
+    ana.refused("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}), 403, 40007);
+    let mut told = town.connect(&town.again(&watch), EVERYTHING);
+    told.event("GUILD_CREATE");
+    assert_eq!(ana.ask("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING).status, 204);
+    assert_eq!(told.event("GUILD_BAN_REMOVE")["user"]["id"], eve.id);
+    ana.refused("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING, 404, 10026);
+    let joined = ana.ask("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}));
+    assert_eq!((joined.status, &joined.body["user"]["id"]), (201, &json!(eve.id)));
+    assert_eq!(told.event("GUILD_MEMBER_ADD")["user"]["id"], eve.id);
+}
+
+#[test]
+fn only_with_their_own_token_and_only_what_the_patron_may_give() {
+    let town = Town::new();
+    let (ana, bob, eve) = (town.user(100, "ana"), town.bot(101, "bob"), town.user(102, "eve"));
+    let (guild, _) = town.guild(&ana, &[&bob]);
+    let path = format!("/guilds/{guild}/members/{}", eve.id);
+    bob.refused("PUT", &path, json!({"access_token": "nonsense"}), 403, 50025);
+    bob.refused("PUT", &path, json!({"access_token": ana.token}), 403, 50025);
+    bob.refused("PUT", &path, json!({}), 400, 50035);
+    bob.refused("PUT", &path, json!({"access_token": eve.token, "nick": "E"}), 403, 50013);
+    bob.refused("PUT", &path, json!({"access_token": eve.token, "roles": ["5"]}), 403, 50013);
+    let mut session = town.connect(&eve, EVERYTHING);
+    assert_eq!(ana.ask("PUT", &path, json!({"access_token": eve.token, "nick": "E"})).body["nick"], "E");
+    assert_eq!(session.event("GUILD_CREATE")["id"], guild, "whoever came in is told at once");
+    assert_eq!(bob.ask("PUT", &path, json!({"access_token": eve.token})).status, 204, "already in");
+    let counted = ana.get(&format!("/guilds/{guild}/prune?days=7"));
+    assert_eq!(counted, json!({"pruned": 0}), "nobody was there so long ago");
+}

@@ -1,0 +1,138 @@
+//! Emoji, stickers, scheduled events, stages, positions, one's own account.
+
+use crate::town::{EVERYTHING, Town};
+use serde_json::{Value, json};
+
+const NOTHING: Value = Value::Null;
+const PICTURE: &str = "data:image/png;base64,AAAA";
+
+#[test]
+fn emoji_are_made_changed_used_and_removed() {
+    let mut town = Town::new();
+    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
+    let (guild, general) = town.guild(&ana, &[&bot]);
+    let mut client = town.connect(&bot, EVERYTHING);
+    client.event("GUILD_CREATE");
+    // Everything but expressions.
+    let mut other = town.connect(&bot, EVERYTHING & !(1 << 3 | 1 << 8));
+    other.event("GUILD_CREATE");
+    let path = format!("/guilds/{guild}/emojis");
+    bot.refused("POST", &path, json!({"name": "party", "image": PICTURE}), 403, 50013);
+    ana.refused("POST", &path, json!({"name": "par ty", "image": "nothing"}), 400, 50035);
+    let emoji = ana.ask("POST", &path, json!({"name": "party", "image": PICTURE}));
+    assert_eq!((emoji.status, &emoji.body["user"]["id"]), (201, &json!(ana.id)));
+    let id = emoji.body["id"].as_str().unwrap().to_owned();
+    let told = client.event("GUILD_EMOJIS_UPDATE");
+    assert_eq!((&told["guild_id"], &told["emojis"][0]["name"]), (&json!(guild), &json!("party")));
+    let said = ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": "react"}));
+    let react = format!("/channels/{general}/messages/{}/reactions/party:{id}/@me", said["id"].as_str().unwrap());
+    assert_eq!(bot.ask("PUT", &react, NOTHING).status, 204);
+    assert_eq!(client.event("MESSAGE_REACTION_ADD")["emoji"]["id"], json!(id));
+    assert!(!other.names().contains(&"GUILD_EMOJIS_UPDATE".to_owned()), "without the intent");
+
+    town.restart();
+    let (ana, bot) = (town.again(&ana), town.again(&bot));
+    let mut client = town.connect(&bot, EVERYTHING);
+    assert_eq!(client.event("GUILD_CREATE")["emojis"][0]["id"], json!(id));
+    assert_eq!(ana.done("PATCH", &format!("{path}/{id}"), json!({"name": "feast"}))["name"], "feast");
+    assert_eq!(client.event("GUILD_EMOJIS_UPDATE")["emojis"][0]["name"], "feast");
+    assert_eq!(ana.ask("DELETE", &format!("{path}/{id}"), NOTHING).status, 204);
+    assert_eq!(client.event("GUILD_EMOJIS_UPDATE")["emojis"], json!([]));
+    ana.refused("GET", &format!("{path}/{id}"), NOTHING, 400, 10014);
+}
+
+#[test]
+fn scheduled_events_and_stages() {
+    let town = Town::new();
+    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
+    let (guild, _) = town.guild(&ana, &[&bot]);
+    let mut client = town.connect(&bot, EVERYTHING);
+    client.event("GUILD_CREATE");
+    let path = format!("/guilds/{guild}/scheduled-events");
+    let new = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
+        "privacy_level": 2, "entity_metadata": {"location": "here"}});
+    bot.refused("POST", &path, new.clone(), 403, 50013);
+    ana.refused("POST", &path, json!({"name": "when?"}), 400, 50035);
+    let event = ana.done("POST", &path, new);
+    let id = event["id"].as_str().unwrap();
+    assert_eq!(client.event("GUILD_SCHEDULED_EVENT_CREATE")["entity_metadata"]["location"], "here");
+    assert_eq!(bot.ask("PUT", &format!("{path}/{id}/users/@me"), NOTHING).status, 204);
+    let follows = client.event("GUILD_SCHEDULED_EVENT_USER_ADD");
+    assert_eq!(follows, json!({"guild_scheduled_event_id": id, "user_id": bot.id, "guild_id": guild}));
+    assert_eq!(ana.done("PATCH", &format!("{path}/{id}"), json!({"status": 2}))["user_count"], 1);
+    assert_eq!(client.event("GUILD_SCHEDULED_EVENT_UPDATE")["status"], 2);
+    assert_eq!(town.connect(&bot, EVERYTHING).event("GUILD_CREATE")["guild_scheduled_events"][0]["id"], json!(id));
+    ana.done("DELETE", &format!("{path}/{id}"), NOTHING);
+    assert_eq!(client.event("GUILD_SCHEDULED_EVENT_DELETE")["id"], json!(id));
+
+    let stage = ana.done("POST", &format!("/guilds/{guild}/channels"), json!({"name": "stage", "type": 13}));
+    let stage = stage["id"].as_str().unwrap().to_owned();
+    bot.refused("POST", "/stage-instances", json!({"channel_id": stage, "topic": "t"}), 403, 50013);
+    ana.done("POST", "/stage-instances", json!({"channel_id": stage, "topic": "news"}));
+    assert_eq!(client.event("STAGE_INSTANCE_CREATE")["topic"], "news");
+    ana.refused("POST", "/stage-instances", json!({"channel_id": stage, "topic": "more"}), 400, 150_006);
+    ana.done("PATCH", &format!("/stage-instances/{stage}"), json!({"topic": "old news"}));
+    assert_eq!(client.event("STAGE_INSTANCE_UPDATE")["topic"], "old news");
+    assert_eq!(bot.get(&format!("/stage-instances/{stage}"))["topic"], "old news");
+    ana.done("DELETE", &format!("/stage-instances/{stage}"), NOTHING);
+    assert_eq!(client.event("STAGE_INSTANCE_DELETE")["channel_id"], json!(stage));
+}
+
+#[test]
+fn channels_and_roles_are_put_into_order() {
+    let town = Town::new();
+    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
+    let (guild, general) = town.guild(&ana, &[&bob, &bot]);
+    let channels = format!("/guilds/{guild}/channels");
+    let category = ana.done(
+        "POST",
+        &channels,
+        json!({"name": "c", "type": 4,
+        "permission_overwrites": [{"id": guild, "type": 0, "deny": "2048"}]}),
+    );
+    let roles = format!("/guilds/{guild}/roles");
+    let [low, high] = [json!({"permissions": "0"}), json!({"permissions": "268435456"})]
+        .map(|role| ana.done("POST", &roles, role)["id"].as_str().unwrap().to_owned());
+    let mut client = town.connect(&bot, EVERYTHING);
+    client.event("GUILD_CREATE");
+    bob.refused("PATCH", &channels, json!([{"id": general, "position": 3}]), 403, 50013);
+    ana.refused("PATCH", &channels, json!([{"id": general, "parent_id": general}]), 400, 50035);
+    let moves = json!([{"id": general, "position": 7, "parent_id": category["id"], "lock_permissions": true}]);
+    assert_eq!(ana.ask("PATCH", &channels, moves).status, 204);
+    let told = client.event("CHANNEL_UPDATE");
+    assert_eq!((&told["position"], &told["parent_id"]), (&json!(7), &category["id"]));
+    assert_eq!(told["permission_overwrites"][0]["deny"], "2048", "as its category");
+
+    let moved = ana.done("PATCH", &roles, json!([{"id": low, "position": 1}, {"id": high, "position": 5}]));
+    assert_eq!(moved.as_array().unwrap().len(), 3);
+    assert_eq!(client.event("GUILD_ROLE_UPDATE")["role"]["position"], 5);
+    // Whoever has the higher one moves others below it, not it.
+    ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{high}", bob.id), NOTHING);
+    bob.refused("PATCH", &roles, json!([{"id": high, "position": 1}]), 403, 50013);
+    bob.refused("PATCH", &roles, json!([{"id": low, "position": 9}]), 403, 50013);
+    bob.done("PATCH", &roles, json!([{"id": low, "position": 3}]));
+    assert_eq!(client.event("GUILD_MEMBER_UPDATE")["user"]["id"], bob.id);
+    assert_eq!(client.event("GUILD_ROLE_UPDATE")["role"]["position"], 3);
+}
+
+#[test]
+fn whoever_changes_their_name_is_told_and_their_guilds() {
+    let town = Town::new();
+    let (ana, bot, watch) = (town.user(100, "ana"), town.bot(200, "bot"), town.bot(201, "watch"));
+    let (guild, _) = town.guild(&ana, &[&bot, &watch]);
+    let mut own = town.connect(&bot, 0);
+    let mut told = town.connect(&watch, EVERYTHING);
+    told.event("GUILD_CREATE");
+    bot.refused("PATCH", "/users/@me", json!({"username": "x"}), 400, 50035);
+    assert_eq!(bot.done("PATCH", "/users/@me", json!({"username": "renamed", "avatar": null}))["username"], "renamed");
+    let update = own.event("USER_UPDATE");
+    assert_eq!(
+        (&update["id"], &update["username"], &update["verified"]),
+        (&json!(bot.id), &json!("renamed"), &json!(true))
+    );
+    let member = told.event("GUILD_MEMBER_UPDATE");
+    assert_eq!((&member["guild_id"], &member["user"]["username"]), (&json!(guild), &json!("renamed")));
+    assert!(!told.names().contains(&"USER_UPDATE".to_owned()));
+    assert_eq!(ana.get(&format!("/guilds/{guild}/audit-logs"))["audit_log_entries"], json!([]));
+    bot.refused("GET", &format!("/guilds/{guild}/audit-logs"), NOTHING, 403, 50013);
+}

@@ -1,0 +1,84 @@
+//! Invites.
+
+use crate::town::{EVERYTHING, Town};
+use serde_json::{Value, json};
+
+const NOTHING: Value = Value::Null;
+
+#[test]
+fn made_shown_used_up_and_told_to_bots_that_manage_the_channel() {
+    let mut town = Town::new();
+    let (ana, bob, eve, joe) =
+        (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"), town.user(103, "joe"));
+    let (manager, plain) = (town.bot(200, "manager"), town.bot(201, "plain"));
+    let (guild, general) = town.guild(&ana, &[&bob, &manager, &plain]);
+    let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "16"}));
+    let role = role["id"].as_str().unwrap();
+    ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", manager.id), NOTHING);
+    let mut told = town.connect(&manager, EVERYTHING);
+    told.event("GUILD_CREATE");
+    let mut untold = town.connect(&plain, EVERYTHING);
+    untold.event("GUILD_CREATE");
+    let mut user = town.connect(&ana, EVERYTHING);
+
+    let path = format!("/channels/{general}/invites");
+    eve.refused("POST", &path, json!({}), 403, 50001);
+    ana.refused("POST", &path, json!({"max_age": -1}), 400, 50035);
+    let invite = bob.done("POST", &path, json!({"max_age": 0, "max_uses": 1, "unique": true}));
+    let code = invite["code"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (&invite["inviter"]["id"], &invite["uses"], &invite["expires_at"]),
+        (&json!(bob.id), &json!(0), &NOTHING)
+    );
+    let event = told.event("INVITE_CREATE");
+    assert_eq!((&event["code"], &event["channel_id"], &event["max_uses"]), (&json!(code), &json!(general), &json!(1)));
+    let again = bob.done("POST", &path, json!({"max_age": 60}));
+    assert_eq!(bob.done("POST", &path, json!({"max_age": 60}))["code"], again["code"], "a similar one will do");
+
+    // It is kept.
+    drop((told, untold, user));
+    town.restart();
+    let (ana, bob, eve, joe) = (town.again(&ana), town.again(&bob), town.again(&eve), town.again(&joe));
+    let (manager, plain) = (town.again(&manager), town.again(&plain));
+    told = town.connect(&manager, EVERYTHING);
+    told.event("GUILD_CREATE");
+    untold = town.connect(&plain, EVERYTHING);
+    untold.event("GUILD_CREATE");
+    user = town.connect(&ana, EVERYTHING);
+
+    let shown = eve.get(&format!("/invites/{code}?with_counts=true"));
+    assert_eq!((&shown["guild"]["id"], &shown["channel"]["id"]), (&json!(guild), &json!(general)));
+    assert_eq!(shown["approximate_member_count"], 4);
+    assert!(shown.get("uses").is_none(), "how it is used is for those who manage it: {shown}");
+    eve.refused("GET", "/invites/AAAAAAAA", NOTHING, 404, 10006);
+    eve.refused("GET", "/invites/no-such-code", NOTHING, 404, 10006);
+    plain.refused("POST", &format!("/invites/{code}"), NOTHING, 403, 20001);
+    bob.refused("GET", &format!("/guilds/{guild}/invites"), NOTHING, 403, 50013);
+    bob.refused("DELETE", &format!("/invites/{code}"), NOTHING, 403, 50013);
+    assert_eq!(ana.get(&format!("/guilds/{guild}/invites")).as_array().unwrap().len(), 2);
+    assert_eq!(manager.get(&path).as_array().unwrap().len(), 2);
+
+    assert_eq!(bob.done("POST", &format!("/invites/{code}"), NOTHING)["code"], json!(code), "in already");
+    let mut session = town.connect(&eve, EVERYTHING);
+    eve.done("POST", &format!("/invites/{code}"), NOTHING);
+    assert_eq!(session.event("GUILD_CREATE")["id"], guild);
+    assert_eq!(told.event("GUILD_MEMBER_ADD")["user"]["id"], eve.id);
+    assert_eq!(told.event("INVITE_DELETE"), json!({"code": code, "channel_id": general, "guild_id": guild}));
+    joe.refused("POST", &format!("/invites/{code}"), NOTHING, 404, 10006);
+
+    let second = again["code"].as_str().unwrap();
+    ana.done("PUT", &format!("/guilds/{guild}/bans/{}", joe.id), json!({}));
+    joe.refused("POST", &format!("/invites/{second}"), NOTHING, 403, 40007);
+    ana.done("DELETE", &format!("/invites/{second}"), NOTHING);
+    assert_eq!(told.event("INVITE_DELETE")["code"], json!(second));
+    joe.refused("POST", &format!("/invites/{second}"), NOTHING, 404, 10006);
+
+    for client in [&mut untold, &mut user] {
+        let names = client.names();
+        assert!(!names.iter().any(|name| name.starts_with("INVITE")), "{names:?}");
+    }
+    // An invite goes with its channel.
+    let last = bob.done("POST", &path, json!({"max_age": 60}));
+    ana.done("DELETE", &format!("/channels/{general}"), NOTHING);
+    joe.refused("GET", &format!("/invites/{}", last["code"].as_str().unwrap()), NOTHING, 404, 10006);
+}

@@ -1,0 +1,189 @@
+//! Threads.
+
+use crate::town::{EVERYTHING, Town, names};
+use serde_json::{Value, json};
+
+const NOTHING: Value = Value::Null;
+
+#[test]
+fn begun_from_a_message_written_in_closed_opened_and_deleted() {
+    let mut town = Town::new();
+    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
+    let (guild, general) = town.guild(&ana, &[&bob, &bot]);
+    let mut client = town.connect(&bot, EVERYTHING);
+    client.event("GUILD_CREATE");
+    let said = bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "let us talk"}));
+    let id = said["id"].as_str().unwrap().to_owned();
+    let from = format!("/channels/{general}/messages/{id}/threads");
+    bob.refused("POST", &from, json!({}), 400, 50035);
+    let thread = bob.ask("POST", &from, json!({"name": "talk", "auto_archive_duration": 60}));
+    assert_eq!((thread.status, &thread.body["id"], &thread.body["type"]), (201, &json!(id), &json!(11)));
+    assert_eq!((&thread.body["parent_id"], &thread.body["owner_id"]), (&json!(general), &json!(bob.id)));
+    assert_eq!(thread.body["member"]["user_id"], bob.id);
+    let created = client.event("THREAD_CREATE");
+    assert_eq!((&created["id"], &created["newly_created"]), (&json!(id), &json!(true)));
+    assert_eq!(created["thread_metadata"]["archived"], false);
+    assert_eq!(client.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], bob.id);
+    assert_eq!(client.event("MESSAGE_UPDATE")["flags"], 32, "the message says that it has one");
+    bob.refused("POST", &from, json!({"name": "again"}), 400, 160_004);
+
+    ana.done("POST", &format!("/channels/{id}/messages"), json!({"content": "in the thread"}));
+    assert_eq!(client.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], ana.id, "who writes joins");
+    let message = client.event("MESSAGE_CREATE");
+    assert_eq!((&message["channel_id"], &message["channel_type"]), (&json!(id), &json!(11)));
+
+    // It is kept, with who is in it.
+    town.restart();
+    let (ana, bob, bot) = (town.again(&ana), town.again(&bob), town.again(&bot));
+    let mut client = town.connect(&bot, EVERYTHING);
+    let create = client.event("GUILD_CREATE");
+    assert_eq!((&create["threads"][0]["id"], &create["threads"][0]["member_count"]), (&json!(id), &json!(2)));
+    assert_eq!(create["threads"][0]["message_count"], 1);
+    let history = bob.get(&format!("/channels/{id}/messages"));
+    assert_eq!(history[0]["content"], "in the thread");
+    let active = bot.get(&format!("/guilds/{guild}/threads/active"));
+    assert_eq!((active["threads"].as_array().unwrap().len(), &active["members"]), (1, &json!([])));
+    assert_eq!(bob.get(&format!("/channels/{id}/thread-members")).as_array().unwrap().len(), 2);
+    // A user's READY holds the threads they joined.
+    assert_eq!(town.connect(&bob, EVERYTHING).ready["guilds"][0]["threads"][0]["member"]["user_id"], bob.id);
+
+    assert_eq!(bot.ask("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 204);
+    assert_eq!(client.event("THREAD_MEMBERS_UPDATE")["member_count"], 3);
+    assert_eq!(client.event("THREAD_CREATE")["member"]["user_id"], bot.id, "to whoever came in it is new");
+    let closed = bob.done("PATCH", &format!("/channels/{id}"), json!({"archived": true, "name": "talked"}));
+    assert_eq!((&closed["name"], &closed["thread_metadata"]["archived"]), (&json!("talked"), &json!(true)));
+    assert_eq!(client.event("THREAD_UPDATE")["name"], "talked");
+    ana.refused(
+        "PUT",
+        &format!("/channels/{id}/messages/{}/reactions/%F0%9F%94%A5/@me", history[0]["id"].as_str().unwrap()),
+        NOTHING,
+        403,
+        50083,
+    );
+    assert_eq!(bot.get(&format!("/channels/{general}/threads/archived/public"))["threads"][0]["id"], json!(id));
+    // A message opens it.
+    bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "once more"}));
+    assert_eq!(client.event("THREAD_UPDATE")["thread_metadata"]["archived"], false);
+    assert_eq!(client.event("THREAD_MEMBER_UPDATE")["user_id"], bot.id, "they are still in it");
+    client.event("MESSAGE_CREATE");
+    // Locked, only a moderator opens it.
+    bob.refused("PATCH", &format!("/channels/{id}"), json!({"locked": true}), 403, 50013);
+    ana.done("PATCH", &format!("/channels/{id}"), json!({"archived": true, "locked": true}));
+    bob.refused("POST", &format!("/channels/{id}/messages"), json!({"content": "no"}), 403, 160_005);
+    assert_eq!(bot.ask("DELETE", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 403);
+    bob.refused("DELETE", &format!("/channels/{id}"), NOTHING, 403, 50013);
+    ana.done("DELETE", &format!("/channels/{id}"), NOTHING);
+    let gone = client.event("THREAD_DELETE");
+    assert_eq!(gone, json!({"id": id, "guild_id": guild, "parent_id": general, "type": 11}));
+    bob.refused("GET", &format!("/channels/{id}"), NOTHING, 404, 10003);
+}
+
+#[test]
+fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
+    let town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let (inside, outside, moderator) = (town.bot(200, "inside"), town.bot(201, "outside"), town.bot(202, "moderator"));
+    let (guild, general) = town.guild(&ana, &[&bob, &inside, &outside, &moderator]);
+    let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "17179869184"}));
+    let role = role["id"].as_str().unwrap().to_owned();
+    ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", moderator.id), NOTHING);
+    let connect = |bot| {
+        // Without presences: others come and go.
+        let mut client = town.connect(bot, EVERYTHING & !(1 << 8));
+        client.event("GUILD_CREATE");
+        client
+    };
+    let (mut told, mut untold, mut manages) = (connect(&inside), connect(&outside), connect(&moderator));
+    let away = connect(&inside).lose();
+
+    let thread = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "secret", "type": 12}));
+    let id = thread["id"].as_str().unwrap().to_owned();
+    outside.refused("GET", &format!("/channels/{id}"), NOTHING, 403, 50001);
+    outside.refused("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING, 403, 50001);
+    assert_eq!(bob.ask("PUT", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
+    bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "between us"}));
+    assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], inside.id);
+    assert_eq!(told.event("THREAD_CREATE")["id"], json!(id));
+    assert_eq!(told.event("MESSAGE_CREATE")["content"], "between us");
+    assert_eq!(manages.event("THREAD_CREATE")["newly_created"], true);
+    assert_eq!(manages.event("MESSAGE_CREATE")["content"], "between us");
+    // A session that comes now: only who may view it has it.
+    assert_eq!(town.connect(&inside, EVERYTHING).event("GUILD_CREATE")["threads"].as_array().unwrap().len(), 1);
+    assert_eq!(town.connect(&outside, EVERYTHING).event("GUILD_CREATE")["threads"], json!([]));
+
+    // Thrown out: told that, and nothing more, neither live nor of what was said before.
+    assert_eq!(bob.ask("DELETE", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
+    assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["removed_member_ids"], json!([inside.id]));
+    bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "without them"}));
+    bob.done("PATCH", &format!("/channels/{id}"), json!({"name": "renamed"}));
+    bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "for all"}));
+    assert_eq!(manages.event("MESSAGE_CREATE")["content"], "without them");
+    assert_eq!(manages.event("THREAD_UPDATE")["name"], "renamed");
+    assert_eq!(told.names(), ["MESSAGE_CREATE"]);
+    let untold = untold.told();
+    assert_eq!(names(&untold), ["MESSAGE_CREATE"]);
+    assert_eq!(untold[0].1["content"], "for all");
+    let (_, replayed) = away.resume();
+    let contents: Vec<&Value> =
+        replayed.iter().filter(|(n, _)| n == "MESSAGE_CREATE").map(|(_, d)| &d["content"]).collect();
+    assert_eq!(contents, [&json!("for all")]);
+    assert!(!names(&replayed).contains(&"THREAD_CREATE"), "{replayed:?}");
+    // Who loses the permission sees it no more.
+    ana.done("DELETE", &format!("/guilds/{guild}/members/{}/roles/{role}", moderator.id), NOTHING);
+    manages.event("GUILD_MEMBER_UPDATE");
+    bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "alone"}));
+    bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "end"}));
+    assert_eq!(manages.event("MESSAGE_CREATE")["content"], "end");
+}
+
+#[test]
+fn whoever_comes_to_view_a_channel_is_told_of_its_threads() {
+    let town = Town::new();
+    let (ana, bot, user) = (town.user(100, "ana"), town.bot(200, "bot"), town.user(101, "user"));
+    let (guild, _) = town.guild(&ana, &[&bot, &user]);
+    let hidden = json!({"name": "hidden", "permission_overwrites": [{"id": guild, "type": 0, "deny": "1024"}]});
+    let hidden = ana.done("POST", &format!("/guilds/{guild}/channels"), hidden);
+    let hidden = hidden["id"].as_str().unwrap().to_owned();
+    let thread = ana.done("POST", &format!("/channels/{hidden}/threads"), json!({"name": "t", "type": 11}));
+    let mut client = town.connect(&bot, EVERYTHING);
+    assert_eq!(client.event("GUILD_CREATE")["threads"], json!([]));
+    let allow = json!({"type": 1, "allow": "1024"});
+    ana.done("PUT", &format!("/channels/{hidden}/permissions/{}", bot.id), allow);
+    client.event("CHANNEL_UPDATE");
+    let sync = client.event("THREAD_LIST_SYNC");
+    assert_eq!((&sync["channel_ids"], &sync["threads"][0]["id"]), (&json!([hidden]), &thread["id"]));
+    // By a role.
+    let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "0"}));
+    let role = role["id"].as_str().unwrap();
+    ana.done("PUT", &format!("/channels/{hidden}/permissions/{role}"), json!({"type": 0, "allow": "1024"}));
+    let mut follower = town.connect(&user, EVERYTHING);
+    follower.send(37, &json!({"subscriptions": {guild.as_str(): {"threads": true, "typing": true}}}));
+    assert_eq!(follower.event("THREAD_LIST_SYNC")["threads"], json!([]));
+    ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", user.id), NOTHING);
+    assert_eq!(follower.event("THREAD_LIST_SYNC")["channel_ids"], json!([hidden]));
+    // From now on it hears of every thread there.
+    ana.done("POST", &format!("/channels/{hidden}/threads"), json!({"name": "another", "type": 11}));
+    assert_eq!(follower.event("THREAD_CREATE")["name"], "another");
+}
+
+#[test]
+fn a_post_of_a_forum_begins_with_its_message() {
+    let town = Town::new();
+    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
+    let (guild, general) = town.guild(&ana, &[&bot]);
+    let forum = ana.done("POST", &format!("/guilds/{guild}/channels"), json!({"name": "forum", "type": 15}));
+    let forum = forum["id"].as_str().unwrap().to_owned();
+    let mut client = town.connect(&bot, EVERYTHING);
+    client.event("GUILD_CREATE");
+    ana.refused("POST", &format!("/channels/{forum}/threads"), json!({"name": "empty"}), 400, 50035);
+    let post = json!({"name": "question", "message": {"content": "how?"}});
+    ana.refused("POST", &format!("/channels/{general}/threads"), post.clone(), 400, 50035);
+    let post = ana.done("POST", &format!("/channels/{forum}/threads"), post);
+    client.event("THREAD_CREATE");
+    let message = client.event("MESSAGE_CREATE");
+    assert_eq!((&message["content"], &message["id"]), (&json!("how?"), &post["id"]));
+    ana.refused("POST", &format!("/channels/{forum}/messages"), json!({"content": "no"}), 400, 50008);
+    // Threads go with their channel.
+    ana.done("DELETE", &format!("/channels/{forum}"), NOTHING);
+    ana.refused("GET", &format!("/channels/{}", post["id"].as_str().unwrap()), NOTHING, 404, 10003);
+}

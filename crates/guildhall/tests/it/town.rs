@@ -1,0 +1,315 @@
+//! Town: a node in this process with people in it, talked to over real sockets: REST and the gateway.
+//!
+//! Owns        the server, its folder, its accounts; `Client`, a connection to the gateway.
+//! Invariants  one partition, so what one client was told after an event, every other was told after it too.
+
+use crate::support::{Answer, Http, PATIENCE};
+use guildhall::{
+    assemble::{Running, assemble},
+    config::{Flag, Sources, load},
+};
+use guildhall_codec::Encoding;
+use guildhall_model::{User, UserId};
+use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, handshake::ClientHandshake};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// All intents that bots may have.
+pub const EVERYTHING: u64 = 53_608_447;
+
+pub struct Town {
+    runtime: Runtime,
+    /// None while it is stopped.
+    running: Option<Running>,
+    dir: TempDir,
+    pub addr: SocketAddr,
+}
+
+/// An account, and how it asks over REST.
+#[derive(Clone)]
+pub struct Person {
+    pub id: String,
+    pub token: String,
+    addr: SocketAddr,
+}
+
+impl Person {
+    /// Asks; the answer whatever it says.
+    #[track_caller]
+    pub fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+        let body = if body.is_null() { None } else { Some(body) };
+        let path = format!("/api/v10{path}");
+        Http::new(self.addr, &self.token).request(method, &path, body.as_ref()).expect("the server answers")
+    }
+
+    /// Asks for what must succeed.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Value {
+        self.done("GET", path, Value::Null)
+    }
+
+    #[track_caller]
+    pub fn done(&self, method: &str, path: &str, body: Value) -> Value {
+        let answer = self.ask(method, path, body);
+        assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
+        answer.body
+    }
+
+    /// Asks for what must be refused, with this status and code.
+    #[track_caller]
+    pub fn refused(&self, method: &str, path: &str, body: Value, status: u16, code: u64) {
+        let answer = self.ask(method, path, body);
+        assert_eq!((answer.status, answer.body["code"].as_u64()), (status, Some(code)), "{method} {path}: {answer:?}");
+    }
+}
+
+fn start(dir: &TempDir, runtime: &Runtime) -> Running {
+    let flag = |setting: &str, value: &str| Flag::new("--test", setting, value);
+    let flags = vec![
+        flag("server.listen", "127.0.0.1:0"),
+        flag("server.partitions", "1"),
+        flag("store.dir", dir.path().to_str().expect("a path")),
+        flag("limits.rest_rate_percent", "0"),
+    ];
+    let loaded = load(&Sources { flags, ..Sources::default() }).expect("the settings are right");
+    let running = runtime.block_on(assemble(&loaded.config)).expect("it starts");
+    running.set_ready();
+    running
+}
+
+impl Town {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let runtime = Runtime::new().expect("a runtime");
+        let running = start(&dir, &runtime);
+        let addr = running.local_addr;
+        Self { runtime, running: Some(running), dir, addr }
+    }
+
+    /// Stops the node and starts it again on the same folder; people have to be looked up anew for its address.
+    pub fn restart(&mut self) {
+        let running = self.running.take().expect("it runs");
+        self.runtime.block_on(running.stop());
+        let running = start(&self.dir, &self.runtime);
+        self.addr = running.local_addr;
+        self.running = Some(running);
+    }
+
+    /// The same person, at the address that the node has now.
+    pub fn again(&self, person: &Person) -> Person {
+        Person { addr: self.addr, ..person.clone() }
+    }
+
+    fn account(&self, id: u64, name: &str, bot: bool) -> Person {
+        let node = self.running.as_ref().expect("it runs").node.clone();
+        let id = UserId::new(id);
+        let flags = if bot { guildhall::PRIVILEGED_INTENTS } else { 0 };
+        let user = Arc::new(User { bot, application_flags: flags, ..User::new(id, name) });
+        let token = self.runtime.block_on(async {
+            node.put_user(user).await.expect("it is stored");
+            match bot {
+                true => format!("Bot {}", node.mint_bot_token(id).await.expect("it is stored")),
+                false => node.mint_user_token(id, 86_400),
+            }
+        });
+        Person { id: id.to_string(), token, addr: self.addr }
+    }
+
+    pub fn user(&self, id: u64, name: &str) -> Person {
+        self.account(id, name, false)
+    }
+
+    pub fn bot(&self, id: u64, name: &str) -> Person {
+        self.account(id, name, true)
+    }
+
+    /// A guild of `owner`, with these others in it; its id, and its first channel's.
+    pub fn guild(&self, owner: &Person, others: &[&Person]) -> (String, String) {
+        let guild = owner.done("POST", "/guilds", json!({"name": "town"}));
+        let guild = guild["id"].as_str().expect("an id").to_owned();
+        let channel = owner.get(&format!("/guilds/{guild}/channels"))[0]["id"].as_str().expect("an id").to_owned();
+        for other in others {
+            let path = format!("/guilds/{guild}/members/{}", other.id);
+            owner.done("PUT", &path, json!({"access_token": other.token}));
+        }
+        (guild, channel)
+    }
+
+    /// A session that has its READY.
+    pub fn connect(&self, person: &Person, intents: u64) -> Client {
+        Client::connect(self.addr, person, json!({"intents": intents}))
+    }
+}
+
+/// A connection to the gateway: JSON, no compression.
+pub struct Client {
+    stream: TcpStream,
+    decoder: Decoder,
+    payloads: VecDeque<Value>,
+    /// READY's `d`.
+    pub ready: Value,
+    token: String,
+    addr: SocketAddr,
+    /// The newest `s`.
+    seq: u64,
+}
+
+impl Client {
+    fn open(addr: SocketAddr, token: &str) -> Self {
+        let mut stream = TcpStream::connect(addr).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+        let handshake = ClientHandshake::new("test", "/?v=10&encoding=json", [7; 16]);
+        stream.write_all(handshake.request()).expect("it reads");
+        let (mut answer, mut byte) = (Vec::new(), [0]);
+        while !answer.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).expect("it answers");
+            answer.push(byte[0]);
+        }
+        let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 8 << 20 });
+        let token = token.trim_start_matches("Bot ").to_owned();
+        Self { stream, decoder, payloads: VecDeque::new(), ready: Value::Null, token, addr, seq: 0 }
+    }
+
+    /// Identifies with these fields besides the usual ones, and waits for READY.
+    pub fn connect(addr: SocketAddr, person: &Person, fields: Value) -> Self {
+        let mut client = Self::open(addr, &person.token);
+        client.payload(10);
+        let mut identify = json!({"token": client.token, "properties": {}});
+        let more = fields.as_object().cloned().unwrap_or_default();
+        identify.as_object_mut().expect("an object").extend(more);
+        client.send(2, &identify);
+        client.ready = client.event("READY");
+        client
+    }
+
+    /// Loses the connection without a word; `resume` comes back.
+    pub fn lose(self) -> Lost {
+        let session_id = self.ready["session_id"].as_str().expect("a session").to_owned();
+        Lost { addr: self.addr, token: self.token, session_id, seq: self.seq, ready: self.ready }
+    }
+
+    pub fn send(&mut self, op: u64, d: &Value) {
+        let (mut message, mut frame) = (Vec::new(), Vec::new());
+        guildhall_codec::encode_payload_to_gateway(Encoding::Json, op, d, &mut message).expect("it encodes");
+        append_masked_frame(Opcode::Text, [1, 2, 3, 4], &message, &mut frame);
+        self.stream.write_all(&frame).expect("it reads");
+    }
+
+    fn read(&mut self) {
+        let mut buffer = vec![0; 64 << 10];
+        let count = loop {
+            match self.stream.read(&mut buffer) {
+                // A signal for another thread of this process, which servers start and stop.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.expect("it speaks in time"),
+            }
+        };
+        assert!(count > 0, "the server went without a close frame");
+        let mut events = self.decoder.handle(&mut buffer[..count]);
+        while let Some(event) = events.poll().expect("sound frames") {
+            match event {
+                Event::Text(text) => {
+                    let payload: Value = serde_json::from_str(text).expect("JSON");
+                    self.seq = payload["s"].as_u64().unwrap_or(self.seq);
+                    self.payloads.push_back(payload);
+                }
+                Event::Close { code, reason } => panic!("closed: {code:?} {reason}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn next(&mut self) -> Value {
+        loop {
+            if let Some(payload) = self.payloads.pop_front() {
+                return payload;
+            }
+            self.read();
+        }
+    }
+
+    /// The next payload of that opcode; what comes before is passed over.
+    fn payload(&mut self, op: u64) -> Value {
+        loop {
+            let payload = self.next();
+            if payload["op"] == op {
+                return payload;
+            }
+        }
+    }
+
+    /// `d` of the next event of that name; what comes before is passed over.
+    #[track_caller]
+    pub fn event(&mut self, name: &str) -> Value {
+        loop {
+            let mut payload = self.next();
+            if payload["t"] == name {
+                return payload["d"].take();
+            }
+        }
+    }
+
+    /// Everything it was told up to now. Ask only after somebody else was told of something later.
+    pub fn told(&mut self) -> Vec<(String, Value)> {
+        self.send(1, &json!(null));
+        let mut told = Vec::new();
+        loop {
+            let mut payload = self.next();
+            if payload["op"] == 11 {
+                return told;
+            }
+            if let Some(name) = payload["t"].as_str().map(str::to_owned) {
+                told.push((name, payload["d"].take()));
+            }
+        }
+    }
+
+    /// The names of what it was told up to now.
+    pub fn names(&mut self) -> Vec<String> {
+        self.told().into_iter().map(|(name, _)| name).collect()
+    }
+}
+
+/// A session without its connection.
+pub struct Lost {
+    addr: SocketAddr,
+    token: String,
+    session_id: String,
+    seq: u64,
+    ready: Value,
+}
+
+impl Lost {
+    /// Resumes: what it was told while it was away, and it.
+    pub fn resume(self) -> (Client, Vec<(String, Value)>) {
+        let mut client = Client::open(self.addr, &self.token);
+        client.payload(10);
+        client.ready = self.ready;
+        client.send(6, &json!({"token": self.token, "session_id": self.session_id, "seq": self.seq}));
+        let mut replayed = Vec::new();
+        loop {
+            let mut payload = client.next();
+            assert_ne!(payload["op"], 9, "the session can be resumed");
+            match payload["t"].as_str() {
+                Some("RESUMED") => return (client, replayed),
+                Some(name) => {
+                    let name = name.to_owned();
+                    replayed.push((name, payload["d"].take()));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Of these events, the names.
+pub fn names(told: &[(String, Value)]) -> Vec<&str> {
+    told.iter().map(|(name, _)| name.as_str()).collect()
+}

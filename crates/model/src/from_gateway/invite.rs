@@ -1,0 +1,149 @@
+//! Invites: as INVITE_CREATE tells them, and over REST. Spec  docs/protocol.md §7.1, §10.3.
+
+use super::UserBody;
+use crate::{
+    channel::{Channel, ChannelType},
+    guild::Guild,
+    id::{ChannelId, GuildId},
+    invite::{Invite, InviteCode},
+};
+use guildhall_stdx::Timestamp;
+use serde::Serialize;
+
+/// What both forms say.
+#[derive(Clone, Debug, Serialize)]
+pub struct InviteEventBody<'a> {
+    code: InviteCode,
+    #[serde(rename = "type")]
+    kind: u8,
+    channel_id: ChannelId,
+    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inviter: Option<UserBody<'a>>,
+    created_at: Timestamp,
+    max_age: u32,
+    max_uses: u32,
+    temporary: bool,
+    uses: u32,
+    expires_at: Option<Timestamp>,
+}
+
+impl<'a> From<&'a Invite> for InviteEventBody<'a> {
+    fn from(invite: &'a Invite) -> Self {
+        Self {
+            code: invite.code,
+            kind: 0,
+            channel_id: invite.channel_id,
+            guild_id: invite.guild_id,
+            inviter: invite.inviter.as_deref().map(Into::into),
+            created_at: invite.created_at,
+            max_age: invite.max_age_s,
+            max_uses: invite.max_uses,
+            temporary: invite.temporary,
+            uses: invite.uses,
+            expires_at: invite.expires_at(),
+        }
+    }
+}
+
+/// What whoever holds an invite is told of the guild.
+#[derive(Clone, Debug, Serialize)]
+struct InviteGuildBody<'a> {
+    id: GuildId,
+    name: &'a str,
+    icon: Option<&'a str>,
+    splash: (),
+    banner: (),
+    description: Option<&'a str>,
+    features: &'a [String],
+    verification_level: u8,
+    vanity_url_code: (),
+    nsfw_level: u8,
+    premium_subscription_count: u32,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct InviteChannelBody<'a> {
+    id: ChannelId,
+    name: &'a str,
+    #[serde(rename = "type")]
+    kind: ChannelType,
+}
+
+/// An invite over REST. What tells how it is used is for those who manage it.
+#[derive(Clone, Debug, Serialize)]
+pub struct InviteBody<'a> {
+    #[serde(flatten)]
+    invite: Option<InviteEventBody<'a>>,
+    #[serde(flatten)]
+    known: Option<KnownInvite<'a>>,
+    guild: InviteGuildBody<'a>,
+    channel: Option<InviteChannelBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approximate_member_count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approximate_presence_count: Option<u64>,
+}
+
+/// What anybody is told who knows the code.
+#[derive(Clone, Debug, Serialize)]
+struct KnownInvite<'a> {
+    code: InviteCode,
+    #[serde(rename = "type")]
+    kind: u8,
+    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inviter: Option<UserBody<'a>>,
+    expires_at: Option<Timestamp>,
+}
+
+impl<'a> InviteBody<'a> {
+    /// For anybody who knows the code.
+    #[must_use]
+    pub fn known(invite: &'a Invite, guild: &'a Guild, channel: Option<&'a Channel>) -> Self {
+        let known = KnownInvite {
+            code: invite.code,
+            kind: 0,
+            guild_id: invite.guild_id,
+            inviter: invite.inviter.as_deref().map(Into::into),
+            expires_at: invite.expires_at(),
+        };
+        Self { invite: None, known: Some(known), ..Self::managed(invite, guild, channel) }
+    }
+
+    /// For those who manage it.
+    #[must_use]
+    pub fn managed(invite: &'a Invite, guild: &'a Guild, channel: Option<&'a Channel>) -> Self {
+        Self {
+            invite: Some(invite.into()),
+            known: None,
+            guild: InviteGuildBody {
+                id: guild.id,
+                name: &guild.name,
+                icon: guild.icon.as_deref(),
+                splash: (),
+                banner: (),
+                description: guild.description.as_deref(),
+                features: &guild.features,
+                verification_level: guild.verification_level,
+                vanity_url_code: (),
+                nsfw_level: 0,
+                premium_subscription_count: 0,
+            },
+            channel: channel.map(|channel| InviteChannelBody {
+                id: channel.id,
+                name: &channel.name,
+                kind: channel.kind,
+            }),
+            approximate_member_count: None,
+            approximate_presence_count: None,
+        }
+    }
+
+    /// With how many there are.
+    #[must_use]
+    pub fn with_counts(mut self, members: u64, presences: u64) -> Self {
+        (self.approximate_member_count, self.approximate_presence_count) = (Some(members), Some(presences));
+        self
+    }
+}

@@ -1,0 +1,61 @@
+//! Webhooks and bans over REST. Spec  docs/protocol.md §10.4.
+
+use super::UserBody;
+use crate::{
+    belonging::{Ban, Webhook},
+    id::{ApplicationId, ChannelId, GuildId, WebhookId},
+};
+use serde::Serialize;
+
+/// A webhook.
+#[derive(Clone, Debug, Serialize)]
+pub struct WebhookBody<'a> {
+    id: WebhookId,
+    #[serde(rename = "type")]
+    kind: u8,
+    guild_id: GuildId,
+    channel_id: ChannelId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<UserBody<'a>>,
+    name: &'a str,
+    avatar: Option<&'a str>,
+    token: &'a str,
+    application_id: Option<ApplicationId>,
+}
+
+impl<'a> From<&'a Webhook> for WebhookBody<'a> {
+    fn from(webhook: &'a Webhook) -> Self {
+        Self {
+            id: webhook.id,
+            kind: 1,
+            guild_id: webhook.guild_id,
+            channel_id: webhook.channel_id,
+            user: webhook.user.as_deref().map(Into::into),
+            name: &webhook.name,
+            avatar: webhook.avatar.as_deref(),
+            token: &webhook.token,
+            application_id: webhook.application_id,
+        }
+    }
+}
+
+impl WebhookBody<'_> {
+    /// As whoever has only the token is shown it: not who made it.
+    #[must_use]
+    pub fn without_user(self) -> Self {
+        Self { user: None, ..self }
+    }
+}
+
+/// A ban.
+#[derive(Clone, Debug, Serialize)]
+pub struct BanBody<'a> {
+    reason: Option<&'a str>,
+    user: UserBody<'a>,
+}
+
+impl<'a> From<&'a Ban> for BanBody<'a> {
+    fn from(ban: &'a Ban) -> Self {
+        Self { reason: ban.reason.as_deref(), user: (&*ban.user).into() }
+    }
+}

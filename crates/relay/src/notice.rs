@@ -1,0 +1,212 @@
+//! Notices: small events about what a guild keeps: bans, invites, webhooks, pins, expressions, messages that are gone.
+//!
+//! Owns        `Notice`, one variant per shape.
+//! Doors       `Payload::render`.
+//! Not here    who gets them: the guild names the gate.     Spec  docs/protocol.md §7.1, §7.2, §7.4.
+
+use crate::{
+    payload::Put,
+    thread::{ThreadEntry, ThreadEvent},
+};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId, ScheduledEvent,
+    StageInstance, ThreadMember, User, UserId,
+    from_gateway::{
+        EmojiBody, InviteEventBody, ScheduledEventBody, StageInstanceBody, StickerBody, ThreadListSyncBody,
+        ThreadMemberBody, ThreadMembersBody, UserBody,
+    },
+};
+use guildhall_stdx::Timestamp;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// A small event.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// GUILD_BAN_ADD, GUILD_BAN_REMOVE.
+    Ban {
+        /// Who.
+        user: Arc<User>,
+        /// On add: how far back what they said is deleted, seconds.
+        delete_message_s: Option<u32>,
+    },
+    /// INVITE_CREATE.
+    Invite(Arc<Invite>),
+    /// INVITE_DELETE.
+    InviteGone {
+        /// Which.
+        code: InviteCode,
+        /// Where to.
+        channel_id: ChannelId,
+    },
+    /// WEBHOOKS_UPDATE.
+    Webhooks(ChannelId),
+    /// CHANNEL_PINS_UPDATE.
+    Pins {
+        /// Where.
+        channel_id: ChannelId,
+        /// The newest pin there is.
+        last_pin_timestamp: Option<Timestamp>,
+    },
+    /// MESSAGE_DELETE_BULK.
+    MessagesGone {
+        /// Where.
+        channel_id: ChannelId,
+        /// Which.
+        ids: Arc<[MessageId]>,
+    },
+    /// GUILD_EMOJIS_UPDATE.
+    Emojis(Arc<Guild>),
+    /// GUILD_STICKERS_UPDATE.
+    Stickers(Arc<Guild>),
+    /// GUILD_SCHEDULED_EVENT_CREATE, _UPDATE, _DELETE.
+    ScheduledEvent(Arc<ScheduledEvent>),
+    /// GUILD_SCHEDULED_EVENT_USER_ADD, _REMOVE.
+    ScheduledEventUser {
+        /// Which.
+        event_id: Id<()>,
+        /// Who.
+        user_id: UserId,
+    },
+    /// STAGE_INSTANCE_CREATE, _UPDATE, _DELETE.
+    Stage(Box<StageInstance>),
+    /// THREAD_CREATE, THREAD_UPDATE.
+    Thread(ThreadEvent),
+    /// THREAD_DELETE.
+    ThreadGone(Arc<Channel>),
+    /// THREAD_MEMBER_UPDATE.
+    ThreadMember(ThreadMember),
+    /// THREAD_MEMBERS_UPDATE.
+    ThreadMembers {
+        /// Where.
+        thread_id: ChannelId,
+        /// How many are in it now.
+        members_count: usize,
+        /// Who came.
+        added: Option<(ThreadMember, Arc<Member>)>,
+        /// Who went.
+        removed: Option<UserId>,
+    },
+    /// THREAD_LIST_SYNC.
+    ThreadList {
+        /// Whose threads; none: the whole guild's.
+        channel_ids: Option<Arc<[ChannelId]>>,
+        /// Those that are open.
+        threads: Vec<ThreadEntry>,
+        /// Whose list it is.
+        user_id: UserId,
+    },
+}
+
+impl Notice {
+    pub(crate) fn render(&self, guild_id: GuildId, put: Put<'_>) {
+        match self {
+            Self::Ban { user, delete_message_s } => {
+                put.body(&BanBody { guild_id, user: (&**user).into(), delete_message_secs: *delete_message_s });
+            }
+            Self::Invite(invite) => put.body(&InviteEventBody::from(&**invite)),
+            Self::InviteGone { code, channel_id } => {
+                put.body(&InviteGoneBody { code: *code, channel_id: *channel_id, guild_id });
+            }
+            Self::Webhooks(channel_id) => put.body(&WebhooksBody { guild_id, channel_id: *channel_id }),
+            Self::Pins { channel_id, last_pin_timestamp } => {
+                put.body(&PinsBody { guild_id, channel_id: *channel_id, last_pin_timestamp: *last_pin_timestamp });
+            }
+            Self::MessagesGone { channel_id, ids } => {
+                put.body(&MessagesGoneBody { ids, channel_id: *channel_id, guild_id });
+            }
+            Self::Emojis(guild) => {
+                put.body(&EmojisBody { guild_id, emojis: guild.emojis.iter().map(Into::into).collect() });
+            }
+            Self::Stickers(guild) => {
+                let stickers = guild.stickers.iter().map(|sticker| StickerBody::new(guild_id, sticker));
+                put.body(&StickersBody { guild_id, stickers: stickers.collect() });
+            }
+            Self::ScheduledEvent(event) => put.body(&ScheduledEventBody::new(guild_id, event)),
+            Self::ScheduledEventUser { event_id, user_id } => {
+                put.body(&EventUserBody { guild_scheduled_event_id: *event_id, user_id: *user_id, guild_id });
+            }
+            Self::Stage(stage) => put.body(&StageInstanceBody::from(&**stage)),
+            Self::Thread(ThreadEvent { entry, own, newly_created }) => {
+                let body = entry.body(*own);
+                put.body(&if *newly_created { body.newly_created() } else { body });
+            }
+            Self::ThreadGone(thread) => {
+                put.body(&ThreadGoneBody { id: thread.id, guild_id, parent_id: thread.parent_id, kind: thread.kind })
+            }
+            Self::ThreadMember(member) => put.body(&ThreadMemberBody::from(*member).with_guild(guild_id)),
+            Self::ThreadMembers { thread_id, members_count, added, removed } => {
+                let added = added.as_ref().map(|(of, member)| (*of, &**member));
+                put.body(&ThreadMembersBody::new(guild_id, *thread_id, *members_count, added, *removed));
+            }
+            Self::ThreadList { channel_ids, threads, user_id } => {
+                let own = threads.iter().filter_map(|entry| entry.members.get(user_id).copied());
+                let bodies = threads.iter().map(|entry| entry.body(entry.members.get(user_id).copied())).collect();
+                put.body(&ThreadListSyncBody::new(guild_id, channel_ids.as_deref(), bodies, own));
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct BanBody<'a> {
+    guild_id: GuildId,
+    user: UserBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delete_message_secs: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct InviteGoneBody {
+    code: InviteCode,
+    channel_id: ChannelId,
+    guild_id: GuildId,
+}
+
+#[derive(Serialize)]
+struct WebhooksBody {
+    guild_id: GuildId,
+    channel_id: ChannelId,
+}
+
+#[derive(Serialize)]
+struct PinsBody {
+    guild_id: GuildId,
+    channel_id: ChannelId,
+    last_pin_timestamp: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+struct MessagesGoneBody<'a> {
+    ids: &'a [MessageId],
+    channel_id: ChannelId,
+    guild_id: GuildId,
+}
+
+#[derive(Serialize)]
+struct ThreadGoneBody {
+    id: ChannelId,
+    guild_id: GuildId,
+    parent_id: Option<ChannelId>,
+    #[serde(rename = "type")]
+    kind: ChannelType,
+}
+
+#[derive(Serialize)]
+struct EmojisBody<'a> {
+    guild_id: GuildId,
+    emojis: Vec<EmojiBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct StickersBody<'a> {
+    guild_id: GuildId,
+    stickers: Vec<StickerBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct EventUserBody {
+    guild_scheduled_event_id: Id<()>,
+    user_id: UserId,
+    guild_id: GuildId,
+}
