@@ -89,7 +89,7 @@ impl Guild {
     }
 
     /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
-    fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
+    pub(crate) fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
         self.write(Write::PutChannel(channel.clone()));
         let effect = self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
@@ -198,7 +198,7 @@ impl Guild {
     }
 
     /// The overwrites as they will be kept: bits in use only, of two for one target the last.
-    fn check_overwrites(
+    pub(crate) fn check_overwrites(
         &self,
         held: Permissions,
         before: &[Overwrite],
@@ -240,7 +240,7 @@ impl Guild {
         Ok(overwrites)
     }
 
-    fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
+    pub(crate) fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
         let Some(parent_id) = parent_id else { return Ok(()) };
         let parent = self.meta.channels.get(&parent_id);
         let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);
@@ -249,7 +249,7 @@ impl Guild {
 }
 
 /// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.
-fn is_creatable(kind: ChannelType) -> bool {
+pub(crate) fn is_creatable(kind: ChannelType) -> bool {
     matches!(
         kind,
         ChannelType::Text

@@ -4,7 +4,10 @@
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
-use crate::job::{Audience, MemberFilter};
+use crate::{
+    backend::{BackendCommand, Imported},
+    job::{Audience, MemberFilter},
+};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, Member, MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence,
     ReactionEmoji, Role, RoleId, User, UserId,
@@ -247,6 +250,8 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+    /// What only backends ask. System only.
+    Backend(Box<BackendCommand>),
 }
 
 /// Whom to remove: the owner, the actor and who is online stay.
@@ -320,6 +325,10 @@ pub enum Reply {
     Audience(Audience),
     /// How many.
     Count(u64),
+    /// What was put was not there before.
+    Created(Box<Reply>),
+    /// What became of members that were imported.
+    Imported(Box<Imported>),
     /// A message. `referenced`: the message it answers, `Some(None)` when that was deleted, none when it is no reply.
     Message(Box<MessageReply>),
     /// Whether history may be read too (READ_MESSAGE_HISTORY); that the channel may be viewed is certain then.

@@ -5,6 +5,7 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod bulk;
 mod cache;
 mod channels;
@@ -29,6 +30,7 @@ mod requests;
 mod roles;
 mod voice;
 
+pub use backend::{BackendCommand, IMPORT_MEMBERS_MAX, Imported, NewMember};
 pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch,

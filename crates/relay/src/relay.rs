@@ -12,7 +12,7 @@
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Deliver, Listener, Map, PassiveGroup, Seat},
+    audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Seat},
     event::{Event, Gate, Redaction},
     listening::Listening,
     lists::{Lists, Told},
@@ -390,7 +390,12 @@ impl Relay {
         let Some(state) = &self.state else { return };
         recipients.begin(published);
         let watchers = self.subscriptions.watchers_of(published.event.audience.about);
-        state.audience.fan_out(&published.event, now.unix, watchers, recipients);
+        let Some(receipt) = published.event.payload.receipt() else {
+            return state.audience.fan_out(&published.event, now.unix, watchers, recipients);
+        };
+        let mut counted = Counted { recipients, count: 0 };
+        state.audience.fan_out(&published.event, now.unix, watchers, &mut counted);
+        receipt.reached(counted.count);
     }
 
     // ── passive sessions ─────────────────────────────────────────────────────────────────────────
@@ -444,6 +449,28 @@ impl Relay {
             .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let span = (self.passive_interval_ms / 2).max(1);
         self.passive_interval_ms * 3 / 4 + (mixed >> 32) % span
+    }
+}
+
+/// Counts deliveries on their way.
+struct Counted<'a, R> {
+    recipients: &'a mut R,
+    count: u64,
+}
+
+impl<R: Deliver> Deliver for Counted<'_, R> {
+    fn group(&mut self, log: LogId, redaction: Redaction) {
+        self.recipients.group(log, redaction);
+    }
+
+    fn deliver(&mut self, slot: u32) {
+        self.count += 1;
+        self.recipients.deliver(slot);
+    }
+
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
+        self.count += 1;
+        self.recipients.deliver_alone(slot, redaction);
     }
 }
 

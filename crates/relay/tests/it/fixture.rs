@@ -205,6 +205,8 @@ pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
             .get(channel)
             .is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) & all.0 == all.0),
         Gate::User(user_id) => member.user.id == *user_id,
+        Gate::Users(user_ids) => user_ids.contains(&member.user.id),
+        Gate::Roles(roles) => roles.iter().any(|role| *role == GUILD.cast() || member.roles.contains(role)),
     }
 }
 

@@ -166,6 +166,8 @@ impl Event {
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
+            // Nobody publishes in the simulation.
+            | Payload::Backend(_)
             | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
         };
         let change = match &payload {

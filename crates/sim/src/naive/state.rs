@@ -179,6 +179,7 @@ impl State {
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
             | Payload::MemberList(_)
+            | Payload::Backend(_)
             | Payload::VoiceServer { .. } => {}
         }
     }
