@@ -78,7 +78,7 @@ async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, A
     } else {
         Vec::new()
     };
-    Ok(Account { user: account.user, guilds })
+    Ok(Account { user: account.user, guilds, token: account.token })
 }
 
 impl Upstream for NodeUpstream {
@@ -86,7 +86,15 @@ impl Upstream for NodeUpstream {
         let (node, checks) = (self.node.clone(), self.checks.clone());
         self.runtime.spawn(async move {
             let Ok(_permit) = checks.acquire().await else { return };
-            answer.send(check(&node, &token, with_guilds).await);
+            let mut answer = Some(answer);
+            // A token that is revoked while it is checked must not open a session after those of it were ended.
+            while let Some(sender) = answer.take() {
+                let revocations = node.revocations();
+                let result = check(&node, &token, with_guilds).await;
+                let mut rest = Some(sender);
+                node.unless_revoked(revocations, || rest.take().map(|answer| answer.send(result)));
+                answer = rest;
+            }
         });
     }
 

@@ -139,8 +139,8 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
                 .read_to_string(&mut token)
                 .context("standard input cannot be read")?;
             match node.revoke_token(token.trim()).await.context("the token cannot be revoked")? {
-                true => Ok("revoked\n".to_owned()),
-                false => bail!("there is no such bot token (user tokens cannot be revoked: they end by themselves)"),
+                Some(_) => Ok("revoked\n".to_owned()),
+                None => bail!("this token is not good anyway: it was revoked, has ended, or is none of this node's"),
             }
         }
     }

@@ -129,9 +129,9 @@ async fn a_revoked_token_is_refused_at_once() {
     for token in [&by_token, &by_hash, &kept] {
         check(&world, token, Some(BOT)).await;
     }
-    assert!(world.node.revoke_token(&*format!("Bot {by_token}")).await.unwrap());
-    assert!(world.node.revoke_token(TokenHash::of(&by_hash)).await.unwrap());
-    assert!(!world.node.revoke_token(&*by_token).await.unwrap(), "it was revoked already");
+    assert_eq!(world.node.revoke_token(&*format!("Bot {by_token}")).await.unwrap().map(|r| r.user_id), Some(BOT));
+    assert!(world.node.revoke_token(TokenHash::of(&by_hash)).await.unwrap().is_some());
+    assert_eq!(world.node.revoke_token(&*by_token).await.unwrap(), None, "it was revoked already");
     check(&world, &by_token, None).await;
     check(&world, &by_hash, None).await;
     check(&world, &kept, Some(BOT)).await;
