@@ -23,17 +23,21 @@ use std::sync::Arc;
 /// Members of one `ImportMembers`. At some microseconds each a guild is held up for a millisecond or so.
 pub const IMPORT_MEMBERS_MAX: usize = 256;
 
+/// What must be there for the command to be carried out: for who read it, changed a part, and puts the whole. None: whatever
+/// is there, or nothing.
+pub type InsteadOf<T> = Option<Arc<T>>;
+
 /// What a backend asks. System only.
 #[derive(Clone, Debug)]
 pub enum BackendCommand {
-    /// Replaces the base fields.
-    PutGuild(Box<GuildFields>),
+    /// Replaces the base fields; with `InsteadOf`, only these.
+    PutGuild(Box<GuildFields>, InsteadOf<GuildFields>),
     /// Adds or replaces a role; of `@everyone` only what can differ.
-    PutRole(Box<Role>),
+    PutRole(Box<Role>, InsteadOf<Role>),
     /// Adds or replaces a channel. What it is stays.
-    PutChannel(Box<Channel>),
+    PutChannel(Box<Channel>, InsteadOf<Channel>),
     /// Adds or replaces a member and their account.
-    PutMember(Box<NewMember>),
+    PutMember(Box<NewMember>, InsteadOf<Member>),
     /// The account changed; nothing if it is no member.
     RefreshUser(Arc<User>),
     /// Adds or replaces up to `IMPORT_MEMBERS_MAX` members and their accounts. Roles that do not exist are left out.
@@ -91,6 +95,13 @@ enum Put {
     Unchanged,
 }
 
+fn is_still<T: PartialEq>(expected: &InsteadOf<T>, current: Option<&Arc<T>>) -> Result<(), Refusal> {
+    match (expected, current) {
+        (Some(expected), current) if Some(expected) != current => Err(Refusal::Changed),
+        _ => Ok(()),
+    }
+}
+
 fn created(is_new: bool, reply: Reply) -> Reply {
     if is_new { Reply::Created(Box::new(reply)) } else { reply }
 }
@@ -99,10 +110,24 @@ impl Guild {
     pub(crate) fn run_backend(&mut self, now: Now, actor: Actor, command: &BackendCommand) -> CommandResult {
         self.in_guild(now, actor)?.need_system()?;
         match command {
-            BackendCommand::PutGuild(fields) => self.put_whole_guild(now, actor, fields),
-            BackendCommand::PutRole(role) => self.put_whole_role(now, role),
-            BackendCommand::PutChannel(channel) => self.put_whole_channel(now, channel),
-            BackendCommand::PutMember(new) => {
+            BackendCommand::PutGuild(fields, instead_of) => {
+                is_still(instead_of, Some(&self.meta.guild))?;
+                self.put_whole_guild(now, actor, fields)
+            }
+            BackendCommand::PutRole(role, instead_of) => {
+                is_still(instead_of, self.meta.roles.get(&role.id))?;
+                self.put_whole_role(now, role)
+            }
+            BackendCommand::PutChannel(channel, instead_of) => {
+                // What changes with every message is not looked at.
+                let plain = |channel: &Channel| Channel { last_message_id: None, ..channel.clone() };
+                let instead_of = instead_of.as_deref().map(|channel| Arc::new(plain(channel)));
+                let current = self.meta.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
+                is_still(&instead_of, current.as_ref())?;
+                self.put_whole_channel(now, channel)
+            }
+            BackendCommand::PutMember(new, instead_of) => {
+                is_still(instead_of, self.member(new.user.id).as_ref())?;
                 if !new.roles.iter().all(|role| self.meta.roles.contains_key(role)) {
                     return Err(Refusal::InvalidForm("roles").into());
                 }

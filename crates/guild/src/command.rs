@@ -449,6 +449,9 @@ pub enum Refusal {
         /// When it is over.
         retry_after_ms: u64,
     },
+    /// Somebody else changed it meanwhile: read it again.
+    #[error("It was changed meanwhile")]
+    Changed,
     /// The guild cannot be loaded, or its worker is overloaded: try again.
     #[error("Service Unavailable")]
     Unavailable,
@@ -481,6 +484,7 @@ impl Refusal {
             Self::NotInVoice => (400, 40032),
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
+            Self::Changed => (409, 0),
             Self::Unavailable => (503, 0),
         }
     }

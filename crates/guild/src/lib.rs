@@ -30,7 +30,7 @@ mod requests;
 mod roles;
 mod voice;
 
-pub use backend::{BackendCommand, IMPORT_MEMBERS_MAX, Imported, NewMember};
+pub use backend::{BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember};
 pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, BulkRole, ChannelPatch, Command, GuildPatch, GuildReply, MemberPatch, MessagePatch,

@@ -220,6 +220,23 @@ impl Node {
         self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await
     }
 
+    /// As `command`, but the guild has the command when this returns, not only once the future is waited for: of several
+    /// that are begun in a row each comes after the one before.
+    pub fn begin(
+        &self,
+        guild_id: GuildId,
+        actor: Actor,
+        command: Command,
+    ) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
+        let (answer, receiver) = oneshot::channel();
+        let input = Input::Command(Ask { actor, command, answer, loads_count: 0 });
+        let pushed = self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable);
+        async move {
+            pushed?;
+            receiver.await.unwrap_or(Err(Refusal::Unavailable))
+        }
+    }
+
     /// Makes a guild, durably. With id 0 it gets a new one. Asking again with the same id and owner is no error.
     ///
     /// # Errors

@@ -1,0 +1,72 @@
+//! OpenAPI: the document that describes the API, made from the code that serves it.
+//!
+//! Owns        what no route says by itself: the title, how keys are sent, and the errors that every route can answer with.
+//! Not here    routes and bodies: beside their handlers.
+
+use super::{
+    bodies::{ImportLine, ImportUser},
+    error::V1Error,
+    import::{ImportFailure, ImportProgress},
+    session_events::{Lost, SessionEventBody},
+};
+use utoipa::{
+    OpenApi, PartialSchema as _, ToSchema,
+    openapi::{
+        ContentBuilder, Ref, RefOr, ResponseBuilder, SecurityRequirement,
+        path::Operation,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+/// Errors of every route, and what they mean.
+const COMMON: [(&str, &str); 6] = [
+    ("400", "A field, the query or the path is not as it should be"),
+    ("401", "There is no key, or not a good one"),
+    ("403", "The key lacks the scope"),
+    ("408", "The body did not arrive in time"),
+    ("429", "Too many requests of this key, or wrong keys from this address"),
+    ("503", "The node cannot do this now; try again"),
+];
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Guildhall backend API",
+        description = "Backends drive the gateway by it: they put guilds, channels, roles, members and accounts under ids of \
+                       their own, publish events, mint and revoke tokens, and look after sessions.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    components(schemas(ImportLine, ImportUser, ImportProgress, ImportFailure, SessionEventBody, Lost, V1Error))
+)]
+struct Base;
+
+/// The document without its routes.
+pub(super) fn base() -> utoipa::openapi::OpenApi {
+    let mut document = Base::openapi();
+    let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme("key", scheme);
+    document.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
+    document
+}
+
+/// The whole document, as JSON.
+pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
+    for item in document.paths.paths.values_mut() {
+        let has_body = [&item.post, &item.put, &item.patch].into_iter().flatten().any(|o| o.request_body.is_some());
+        for operation in [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch] {
+            operation.iter_mut().for_each(|operation| add_common(operation, has_body));
+        }
+    }
+    document.to_pretty_json().expect("a document is made of strings, numbers and lists")
+}
+
+fn add_common(operation: &mut Operation, has_body: bool) {
+    let too_large = has_body.then_some(("413", "The body is too large"));
+    for (status, description) in COMMON.into_iter().chain(too_large) {
+        let problem = Ref::from_schema_name(<V1Error as ToSchema>::name());
+        let content = ContentBuilder::new().schema(Some(problem)).build();
+        let response = ResponseBuilder::new().description(description).content("application/json", content).build();
+        operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
+    }
+    let _ = V1Error::schema;
+}
