@@ -31,7 +31,8 @@ pub use ops::ops_router;
 pub use peer::{Peer, peer_from};
 pub use state::{ApiState, SessionStartLimit, SessionStarts};
 pub use v1::{
-    Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, v1_document, v1_router,
+    Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, v1_document,
+    v1_router,
 };
 
 use axum::{Router, extract::Request};

@@ -63,7 +63,12 @@ impl NodeUpstream {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(node: Node, session_events: Arc<SessionEvents>) -> Self {
-        Self { node, session_events, runtime: Handle::current(), checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)) }
+        Self {
+            node,
+            session_events,
+            runtime: Handle::current(),
+            checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)),
+        }
     }
 }
 

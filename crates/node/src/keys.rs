@@ -4,7 +4,7 @@
 //! Doors       `check` for every request; `create`, `list`, `revoke`.
 //! Invariants  K1 a key is stored only as SHA-256 of 256 random bits, and hashes are compared in constant time. K2 a key that
 //!             was revoked is not accepted from the moment `revoke` returns, nor after a restart. K3 a key makes no key that
-//!             may do more than itself. (tests `it/keys.rs`)
+//!             may do more than itself. (tests `guildhall/tests/it/backend.rs`)
 //! Limits      `KEYS_MAX`, all of them in memory once the first was asked for.
 //! Not here    which scope a request needs, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
 

@@ -4,7 +4,7 @@
 //! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else.
 //!             A user token is a JWT with HS256 and nothing but HS256; its signature is compared in constant
 //!             time by the crypto library. No token is ever logged.
-//!             T1 once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests `it/tokens.rs`)
+//!             T1 once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests `guildhall/tests/it/backend.rs`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
 //! Not here    rate limits on guesses: whoever faces the client.
 //!
@@ -221,7 +221,11 @@ impl Tokens {
     }
 
     /// Revokes one token. Whose it was, and how sessions that came with it are marked; none if it is not good.
-    pub(crate) async fn revoke(&self, token: TokenRef<'_>, now: Timestamp) -> Result<Option<(UserId, u64)>, StoreError> {
+    pub(crate) async fn revoke(
+        &self,
+        token: TokenRef<'_>,
+        now: Timestamp,
+    ) -> Result<Option<(UserId, u64)>, StoreError> {
         let hash = match token {
             TokenRef::Token(token) if bare(token).starts_with(JWT_START) => {
                 return self.revoke_user_token(bare(token), now).await;
@@ -244,12 +248,13 @@ impl Tokens {
         }
         let Ok((user_id, claims)) = self.claims(token, now) else { return Ok(None) };
         let hash = TokenHash::of(token);
+        let was_revoked = self.store.record(REVOKED, &hash.0).await?.is_some();
         let done = self.store.put_record(REVOKED, &hash.0, &claims.exp.to_be_bytes()).await;
         self.unrevoked.forget(hash.0);
         self.was_revoked();
         done?;
         self.sweep(now).await?;
-        Ok(Some((user_id, mark_of(hash))))
+        Ok((!was_revoked).then_some((user_id, mark_of(hash))))
     }
 
     /// Revokes all tokens of an account. How many bot tokens there were; user tokens are not counted, nobody keeps them.

@@ -51,7 +51,8 @@ impl Partition {
             (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
                 Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
                     if let Some(conn) = self.core.conns.remove(key) {
-                        let conn = Box::new(MovingConn { conn, user_id: account.user.id, token: account.token, resume });
+                        let conn =
+                            Box::new(MovingConn { conn, user_id: account.user.id, token: account.token, resume });
                         self.core.outputs.push_back(Output::Transfer { to, socket: key, conn });
                     }
                     return;

@@ -2,7 +2,7 @@
 //!
 //! Doors       `session_view`, `session_page`, `session_views_of` to look; `close_sessions` to end; `tell_users` for what is
 //!             addressed to accounts rather than to a guild.
-//! Invariants  V1 who was told to close gets nothing more, and there is nothing left to resume. (tests `it/sessions.rs`)
+//! Invariants  V1 who was told to close gets nothing more, and there is nothing left to resume. (tests `guildhall/tests/it/backend.rs`)
 //! Limits      `PLACES_PER_PAGE_MAX` places are looked at for one page, so that a page never holds up the partition.
 //! Spec        docs/backend-api.md "Sessions".
 

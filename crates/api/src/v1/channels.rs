@@ -50,11 +50,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
     params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)),
     responses((status = 200, body = ChannelBody), (status = 404, body = V1Error)))]
-pub(super) async fn read(
-    _: Caller<Read>,
-    State(v1): State<Arc<V1>>,
-    path: Path,
-) -> Result<Json<ChannelBody>, V1Error> {
+pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<ChannelBody>, V1Error> {
     Ok(Json(ChannelBody::from(&*channel(&v1, path.id("guild_id")?, path.id("channel_id")?).await?)))
 }
 

@@ -109,7 +109,8 @@ impl V1Error {
     }
 
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let error = Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are not as they should be: see `errors`.");
+        let error =
+            Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are not as they should be: see `errors`.");
         Self { errors, ..error }
     }
 

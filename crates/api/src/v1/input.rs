@@ -148,7 +148,8 @@ impl Path {
     /// A piece that is an id.
     pub fn id<T>(&self, name: &str) -> Result<Id<T>, V1Error> {
         let id: Option<Id<T>> = self.text(name).parse().ok();
-        id.filter(|id| id.get() > 0).ok_or_else(|| V1Error::field(name, "Must be a snowflake: digits, above 0 and below 2^63."))
+        id.filter(|id| id.get() > 0)
+            .ok_or_else(|| V1Error::field(name, "Must be a snowflake: digits, above 0 and below 2^63."))
     }
 }
 

@@ -137,7 +137,8 @@ mod tests {
     use super::*;
 
     fn lines(pieces: &[&'static str], line_bytes_max: usize) -> Lines {
-        let pieces: Vec<_> = pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
+        let pieces: Vec<_> =
+            pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
         Lines {
             pieces: Body::from_stream(futures_util::stream::iter(pieces)).into_data_stream(),
             piece: Bytes::new(),
@@ -159,7 +160,11 @@ mod tests {
     #[tokio::test]
     async fn n1_lines_are_cut_wherever_the_pieces_end() {
         let expected = [(1, "{\"a\":1}"), (3, "2"), (4, "\"x\"")].map(|(n, line)| (n, line.to_owned()));
-        for pieces in [&["{\"a\":1}\n\n2\r\n\"x\""][..], &["{\"a\"", ":1}", "\n", "\n2", "\r\n\"x", "\"\n"], &["", "{\"a\":1}\n \n2\n", "\"x\"\n\n"]] {
+        for pieces in [
+            &["{\"a\":1}\n\n2\r\n\"x\""][..],
+            &["{\"a\"", ":1}", "\n", "\n2", "\r\n\"x", "\"\n"],
+            &["", "{\"a\":1}\n \n2\n", "\"x\"\n\n"],
+        ] {
             assert_eq!(all(lines(pieces, 8)).await.unwrap(), expected, "{pieces:?}");
         }
         assert_eq!(all(lines(&[], 8)).await.unwrap(), []);

@@ -56,11 +56,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
     params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)),
     responses((status = 200, body = MemberBody), (status = 404, body = V1Error)))]
-pub(super) async fn read(
-    _: Caller<Read>,
-    State(v1): State<Arc<V1>>,
-    path: Path,
-) -> Result<Json<MemberBody>, V1Error> {
+pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<MemberBody>, V1Error> {
     Ok(Json(MemberBody::from(&*member(&v1, path.id("guild_id")?, path.id("user_id")?).await?)))
 }
 

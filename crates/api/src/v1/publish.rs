@@ -302,7 +302,10 @@ pub(super) async fn publish(
         serde_json::from_slice(&bytes).map_err(|error| V1Error::field("", format!("This is not JSON: {error}.")))?;
     if events.len() > v1.limits.batch_events_max {
         let most = v1.limits.batch_events_max;
-        return Err(V1Error::field("", format!("Must have at most {most} events; send the rest in another batch, or all as a stream.")));
+        return Err(V1Error::field(
+            "",
+            format!("Must have at most {most} events; send the rest in another batch, or all as a stream."),
+        ));
     }
     let (mut results, mut under_way) = (Vec::with_capacity(events.len()), VecDeque::new());
     for event in events {

@@ -83,9 +83,9 @@ impl<'de> Deserialize<'de> for Bits {
         }
         let bits = match Form::deserialize(deserializer)? {
             Form::Number(bits) => bits,
-            Form::Text(text) => text
-                .parse()
-                .map_err(|_| D::Error::custom("expected a permission set as a decimal string or number"))?,
+            Form::Text(text) => {
+                text.parse().map_err(|_| D::Error::custom("expected a permission set as a decimal string or number"))?
+            }
         };
         // Bits nobody has heard of yet are dropped, as for clients.
         Ok(Self(Permissions(bits) & Permissions::ALL))
@@ -94,7 +94,11 @@ impl<'de> Deserialize<'de> for Bits {
 
 impl PartialSchema for Bits {
     fn schema() -> RefOr<Schema> {
-        text_schema("^[0-9]{1,19}$", "A set of permission bits, as a decimal number. Bits that mean nothing are dropped.", "1024")
+        text_schema(
+            "^[0-9]{1,19}$",
+            "A set of permission bits, as a decimal number. Bits that mean nothing are dropped.",
+            "1024",
+        )
     }
 }
 
@@ -155,7 +159,9 @@ const IDS_AHEAD_MS: i64 = 10 * 365 * 86_400_000;
 pub(crate) fn check_new_id<T>(v1: &V1, name: &str, id: Id<T>) -> Result<(), V1Error> {
     let most = smallest_id_at::<()>(Timestamp(v1.now().unix.0.saturating_add(IDS_AHEAD_MS))).get();
     if id.get() > most {
-        let message = format!("A new object's id must be at most {most}: snowflakes tell their time, and this one's is years ahead.");
+        let message = format!(
+            "A new object's id must be at most {most}: snowflakes tell their time, and this one's is years ahead."
+        );
         return Err(V1Error::field(name, message));
     }
     Ok(())

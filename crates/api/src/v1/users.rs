@@ -75,7 +75,9 @@ pub(super) async fn put(
     let before = v1.in_time(v1.node.user(user_id)).await??;
     let status = match &before {
         Some(before) if before.bot != input.bot => {
-            return Err(V1Error::conflict("What an account was made as, a bot or a user, it stays: choose another id."));
+            return Err(V1Error::conflict(
+                "What an account was made as, a bot or a user, it stays: choose another id.",
+            ));
         }
         Some(_) => StatusCode::OK,
         None => {

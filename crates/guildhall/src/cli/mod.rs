@@ -9,6 +9,7 @@
 mod config;
 mod demo;
 mod dictionary;
+mod key;
 mod serve;
 mod tables;
 mod token;
@@ -62,6 +63,9 @@ pub enum Command {
     /// Make or revoke tokens, while no node runs
     #[command(after_long_help = token::HELP)]
     Token(token::TokenArgs),
+    /// Make, list or revoke keys of the backend API, while no node runs
+    #[command(after_long_help = key::HELP)]
+    Key(key::KeyArgs),
     /// Show, check or explain the configuration
     #[command(after_long_help = config::HELP)]
     Config(config::ConfigArgs),
@@ -126,6 +130,7 @@ pub async fn run(
         Command::Serve(args) => serve::run(args, environment, stop).await,
         Command::Demo(args) => demo::run(args, environment, stop).await,
         Command::Token(args) => token::run(args, environment).await,
+        Command::Key(args) => key::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
         Command::Tables(args) => tables::run(&args),
@@ -210,6 +215,12 @@ mod tests {
         check("guildhall token user --id 5 --ttl 0s", false);
         check("guildhall token user --id 5 --ttl soon", false);
         check("guildhall token revoke", true);
+        check("guildhall key create --name shop --scopes read,write", true);
+        check("guildhall key create --name shop --scopes all", true);
+        check("guildhall key create --name shop --scopes fly", false);
+        check("guildhall key create --name shop", false);
+        check("guildhall key list", true);
+        check("guildhall key revoke 5", true);
         check("guildhall config", true);
         check("guildhall config check a.toml", true);
         check("guildhall config check", false);
@@ -230,7 +241,7 @@ mod tests {
     #[test]
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
-        for name in ["serve", "demo", "token", "config", "dictionary"] {
+        for name in ["serve", "demo", "token", "key", "config", "dictionary"] {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

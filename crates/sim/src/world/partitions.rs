@@ -257,7 +257,7 @@ impl World {
                 }
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
                 Output::SessionNews(_) => {}
-            Output::Transfer { to, socket, conn } => {
+                Output::Transfer { to, socket, conn } => {
                     let from = &mut self.sides[side];
                     let Some(moving) = from.link.take(socket) else { return fault("a socket that is not there moves") };
                     let Some(serial) = from.serials.remove(&socket) else { return fault("an unknown socket moves") };
