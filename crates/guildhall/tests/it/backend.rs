@@ -553,3 +553,46 @@ fn tokens_and_sessions_end_at_once() {
     let (_, ready) = client(&demo, &third, "encoding=json", 0);
     assert_eq!(ready["d"]["user"]["id"], BOB);
 }
+
+#[test]
+fn commands_ask_a_running_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let bob = backend.token(BOB);
+    let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
+    let key_file = dir.path().join("key");
+    std::fs::write(&key_file, format!("{}\n", backend.key)).unwrap();
+    let server = format!("http://{}", demo.addr);
+    let remote = ["--server", &server, "--key-file", key_file.to_str().unwrap()];
+    let ask = |args: &[&str]| run(args.iter().chain(&remote));
+
+    let output = ask(&["publish", "--event", "ROUND", "--data", "{\"n\":1}", "--guild", GUILD]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["reached"], bob.await_payload(0, Some("ROUND"))["d"]["n"].clone()), (&json!(1), json!(1)));
+    let output = ask(&["publish", "--event", "ROUND", "--guild", "77"]);
+    assert!(
+        !output.status.success() && stderr(&output).contains("1 of 1 events were not published"),
+        "{}",
+        stderr(&output)
+    );
+
+    let file = dir.path().join("members.ndjson");
+    let line =
+        |n: u64| format!("{{\"user\":{{\"id\":\"{}\",\"username\":\"user{n}\"}}}}\n", 1_200_000_000_000_000_400 + n);
+    std::fs::write(&file, (0..3_000).map(line).collect::<String>()).unwrap();
+    let file = file.to_str().unwrap();
+    let output = ask(&["import", file, "--guild", GUILD]);
+    assert!(output.status.success() && stderr(&output).contains("3000 lines: 3000 added"), "{}", stderr(&output));
+    std::fs::write(file, line(1) + "nonsense\n" + &line(2)).unwrap();
+    let output = ask(&["import", file, "--guild", GUILD]);
+    let told = stderr(&output);
+    assert!(!output.status.success() && told.contains("line 2: ") && told.contains("2 as they were"), "{told}");
+    let output = ask(&["import", file, "--guild", "77"]);
+    assert!(!output.status.success() && stderr(&output).contains("There is no such guild"), "{}", stderr(&output));
+    std::fs::write(&key_file, "ghk_1_wrong").unwrap();
+    let output = ask(&["import", file, "--guild", GUILD]);
+    assert!(!output.status.success() && stderr(&output).contains("This key is not good"), "{}", stderr(&output));
+}
