@@ -56,10 +56,6 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         let peer = network(parts.extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0));
         let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
         let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(verdict) = wrong_keys().refusal(now, peer, wrong_rule) {
-            let message = "Too many wrong keys came from this address: wait, and check the key.";
-            return Err(V1Error::rate_limited(verdict.reset_after_ms, message));
-        }
         let text = token_of(&parts.headers).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
         let key = match text {
             None => Err(V1Error::unauthorized(NO_KEY)),
@@ -67,9 +63,12 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         };
         let key = match key {
             Ok(key) => key,
+            // A good key is good, whoever else shares its address: what guessing costs is a look into memory.
             Err(error) => {
-                wrong_keys().take(now, peer, wrong_rule);
-                return Err(error);
+                let verdict = wrong_keys().take(now, peer, wrong_rule);
+                let message = "Too many wrong keys came from this address: wait, and check the key.";
+                let waits = || V1Error::rate_limited(verdict.reset_after_ms, message);
+                return Err(if verdict.admitted { error } else { waits() });
             }
         };
         if let Some(limit) = v1.limits.requests_per_s {

@@ -52,7 +52,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 pub struct V1Limits {
     /// Requests a second of one key; the lines of a stream are not requests. None: no limit.
     pub requests_per_s: Option<u32>,
-    /// Wrong keys a minute from one address; past it 429.
+    /// Wrong keys a minute from one address; past it wrong ones, and only these, are answered with 429.
     pub wrong_keys_per_min: u32,
     /// Longest JSON body, and longest line of a stream, in bytes.
     pub json_bytes_max: usize,

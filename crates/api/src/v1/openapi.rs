@@ -9,8 +9,9 @@ use super::{
     import::{ImportFailure, ImportProgress},
     session_events::{Lost, SessionEventBody},
 };
+use serde_json::Value;
 use utoipa::{
-    OpenApi, PartialSchema as _, ToSchema,
+    OpenApi, ToSchema,
     openapi::{
         ContentBuilder, Ref, RefOr, ResponseBuilder, SecurityRequirement,
         path::Operation,
@@ -57,7 +58,31 @@ pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
             operation.iter_mut().for_each(|operation| add_common(operation, has_body));
         }
     }
-    document.to_pretty_json().expect("a document is made of strings, numbers and lists")
+    let mut document = serde_json::to_value(&document).expect("a document is made of strings, numbers and lists");
+    loosen_parts(&mut document);
+    serde_json::to_string_pretty(&document).expect("a document is made of strings, numbers and lists")
+}
+
+/// What is put has no fields but its own; an object that is told has more. So what is told refers to the same fields without
+/// that rule: `GuildFields` for `GuildPut`.
+fn loosen_parts(document: &mut Value) {
+    let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) else { return };
+    let mut fields = Vec::new();
+    for schema in schemas.values_mut() {
+        let parts = schema.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten();
+        for part in parts.filter_map(|part| part.get_mut("$ref")) {
+            let name = part.as_str().and_then(|text| text.strip_prefix("#/components/schemas/"));
+            if let Some(object) = name.and_then(|name| name.strip_suffix("Put")).map(ToOwned::to_owned) {
+                *part = format!("#/components/schemas/{object}Fields").into();
+                fields.push(object);
+            }
+        }
+    }
+    for object in fields {
+        let Some(mut loose) = schemas.get(&format!("{object}Put")).cloned() else { continue };
+        loose.as_object_mut().and_then(|loose| loose.remove("additionalProperties"));
+        schemas.insert(format!("{object}Fields"), loose);
+    }
 }
 
 fn add_common(operation: &mut Operation, has_body: bool) {
@@ -68,5 +93,4 @@ fn add_common(operation: &mut Operation, has_body: bool) {
         let response = ResponseBuilder::new().description(description).content("application/json", content).build();
         operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
     }
-    let _ = V1Error::schema;
 }

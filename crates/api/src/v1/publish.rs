@@ -105,6 +105,26 @@ enum OutcomeBody {
     Failed(V1Error),
 }
 
+/// One event, or several.
+#[derive(ToSchema)]
+#[schema(as = Publications)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used: which it is decides the first character")]
+enum Publications {
+    One(Publication),
+    Several(Vec<Publication>),
+}
+
+/// One result, or one for each event.
+#[derive(ToSchema)]
+#[schema(as = PublishResults)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Results {
+    One(ResultBody),
+    Several(Vec<OutcomeBody>),
+}
+
 impl From<Result<ResultBody, V1Error>> for OutcomeBody {
     fn from(result: Result<ResultBody, V1Error>) -> Self {
         result.map_or_else(Self::Failed, Self::Done)
@@ -271,11 +291,11 @@ fn to_guild(
 /// has the same form, in the same order. Of several, each is published or refused by itself.
 #[utoipa::path(post, path = "/v1/publish", tag = "publishing",
     request_body(content(
-        (Publication = "application/json"),
+        (Publications = "application/json"),
         (String = "application/x-ndjson"),
     )),
     responses((status = 200, description = "One result, or as many as there were events",
-               content((ResultBody = "application/json"), (String = "application/x-ndjson"))),
+               content((Results = "application/json"), (String = "application/x-ndjson"))),
               (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn publish(
     caller: Caller<Publish>,

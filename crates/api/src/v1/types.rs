@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Snowflake {
 impl PartialSchema for Snowflake {
     fn schema() -> RefOr<Schema> {
         let description = "A snowflake: a decimal number above 0 and below 2^63. A number is understood as well.";
-        text_schema("^[1-9][0-9]{0,17}$", description, "1100000000000000042")
+        text_schema("^[1-9][0-9]{0,18}$", description, "1100000000000000042")
     }
 }
 
@@ -131,7 +131,7 @@ impl PartialSchema for Time {
     fn schema() -> RefOr<Schema> {
         let description = "A date and time with an offset (ISO 8601), between the years 1970 and 9999.";
         text_schema(
-            r"^(19[7-9]|20[0-9])[0-9]-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])$",
+            r"^(19[7-9]|20[0-9])[0-9]-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])$",
             description,
             "2026-05-01T12:00:00Z",
         )

@@ -21,8 +21,8 @@ Examples:
   guildhall token revoke < token.txt                  the bot token in the file is worth nothing from now on
 
 The token is all that goes to standard output; the account's id goes to standard error. The node must not run: the
-data directory (--data, or store.dir) belongs to one process. Only bot tokens can be revoked one by one; a user token
-ends by itself, and all of them when auth.jwt_secret changes.";
+data directory (--data, or store.dir) belongs to one process. All user tokens end when auth.jwt_secret changes. While a
+node runs, its backend API mints and revokes tokens (docs/backend-api.md).";
 
 /// Longer input is no token of ours.
 const TOKEN_BYTES_MAX: u64 = 4096;
@@ -59,7 +59,7 @@ enum What {
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_ttl)]
         ttl: u64,
     },
-    /// Revoke the bot token on standard input
+    /// Revoke the token on standard input
     Revoke,
 }
 
