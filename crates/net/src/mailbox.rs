@@ -8,7 +8,7 @@
 
 use crate::url::Refusal;
 use guildhall_model::{CloseCode, GuildId, Message, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Whose};
+use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Partition, Whose};
 use guildhall_relay::{Published, ToRelay};
 use guildhall_stdx::{Now, SlotKey};
 use std::sync::{
@@ -19,6 +19,9 @@ use std::sync::{
 
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
+
+/// A look at a partition, on its thread.
+pub type Look = Box<dyn FnOnce(Now, &Partition) + Send>;
 
 /// Everything that is no guild's message.
 pub enum Note {
@@ -48,7 +51,7 @@ pub enum Note {
     /// Ask every client to go away and resume (op 7), close who stays, and end.
     Stop,
     /// Say what was counted so far.
-    Inspect(Box<dyn FnOnce(Now, &guildhall_partition::Partition) + Send>),
+    Inspect(Look),
 }
 
 /// Counts one connection of the node for as long as it lives.
