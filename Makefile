@@ -52,6 +52,7 @@ release: tools ## The optimised binary
 conformance: tools-test release ## Real client libraries against the release build
 	conformance/run --server $(BINARY)
 	conformance/deflate --server $(BINARY)
+	conformance/backend-api/run --server $(BINARY)
 	$(CARGO) build --release --locked -p guildhall-net --example ws_echo
 	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
 

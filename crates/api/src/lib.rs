@@ -1,4 +1,4 @@
-//! REST: the HTTP API below `/api/v10`, as client libraries expect it.
+//! REST: the HTTP API below `/api/v10`, as client libraries expect it, and the one for backends below `/v1` (`v1`).
 //!
 //! Owns        routes, authentication, forms and their complaints, error bodies, rate limits.
 //! Doors       `router` for clients, `ops_router` for orchestrators. Both are plain `axum::Router`s; whoever
@@ -23,12 +23,17 @@ mod ops;
 mod peer;
 mod routes;
 mod state;
+mod v1;
 
 pub use dictionaries::dictionaries_router;
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};
 pub use ops::ops_router;
 pub use peer::{Peer, peer_from};
 pub use state::{ApiState, SessionStartLimit, SessionStarts};
+pub use v1::{
+    Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, v1_document,
+    v1_router,
+};
 
 use axum::{Router, extract::Request};
 use state::Api;

@@ -92,7 +92,7 @@ impl Guild {
     }
 
     /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
-    fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
+    pub(crate) fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
         self.write(Write::PutChannel(channel.clone()));
         let effect = self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
@@ -265,7 +265,7 @@ fn need_own_overwrites(here: &Here) -> Result<(), Refusal> {
 }
 
 /// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.
-fn is_creatable(kind: ChannelType) -> bool {
+pub(crate) fn is_creatable(kind: ChannelType) -> bool {
     matches!(
         kind,
         ChannelType::Text

@@ -5,6 +5,7 @@
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
 use crate::{
+    backend::{BackendCommand, Imported},
     job::{Audience, MemberFilter},
     webhooks::WebhookAccess,
 };
@@ -361,6 +362,8 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+    /// What only backends ask. System only.
+    Backend(Box<BackendCommand>),
 }
 
 impl Command {
@@ -657,6 +660,10 @@ pub enum Reply {
     Audience(Audience),
     /// How many.
     Count(u64),
+    /// What was put was not there before.
+    Created(Box<Reply>),
+    /// What became of members that were imported.
+    Imported(Box<Imported>),
     /// A message. `referenced`: the message it answers, `Some(None)` when that was deleted, none when it is no reply.
     Message(Box<MessageReply>),
     /// Whether history may be read too (READ_MESSAGE_HISTORY); that the channel may be viewed is certain then.
@@ -855,6 +862,9 @@ pub enum Refusal {
         /// When it is over.
         retry_after_ms: u64,
     },
+    /// Somebody else changed it meanwhile: read it again.
+    #[error("It was changed meanwhile")]
+    Changed,
     /// The guild cannot be loaded, or its worker is overloaded: try again.
     #[error("Service Unavailable")]
     Unavailable,
@@ -908,6 +918,7 @@ impl Refusal {
             Self::NotInVoice => (400, 40032),
             Self::InvalidForm(_) => (400, 50035),
             Self::SlowMode { .. } => (429, 20016),
+            Self::Changed => (409, 0),
             Self::Unavailable => (503, 0),
         }
     }

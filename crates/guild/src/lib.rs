@@ -5,6 +5,7 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod bans;
 mod belongings;
 mod bulk;
@@ -37,6 +38,7 @@ mod threads;
 mod voice;
 mod webhooks;
 
+pub use backend::{BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember};
 pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch,

@@ -346,6 +346,7 @@ impl Guild {
             Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
             Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
             Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+            Command::Backend(command) => self.run_backend(now, actor, command),
         }
     }
 
@@ -510,17 +511,20 @@ impl Guild {
         self.put_out(Output::Write(write));
     }
 
-    /// Tells every relay. Cost: one message per relay, whatever its sessions.
-    pub(crate) fn publish(&mut self, event: Event, effect: Effect) {
+    /// Tells every relay, and says how many. Cost: one message per relay, whatever its sessions.
+    pub(crate) fn publish(&mut self, event: Event, effect: Effect) -> u64 {
         self.touch();
+        let mut told = 0;
         let published = Arc::new(Published { event, effect });
         let guild_id = self.meta.id();
         for (relay, link) in &mut self.relays {
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
                 count_steps(1);
                 self.outputs.push_back(Output::Relay(*relay, message));
+                told += 1;
             }
         }
+        told
     }
 
     /// Tells what a member shows to the relays that have somebody who watches them, or everybody.

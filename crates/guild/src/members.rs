@@ -46,14 +46,21 @@ impl Guild {
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
     pub(crate) fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
+        let member = self.store_member(now, member);
+        let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id).about(user_id);
+        self.publish(event, Effect::Member(user_id, Some(member.clone())));
+        member
+    }
+
+    /// Stores a member that is new or changed; who is told of it is the caller's.
+    pub(crate) fn store_member(&mut self, now: Now, member: Member) -> Arc<Member> {
+        let user_id = member.user.id;
         let member = Arc::new(member);
         let before = self.members.entry(user_id).cloned();
         self.members.insert(member.clone());
         self.lists_follow(now, user_id, before.as_ref());
         self.write(Write::PutMember(self.meta.id(), member.clone()));
         self.voice.set_member(&member);
-        let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id).about(user_id);
-        self.publish(event, Effect::Member(user_id, Some(member.clone())));
         member
     }
 

@@ -67,7 +67,7 @@ impl Guild {
         Ok(Reply::Role(role))
     }
 
-    fn put_role(&mut self, now: Now, name: EventName, role: &Arc<Role>) {
+    pub(crate) fn put_role(&mut self, now: Now, name: EventName, role: &Arc<Role>) {
         self.write(Write::PutRole(self.meta.id(), role.clone()));
         let effect = self.change_meta(now, |meta| {
             Arc::make_mut(&mut meta.roles).insert(role.id, role.clone());

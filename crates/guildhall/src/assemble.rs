@@ -13,9 +13,11 @@ use crate::{
     memory::MemoryReader,
     open_files,
     upgrades::{UpgradeStatus, Upgrades},
-    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
+    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, with_peer},
 };
-use guildhall_api::{ApiLimits, ApiState, dictionaries_router, ops_router, router};
+use guildhall_api::{
+    ApiLimits, ApiState, SessionEvents, V1Limits, V1State, dictionaries_router, ops_router, router, v1_router,
+};
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
 use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
@@ -40,6 +42,9 @@ use tokio::net::{TcpListener, TcpSocket};
 
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const LISTEN_BACKLOG: u32 = 4096;
+
+/// What happened to sessions, for who follows it. Some 100 bytes each.
+const SESSION_EVENTS_KEPT: usize = 65_536;
 
 /// Where the store keeps the key for user tokens when the configuration names none.
 const JWT_SECRET_SETTING: &str = "jwt_secret";
@@ -146,11 +151,23 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         clock: Arc::new(NodeClock(clock)),
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
     });
-    let trusted = config.limits.rest_trusted_proxies.0.as_slice().into();
-    let http = with_peer(rest, trusted)
+    let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
+    let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
+    let backends = v1_router(V1State {
+        node: node.clone(),
+        gateway: Arc::new(PartitionGateway(server.partitions())),
+        session_events: session_events.clone(),
+        clock: Arc::new(NodeClock(clock)),
+        limits: v1_limits(config),
+    });
+    let http = with_peer(rest, trusted.clone())
+        .merge(with_peer(backends, trusted))
         .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
         .merge(dictionaries_router(dictionaries));
-    let upstream = Arc::new(NodeUpstream::new(node.clone()));
+    if let Some(key) = secret("auth.admin_key_file", &config.auth.admin_key, &config.auth.admin_key_file)? {
+        node.set_root_key(key.reveal());
+    }
+    let upstream = Arc::new(NodeUpstream::new(node.clone(), session_events));
     let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
 
     let drain_timeout = Duration::from_millis(u64::from(config.server.drain_timeout_ms));
@@ -352,6 +369,11 @@ fn api_limits(config: &Config) -> ApiLimits {
         100 => ApiLimits::default(),
         percent => ApiLimits::default().scaled(f64::from(percent) / 100.0),
     }
+}
+
+fn v1_limits(config: &Config) -> V1Limits {
+    let per_s = config.limits.backend_requests_per_s;
+    V1Limits { requests_per_s: (per_s > 0).then_some(per_s), ..V1Limits::default() }
 }
 
 fn cores() -> usize {

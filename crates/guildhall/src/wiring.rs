@@ -3,13 +3,17 @@
 //! Owns        one small adapter per seam; none of the three knows the others.
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
+use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, middleware};
-use guildhall_api::{Peer, SessionStartLimit, SessionStarts, peer_from};
-use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
+use guildhall_api::{
+    Gateway, Peer, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts, SessionsPage, peer_from,
+};
+use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{AuthAnswer, IdentifyGate, MessagesAnswer, Partitions, SystemClock, Upstream};
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
-use guildhall_partition::{Account, AuthFailure};
-use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use guildhall_partition::{Account, AuthFailure, SessionNews, Whose};
+use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
+use guildhall_session::partition_of;
 use guildhall_stdx::Now;
 use std::{
     future::ready,
@@ -51,6 +55,7 @@ impl RelaySink for PartitionSink {
 /// Partitions → node.
 pub struct NodeUpstream {
     node: Node,
+    session_events: Arc<SessionEvents>,
     runtime: Handle,
     checks: Arc<Semaphore>,
 }
@@ -61,8 +66,13 @@ impl NodeUpstream {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn new(node: Node) -> Self {
-        Self { node, runtime: Handle::current(), checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)) }
+    pub fn new(node: Node, session_events: Arc<SessionEvents>) -> Self {
+        Self {
+            node,
+            session_events,
+            runtime: Handle::current(),
+            checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)),
+        }
     }
 }
 
@@ -82,7 +92,7 @@ async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, A
     } else {
         Vec::new()
     };
-    Ok(Account { user: account.user, guilds })
+    Ok(Account { user: account.user, guilds, token: account.token })
 }
 
 impl Upstream for NodeUpstream {
@@ -90,7 +100,15 @@ impl Upstream for NodeUpstream {
         let (node, checks) = (self.node.clone(), self.checks.clone());
         self.runtime.spawn(async move {
             let Ok(_permit) = checks.acquire().await else { return };
-            answer.send(check(&node, &token, with_guilds).await);
+            let mut answer = Some(answer);
+            // A token that is revoked while it is checked must not open a session after those of it were ended.
+            while let Some(sender) = answer.take() {
+                let revocations = node.revocations();
+                let result = check(&node, &token, with_guilds).await;
+                let mut rest = Some(sender);
+                node.unless_revoked(revocations, || rest.take().map(|answer| answer.send(result)));
+                answer = rest;
+            }
         });
     }
 
@@ -115,6 +133,10 @@ impl Upstream for NodeUpstream {
     fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {
         self.node.try_send_to_guild(guild_id, message)
     }
+
+    fn session_news(&self, news: SessionNews) {
+        self.session_events.push(SystemClock::default().now().unix, news);
+    }
 }
 
 /// The gateway's identify limits, as `GET /gateway/bot` tells them.
@@ -134,6 +156,57 @@ impl SessionStarts for GateStarts {
             reset_after_ms: limit.reset_after_ms,
             max_concurrency: limit.max_concurrency,
         }
+    }
+}
+
+/// Partitions, as the backend API looks at them.
+pub struct PartitionGateway(pub Partitions);
+
+#[async_trait]
+impl Gateway for PartitionGateway {
+    /// Of one partition: the next page begins in the next.
+    async fn page(&self, from: SessionPlace, limit: usize) -> SessionsPage {
+        let partition = from.partition;
+        let look = self.0.look(PartitionId(partition), move |now, p| p.session_page(now, from.slot, limit));
+        let Ok(page) = look.await else { return SessionsPage::default() };
+        let next_partition = partition + 1;
+        let next = match page.next_slot {
+            Some(slot) => Some(SessionPlace { partition, slot }),
+            None if usize::from(next_partition) < self.0.count() => {
+                Some(SessionPlace { partition: next_partition, slot: 0 })
+            }
+            None => None,
+        };
+        SessionsPage { sessions: page.sessions.into_iter().map(|view| (partition, view)).collect(), next }
+    }
+
+    async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo> {
+        let mut all = Vec::new();
+        for partition in 0..self.0.count() as u16 {
+            let look = self.0.look(PartitionId(partition), move |now, p| p.session_views_of(now, user_id));
+            all.extend(look.await.unwrap_or_default().into_iter().map(|view| (partition, view)));
+        }
+        all
+    }
+
+    async fn session(&self, id: &str) -> Option<SessionInfo> {
+        let partition = partition_of(id)?;
+        let id = id.to_owned();
+        let view = self.0.look(partition, move |now, p| p.session_view(now, &id)).await.ok().flatten()?;
+        Some((partition.0, view))
+    }
+
+    async fn close(&self, whose: Whose, code: CloseCode) -> u64 {
+        let mut count = 0;
+        for closed in self.0.close_sessions(&whose, code) {
+            // A partition that has ended has no sessions.
+            count += closed.await.unwrap_or(0) as u64;
+        }
+        count
+    }
+
+    fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
+        self.0.tell_users(published, user_ids)
     }
 }
 

@@ -20,6 +20,12 @@ macro_rules! events {
                 match self { $(Self::$variant => $wire,)* }
             }
 
+            /// The event with this name, if it is one of ours.
+            #[must_use]
+            pub fn from_wire(name: &str) -> Option<Self> {
+                match name { $($wire => Some(Self::$variant),)* _ => None }
+            }
+
             /// A session needs any of these to get it in a guild; none means it needs nothing.
             #[must_use]
             pub const fn guild_intents(self) -> Intents {
@@ -94,4 +100,6 @@ events! {
     PassiveUpdateV1 "PASSIVE_UPDATE_V1" ;
     PassiveUpdateV2 "PASSIVE_UPDATE_V2" ;
     ChannelUnreadUpdate "CHANNEL_UNREAD_UPDATE" ;
+    // Stands for whatever name a backend made up; the name itself is in the payload.
+    Backend "BACKEND" ;
 }

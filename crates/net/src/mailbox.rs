@@ -4,13 +4,13 @@
 //! Limits      guilds' messages: `GUILD_MESSAGES_MAX`, past it `try_send_guild` gives the message back and the guild cuts the
 //!             relay's stream (it starts again by snapshot). All others are bounded by what they are about: one per
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
-//!             one per decision on upgrades.
+//!             one per decision on upgrades, one per request of a backend, which waits for what becomes of it.
 
 use crate::url::Refusal;
-use guildhall_model::{GuildId, Message, User, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
-use guildhall_relay::ToRelay;
-use guildhall_stdx::SlotKey;
+use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
+use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Partition, Whose};
+use guildhall_relay::{Published, ToRelay};
+use guildhall_stdx::{Now, SlotKey};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -19,6 +19,9 @@ use std::sync::{
 
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
+
+/// A look at a partition, on its thread.
+pub type Look = Box<dyn FnOnce(Now, &Partition) + Send>;
 
 /// Everything that is no guild's message.
 pub enum Note {
@@ -43,10 +46,14 @@ pub enum Note {
     UserChanged(Arc<User>),
     /// Ask so many clients with larger compression contexts to reconnect.
     TakeBackUpgrades { count: usize },
+    /// Close these sessions; who asked is told how many there were.
+    Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
+    /// Tell the sessions of these accounts, whatever guilds they are in.
+    TellUsers { published: Arc<Published>, user_ids: Arc<[UserId]> },
     /// Ask every client to go away and resume (op 7), close who stays, and end.
     Stop,
     /// Say what was counted so far.
-    Inspect(Box<dyn FnOnce(&guildhall_partition::Partition) + Send>),
+    Inspect(Look),
 }
 
 /// Counts one connection of the node for as long as it lives.

@@ -232,7 +232,13 @@ impl PartitionLoop {
                 Note::TakeBackUpgrades { count } => {
                     self.partition.take_back_upgrades(now, count, &mut self.sockets);
                 }
-                Note::Inspect(look) => look(&self.partition),
+                Note::Inspect(look) => look(now, &self.partition),
+                Note::Close { whose, code, closed } => {
+                    closed(self.partition.close_sessions(now, &whose, code, &mut self.sockets));
+                }
+                Note::TellUsers { published, user_ids } => {
+                    self.partition.tell_users(now, &published, &user_ids, &mut self.sockets);
+                }
                 Note::Stop => {
                     self.partition.ask_to_reconnect(now, &mut self.sockets);
                     self.ending = Ending::Asked(now.instant.after_ms(GO_AWAY_MS));
@@ -282,6 +288,7 @@ impl PartitionLoop {
                         self.stalled.push_back((guild_id, message));
                     }
                 }
+                Output::SessionNews(news) => self.upstream.session_news(news),
                 Output::Transfer { to, socket, conn } => {
                     let Some((stream, permit)) = self.sockets.take(socket) else { continue };
                     self.mailboxes[usize::from(to.0)].send(Note::Moved { stream, permit, conn });

@@ -11,9 +11,10 @@ use crate::{
     sockets::{Sockets, WAKE},
 };
 use axum::Router;
-use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
-use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
-use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
+use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig, SessionNews, Whose};
+use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
+use guildhall_stdx::Now;
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
@@ -27,7 +28,10 @@ use std::{
     },
     thread::JoinHandle,
 };
-use tokio::{net::TcpListener, sync::Notify};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, oneshot},
+};
 
 /// What partitions ask of the rest of the node.
 pub trait Upstream: Send + Sync + 'static {
@@ -42,6 +46,11 @@ pub trait Upstream: Send + Sync + 'static {
     /// # Errors
     /// Gives the message back when there is no room; it is tried again.
     fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild>;
+
+    /// Something happened to a session. Must not block.
+    fn session_news(&self, news: SessionNews) {
+        let _ = news;
+    }
 }
 
 /// Whether frames may be sent in batches, by io_uring.
@@ -110,13 +119,57 @@ impl Partitions {
         }
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Looks at one partition, on its thread. The answer never comes if it has ended or there is none such.
+    pub fn look<T: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        look: impl FnOnce(Now, &Partition) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        if let Some(mailbox) = self.mailboxes.get(usize::from(partition.0)) {
+            mailbox.send(Note::Inspect(Box::new(move |now, partition| {
+                // Who asked may have given up.
+                let _ = sender.send(look(now, partition));
+            })));
+        }
+        receiver
+    }
+
+    /// Closes sessions on every partition; each answers how many there were.
+    pub fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
+        let close = |mailbox: &Mailbox| {
+            let (sender, receiver) = oneshot::channel();
+            let closed = Box::new(move |count| {
+                // Who asked may have given up.
+                let _ = sender.send(count);
+            });
+            mailbox.send(Note::Close { whose: whose.clone(), code, closed });
+            receiver
+        };
+        self.mailboxes.iter().map(close).collect()
+    }
+
+    /// Tells the sessions of these accounts, on every partition. How many partitions there are.
+    pub fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Note::TellUsers { published: published.clone(), user_ids: user_ids.clone() });
+        }
+        self.mailboxes.len()
+    }
+
     /// Counters of every partition, and their connections and sessions now.
     #[must_use]
     pub fn inspect(&self) -> Vec<PartitionState> {
         let (sender, receiver) = mpsc::channel();
         for mailbox in self.mailboxes.iter() {
             let sender = sender.clone();
-            mailbox.send(Note::Inspect(Box::new(move |partition| {
+            mailbox.send(Note::Inspect(Box::new(move |_, partition| {
                 let _ = sender.send(PartitionState {
                     counters: partition.counters(),
                     conns_count: partition.conns_count(),

@@ -12,6 +12,7 @@ mod cache;
 mod directory;
 mod ids;
 mod jobs;
+mod keys;
 mod limits;
 mod mailbox;
 mod pipeline;
@@ -21,6 +22,7 @@ mod streams;
 mod tokens;
 mod worker;
 
+pub use keys::{KEYS_MAX, Key, KeyError, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use tokens::TokenRef;
 
@@ -32,6 +34,7 @@ use guildhall_stdx::Now;
 use guildhall_store::Store;
 use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
+use keys::Keys;
 use mailbox::{Answer, Ask, Input, Mailbox};
 use pool::Pool;
 use std::{fmt, sync::Arc, thread::JoinHandle};
@@ -99,6 +102,17 @@ impl fmt::Debug for NodeConfig {
 pub struct Account {
     /// Whose.
     pub user: Arc<User>,
+    /// Tells the token from the account's others; it says nothing about the token itself.
+    pub token: u64,
+}
+
+/// A token that was revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// Whose it was.
+    pub user_id: UserId,
+    /// As `Account::token`: sessions that came with it have to end.
+    pub token: u64,
 }
 
 /// Why a token is not accepted.
@@ -124,6 +138,7 @@ struct Inner {
     directory: Arc<Directory>,
     relays: Arc<dyn RelaySink>,
     tokens: Tokens,
+    keys: Keys,
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
@@ -185,8 +200,9 @@ impl Node {
             mailboxes.push(mailbox);
         }
         let tokens = Tokens::new(store.clone(), &config.jwt_secret);
+        let keys = Keys::new(store.clone());
         let threads = tokio::sync::Mutex::new(threads);
-        Self { inner: Arc::new(Inner { store, clock, directory, relays, tokens, ids, mailboxes, threads }) }
+        Self { inner: Arc::new(Inner { store, clock, directory, relays, tokens, keys, ids, mailboxes, threads }) }
     }
 
     fn mailbox(&self, guild_id: GuildId) -> &Mailbox {
@@ -208,6 +224,23 @@ impl Node {
     pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
         let (answer, receiver) = oneshot::channel();
         self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await
+    }
+
+    /// As `command`, but the guild has the command when this returns, not only once the future is waited for: of several
+    /// that are begun in a row each comes after the one before.
+    pub fn begin(
+        &self,
+        guild_id: GuildId,
+        actor: Actor,
+        command: Command,
+    ) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
+        let (answer, receiver) = oneshot::channel();
+        let input = Input::Command(Ask { actor, command, answer, loads_count: 0 });
+        let pushed = self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable);
+        async move {
+            pushed?;
+            receiver.await.unwrap_or(Err(Refusal::Unavailable))
+        }
     }
 
     /// Makes a guild, durably. With id 0 it gets a new one. Asking again with the same id and owner is no error.
@@ -242,8 +275,62 @@ impl Node {
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
         let user_id = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
         let user = self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?;
-        Ok(Account { user: user.ok_or(AuthError::Invalid)? })
+        Ok(Account { user: user.ok_or(AuthError::Invalid)?, token: tokens::mark_of_token(token) })
     }
+
+    /// How often tokens were revoked so far: read before `authenticate`, for `unless_revoked`.
+    #[must_use]
+    pub fn revocations(&self) -> u64 {
+        self.inner.tokens.revocations()
+    }
+
+    /// Runs `then`, unless a token was revoked since `revocations` was this; then what was checked has to be checked again.
+    /// No token is revoked while it runs, so it must not wait.
+    pub fn unless_revoked<T>(&self, revocations: u64, then: impl FnOnce() -> T) -> Option<T> {
+        self.inner.tokens.unless_revoked(revocations, then)
+    }
+
+    // ── keys of backends ─────────────────────────────────────────────────────────────────────────
+
+    /// From now on this is a key too, and may do everything.
+    pub fn set_root_key(&self, key: &str) {
+        self.inner.keys.set_root(key);
+    }
+
+    /// The key that this text is; none if it is not one, or was revoked.
+    ///
+    /// # Errors
+    /// When the store cannot be read; it is asked once.
+    pub async fn check_key(&self, text: &str) -> Result<Option<Key>, guildhall_store::StoreError> {
+        self.inner.keys.check(text).await
+    }
+
+    /// Makes a key, durably. The text is told this once: only its hash is kept.
+    ///
+    /// # Errors
+    /// `TooMany`, `Store`.
+    pub async fn create_key(&self, name: &str, scopes: &[Scope]) -> Result<(Key, String), KeyError> {
+        let id = self.next_id().await?;
+        self.inner.keys.create(id, name, scopes, self.inner.clock.now().unix).await
+    }
+
+    /// All keys but the root key, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn keys(&self) -> Result<Vec<Key>, guildhall_store::StoreError> {
+        self.inner.keys.list().await
+    }
+
+    /// Revokes a key, durably; false if there was none.
+    ///
+    /// # Errors
+    /// When the store cannot be written. The key is not accepted any more all the same, until a restart.
+    pub async fn revoke_key(&self, id: u64) -> Result<bool, guildhall_store::StoreError> {
+        self.inner.keys.revoke(id).await
+    }
+
+    // ── guilds and accounts ──────────────────────────────────────────────────────────────────────
 
     /// The guilds an account is in, ascending; at most 100,000. Every membership whose command was answered is in it.
     ///
@@ -330,13 +417,25 @@ impl Node {
         self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
     }
 
-    /// Revokes a bot token, durably; false if there was none. It is not accepted any more when this returns.
-    /// User tokens are not stored and cannot be revoked: they end by themselves.
+    /// Revokes a token, durably; none if it was not good. It is not accepted any more when this returns; who runs the
+    /// partitions has to end the sessions that came with it.
     ///
     /// # Errors
     /// When the store cannot be written.
-    pub async fn revoke_token(&self, token: impl Into<TokenRef<'_>>) -> Result<bool, guildhall_store::StoreError> {
-        self.inner.tokens.revoke(token.into()).await
+    pub async fn revoke_token(
+        &self,
+        token: impl Into<TokenRef<'_>>,
+    ) -> Result<Option<Revoked>, guildhall_store::StoreError> {
+        let revoked = self.inner.tokens.revoke(token.into(), self.inner.clock.now().unix).await?;
+        Ok(revoked.map(|(user_id, token)| Revoked { user_id, token }))
+    }
+
+    /// Revokes all tokens of an account, durably. How many bot tokens there were.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn revoke_tokens_of(&self, user_id: UserId) -> Result<u64, guildhall_store::StoreError> {
+        self.inner.tokens.revoke_all(user_id, self.inner.clock.now().unix).await
     }
 
     /// What the node stores in: for reads that need no guild (history, after `Command::AuthorizeHistory`).

@@ -35,7 +35,7 @@ pub(crate) struct Group {
     /// What the writes change in the directory.
     pub(crate) changes: Vec<Change>,
     /// Who joined by it: their sessions are told.
-    pub(crate) joined: Option<UserId>,
+    pub(crate) joined: Vec<UserId>,
     /// Its writes are not durable yet.
     uncommitted: bool,
 }

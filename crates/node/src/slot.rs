@@ -273,7 +273,7 @@ impl Slot {
                     self.relay_lost(cx, relay);
                 }
             }
-            if let Some(user_id) = group.joined {
+            for user_id in group.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }
             for (sender, answer) in group.answers {

@@ -1,12 +1,12 @@
 //! Tokens: bot tokens that the store knows by their hash, and user tokens that prove themselves.
 //!
-//! Owns        minting and checking of both, and a cache of good bot tokens.
+//! Owns        minting and checking of both, a cache of good tokens, and user tokens that were revoked before their time.
 //! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else.
 //!             A user token is a JWT with HS256 and nothing but HS256; its signature is compared in constant
 //!             time by the crypto library. No token is ever logged.
+//!             T1 once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests `guildhall/tests/it/backend.rs`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
 //! Not here    rate limits on guesses: whoever faces the client.
-//!             User tokens cannot be revoked one by one: they end by `exp`, or all at once with the key.
 //!
 //! Spec        RFC 7519 and 7515; bot tokens look like Discord's, whose first part libraries decode.
 
@@ -21,7 +21,7 @@ use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError, TokenHash, TokenRecord};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Longer ones are not tokens of ours; a user token has about 230 bytes.
 const TOKEN_BYTES_MAX: usize = 512;
@@ -29,6 +29,11 @@ const TOKEN_BYTES_MAX: usize = 512;
 const CACHED_MAX: usize = 100_000;
 /// Below it HS256 is weaker than its hash (RFC 7518 §3.2).
 const JWT_SECRET_BYTES_MIN: usize = 32;
+/// Kinds of records: user tokens that were revoked, with when they would have ended; and the floors of accounts.
+const REVOKED: &str = "revoked_token";
+const FLOOR: &str = "token_floor";
+const TOKENS_PER_PAGE: u32 = 256;
+const SWEEP_COUNT: u32 = 8;
 /// What every JWT begins with: `{"` in base64. No bot token does, its first part is an encoded digit.
 const JWT_START: &str = "eyJ";
 
@@ -41,6 +46,9 @@ struct Claims {
     iat: u64,
     /// Unix seconds.
     exp: u64,
+    /// Milliseconds past `iat`, so that tokens made just after a revocation are told from those just before.
+    #[serde(default)]
+    ms: u16,
     /// Makes every token another one.
     jti: String,
 }
@@ -48,6 +56,14 @@ struct Claims {
 pub(crate) struct Tokens {
     store: Arc<dyn Store>,
     good: Cache<[u8; 32], UserId>,
+    /// User tokens that were not revoked by themselves.
+    unrevoked: Cache<[u8; 32], ()>,
+    /// User tokens of an account made at this moment or before are not good any more.
+    floors: Cache<UserId, Timestamp>,
+    /// Counts revocations. Written before sessions are told to end, read around every check.
+    revocations: RwLock<u64>,
+    /// Where the next look for revoked tokens goes that would have ended by now.
+    sweep_at: Mutex<Vec<u8>>,
     encoding_key: EncodingKey,
     decoding_key: DecodingKey,
     validation: Validation,
@@ -86,6 +102,10 @@ impl Tokens {
         Self {
             store,
             good: Cache::new(CACHED_MAX),
+            unrevoked: Cache::new(CACHED_MAX),
+            floors: Cache::new(CACHED_MAX),
+            revocations: RwLock::new(0),
+            sweep_at: Mutex::default(),
             encoding_key: EncodingKey::from_secret(jwt_secret),
             decoding_key: DecodingKey::from_secret(jwt_secret),
             validation,
@@ -98,17 +118,67 @@ impl Tokens {
             return Err(AuthError::Invalid);
         }
         let token = bare(token);
-        if token.starts_with(JWT_START) { self.check_user_token(token, now) } else { self.check_bot_token(token).await }
+        if token.starts_with(JWT_START) {
+            self.check_user_token(token, now).await
+        } else {
+            self.check_bot_token(token).await
+        }
     }
 
-    fn check_user_token(&self, token: &str, now: Timestamp) -> Result<UserId, AuthError> {
+    async fn check_user_token(&self, token: &str, now: Timestamp) -> Result<UserId, AuthError> {
+        let (user_id, claims) = self.claims(token, now)?;
+        let made_at = Timestamp(i64::try_from(claims.iat).unwrap_or(i64::MAX / 2000) * 1000 + i64::from(claims.ms));
+        if self.is_revoked(TokenHash::of(token)).await? || made_at <= self.floor(user_id).await? {
+            return Err(AuthError::Invalid);
+        }
+        Ok(user_id)
+    }
+
+    /// What a user token says, if it is signed and has not ended.
+    fn claims(&self, token: &str, now: Timestamp) -> Result<(UserId, Claims), AuthError> {
         let claims = jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation)
             .map_err(|_| AuthError::Invalid)?
             .claims;
         if i64::try_from(claims.exp).is_ok_and(|exp| exp <= now.unix_s()) {
             return Err(AuthError::Invalid);
         }
-        claims.sub.parse().map_err(|_| AuthError::Invalid)
+        Ok((claims.sub.parse().map_err(|_| AuthError::Invalid)?, claims))
+    }
+
+    async fn is_revoked(&self, hash: TokenHash) -> Result<bool, AuthError> {
+        let Err(miss) = self.unrevoked.lookup(hash.0) else { return Ok(false) };
+        let found = self.store.record(REVOKED, &hash.0).await.map_err(AuthError::Unavailable)?;
+        if found.is_none() {
+            self.unrevoked.fill(miss, hash.0, ());
+        }
+        Ok(found.is_some())
+    }
+
+    async fn floor(&self, user_id: UserId) -> Result<Timestamp, AuthError> {
+        let miss = match self.floors.lookup(user_id) {
+            Ok(floor) => return Ok(floor),
+            Err(miss) => miss,
+        };
+        let found = self.store.record(FLOOR, &user_id.get().to_be_bytes()).await.map_err(AuthError::Unavailable)?;
+        // What cannot be read revokes everything: better one more login than one too few.
+        let floor = found.map_or(i64::MIN, |data| data.try_into().map_or(i64::MAX, i64::from_be_bytes));
+        self.floors.fill(miss, user_id, Timestamp(floor));
+        Ok(Timestamp(floor))
+    }
+
+    /// How often tokens were revoked: for `unless_revoked`.
+    pub(crate) fn revocations(&self) -> u64 {
+        *self.revocations.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `then`, unless a token was revoked since `revocations` was this; none is while it runs.
+    pub(crate) fn unless_revoked<T>(&self, revocations: u64, then: impl FnOnce() -> T) -> Option<T> {
+        let now = self.revocations.read().unwrap_or_else(PoisonError::into_inner);
+        (*now == revocations).then(then)
+    }
+
+    fn was_revoked(&self) {
+        *self.revocations.write().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
     async fn check_bot_token(&self, token: &str) -> Result<UserId, AuthError> {
@@ -142,6 +212,7 @@ impl Tokens {
         let claims = Claims {
             sub: user_id.to_string(),
             iat,
+            ms: now.0.rem_euclid(1000) as u16,
             exp: iat.saturating_add(ttl_s),
             jti: URL_SAFE_NO_PAD.encode(random_bytes::<16>()),
         };
@@ -149,16 +220,89 @@ impl Tokens {
             .expect("four plain fields serialise, and HMAC takes any key")
     }
 
-    pub(crate) async fn revoke(&self, token: TokenRef<'_>) -> Result<bool, StoreError> {
+    /// Revokes one token. Whose it was, and how sessions that came with it are marked; none if it is not good.
+    pub(crate) async fn revoke(
+        &self,
+        token: TokenRef<'_>,
+        now: Timestamp,
+    ) -> Result<Option<(UserId, u64)>, StoreError> {
         let hash = match token {
+            TokenRef::Token(token) if bare(token).starts_with(JWT_START) => {
+                return self.revoke_user_token(bare(token), now).await;
+            }
             TokenRef::Token(token) => TokenHash::of(bare(token)),
             TokenRef::Hash(hash) => hash,
         };
+        let record = self.store.token(hash).await?;
         let done = self.store.revoke_token(hash).await;
         // After the store: a check that reads it from now on finds nothing, and one that read before cannot fill.
         self.good.forget(hash.0);
-        done
+        self.was_revoked();
+        let was_good = done?;
+        Ok(record.filter(|_| was_good).map(|record| (record.user_id, mark_of(hash))))
     }
+
+    async fn revoke_user_token(&self, token: &str, now: Timestamp) -> Result<Option<(UserId, u64)>, StoreError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Ok(None);
+        }
+        let Ok((user_id, claims)) = self.claims(token, now) else { return Ok(None) };
+        let hash = TokenHash::of(token);
+        let was_revoked = self.store.record(REVOKED, &hash.0).await?.is_some();
+        let done = self.store.put_record(REVOKED, &hash.0, &claims.exp.to_be_bytes()).await;
+        self.unrevoked.forget(hash.0);
+        self.was_revoked();
+        done?;
+        self.sweep(now).await?;
+        Ok((!was_revoked).then_some((user_id, mark_of(hash))))
+    }
+
+    /// Revokes all tokens of an account. How many bot tokens there were; user tokens are not counted, nobody keeps them.
+    pub(crate) async fn revoke_all(&self, user_id: UserId, now: Timestamp) -> Result<u64, StoreError> {
+        let done = self.store.put_record(FLOOR, &user_id.get().to_be_bytes(), &now.0.to_be_bytes()).await;
+        self.floors.forget(user_id);
+        self.was_revoked();
+        done?;
+        let mut count = 0;
+        loop {
+            let tokens = self.store.tokens_of_user(user_id, TOKENS_PER_PAGE).await?;
+            for (hash, _) in &tokens {
+                count += u64::from(self.store.revoke_token(*hash).await?);
+                self.good.forget(hash.0);
+            }
+            self.was_revoked();
+            if tokens.len() < TOKENS_PER_PAGE as usize {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Forgets some revoked user tokens that would have ended by now: more than are added.
+    async fn sweep(&self, now: Timestamp) -> Result<(), StoreError> {
+        let after = std::mem::take(&mut *self.sweep_at.lock().unwrap_or_else(PoisonError::into_inner));
+        let some = self.store.records(REVOKED, &after, SWEEP_COUNT).await?;
+        for (hash, exp) in &some {
+            let exp = exp.as_slice().try_into().map_or(0, u64::from_be_bytes);
+            if i64::try_from(exp).is_ok_and(|exp| exp <= now.unix_s()) {
+                self.store.delete_record(REVOKED, hash).await?;
+            }
+        }
+        if let Some((last, _)) = some.last().filter(|_| some.len() == SWEEP_COUNT as usize) {
+            self.sweep_at.lock().unwrap_or_else(PoisonError::into_inner).clone_from(last);
+        }
+        Ok(())
+    }
+}
+
+/// What tells a token from an account's others, without saying anything about it.
+pub(crate) fn mark_of(hash: TokenHash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = hash.0;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The mark of a token as it came.
+pub(crate) fn mark_of_token(token: &str) -> u64 {
+    mark_of(TokenHash::of(bare(token)))
 }
 
 /// Without what REST puts in front.

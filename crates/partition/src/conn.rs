@@ -37,6 +37,17 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Zlib => "zlib-stream",
+            Self::Zstd => "zstd-stream",
+            Self::ZstdDict(_) => "zstd-stream with a dictionary",
+            Self::Deflate(_) => "permessage-deflate",
+        }
+    }
+
     /// Whether a connection with it has a compressor of its own.
     pub fn has_stream(self) -> bool {
         match self {
@@ -92,6 +103,8 @@ pub enum Control {
 pub struct Conn {
     /// Of the URL.
     pub encoding: Encoding,
+    /// How it is compressed, in a word.
+    pub compression: &'static str,
     /// A stream of its own, with its context.
     pub compressor: Option<Box<Compressor>>,
     /// What the handshake agreed on.
@@ -176,6 +189,8 @@ pub struct MovingConn {
     pub conn: Conn,
     /// Who it is.
     pub user_id: guildhall_model::UserId,
+    /// The token it came with.
+    pub token: u64,
     /// What it wants.
     pub resume: Resume,
 }

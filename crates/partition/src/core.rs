@@ -10,6 +10,7 @@ use crate::{
     happening::Counters,
     link::{Gatekeeper, Link, Output},
     questions::Question,
+    sessions::SessionChange,
     shared::Matchers,
     timers::{Subject, Timers},
 };
@@ -222,7 +223,8 @@ impl Core {
         match fate {
             // A session that has not said READY has nothing to resume.
             SessionFate::Keep if session.gathering.is_none() => {
-                self.timers.push(expires, Subject::Session(session_key))
+                self.timers.push(expires, Subject::Session(session_key));
+                self.tell_news(SessionChange::Disconnected, session_key);
             }
             SessionFate::Keep | SessionFate::Drop => self.end_session(session_key),
         }
@@ -233,6 +235,7 @@ impl Core {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
             self.keep_partial_frame(conn);
         }
+        self.tell_news(SessionChange::Gone, key);
         let Some(session) = self.sessions.remove(key) else { return };
         self.counters.sessions_ended_total += 1;
         self.by_id.remove(&session.id);

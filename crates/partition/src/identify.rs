@@ -11,6 +11,7 @@ use crate::{
     core::Core,
     link::{Account, AuthFailure, Denial, Link, Output},
     partition::Partition,
+    sessions::SessionChange,
     timers::Subject,
 };
 use guildhall_model::{
@@ -50,12 +51,13 @@ impl Partition {
             (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
                 Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
                     if let Some(conn) = self.core.conns.remove(key) {
-                        let conn = Box::new(MovingConn { conn, user_id: account.user.id, resume });
+                        let conn =
+                            Box::new(MovingConn { conn, user_id: account.user.id, token: account.token, resume });
                         self.core.outputs.push_back(Output::Transfer { to, socket: key, conn });
                     }
                     return;
                 }
-                _ => self.resume(now, key, account.user.id, &resume, link),
+                _ => self.resume(now, key, (account.user.id, account.token), &resume, link),
             },
         }
         self.take_up_reading(now, key, link);
@@ -65,7 +67,7 @@ impl Partition {
 
     /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
     pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
-        let MovingConn { mut conn, user_id, resume } = moving;
+        let MovingConn { mut conn, user_id, token, resume } = moving;
         if let Some(compressor) = &mut conn.compressor {
             compressor.arrive();
         }
@@ -73,7 +75,7 @@ impl Partition {
         conn.is_dirty = false;
         let key = self.core.conns.insert(conn);
         self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
-        self.resume(now, key, user_id, &resume, link);
+        self.resume(now, key, (user_id, token), &resume, link);
         self.take_up_reading(now, key, link);
         self.answer_questions(now, link);
         self.settle();
@@ -121,6 +123,7 @@ impl Partition {
             encoding: conn.encoding,
             conn: key,
             guilds: &guilds,
+            token: account.token,
         });
         conn.phase = Phase::Serving(slot);
         conn.next_seq = 1;
@@ -131,6 +134,7 @@ impl Partition {
         self.core.by_id.insert(id, slot);
         self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
+        self.core.tell_news(SessionChange::Connected, slot);
         self.look_for_heartbeats(now, key);
         self.say_ready(now, slot, guilds.len(), link);
         for guild_id in guilds {
@@ -180,7 +184,14 @@ impl Partition {
     }
 
     /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
-    fn resume(&mut self, now: Now, key: SlotKey, user_id: UserId, resume: &Resume, link: &mut impl Link) {
+    fn resume(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        (user_id, token): (UserId, u64),
+        resume: &Resume,
+        link: &mut impl Link,
+    ) {
         let Some(conn) = self.core.conns.get(key) else { return };
         let encoding = conn.encoding;
         let found = self.core.by_id.get(&*resume.session_id).copied().filter(|session_key| {
@@ -203,6 +214,7 @@ impl Partition {
         let Some(session) = self.core.sessions.get_mut(session_key) else { return };
         session.replay.trim(resume.seq);
         session.conn = Some(key);
+        session.profile.token = token;
         let is_bot = session.kind() == AccountKind::Bot;
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Serving(session_key);
@@ -212,6 +224,7 @@ impl Partition {
             }
         }
         self.core.counters.resumed_total += 1;
+        self.core.tell_news(SessionChange::Resumed, session_key);
         self.look_for_heartbeats(now, key);
         // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
         // of it is written. The next dispatch is held against them again.
@@ -226,6 +239,10 @@ impl Partition {
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
             let Some(event) = entry.dispatch.event() else { continue };
+            if event.guild_id.get() == 0 {
+                // It was addressed to the account.
+                continue;
+            }
             let index = session.guilds.get(event.guild_id).map(|guild| guild.relay);
             let entry = self.relays.get(&event.guild_id).and_then(|relays| relays.get(&index?));
             let (relay, user_id) = (entry.map(|entry| &entry.relay), session.user.id);

@@ -15,6 +15,7 @@ mod link;
 mod partition;
 mod pump;
 mod questions;
+mod sessions;
 mod shared;
 mod timers;
 
@@ -23,4 +24,5 @@ pub use conn::{Compression, ConnParams, MovingConn};
 pub use happening::Counters;
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
 pub use partition::Partition;
+pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
 pub use shared::{Checked, Streams};

@@ -3,7 +3,7 @@
 //! Owns        the `Link` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may identify).
 //! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
 
-use crate::conn::MovingConn;
+use crate::{conn::MovingConn, sessions::SessionNews};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User};
 use guildhall_relay::{PartitionId, ToGuild};
 use guildhall_stdx::{Now, SlotKey};
@@ -84,6 +84,8 @@ pub enum Output {
         /// Which.
         messages: Vec<(ChannelId, MessageId)>,
     },
+    /// Something happened to a session.
+    SessionNews(SessionNews),
     /// A relay's message to its guild.
     ToGuild(GuildId, ToGuild),
     /// Move a connection, with its socket, to the partition its session lives on.
@@ -104,6 +106,8 @@ pub struct Account {
     pub user: Arc<User>,
     /// Their guilds, ascending, if they were asked for.
     pub guilds: Vec<GuildId>,
+    /// Tells the token from the account's others; it says nothing about the token itself.
+    pub token: u64,
 }
 
 /// Why a token was not accepted.

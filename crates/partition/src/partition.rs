@@ -230,6 +230,7 @@ impl Partition {
         decoder.set_rsv1_allowed(deflate.is_some());
         let key = self.core.conns.insert(Conn {
             encoding: params.encoding,
+            compression: params.compression.name(),
             compressor,
             deflate,
             inflate_history: None,

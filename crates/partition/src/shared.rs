@@ -311,7 +311,8 @@ impl Matchers {
             return text.id();
         }
         let frame = dispatch.frame(encoding, redaction);
-        let text = self.of(encoding).push(scope_of(event, redaction), event.name.as_str(), frame.body());
+        let name = event.static_name()?;
+        let text = self.of(encoding).push(scope_of(event, redaction), name, frame.body());
         known.set(Some(text.into()));
         text
     }
@@ -327,6 +328,8 @@ fn scope_of(event: &Event, redaction: Redaction) -> Scope {
         Gate::GuildPermission(permissions) => hash_of(permissions),
         Gate::List(list) => hash_of(list),
         Gate::User(id) => id.get(),
+        Gate::Users(ids) => hash_of(ids),
+        Gate::Roles(ids) => hash_of(ids),
     };
     let domain = event.guild_id.get() ^ (redaction.index() as u64) << 60;
     Scope { domain, class, kind: hash_of(&event.audience.intents) }

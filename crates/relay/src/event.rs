@@ -5,7 +5,7 @@
 //! Invariants  immutable; who may see it is decided by `audience` alone, at the event and again at replay.
 //! Not here    who that is at this moment: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
-use crate::{listening::ForUsers, payload::Payload};
+use crate::{backend::BackendEvent, listening::ForUsers, payload::Payload};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, RoleId, UserId};
@@ -112,6 +112,28 @@ pub enum Gate {
     },
     /// One user's sessions.
     User(UserId),
+    /// These users' sessions. Ascending.
+    Users(Arc<[UserId]>),
+    /// Members with any of these roles; `@everyone` is all of them.
+    Roles(Arc<[RoleId]>),
+}
+
+impl Gate {
+    /// The users that it names, if it does.
+    #[must_use]
+    pub fn users(&self) -> &[UserId] {
+        match self {
+            Self::User(user_id) => std::slice::from_ref(user_id),
+            Self::Users(user_ids) => user_ids,
+            _ => &[],
+        }
+    }
+
+    /// Whether it names this user.
+    #[must_use]
+    pub fn names(&self, user_id: UserId) -> bool {
+        self.users().binary_search(&user_id).is_ok()
+    }
 }
 
 /// Whom an event is for.
@@ -167,6 +189,37 @@ impl Event {
             },
             content_readers: payload.content_readers(),
             payload,
+        }
+    }
+
+    /// What a backend published. Whom it names gets it also if it does not look at the guild.
+    #[must_use]
+    pub fn of_backend(guild_id: GuildId, gate: Gate, event: Arc<BackendEvent>) -> Self {
+        let names_users = !gate.users().is_empty();
+        let mut event = Self::new(guild_id, event.known(), gate, Payload::Backend(event));
+        if names_users {
+            event.audience.users = ForUsers::All;
+            // They are called by being named.
+            event.audience.calls = None;
+        }
+        event
+    }
+
+    /// The value of `t`.
+    #[must_use]
+    pub fn wire_name(&self) -> &str {
+        match &self.payload {
+            Payload::Backend(event) => event.name(),
+            _ => self.name.as_str(),
+        }
+    }
+
+    /// The same, if it is known for as long as the process lives.
+    #[must_use]
+    pub fn static_name(&self) -> Option<&'static str> {
+        match &self.payload {
+            Payload::Backend(event) => event.static_name(),
+            _ => Some(self.name.as_str()),
         }
     }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod audience;
+mod backend;
 mod event;
 mod listening;
 mod lists;
@@ -23,6 +24,7 @@ mod thread;
 mod view;
 
 pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
+pub use backend::{BackendEvent, BackendEventError, Receipt};
 pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction};
 pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};

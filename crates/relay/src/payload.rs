@@ -5,6 +5,7 @@
 //! Not here    who gets it: `event.rs`. The envelope: `guildhall-codec`.
 
 use crate::{
+    backend::{BackendEvent, Receipt},
     event::{Calls, ContentReaders, Redaction},
     meta::GuildMeta,
     notice::Notice,
@@ -158,11 +159,16 @@ pub enum Payload {
     Unread(Vec<(ChannelId, MessageId)>),
     /// One of the small ones.
     Notice(Box<Notice>),
+    /// Whatever a backend published.
+    Backend(Arc<BackendEvent>),
 }
 
 impl Payload {
     /// Who reads the content whatever their intents; none when there is no content to withhold.
     pub(crate) fn content_readers(&self) -> Option<ContentReaders> {
+        if let Self::Backend(event) = self {
+            return event.readers();
+        }
         let Self::Message(event) = self else { return None };
         let readers = |message: &Message| {
             let mentioned = message.mentions.iter().map(|user| user.id);
@@ -176,6 +182,9 @@ impl Payload {
 
     /// Whom it calls, if it is a message.
     pub(crate) fn calls(&self) -> Option<Calls> {
+        if let Self::Backend(event) = self {
+            return event.calls();
+        }
         let Self::Message(event) = self else { return None };
         let message = &event.message;
         Some(Calls {
@@ -185,10 +194,22 @@ impl Payload {
         })
     }
 
+    /// Who is told how many sessions it reached.
+    pub(crate) fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
+        match self {
+            Self::Backend(event) => event.receipt(),
+            _ => None,
+        }
+    }
+
     /// Appends the body to `out`.
     pub(crate) fn render(&self, guild_id: GuildId, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
+        if let Self::Backend(event) = self {
+            return event.render(encoding, redaction, out);
+        }
         let put = Put { encoding, out };
         match self {
+            Self::Backend(_) => {}
             Self::Message(event) => put.body(&message_body(guild_id, event, redaction)),
             Self::MessageDelete { id, channel_id } => {
                 put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });

@@ -12,7 +12,7 @@
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Deliver, Listener, Map, PassiveGroup, Seat, ViewersOf},
+    audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Seat, ViewersOf},
     event::{Event, Gate, Redaction},
     listening::Listening,
     lists::{Lists, Told},
@@ -396,7 +396,14 @@ impl Relay {
         let Some(state) = &mut self.state else { return };
         recipients.begin(published);
         let watchers = self.subscriptions.watchers_of(published.event.audience.about);
-        state.audience.fan_out(&published.event, now.unix, watchers, recipients);
+        match published.event.payload.receipt() {
+            None => state.audience.fan_out(&published.event, now.unix, watchers, recipients),
+            Some(receipt) => {
+                let mut counted = Counted { recipients, count: 0 };
+                state.audience.fan_out(&published.event, now.unix, watchers, &mut counted);
+                receipt.reached(counted.count);
+            }
+        }
         if let Effect::Thread(_, None) | Effect::Meta(_) = &published.effect {
             state.audience.set_threads(&state.picture.threads);
         }
@@ -456,6 +463,28 @@ impl Relay {
             .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let span = (self.passive_interval_ms / 2).max(1);
         self.passive_interval_ms * 3 / 4 + (mixed >> 32) % span
+    }
+}
+
+/// Counts deliveries on their way.
+struct Counted<'a, R> {
+    recipients: &'a mut R,
+    count: u64,
+}
+
+impl<R: Deliver> Deliver for Counted<'_, R> {
+    fn group(&mut self, log: LogId, redaction: Redaction) {
+        self.recipients.group(log, redaction);
+    }
+
+    fn deliver(&mut self, slot: u32) {
+        self.count += 1;
+        self.recipients.deliver(slot);
+    }
+
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
+        self.count += 1;
+        self.recipients.deliver_alone(slot, redaction);
     }
 }
 

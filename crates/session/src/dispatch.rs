@@ -178,7 +178,7 @@ impl Dispatch {
                 let event = self.event().expect("own dispatches have their frame, withheld ones are not written");
                 let mut body = Vec::with_capacity(1024);
                 event.render(encoding, redaction, &mut body);
-                let frame = DispatchFrame::from_body(encoding, event.name.as_str(), &body);
+                let frame = DispatchFrame::from_body(encoding, event.wire_name(), &body);
                 Box::new(frame.expect("event names are plain"))
             })
         })
@@ -188,7 +188,7 @@ impl Dispatch {
 impl std::fmt::Debug for Dispatch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match &self.source {
-            Source::Published(_) | Source::Direct(_) => self.event().map_or("", |event| event.name.as_str()),
+            Source::Published(_) | Source::Direct(_) => self.event().map_or("", Event::wire_name),
             Source::Own => "own",
             Source::Lazy(_) => "lazy",
             Source::Withheld => "withheld",

@@ -97,6 +97,8 @@ pub struct Profile {
     pub capabilities: Capabilities,
     /// What it shows.
     pub presence: SessionPresence,
+    /// The token it came with, or was resumed with last.
+    pub token: u64,
     /// `properties.os`.
     pub os: Box<str>,
     /// It asked a guild to let it in more than once, since an answer may have been lost: when it leaves it has to say so,
@@ -131,13 +133,15 @@ pub struct NewSession<'a> {
     pub conn: SlotKey,
     /// Its guilds, those of its shard only, ascending.
     pub guilds: &'a [GuildId],
+    /// The token it came with.
+    pub token: u64,
 }
 
 impl Session {
     /// A session that was just identified.
     #[must_use]
     pub fn new(new: NewSession<'_>) -> Self {
-        let NewSession { key, id, user, identify, intents, shard, encoding, conn, guilds } = new;
+        let NewSession { key, id, user, identify, intents, shard, encoding, conn, guilds, token } = new;
         let shown = identify.presence.clone().unwrap_or_else(|| guildhall_model::to_gateway::PresenceUpdate {
             status: guildhall_model::Status::Online,
             activities: Vec::new(),
@@ -151,6 +155,7 @@ impl Session {
                 activities: shown.activities.into(),
                 platform: identify.platform,
             },
+            token,
             os: identify.os.as_str().into(),
             asked_again: false,
             voice_guild: None,

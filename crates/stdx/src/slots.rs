@@ -105,6 +105,19 @@ impl<T> Slots<T> {
         })
     }
 
+    /// How many places there are, empty ones included.
+    #[must_use]
+    pub fn places(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// The key of whatever is in a place now.
+    #[must_use]
+    pub fn key_at(&self, slot: u32) -> Option<SlotKey> {
+        let entry = self.entries.get(slot as usize).filter(|entry| entry.value.is_some())?;
+        Some(SlotKey { slot, generation: entry.generation })
+    }
+
     /// All keys.
     #[must_use]
     pub fn keys(&self) -> Vec<SlotKey> {

@@ -23,6 +23,9 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
 use std::sync::Arc;
 
+/// A record: its id, and what it says.
+pub type IdAndData = (Vec<u8>, Vec<u8>);
+
 /// Which messages of a channel. Whatever the page, they are returned newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -97,6 +100,18 @@ pub trait Store: Send + Sync + 'static {
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError>;
     /// Revokes a token; false if there was none.
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError>;
+
+    /// An account's tokens by their hashes, ascending, at most `limit`.
+    async fn tokens_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError>;
+
+    /// Adds or replaces a record of the node itself. `kind` and `id` name it.
+    async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError>;
+    /// One record.
+    async fn record(&self, kind: &'static str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Records of a kind with their ids, which ascend, above `after`, at most `limit`.
+    async fn records(&self, kind: &'static str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError>;
+    /// Removes a record; false if there was none.
+    async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError>;
 
     /// A small named value of the node itself (generated secrets, schema marks).
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;

@@ -513,7 +513,7 @@ impl Pair {
             guilds.extend(joined);
             guilds.sort_unstable();
         }
-        Ok(Account { user, guilds })
+        Ok(Account { user, guilds, token: 0 })
     }
 
     /// Asks every client of a partition to go away and resume.
@@ -656,6 +656,7 @@ impl Pair {
                 let Side { partition, link, .. } = &mut self.sides[side];
                 partition.handle_messages(self.clock.now(), session, guild_id, &found, link);
             }
+            Output::SessionNews(_) => {}
             Output::Transfer { to, socket, conn } => {
                 let socket = self.sides[side].link.take(socket).expect("a socket moves once");
                 self.moves.push_back((usize::from(to.0), socket, conn));

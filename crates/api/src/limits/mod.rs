@@ -8,12 +8,11 @@ mod bucket;
 mod limiter;
 
 pub use bucket::Bucket;
-pub(crate) use limiter::Verdict;
+pub(crate) use limiter::{Limiter, Verdict};
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use guildhall_model::UserId;
 use guildhall_stdx::{Instant, Now};
-use limiter::Limiter;
 use std::{
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -168,7 +167,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What counts as one peer: an IPv4 address, or the /64 that one IPv6 customer gets at least.
-fn network(peer: IpAddr) -> u128 {
+pub(crate) fn network(peer: IpAddr) -> u128 {
     match peer {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {

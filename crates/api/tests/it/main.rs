@@ -10,3 +10,4 @@ mod messages;
 mod reactions;
 mod roles;
 mod support;
+mod v1;

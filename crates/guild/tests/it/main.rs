@@ -1,5 +1,6 @@
 //! The guild machine from outside: a module per theme.
 
+mod backend;
 mod bulk;
 mod fixture;
 mod lists;

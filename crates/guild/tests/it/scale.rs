@@ -7,9 +7,10 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, ArchivedThreads, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits, GuildPatch,
-    GuildRecord, Job, MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewBan, NewInvite, NewMessage, NewThread,
-    NewWebhook, Outcome, Output, Page, Prune, Reply, RolePatch, WebhookAccess, WebhookPost,
+    Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits,
+    GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, Job, MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewBan,
+    NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output, Page, Prune, Reply, RolePatch,
+    WebhookAccess, WebhookPost,
 };
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
@@ -460,6 +461,18 @@ impl Lab {
         let patch = MemberPatch { nick: Some(Some("n".to_owned())), ..MemberPatch::default() };
         let shown = Presence { status: Status::Dnd, ..Presence::default() };
         self.system(Command::AddMember(user(UserId::new(5))));
+        let import = |n: u64| NewMember {
+            user: user(UserId::new(20_000_000 + n)),
+            nick: None,
+            roles: vec![ROLE],
+            joined_at: None,
+            mute: false,
+            deaf: false,
+            flags: 0,
+            communication_disabled_until: None,
+        };
+        let members = (0..IMPORT_MEMBERS_MAX as u64).map(import).collect();
+        self.system(Command::Backend(Box::new(BackendCommand::ImportMembers { members, tell: false })));
         self.owner(Command::UpdateMember(half, Box::new(patch)));
         self.owner(Command::AddMemberRole(half, LOW_ROLE));
         self.owner(Command::RemoveMemberRole(half, LOW_ROLE));

@@ -9,6 +9,10 @@
 mod config;
 mod demo;
 mod dictionary;
+mod import;
+mod key;
+mod publish;
+mod remote;
 mod serve;
 mod tables;
 mod token;
@@ -62,6 +66,15 @@ pub enum Command {
     /// Make or revoke tokens, while no node runs
     #[command(after_long_help = token::HELP)]
     Token(token::TokenArgs),
+    /// Make, list or revoke keys of the backend API, while no node runs
+    #[command(after_long_help = key::HELP)]
+    Key(key::KeyArgs),
+    /// Import members into a guild of a running node
+    #[command(after_long_help = import::HELP)]
+    Import(import::ImportArgs),
+    /// Publish events to the clients of a running node
+    #[command(after_long_help = publish::HELP)]
+    Publish(publish::PublishArgs),
     /// Show, check or explain the configuration
     #[command(after_long_help = config::HELP)]
     Config(config::ConfigArgs),
@@ -126,6 +139,9 @@ pub async fn run(
         Command::Serve(args) => serve::run(args, environment, stop).await,
         Command::Demo(args) => demo::run(args, environment, stop).await,
         Command::Token(args) => token::run(args, environment).await,
+        Command::Key(args) => key::run(args, environment).await,
+        Command::Import(args) => import::run(args, &environment).await,
+        Command::Publish(args) => publish::run(args, &environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
         Command::Tables(args) => tables::run(&args),
@@ -210,6 +226,22 @@ mod tests {
         check("guildhall token user --id 5 --ttl 0s", false);
         check("guildhall token user --id 5 --ttl soon", false);
         check("guildhall token revoke", true);
+        check("guildhall key create --name shop --scopes read,write", true);
+        check("guildhall key create --name shop --scopes all", true);
+        check("guildhall key create --name shop --scopes fly", false);
+        check("guildhall key create --name shop", false);
+        check("guildhall import m.ndjson --guild 5 --skip 7 --events --server http://127.0.0.1:1 --key-file k", true);
+        check("guildhall import m.ndjson", false);
+        check("guildhall import m.ndjson --guild 5 --server https://example.net", false);
+        check("guildhall publish --event X --data 1 --guild 5", true);
+        check("guildhall publish --event X --guild 5 --role 6 --role 7", true);
+        check("guildhall publish --event X --role 6", false);
+        check("guildhall publish --event X --data { --guild 5", false);
+        check("guildhall publish --file f", true);
+        check("guildhall publish --file f --event X", false);
+        check("guildhall publish", false);
+        check("guildhall key list", true);
+        check("guildhall key revoke 5", true);
         check("guildhall config", true);
         check("guildhall config check a.toml", true);
         check("guildhall config check", false);
@@ -230,7 +262,7 @@ mod tests {
     #[test]
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
-        for name in ["serve", "demo", "token", "config", "dictionary"] {
+        for name in ["serve", "demo", "token", "key", "import", "publish", "config", "dictionary"] {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

@@ -21,8 +21,8 @@ Examples:
   guildhall token revoke < token.txt                  the bot token in the file is worth nothing from now on
 
 The token is all that goes to standard output; the account's id goes to standard error. The node must not run: the
-data directory (--data, or store.dir) belongs to one process. Only bot tokens can be revoked one by one; a user token
-ends by itself, and all of them when auth.jwt_secret changes.";
+data directory (--data, or store.dir) belongs to one process. All user tokens end when auth.jwt_secret changes. While a
+node runs, its backend API mints and revokes tokens (docs/backend-api.md).";
 
 /// Longer input is no token of ours.
 const TOKEN_BYTES_MAX: u64 = 4096;
@@ -59,7 +59,7 @@ enum What {
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_ttl)]
         ttl: u64,
     },
-    /// Revoke the bot token on standard input
+    /// Revoke the token on standard input
     Revoke,
 }
 
@@ -139,8 +139,8 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
                 .read_to_string(&mut token)
                 .context("standard input cannot be read")?;
             match node.revoke_token(token.trim()).await.context("the token cannot be revoked")? {
-                true => Ok("revoked\n".to_owned()),
-                false => bail!("there is no such bot token (user tokens cannot be revoked: they end by themselves)"),
+                Some(_) => Ok("revoked\n".to_owned()),
+                None => bail!("this token is not good anyway: it was revoked, has ended, or is none of this node's"),
             }
         }
     }

@@ -81,6 +81,8 @@ pub const PASSIVE_UPDATE_INTERVAL_MS: u32 = 30_000;
 pub const WRITE_STALL_MS: u32 = 30_000;
 /// As documented, which clients are written for.
 pub const REST_RATE_PERCENT: u32 = 100;
+/// More than a backend sends that means well: who has more to say sends batches and streams.
+pub const BACKEND_REQUESTS_PER_S: u32 = 1_000;
 
 /// What clients know from upstream.
 pub const ZLIB: ZlibParams = ZlibParams { level: 6, window_bits: 15, mem_level: 8 };

@@ -180,6 +180,8 @@ settings! {
         rest_trusted_proxies: Addresses => Addresses::default();
         /// REST rate limits, in percent of the documented ones; 0: none at all, for tests and benches.
         rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
+        /// Requests a second of one key of the backend API (/v1); the lines of a stream do not count. 0: no limit.
+        backend_requests_per_s: u32, 0..=1_000_000 => defaults::BACKEND_REQUESTS_PER_S;
     }
     /// Compression of what clients are sent. It holds for new connections.
     codec: CodecConfig {
@@ -237,7 +239,7 @@ settings! {
         jwt_secret: Option<Secret> => None;
         /// A file with the same; white space at its ends is ignored.
         jwt_secret_file: Option<PathBuf> => None;
-        /// For the admin API, which is not there yet: until then it only stands in the demo's demo.json. At least 32 bytes.
+        /// The root key of the backend API: it may do everything. At least 32 bytes. `guildhall key` makes others that may do less.
         admin_key: Option<Secret> => None;
         /// A file with the same.
         admin_key_file: Option<PathBuf> => None;

@@ -78,10 +78,12 @@ impl Demo {
             tracing::warn!(seed, members, "this data directory was seeded before: --seed and --members are ignored");
         }
         show_everybody(node, &plan).await?;
+        let admin_key = admin_key(config, before.as_ref())?;
+        node.set_root_key(&admin_key);
         let manifest = Manifest {
             api_base: format!("http://{}/api", reachable(running.local_addr)),
             gateway_url: running.gateway_url.clone(),
-            admin_key: admin_key(config, before.as_ref())?,
+            admin_key,
             bot_token: bot_token(node, plan.bot.user.id, before.as_ref()).await?,
             user_token: node.mint_user_token(plan.user.user.id, USER_TOKEN_TTL_S),
             guild_id: plan.guild.id,

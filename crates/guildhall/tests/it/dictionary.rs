@@ -39,7 +39,7 @@ fn get(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
 }
 
 /// A client of the gateway; the stream's decoder is libzstd with a dictionary, if it has one.
-struct Client {
+pub struct Client {
     stream: TcpStream,
     decoder: Decoder,
     inflater: Option<StreamDecompressor>,
@@ -50,7 +50,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(addr: SocketAddr, query: &str, dictionary: Option<&Dictionary>) -> Self {
+    pub fn connect(addr: SocketAddr, query: &str, dictionary: Option<&Dictionary>) -> Self {
         let mut stream = TcpStream::connect(addr).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let handshake = ClientHandshake::new("test", &format!("/?v=10&{query}"), [7; 16]);
@@ -100,7 +100,7 @@ impl Client {
     }
 
     /// The next payload of that opcode and name.
-    fn await_payload(&mut self, op: u64, name: Option<&str>) -> Value {
+    pub fn await_payload(&mut self, op: u64, name: Option<&str>) -> Value {
         loop {
             while let Some(payload) = self.payloads.pop_front() {
                 if payload["op"] == op && name.is_none_or(|name| payload["t"] == name) {
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    fn await_close(&mut self) -> (u16, String) {
+    pub fn await_close(&mut self) -> (u16, String) {
         loop {
             if let Some(closed) = self.closed.take() {
                 return closed;
@@ -121,11 +121,14 @@ impl Client {
         }
     }
 
-    fn identify(&mut self, token: &str) {
+    pub fn identify(&mut self, token: &str) {
         let token = token.trim_start_matches("Bot ");
-        let identify = json!({"token": token, "intents": 33_281, "properties": {}});
+        self.send(2, &json!({"token": token, "intents": 33_281, "properties": {}}));
+    }
+
+    pub fn send(&mut self, op: u8, d: &Value) {
         let mut message = Vec::new();
-        guildhall_codec::encode_payload_to_gateway(self.encoding, 2, &identify, &mut message).unwrap();
+        guildhall_codec::encode_payload_to_gateway(self.encoding, op.into(), d, &mut message).unwrap();
         let opcode = guildhall_ws_proto::Opcode::Binary;
         let mut frame = Vec::new();
         append_masked_frame(opcode, [1, 2, 3, 4], &message, &mut frame);

@@ -1,5 +1,6 @@
 //! Tests of the real binary: processes, signals, files, HTTP.
 
+mod backend;
 mod cli;
 mod demo;
 mod dictionary;

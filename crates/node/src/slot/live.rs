@@ -7,7 +7,7 @@ use crate::{
     pipeline::Group,
 };
 use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
-use guildhall_model::{ChannelId, Id, MessageId};
+use guildhall_model::{ChannelId, Id, MessageId, UserId};
 use guildhall_relay::{RelayId, ToGuild};
 use guildhall_store::StoreError;
 use std::{
@@ -57,8 +57,8 @@ impl Slot {
         let now = cx.now;
         match self.run(cx, |guild| guild.handle_command(now, ask.actor, &ask.command)) {
             Some((Outcome::Reply(answer), mut group)) => {
-                if answer.is_ok() {
-                    group.joined = ask.command.joins();
+                if let Ok(reply) = &answer {
+                    group.joined = joined_by(&ask.command, reply);
                 }
                 group.answers.push((ask.answer, answer));
                 self.push(cx, group);
@@ -274,6 +274,18 @@ impl Slot {
         for (relay, epoch) in self.streams.subscribed() {
             self.run_and_push(cx, |guild| guild.handle_relay(now, ToGuild::Subscribe { relay, epoch }));
         }
+    }
+}
+
+/// Who is in the guild since a command, or may be: they may have been before.
+fn joined_by(command: &Command, reply: &Reply) -> Vec<UserId> {
+    match (command, reply) {
+        (Command::Backend(_), Reply::Imported(imported)) => imported.added.clone(),
+        (Command::Backend(_), Reply::Created(reply)) => match &**reply {
+            Reply::Member(member) => vec![member.user.id],
+            _ => Vec::new(),
+        },
+        _ => command.joins().into_iter().collect(),
     }
 }
 

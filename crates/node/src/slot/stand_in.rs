@@ -166,7 +166,7 @@ impl Slot {
             return self.refuse(cx, answer, Refusal::Unavailable);
         };
         group.answers.push((answer, Ok(Reply::Done)));
-        group.joined = Some(owner_id);
+        group.joined.push(owner_id);
         // Its writes come before anything that it does from here on.
         self.pipeline.push(group);
         self.begin(cx, guild);

@@ -129,9 +129,9 @@ async fn a_revoked_token_is_refused_at_once() {
     for token in [&by_token, &by_hash, &kept] {
         check(&world, token, Some(BOT)).await;
     }
-    assert!(world.node.revoke_token(&*format!("Bot {by_token}")).await.unwrap());
-    assert!(world.node.revoke_token(TokenHash::of(&by_hash)).await.unwrap());
-    assert!(!world.node.revoke_token(&*by_token).await.unwrap(), "it was revoked already");
+    assert_eq!(world.node.revoke_token(&*format!("Bot {by_token}")).await.unwrap().map(|r| r.user_id), Some(BOT));
+    assert!(world.node.revoke_token(TokenHash::of(&by_hash)).await.unwrap().is_some());
+    assert_eq!(world.node.revoke_token(&*by_token).await.unwrap(), None, "it was revoked already");
     check(&world, &by_token, None).await;
     check(&world, &by_hash, None).await;
     check(&world, &kept, Some(BOT)).await;
@@ -237,4 +237,32 @@ async fn secrets_are_not_printed() {
     assert!(text.contains("redacted") && !text.contains("secret of"), "{text}");
     let bytes = format!("{:?}", SECRET);
     assert!(!text.contains(&bytes[1..20]), "{text}");
+}
+
+#[tokio::test]
+async fn user_tokens_are_revoked_one_by_one_and_all_at_once() {
+    let world = world().await;
+    let (one, two) = (world.node.mint_user_token(BOT, 60), world.node.mint_user_token(BOT, 60));
+    check(&world, &one, Some(BOT)).await;
+    let first = world.node.authenticate(&one).await.unwrap().token;
+    let second = world.node.authenticate(&two).await.unwrap().token;
+    assert_ne!(first, second, "sessions are told apart by it");
+    let before = world.node.revocations();
+    assert_eq!(world.node.unless_revoked(before, || 5), Some(5));
+    let revoked = world.node.revoke_token(&*format!("Bearer {one}")).await.unwrap().unwrap();
+    assert_eq!((revoked.user_id, revoked.token), (BOT, first));
+    assert_eq!(world.node.unless_revoked(before, || 5), None, "a check that began before does not count");
+    check(&world, &one, None).await;
+    check(&world, &two, Some(BOT)).await;
+    assert_eq!(world.node.revoke_token(&*one).await.unwrap(), None, "it was revoked already");
+    assert_eq!(world.node.revoke_token("eyJnothing").await.unwrap(), None);
+
+    let bot = world.node.mint_bot_token(BOT).await.unwrap();
+    assert_eq!(world.node.revoke_tokens_of(BOT).await.unwrap(), 1);
+    check(&world, &two, None).await;
+    check(&world, &bot, None).await;
+    world.pass(1);
+    check(&world, &world.node.mint_user_token(BOT, 60), Some(BOT)).await;
+    // What was revoked stays so for whoever opens the store next.
+    assert!(world.store.record("revoked_token", &TokenHash::of(&one).0).await.unwrap().is_some());
 }

@@ -10,7 +10,7 @@ use crate::{
     event::{Audience, Event, Gate, Redaction},
     listening::{ForUsers, Listening},
 };
-use guildhall_model::{ChannelId, Permissions, UserId};
+use guildhall_model::{ChannelId, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;
 
 /// Whom an event goes to, one call per session.
@@ -50,8 +50,13 @@ impl AudienceIndex {
             Gate::Thread { parent, is_private: true, .. } => {
                 self.sees(class, *parent) && self.manages_threads(class, *parent, now)
             }
+            Gate::Roles(roles) => {
+                let everyone = self.meta.id().cast();
+                let has = |role: &RoleId| *role == everyone || class.standing.roles.binary_search(role).is_ok();
+                roles.iter().any(has)
+            }
             // Decided per user, by `fan_out` and `may_see`.
-            Gate::User(_) => false,
+            Gate::User(_) | Gate::Users(_) => false,
         }
     }
 
@@ -125,10 +130,7 @@ impl AudienceIndex {
                 }
             }
         }
-        let by_gate = match audience.gate {
-            Gate::User(user_id) => Some(user_id),
-            _ => None,
-        };
+        let by_gate = audience.gate.users().iter().copied();
         for user_id in audience.always.into_iter().chain(by_gate.filter(|id| audience.always != Some(*id))) {
             self.deliver_to_user(event, user_id, now, true, out);
         }
@@ -170,7 +172,7 @@ impl AudienceIndex {
         let audience = &event.audience;
         let Some(seated) = self.users.get(&user_id) else { return };
         let class = &self.classes[seated.class];
-        let is_gate = audience.gate == Gate::User(user_id) && audience.always != Some(user_id);
+        let is_gate = audience.gate.names(user_id) && audience.always != Some(user_id);
         let is_admitted = self.admits(class, &audience.gate, now);
         for Placed { seat, .. } in &seated.seats {
             let has_it = is_admitted && self.reaches(class, seat.listening, audience);
@@ -190,7 +192,7 @@ impl AudienceIndex {
     #[must_use]
     pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
         let Some(seated) = self.users.get(&user_id) else { return false };
-        if event.audience.always == Some(user_id) || event.audience.gate == Gate::User(user_id) {
+        if event.audience.always == Some(user_id) || event.audience.gate.names(user_id) {
             return true;
         }
         match &event.audience.gate {

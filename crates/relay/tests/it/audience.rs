@@ -79,6 +79,8 @@ type Stand = (BTreeSet<ChannelId>, Listening);
 
 struct World {
     rng: Rng,
+    /// For what backends publish, so that the world goes the same way with and without it.
+    backends_rng: Rng,
     meta: Arc<GuildMeta>,
     index: AudienceIndex,
     members: Members,
@@ -105,7 +107,7 @@ impl World {
         let members = (50..50 + USERS).map(|id| (UserId::new(id), member(id, &[]))).collect();
         let index = AudienceIndex::new(meta.clone());
         let (seats, stood) = (BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { rng, meta, index, members, seats, next_slot: 0, stood };
+        let mut world = Self { rng, backends_rng: Rng::new(!seed), meta, index, members, seats, next_slot: 0, stood };
         (0..4).for_each(|_| world.change_channel());
         world
     }
@@ -254,6 +256,15 @@ impl World {
         gates
     }
 
+    /// Those of what backends publish.
+    fn backend_gates(&mut self) -> Vec<Gate> {
+        let mut users = self.some_users().to_vec();
+        users.sort_unstable();
+        users.dedup();
+        let roles = [21, 22, 23, 24, 99].into_iter().filter(|_| self.rng.chance(0.3)).map(id).collect();
+        vec![Gate::Users(users.into()), Gate::Roles(roles), Gate::Roles([GUILD.cast()].into())]
+    }
+
     fn some_users(&mut self) -> SmallVec<[UserId; 4]> {
         (0..self.rng.below(4)).map(|_| user_id(&mut self.rng)).collect()
     }
@@ -280,7 +291,7 @@ impl World {
 
     fn audience(&mut self, gate: Gate) -> Audience {
         let rng = &mut self.rng;
-        let is_for_one = matches!(gate, Gate::User(_));
+        let is_for_one = matches!(gate, Gate::User(_) | Gate::Users(_));
         let intents = [Intents::NONE, Intents::GUILDS, Intents::GUILD_MESSAGES | Intents::GUILDS];
         let users = [
             ForUsers::All,
@@ -313,6 +324,13 @@ impl World {
             let watchers = self.watchers();
             self.check_event(&event, &watchers, &logs);
         }
+        std::mem::swap(&mut self.rng, &mut self.backends_rng);
+        for gate in self.backend_gates() {
+            let mut event = event(gate.clone());
+            event.audience = self.audience(gate);
+            self.check_event(&event, &[], &logs);
+        }
+        std::mem::swap(&mut self.rng, &mut self.backends_rng);
     }
 
     /// A4: sessions share a log exactly if they view and listen to the same; and while they do, it stays theirs.
@@ -353,7 +371,7 @@ impl World {
         let is_barred = wish.is_user() && audience.never_user_account == Some(*user);
         let wants = wish.wants(audience) || wish.is_user() && is_called || watchers.contains(&(*user, slot));
         let is_admitted = naive_admits(&self.meta, member, &audience.gate);
-        let is_watching_one = matches!(audience.gate, Gate::User(_)) && !wish.wants(audience);
+        let is_watching_one = matches!(audience.gate, Gate::User(_) | Gate::Users(_)) && !wish.wants(audience);
         if is_barred || is_watching_one || !(audience.always == Some(*user) || wants && is_admitted) {
             return None;
         }

@@ -207,6 +207,8 @@ pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
         // Of threads there are none here.
         Gate::Thread { .. } => false,
         Gate::User(user_id) => member.user.id == *user_id,
+        Gate::Users(user_ids) => user_ids.contains(&member.user.id),
+        Gate::Roles(roles) => roles.iter().any(|role| *role == GUILD.cast() || member.roles.contains(role)),
     }
 }
 

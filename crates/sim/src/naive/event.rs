@@ -166,8 +166,9 @@ impl Event {
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
+            // Nobody publishes in the simulation, and nobody asks for what notices tell.
+            | Payload::Backend(_)
             | Payload::MemberList(_)
-            // Nobody here asks for what these tell.
             | Payload::Notice(_) => (Who::Members, 0, Users::Watchers, None, None),
         };
         let change = match &payload {

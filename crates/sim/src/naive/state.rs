@@ -180,6 +180,7 @@ impl State {
             | Payload::ChannelMemberCount { .. }
             | Payload::MemberList(_)
             | Payload::Notice(_)
+            | Payload::Backend(_)
             | Payload::VoiceServer { .. } => {}
         }
     }

@@ -86,6 +86,7 @@ fn channel_text(channel: &Channel) -> String {
 /// What an event says.
 pub fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
     let body = match payload {
+        Payload::Backend(event) => event.name().to_owned(),
         Payload::Message(event) => message_event_text(event, redaction),
         Payload::MessageDelete { id, channel_id } => format!("id={id} channel={channel_id}"),
         Payload::Reaction(event) => format!(

@@ -233,6 +233,6 @@ impl World {
         let user = user.ok_or(AuthFailure::Invalid)?;
         let is_member = question.with_guilds && self.store.members.contains(&user.id);
         let guilds = if is_member { vec![self.guild_id()] } else { Vec::new() };
-        Ok(Account { user, guilds })
+        Ok(Account { user, guilds, token: 0 })
     }
 }

@@ -256,6 +256,7 @@ impl World {
                     self.sides[side].to_guild.push_back(message);
                 }
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
+                Output::SessionNews(_) => {}
                 Output::Transfer { to, socket, conn } => {
                     let from = &mut self.sides[side];
                     let Some(moving) = from.link.take(socket) else { return fault("a socket that is not there moves") };

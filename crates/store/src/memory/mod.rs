@@ -8,7 +8,7 @@
 
 mod state;
 
-use crate::{Page, Store, StoreError, TokenHash, TokenRecord};
+use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
@@ -27,6 +27,7 @@ struct Everything {
     state: State,
     tokens: BTreeMap<TokenHash, TokenRecord>,
     settings: BTreeMap<String, Vec<u8>>,
+    records: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
 }
 
 impl MemoryStore {
@@ -112,6 +113,31 @@ impl Store for MemoryStore {
 
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {
         Ok(self.lock().tokens.remove(&hash).is_some())
+    }
+
+    async fn tokens_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError> {
+        let all = self.lock();
+        let of_user = all.tokens.iter().filter(|(_, record)| record.user_id == user_id);
+        Ok(of_user.take(limit as usize).map(|(hash, record)| (*hash, record.clone())).collect())
+    }
+
+    async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError> {
+        self.lock().records.insert((kind, id.to_vec()), data.to_vec());
+        Ok(())
+    }
+
+    async fn record(&self, kind: &'static str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.lock().records.get(&(kind, id.to_vec())).cloned())
+    }
+
+    async fn records(&self, kind: &'static str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError> {
+        let all = self.lock();
+        let of_kind = all.records.iter().filter(|((of, id), _)| *of == kind && id.as_slice() > after);
+        Ok(of_kind.take(limit as usize).map(|((_, id), data)| (id.clone(), data.clone())).collect())
+    }
+
+    async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.lock().records.remove(&(kind, id.to_vec())).is_some())
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -251,6 +251,23 @@ pub(super) fn revoke_token(hash: TokenHash) -> Change {
     run("token", "DELETE FROM tokens WHERE hash = ?1", [Value::Bytes(hash.0.to_vec())])
 }
 
+pub(super) fn put_record(kind: &'static str, id: &[u8], data: &[u8]) -> Change {
+    run(
+        "record",
+        "INSERT INTO records (kind, id, data) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (kind, id) DO UPDATE SET data = excluded.data",
+        [Value::Text(kind.into()), Value::Bytes(id.to_vec()), Value::Bytes(data.to_vec())],
+    )
+}
+
+pub(super) fn delete_record(kind: &'static str, id: &[u8]) -> Change {
+    run(
+        "record",
+        "DELETE FROM records WHERE kind = ?1 AND id = ?2",
+        [Value::Text(kind.into()), Value::Bytes(id.to_vec())],
+    )
+}
+
 pub(super) fn insert_setting(name: &str, value: &[u8]) -> Change {
     run(
         "setting",

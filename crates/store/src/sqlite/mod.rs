@@ -17,7 +17,7 @@ mod writer;
 
 pub use writer::WriterCounts;
 
-use crate::{Page, Store, StoreError, TokenHash, TokenRecord};
+use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
 use accounts::Accounts;
 use apply::Statements;
 use async_trait::async_trait;
@@ -297,6 +297,26 @@ impl Store for SqliteStore {
 
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {
         Ok(self.write(vec![change::revoke_token(hash)]).await? > 0)
+    }
+
+    async fn tokens_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError> {
+        read::tokens_of_user(&self.read_pool, user_id, limit).await
+    }
+
+    async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError> {
+        self.write(vec![change::put_record(kind, id, data)]).await.map(drop)
+    }
+
+    async fn record(&self, kind: &'static str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        read::record(&self.read_pool, kind, id).await
+    }
+
+    async fn records(&self, kind: &'static str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError> {
+        read::records(&self.read_pool, kind, after, limit).await
+    }
+
+    async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.write(vec![change::delete_record(kind, id)]).await? > 0)
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

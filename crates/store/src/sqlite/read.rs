@@ -6,7 +6,7 @@ use super::{
     accounts::Accounts,
     change::{self, StoredMember, id, int},
 };
-use crate::{Page, StoreError, TokenHash, TokenRecord};
+use crate::{IdAndData, Page, StoreError, TokenHash, TokenRecord};
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
 use guildhall_model::{Belonging, BelongingKind, Channel, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
@@ -250,6 +250,40 @@ pub(super) async fn token(pool: &SqlitePool, hash: TokenHash) -> Result<Option<T
     Ok(Some(TokenRecord { user_id: id(row.try_get(0)?), created_at: Timestamp(row.try_get(1)?) }))
 }
 
+const TOKENS_OF_USER: &str = "SELECT hash, user_id, created_at FROM tokens WHERE user_id = ?1 ORDER BY hash LIMIT ?2";
+
+pub(super) async fn tokens_of_user(
+    pool: &SqlitePool,
+    user_id: UserId,
+    limit: u32,
+) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError> {
+    let query = sqlx::query(TOKENS_OF_USER).bind(int(user_id)).bind(limit);
+    // Hashes of another length are nobody's.
+    let tokens = each_of(pool, query, |row| {
+        let record = TokenRecord { user_id: id(row.try_get(1)?), created_at: Timestamp(row.try_get(2)?) };
+        Ok((row.try_get::<Vec<u8>, _>(0)?, record))
+    });
+    let hash = |(hash, record): (Vec<u8>, _)| Some((TokenHash(hash.try_into().ok()?), record));
+    Ok(tokens.await?.into_iter().filter_map(hash).collect())
+}
+
+pub(super) async fn record(pool: &SqlitePool, kind: &str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    let query = sqlx::query_scalar("SELECT data FROM records WHERE kind = ?1 AND id = ?2");
+    Ok(query.bind(kind).bind(id).fetch_optional(pool).await?)
+}
+
+const RECORDS: &str = "SELECT id, data FROM records WHERE kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+
+pub(super) async fn records(
+    pool: &SqlitePool,
+    kind: &str,
+    after: &[u8],
+    limit: u32,
+) -> Result<Vec<IdAndData>, StoreError> {
+    let query = sqlx::query(RECORDS).bind(kind.to_owned()).bind(after.to_vec()).bind(limit);
+    each_of(pool, query, |row| Ok((row.try_get(0)?, row.try_get(1)?))).await
+}
+
 pub(super) async fn setting(pool: &SqlitePool, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(sqlx::query_scalar("SELECT value FROM settings WHERE name = ?1").bind(name).fetch_optional(pool).await?)
 }
@@ -315,6 +349,8 @@ mod tests {
             (BELONGINGS, &[]),
             (GUILD_OF_BELONGING, &[]),
             (MESSAGES_BY, &[]),
+            (TOKENS_OF_USER, &[]),
+            (RECORDS, &[]),
             (CHANNELS, &[]),
             // Within one message.
             (REACTIONS, &["USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY"]),

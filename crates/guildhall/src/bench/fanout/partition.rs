@@ -320,7 +320,7 @@ impl PartitionThread {
             let mut identify = self.identify.clone();
             self.partition.handle_bytes(now, key, &mut identify, &mut self.link);
             // The token's check reads the account from the store, so it is not the guild's copy.
-            let account = Account { user: Arc::new(crowd::user(member)), guilds: vec![crowd::GUILD] };
+            let account = Account { user: Arc::new(crowd::user(member)), guilds: vec![crowd::GUILD], token: 0 };
             self.partition.handle_authenticated(now, key, Ok(account), &mut self.link);
             self.entering.push_back(key);
         }
@@ -371,6 +371,7 @@ impl PartitionThread {
                 Output::ToGuild(_, message) => self.ends.guild.send(ToGuildThread::Relay(message))?,
                 // Answered where the session is opened.
                 Output::Authenticate { .. } | Output::FetchMessages { .. } => {}
+                Output::SessionNews(_) => {}
                 Output::Transfer { .. } => anyhow::bail!("nobody resumes here"),
             }
         }

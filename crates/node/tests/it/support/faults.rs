@@ -182,6 +182,31 @@ impl Store for FaultStore {
         self.inner.revoke_token(hash).await
     }
 
+    async fn tokens_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError> {
+        self.inner.tokens_of_user(user_id, limit).await
+    }
+
+    async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError> {
+        self.inner.put_record(kind, id, data).await
+    }
+
+    async fn record(&self, kind: &'static str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.record(kind, id).await
+    }
+
+    async fn records(
+        &self,
+        kind: &'static str,
+        after: &[u8],
+        limit: u32,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        self.inner.records(kind, after, limit).await
+    }
+
+    async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
+        self.inner.delete_record(kind, id).await
+    }
+
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.setting(name).await
     }

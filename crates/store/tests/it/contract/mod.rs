@@ -41,7 +41,7 @@ macro_rules! suite {
                 only_the_faulty_batch_fails,
             ],
             pages: [edges_of_a_channel, around_a_message, against_a_naive_model],
-            node: [tokens, settings, lists_in_pages],
+            node: [tokens, tokens_of_an_account, records, settings, lists_in_pages],
             random: [same_as_memory],
         }
     };

@@ -57,3 +57,34 @@ pub async fn lists_in_pages(store: &dyn Store) {
     assert_eq!(store.guilds_of_user(id(2), 3).await.unwrap(), odd[..3]);
     assert_eq!(store.guilds_of_user(id(2), 0).await.unwrap(), []);
 }
+
+pub async fn records(store: &dyn Store) {
+    assert_eq!(store.record("key", b"a").await.unwrap(), None);
+    assert!(!store.delete_record("key", b"a").await.unwrap());
+    for id in [&b"b"[..], b"a", b"", &[0xff, 0]] {
+        store.put_record("key", id, &[id, b"!"].concat()).await.unwrap();
+    }
+    store.put_record("other", b"a", b"elsewhere").await.unwrap();
+    store.put_record("key", b"a", b"again").await.unwrap();
+    assert_eq!(store.record("key", b"a").await.unwrap().as_deref(), Some(&b"again"[..]));
+    let pair = |id: &[u8], data: &[u8]| (id.to_vec(), data.to_vec());
+    let rest = [pair(b"a", b"again"), pair(b"b", b"b!"), pair(&[0xff, 0], &[0xff, 0, b'!'])];
+    assert_eq!(store.records("key", b"", 10).await.unwrap(), rest, "the empty id is not above itself");
+    assert_eq!(store.records("key", b"a", 1).await.unwrap(), rest[1..2]);
+    assert_eq!(store.records("nothing", b"", 10).await.unwrap(), []);
+    assert!(store.delete_record("key", b"a").await.unwrap());
+    assert!(!store.delete_record("key", b"a").await.unwrap());
+    assert_eq!(store.record("other", b"a").await.unwrap().as_deref(), Some(&b"elsewhere"[..]));
+}
+
+pub async fn tokens_of_an_account(store: &dyn Store) {
+    let record = |user| TokenRecord { user_id: id(user), created_at: Timestamp(5) };
+    for (token, user) in [("one", 1), ("two", 2), ("three", 1)] {
+        store.put_token(TokenHash::of(token), record(user)).await.unwrap();
+    }
+    let mut expected = [(TokenHash::of("one"), record(1)), (TokenHash::of("three"), record(1))];
+    expected.sort_by_key(|(hash, _)| *hash);
+    assert_eq!(store.tokens_of_user(id(1), 10).await.unwrap(), expected);
+    assert_eq!(store.tokens_of_user(id(1), 1).await.unwrap(), expected[..1]);
+    assert_eq!(store.tokens_of_user(id(3), 10).await.unwrap(), []);
+}

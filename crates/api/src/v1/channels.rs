@@ -1,0 +1,115 @@
+//! Channels of a guild: listed, read, put, changed, deleted.
+
+use super::{
+    V1,
+    bodies::{ChannelBody, ChannelChange, ChannelPut, Patch},
+    caller::{Caller, Read, Write},
+    change,
+    error::V1Error,
+    expect_put, expect_read, guilds,
+    input::{Body, Path},
+    types::{Snowflake, check_new_id},
+};
+use axum::{Json, extract::State, http::StatusCode};
+use guildhall_guild::{BackendCommand, Command, InsteadOf};
+use guildhall_model::{Channel, ChannelId, GuildId};
+use std::sync::Arc;
+
+async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Arc<Channel>, V1Error> {
+    expect_read!(v1.ask(guild_id, Command::ReadChannel(channel_id)).await?, Channel)
+}
+
+async fn put_channel(
+    v1: &V1,
+    channel: Channel,
+    instead_of: InsteadOf<Channel>,
+) -> Result<(StatusCode, Json<ChannelBody>), V1Error> {
+    let guild_id = channel.guild_id;
+    let command = BackendCommand::PutChannel(Box::new(channel), instead_of);
+    let (status, channel) = expect_put!(v1.ask(guild_id, Command::Backend(Box::new(command))).await?, Channel)?;
+    Ok((status, Json(ChannelBody::from(&*channel))))
+}
+
+/// Lists the channels of a guild
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels", tag = "channels", params(("guild_id" = Snowflake, Path)),
+    responses((status = 200, body = Vec<ChannelBody>), (status = 404, body = V1Error)))]
+pub(super) async fn list(
+    _: Caller<Read>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<Vec<ChannelBody>>, V1Error> {
+    let guild = guilds::reply(&v1, path.id("guild_id")?).await?;
+    let body = |channel: &Arc<Channel>| ChannelBody {
+        last_message_id: guild.last_message_ids.get(&channel.id).map(|id| (*id).into()),
+        ..ChannelBody::from(&**channel)
+    };
+    Ok(Json(guild.meta.channels.values().map(body).collect()))
+}
+
+/// Reads a channel
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
+    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)),
+    responses((status = 200, body = ChannelBody), (status = 404, body = V1Error)))]
+pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<ChannelBody>, V1Error> {
+    Ok(Json(ChannelBody::from(&*channel(&v1, path.id("guild_id")?, path.id("channel_id")?).await?)))
+}
+
+/// Makes a channel under an id of your choice, or replaces it
+#[utoipa::path(put, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
+    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)), request_body = ChannelPut,
+    responses((status = 200, description = "It was there, and is like this now", body = ChannelBody),
+              (status = 201, description = "It was made", body = ChannelBody), (status = 404, body = V1Error),
+              (status = 409, description = "Another guild has a channel with this id", body = V1Error)))]
+pub(super) async fn put(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(input): Body<ChannelPut>,
+) -> Result<(StatusCode, Json<ChannelBody>), V1Error> {
+    let (guild_id, channel_id): (GuildId, ChannelId) = (path.id("guild_id")?, path.id("channel_id")?);
+    let channel = input.into_channel(channel_id, guild_id);
+    // Ids of channels are unique over all guilds: nobody else may bring this one in between.
+    let is_new = v1.new_channels.lock().await;
+    match v1.in_time(v1.node.guild_of_channel(channel_id)).await?? {
+        Some(other) if other != guild_id => {
+            Err(V1Error::conflict(format!("The guild {other} has a channel with this id: choose another.")))
+        }
+        Some(_) => {
+            drop(is_new);
+            put_channel(&v1, channel, None).await
+        }
+        None => {
+            check_new_id(&v1, "channel_id", channel_id)?;
+            put_channel(&v1, channel, None).await
+        }
+    }
+}
+
+/// Changes some fields of a channel
+#[utoipa::path(patch, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
+    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)), request_body = ChannelChange,
+    responses((status = 200, body = ChannelBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
+pub(super) async fn update(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(patch): Body<Patch>,
+) -> Result<Json<ChannelBody>, V1Error> {
+    let (guild_id, channel_id) = (path.id("guild_id")?, path.id("channel_id")?);
+    let (v1, patch) = (&*v1, &patch);
+    change(|| async move {
+        let before = channel(v1, guild_id, channel_id).await?;
+        let after = patch.apply(&ChannelPut::from(&*before))?.into_channel(channel_id, guild_id);
+        Ok(put_channel(v1, after, Some(before)).await?.1)
+    })
+    .await
+}
+
+/// Deletes a channel with its messages
+#[utoipa::path(delete, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
+    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)),
+    responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
+pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    v1.ask(path.id("guild_id")?, Command::DeleteChannel(path.id("channel_id")?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

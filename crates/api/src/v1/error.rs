@@ -1,0 +1,183 @@
+//! Errors of the backend API.
+//!
+//! Owns        `V1Error`, and its body: `{"code", "message", "errors"}`.
+//! Invariants  a message says what to do; every fault of a body is named by its field. Nothing of a store's or library's own
+//!             words gets out.     Spec  docs/backend-api.md "Errors".
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::Refusal;
+use guildhall_store::StoreError;
+use serde::Serialize;
+use std::borrow::Cow;
+use utoipa::ToSchema;
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct FieldError {
+    /// Where it is: `audience.roles[2]`; empty for the body itself.
+    pub field: String,
+    /// What it should be.
+    pub message: String,
+}
+
+/// Why a request is not answered with what it asked for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct V1Error {
+    /// For programs: `invalid`, `unauthorized`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`, `too_large`,
+    /// `too_slow`, `rate_limited`, `unavailable`, `internal`.
+    pub code: &'static str,
+    /// For people: what happened, and what to do.
+    #[schema(value_type = String)]
+    pub message: Cow<'static, str>,
+    /// The faults of a body or query.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub errors: Vec<FieldError>,
+    #[serde(skip)]
+    status: StatusCode,
+    #[serde(skip)]
+    retry_after_ms: Option<u64>,
+}
+
+impl V1Error {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), errors: Vec::new(), status, retry_after_ms: None }
+    }
+
+    pub fn unauthorized(message: &'static str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub fn forbidden(message: String) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
+    }
+
+    pub fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {what}."))
+    }
+
+    pub fn no_route() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "There is nothing at this path: GET /v1/openapi.json lists what there is.",
+        )
+    }
+
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "This path does not take this method: the Allow header and GET /v1/openapi.json say which it takes.",
+        )
+    }
+
+    pub fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub fn too_large(bytes_max: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("The body, or a line of it, is longer than {bytes_max} bytes: send less at once."),
+        )
+    }
+
+    pub fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "The body did not arrive in time: send it again.")
+    }
+
+    pub fn rate_limited(retry_after_ms: u64, message: &'static str) -> Self {
+        let error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
+        Self { retry_after_ms: Some(retry_after_ms), ..error }
+    }
+
+    pub fn unavailable() -> Self {
+        let error = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "The node cannot do this now: wait a moment and try again. What was asked may have been done; \
+             PUT, DELETE and idempotency keys make it safe to repeat.",
+        );
+        Self { retry_after_ms: Some(1_000), ..error }
+    }
+
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let error =
+            Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are not as they should be: see `errors`.");
+        Self { errors, ..error }
+    }
+
+    pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::invalid(vec![FieldError { field: field.into(), message: message.into() }])
+    }
+
+    pub fn bug(what: &'static str) -> Self {
+        tracing::error!(what, "a guild answered something else than was asked");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "This is a fault of the node: its log says more.")
+    }
+
+    /// Somebody else was faster.
+    pub fn is_changed(&self) -> bool {
+        self.code == "changed"
+    }
+}
+
+impl From<Refusal> for V1Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::UnknownGuild => Self::not_found("guild"),
+            Refusal::UnknownChannel => Self::not_found("channel"),
+            Refusal::UnknownRole => Self::not_found("role"),
+            Refusal::UnknownMember => Self::not_found("member"),
+            Refusal::UnknownUser => Self::not_found("user"),
+            Refusal::Unavailable => Self::unavailable(),
+            Refusal::Changed => {
+                Self::new(StatusCode::CONFLICT, "changed", "It was changed by others all the time: try again.")
+            }
+            Refusal::InvalidForm(field) => {
+                let message = match field {
+                    "parent_id" => "This is no category of the guild, or categories cannot be in one.",
+                    "owner_id" => "The owner has to be a member of the guild: put the member first.",
+                    "system_channel_id" | "afk_channel_id" => "The guild has no such channel: put the channel first.",
+                    "roles" => "The guild has no such role: put the role first.",
+                    "type" => "A channel cannot become this, or cannot be made of this type.",
+                    _ => "This field cannot have that value here.",
+                };
+                Self::field(field, message)
+            }
+            Refusal::InvalidRole => Self::conflict("@everyone cannot be deleted, nor be given or taken."),
+            Refusal::TooManyChannels | Refusal::TooManyRoles | Refusal::TooManyOverwrites => {
+                Self::conflict(refusal.to_string())
+            }
+            other => Self::conflict(other.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for V1Error {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");
+        Self::unavailable()
+    }
+}
+
+impl IntoResponse for V1Error {
+    fn into_response(self) -> Response {
+        let (status, retry_after_ms) = (self.status, self.retry_after_ms);
+        let mut response = (status, Json(self)).into_response();
+        if let Some(ms) = retry_after_ms {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,149 @@
+//! Guilds: listed, read, put, changed, deleted.
+
+use super::{
+    V1,
+    bodies::{GuildBody, GuildChange, GuildPut, Patch},
+    caller::{Caller, Read, Write},
+    change,
+    error::V1Error,
+    expect_read,
+    input::{Body, Check, Faults, Path, Query},
+    types::{Snowflake, check_new_id},
+};
+use axum::{Json, extract::State, http::StatusCode};
+use guildhall_guild::{BackendCommand, Command, GuildReply, InsteadOf, NewGuild};
+use guildhall_model::{Guild, GuildId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+const PAGE_MAX: u32 = 1_000;
+
+pub(super) async fn reply(v1: &V1, guild_id: GuildId) -> Result<Box<GuildReply>, V1Error> {
+    expect_read!(v1.ask(guild_id, Command::ReadGuild).await?, Guild)
+}
+
+async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Result<Json<GuildBody>, V1Error> {
+    let command = BackendCommand::PutGuild(Box::new(guild.clone()), instead_of);
+    let reply = expect_read!(v1.ask(guild.id, Command::Backend(Box::new(command))).await?, Guild)?;
+    Ok(Json(GuildBody::from(&*reply)))
+}
+
+/// A page of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// Only those with larger ids.
+    #[param(value_type = Option<Snowflake>)]
+    pub after: Option<Snowflake>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+impl Check for Page {
+    fn check(&self, faults: &mut Faults) {
+        faults.number("limit", self.limit().into(), 1, PAGE_MAX.into());
+    }
+}
+
+impl Page {
+    pub fn limit(&self) -> u32 {
+        self.limit.unwrap_or(100)
+    }
+
+    pub fn after<T>(&self) -> guildhall_model::Id<T> {
+        guildhall_model::Id::new(self.after.map_or(0, |after| after.0))
+    }
+}
+
+/// Some of the guilds.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct GuildIds {
+    /// Ascending. Fewer than `limit`: these are the last.
+    guild_ids: Vec<Snowflake>,
+}
+
+/// Lists the ids of all guilds
+#[utoipa::path(get, path = "/v1/guilds", tag = "guilds", params(Page),
+    responses((status = 200, body = GuildIds)))]
+pub(super) async fn list(
+    _: Caller<Read>,
+    State(v1): State<Arc<V1>>,
+    Query(page): Query<Page>,
+) -> Result<Json<GuildIds>, V1Error> {
+    let ids = v1.in_time(v1.node.store().guild_ids(page.after(), page.limit())).await??;
+    Ok(Json(GuildIds { guild_ids: ids.into_iter().map(Into::into).collect() }))
+}
+
+/// Reads a guild
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+    responses((status = 200, body = GuildBody), (status = 404, body = V1Error)))]
+pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<GuildBody>, V1Error> {
+    Ok(Json(GuildBody::from(&*reply(&v1, path.id("guild_id")?).await?)))
+}
+
+/// Makes a guild under an id of your choice, or replaces its fields
+///
+/// A new guild has its owner as the only member, `@everyone` as the only role, and no channels.
+#[utoipa::path(put, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+    request_body = GuildPut,
+    responses((status = 200, description = "It was there, and is like this now", body = GuildBody),
+              (status = 201, description = "It was made", body = GuildBody), (status = 409, body = V1Error)))]
+pub(super) async fn put(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(input): Body<GuildPut>,
+) -> Result<(StatusCode, Json<GuildBody>), V1Error> {
+    let guild_id: GuildId = path.id("guild_id")?;
+    match reply(&v1, guild_id).await {
+        Ok(before) => {
+            let guild = input.into_guild(guild_id, Some(&before.meta.guild));
+            return Ok((StatusCode::OK, put_fields(&v1, guild, None).await?));
+        }
+        Err(error) if error.code != "not_found" => return Err(error),
+        Err(_) => {}
+    }
+    check_new_id(&v1, "guild_id", guild_id)?;
+    for (special, field) in [(input.system_channel_id, "system_channel_id"), (input.afk_channel_id, "afk_channel_id")] {
+        if special.is_some() {
+            return Err(V1Error::field(field, "A new guild has no channels: put the guild, the channel, then this."));
+        }
+    }
+    let owner = v1.in_time(v1.node.user(input.owner_id.id())).await??;
+    let owner = owner.ok_or_else(|| {
+        V1Error::field("owner_id", "There is no such account: put it with PUT /v1/users/{user_id} first.")
+    })?;
+    let guild = input.into_guild(guild_id, None);
+    v1.in_time(v1.node.create_guild(NewGuild { guild: guild.clone(), owner })).await??;
+    Ok((StatusCode::CREATED, put_fields(&v1, guild, None).await?))
+}
+
+/// Changes some fields of a guild
+#[utoipa::path(patch, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+    request_body = GuildChange,
+    responses((status = 200, body = GuildBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
+pub(super) async fn update(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(patch): Body<Patch>,
+) -> Result<Json<GuildBody>, V1Error> {
+    let guild_id = path.id("guild_id")?;
+    let (v1, patch) = (&*v1, &patch);
+    change(|| async move {
+        let before = reply(v1, guild_id).await?.meta.guild.clone();
+        let guild = patch.apply(&GuildPut::from(&*before))?.into_guild(guild_id, Some(&before));
+        put_fields(v1, guild, Some(before)).await
+    })
+    .await
+}
+
+/// Deletes a guild with everything in it
+#[utoipa::path(delete, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+    responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
+pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    v1.ask(path.id("guild_id")?, Command::DeleteGuild).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,162 @@
+//! Keys of the API itself.
+//!
+//! Invariants  K3 (of the node) a key makes and revokes only keys that may do no more than itself.
+
+use super::{
+    V1,
+    caller::{Caller, Keys},
+    error::V1Error,
+    input::{Body, Check, Faults, Path},
+    types::{Snowflake, Time},
+};
+use axum::{Json, extract::State, http::StatusCode};
+use guildhall_node::{Key, KeyError, Scope};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What a key may do.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Scope)]
+pub(super) enum ScopeName {
+    /// Look at guilds, channels, roles, members and users.
+    Read,
+    /// Make, replace, change and delete them; import.
+    Write,
+    /// Publish events.
+    Publish,
+    /// Mint, list and revoke tokens.
+    Tokens,
+    /// Look at sessions, end them, follow what happens to them.
+    Sessions,
+    /// Make, list and revoke keys.
+    Keys,
+}
+
+impl From<ScopeName> for Scope {
+    fn from(name: ScopeName) -> Self {
+        match name {
+            ScopeName::Read => Self::Read,
+            ScopeName::Write => Self::Write,
+            ScopeName::Publish => Self::Publish,
+            ScopeName::Tokens => Self::Tokens,
+            ScopeName::Sessions => Self::Sessions,
+            ScopeName::Keys => Self::Keys,
+        }
+    }
+}
+
+impl From<Scope> for ScopeName {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Read => Self::Read,
+            Scope::Write => Self::Write,
+            Scope::Publish => Self::Publish,
+            Scope::Tokens => Self::Tokens,
+            Scope::Sessions => Self::Sessions,
+            Scope::Keys => Self::Keys,
+        }
+    }
+}
+
+/// A key to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewKey {
+    /// What people call it.
+    #[schema(min_length = 1, max_length = 64)]
+    name: String,
+    /// What it may do.
+    #[schema(min_items = 1, max_items = 6)]
+    scopes: Vec<ScopeName>,
+}
+
+impl Check for NewKey {
+    fn check(&self, faults: &mut Faults) {
+        faults.text("name", &self.name, 1, 64);
+        faults.count("scopes", self.scopes.len(), 1, Scope::ALL.len());
+    }
+}
+
+/// A key, without what proves it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Key)]
+pub(super) struct KeyBody {
+    /// Its id.
+    id: Snowflake,
+    /// What people call it.
+    name: String,
+    /// What it may do.
+    scopes: Vec<ScopeName>,
+    /// When it was made.
+    created_at: Time,
+}
+
+impl From<&Key> for KeyBody {
+    fn from(key: &Key) -> Self {
+        Self {
+            id: Snowflake(key.id.unwrap_or(0)),
+            name: key.name.clone(),
+            scopes: key.scopes.iter().map(|scope| (*scope).into()).collect(),
+            created_at: Time(key.created_at),
+        }
+    }
+}
+
+/// A key that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MadeKey {
+    /// What is known of it.
+    #[serde(flatten)]
+    of: KeyBody,
+    /// The key itself: told this once, and kept nowhere.
+    key: String,
+}
+
+/// Lists the keys that were made
+#[utoipa::path(get, path = "/v1/keys", tag = "keys", responses((status = 200, body = Vec<KeyBody>)))]
+pub(super) async fn list(_: Caller<Keys>, State(v1): State<Arc<V1>>) -> Result<Json<Vec<KeyBody>>, V1Error> {
+    Ok(Json(v1.in_time(v1.node.keys()).await??.iter().map(KeyBody::from).collect()))
+}
+
+/// Makes a key
+#[utoipa::path(post, path = "/v1/keys", tag = "keys", request_body = NewKey,
+    responses((status = 201, body = MadeKey), (status = 409, description = "There are too many", body = V1Error)))]
+pub(super) async fn create(
+    caller: Caller<Keys>,
+    State(v1): State<Arc<V1>>,
+    Body(new): Body<NewKey>,
+) -> Result<(StatusCode, Json<MadeKey>), V1Error> {
+    let scopes: Vec<Scope> = new.scopes.iter().map(|name| (*name).into()).collect();
+    needs_all(&caller.key, &scopes)?;
+    let made = v1.in_time(v1.node.create_key(&new.name, &scopes)).await?;
+    let (key, text) = made.map_err(|error| match error {
+        KeyError::TooMany => V1Error::conflict(error.to_string()),
+        KeyError::Store(error) => error.into(),
+    })?;
+    Ok((StatusCode::CREATED, Json(MadeKey { of: KeyBody::from(&key), key: text })))
+}
+
+fn needs_all(key: &Key, scopes: &[Scope]) -> Result<(), V1Error> {
+    match scopes.iter().find(|scope| !key.may(**scope)) {
+        None => Ok(()),
+        Some(scope) => Err(V1Error::forbidden(format!(
+            "A key makes and revokes only keys that may do no more than itself: `{}` does not have `{}`.",
+            key.name,
+            scope.as_str()
+        ))),
+    }
+}
+
+/// Revokes a key
+#[utoipa::path(delete, path = "/v1/keys/{key_id}", tag = "keys", params(("key_id" = Snowflake, Path)),
+    responses((status = 204, description = "It is not accepted any more"), (status = 404, body = V1Error)))]
+pub(super) async fn revoke(caller: Caller<Keys>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    let id = path.id::<()>("key_id")?.get();
+    let keys = v1.in_time(v1.node.keys()).await??;
+    let key = keys.iter().find(|key| key.id == Some(id)).ok_or_else(|| V1Error::not_found("key"))?;
+    needs_all(&caller.key, &key.scopes)?;
+    v1.in_time(v1.node.revoke_key(id)).await??;
+    Ok(StatusCode::NO_CONTENT)
+}

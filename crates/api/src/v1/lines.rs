@@ -1,0 +1,174 @@
+//! Lines: bodies of any length, a JSON value a line (NDJSON), in both directions.
+//!
+//! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines while it does.
+//! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`)
+//! Limits      a line: `json_bytes_max`; silence: `body_deadline_ms`; lines of the answer that nobody reads: `ANSWER_LINES_MAX`,
+//!             then the work waits, and ends after `answer_deadline_ms`.
+
+use super::{V1, error::V1Error};
+use axum::{
+    body::{Body, BodyDataStream, Bytes},
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::StreamExt as _;
+use serde::Serialize;
+use std::{convert::Infallible, time::Duration};
+use tokio::sync::mpsc;
+
+pub(crate) const NDJSON: &str = "application/x-ndjson";
+/// Lines of an answer that wait to be sent.
+const ANSWER_LINES_MAX: usize = 64;
+
+/// Whether a body is said to be lines.
+pub(crate) fn is_ndjson(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    [NDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines"].contains(&kind)
+}
+
+/// The lines of a body.
+pub(crate) struct Lines {
+    pieces: BodyDataStream,
+    piece: Bytes,
+    line: Vec<u8>,
+    line_bytes_max: usize,
+    silence_max: Duration,
+    /// Lines so far, empty ones included.
+    pub number: u64,
+}
+
+impl Lines {
+    pub fn new(v1: &V1, body: Body) -> Self {
+        Self {
+            pieces: body.into_data_stream(),
+            piece: Bytes::new(),
+            line: Vec::new(),
+            line_bytes_max: v1.limits.json_bytes_max,
+            silence_max: Duration::from_millis(v1.limits.body_deadline_ms),
+            number: 0,
+        }
+    }
+
+    /// Whether another line can be had without waiting for more of the body.
+    pub fn has_more(&self) -> bool {
+        self.piece.contains(&b'\n')
+    }
+
+    /// The next line that is not empty, with its number; none at the end.
+    pub async fn next(&mut self) -> Result<Option<(u64, &[u8])>, V1Error> {
+        self.line.clear();
+        loop {
+            if let Some(at) = self.piece.iter().position(|byte| *byte == b'\n') {
+                let end = self.piece.split_to(at + 1);
+                self.take(&end[..at])?;
+                self.number += 1;
+                if self.line.trim_ascii().is_empty() {
+                    self.line.clear();
+                    continue;
+                }
+                return Ok(Some((self.number, self.line.trim_ascii())));
+            }
+            let rest = std::mem::take(&mut self.piece);
+            self.take(&rest)?;
+            let next = tokio::time::timeout(self.silence_max, self.pieces.next());
+            match next.await.map_err(|_| V1Error::too_slow())? {
+                Some(piece) => self.piece = piece.map_err(|_| V1Error::field("", "The body broke off."))?,
+                None if self.line.trim_ascii().is_empty() => return Ok(None),
+                None => {
+                    self.number += 1;
+                    return Ok(Some((self.number, self.line.trim_ascii())));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), V1Error> {
+        if self.line.len() + bytes.len() > self.line_bytes_max {
+            return Err(V1Error::too_large(self.line_bytes_max));
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Who asked is gone, or reads nothing.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+/// An answer of lines, while it is written.
+pub(crate) struct Answer {
+    lines: mpsc::Sender<Bytes>,
+    patience: Duration,
+}
+
+impl Answer {
+    /// Starts an answer; `work` writes it, on a task of its own.
+    pub fn stream<F: Future<Output = ()> + Send + 'static>(v1: &V1, work: impl FnOnce(Self) -> F) -> Response {
+        let (lines, receiver) = mpsc::channel::<Bytes>(ANSWER_LINES_MAX);
+        let patience = Duration::from_millis(v1.limits.answer_deadline_ms);
+        tokio::spawn(work(Self { lines, patience }));
+        let lines = futures_util::stream::unfold(receiver, |mut receiver| async move {
+            let line = receiver.recv().await?;
+            Some((Ok::<_, Infallible>(line), receiver))
+        });
+        ([(header::CONTENT_TYPE, NDJSON)], Body::from_stream(lines)).into_response()
+    }
+
+    pub async fn line(&self, line: &impl Serialize) -> Result<(), Gone> {
+        let mut text = serde_json::to_vec(line).map_err(|_| Gone)?;
+        text.push(b'\n');
+        self.lines.send_timeout(text.into(), self.patience).await.map_err(|_| Gone)
+    }
+
+    /// An empty line: nothing happened, and the stream lives.
+    pub async fn pulse(&self) -> Result<(), Gone> {
+        self.lines.send_timeout(Bytes::from_static(b"\n"), self.patience).await.map_err(|_| Gone)
+    }
+
+    /// Completes when nobody listens any more.
+    pub async fn closed(&self) {
+        self.lines.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&'static str], line_bytes_max: usize) -> Lines {
+        let pieces: Vec<_> =
+            pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
+        Lines {
+            pieces: Body::from_stream(futures_util::stream::iter(pieces)).into_data_stream(),
+            piece: Bytes::new(),
+            line: Vec::new(),
+            line_bytes_max,
+            silence_max: Duration::from_secs(5),
+            number: 0,
+        }
+    }
+
+    async fn all(mut lines: Lines) -> Result<Vec<(u64, String)>, &'static str> {
+        let mut all = Vec::new();
+        while let Some((number, line)) = lines.next().await.map_err(|error| error.code)? {
+            all.push((number, String::from_utf8(line.to_vec()).unwrap()));
+        }
+        Ok(all)
+    }
+
+    #[tokio::test]
+    async fn n1_lines_are_cut_wherever_the_pieces_end() {
+        let expected = [(1, "{\"a\":1}"), (3, "2"), (4, "\"x\"")].map(|(n, line)| (n, line.to_owned()));
+        for pieces in [
+            &["{\"a\":1}\n\n2\r\n\"x\""][..],
+            &["{\"a\"", ":1}", "\n", "\n2", "\r\n\"x", "\"\n"],
+            &["", "{\"a\":1}\n \n2\n", "\"x\"\n\n"],
+        ] {
+            assert_eq!(all(lines(pieces, 8)).await.unwrap(), expected, "{pieces:?}");
+        }
+        assert_eq!(all(lines(&[], 8)).await.unwrap(), []);
+        assert_eq!(all(lines(&["\n\n", "\n"], 8)).await.unwrap(), []);
+        assert_eq!(all(lines(&["12345678\n", "1234", "56789\n"], 8)).await.unwrap_err(), "too_large");
+    }
+}

@@ -1,0 +1,115 @@
+//! Members of a guild: listed, read, put, changed, removed.
+//!
+//! Limits      pages of 1,000, of a snapshot: the guild itself is held up by none of it.
+
+use super::{
+    V1,
+    bodies::{MemberBody, MemberChange, MemberPut, Patch},
+    caller::{Caller, Read, Write},
+    change,
+    error::V1Error,
+    expect_put, expect_read, guilds,
+    guilds::Page,
+    input::{Body, Path, Query},
+    types::Snowflake,
+};
+use axum::{Json, extract::State, http::StatusCode};
+use guildhall_guild::{BackendCommand, Command, InsteadOf, NewMember};
+use guildhall_model::{GuildId, Member, User, UserId};
+use std::sync::Arc;
+
+async fn member(v1: &V1, guild_id: GuildId, user_id: UserId) -> Result<Arc<Member>, V1Error> {
+    expect_read!(v1.ask(guild_id, Command::ReadMember(user_id)).await?, Member)
+}
+
+async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
+    v1.in_time(v1.node.user(user_id)).await??.ok_or_else(|| V1Error::not_found("user: put it with PUT /v1/users first"))
+}
+
+async fn put_member(
+    v1: &V1,
+    guild_id: GuildId,
+    new: NewMember,
+    instead_of: InsteadOf<Member>,
+) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
+    let command = BackendCommand::PutMember(Box::new(new), instead_of);
+    let (status, member) = expect_put!(v1.ask(guild_id, Command::Backend(Box::new(command))).await?, Member)?;
+    Ok((status, Json(MemberBody::from(&*member))))
+}
+
+/// Lists the members of a guild, by id
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}/members", tag = "members",
+    params(("guild_id" = Snowflake, Path), Page),
+    responses((status = 200, body = Vec<MemberBody>), (status = 404, body = V1Error)))]
+pub(super) async fn list(
+    _: Caller<Read>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Query(page): Query<Page>,
+) -> Result<Json<Vec<MemberBody>>, V1Error> {
+    let members = expect_read!(v1.ask(path.id("guild_id")?, Command::ReadMembers).await?, Members)?;
+    let some = members.iter_after(page.after()).take(page.limit() as usize);
+    Ok(Json(some.map(|entry| MemberBody::from(&*entry.member)).collect()))
+}
+
+/// Reads a member
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
+    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)),
+    responses((status = 200, body = MemberBody), (status = 404, body = V1Error)))]
+pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<MemberBody>, V1Error> {
+    Ok(Json(MemberBody::from(&*member(&v1, path.id("guild_id")?, path.id("user_id")?).await?)))
+}
+
+/// Adds an account to a guild, or replaces the member
+///
+/// Their live sessions enter the guild at once.
+#[utoipa::path(put, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
+    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)), request_body = MemberPut,
+    responses((status = 200, description = "They were a member, and are like this now", body = MemberBody),
+              (status = 201, description = "They joined", body = MemberBody), (status = 404, body = V1Error)))]
+pub(super) async fn put(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(input): Body<MemberPut>,
+) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
+    let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
+    // A guild that is not there is told before an account that is not.
+    guilds::reply(&v1, guild_id).await?;
+    let user = account(&v1, user_id).await?;
+    put_member(&v1, guild_id, input.into_member(user), None).await
+}
+
+/// Changes some fields of a member
+#[utoipa::path(patch, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
+    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)), request_body = MemberChange,
+    responses((status = 200, body = MemberBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
+pub(super) async fn update(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(patch): Body<Patch>,
+) -> Result<Json<MemberBody>, V1Error> {
+    let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
+    let (v1, patch) = (&*v1, &patch);
+    change(|| async move {
+        let before = member(v1, guild_id, user_id).await?;
+        let after = patch.apply(&MemberPut::from(&*before))?.into_member(before.user.clone());
+        Ok(put_member(v1, guild_id, after, Some(before)).await?.1)
+    })
+    .await
+}
+
+/// Removes a member
+#[utoipa::path(delete, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
+    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)),
+    responses((status = 204, description = "They are no member any more"), (status = 404, body = V1Error),
+              (status = 409, description = "The owner stays: give the guild to somebody else first", body = V1Error)))]
+pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
+    if guilds::reply(&v1, guild_id).await?.meta.guild.owner_id == user_id {
+        return Err(V1Error::conflict("The owner stays: PATCH the guild's owner_id first, or delete the guild."));
+    }
+    v1.ask(guild_id, Command::RemoveMember(user_id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

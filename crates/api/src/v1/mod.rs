@@ -1,0 +1,252 @@
+//! Backend API: `/v1`, by which backends drive the gateway.
+//!
+//! Owns        its routes, keys' scopes, bodies, errors, limits, and the OpenAPI document that is made from the same code.
+//! Doors       `v1_router`; `Gateway` is what it asks of whoever runs the partitions; `SessionEvents` is told what happens to
+//!             sessions.
+//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs, before anything is read
+//!             of a body. Everything goes through the doors that others use: commands to guilds, the directory, tokens.
+//! Limits      `V1Limits`.
+//! Not here    what clients ask: `crate::routes`.     Spec  docs/backend-api.md.
+
+mod bodies;
+mod caller;
+mod channels;
+mod error;
+mod guilds;
+mod idempotency;
+mod import;
+mod input;
+mod keys;
+mod lines;
+mod members;
+mod openapi;
+mod publish;
+mod roles;
+mod session_events;
+mod sessions;
+mod tokens;
+mod types;
+mod users;
+
+pub use session_events::SessionEvents;
+pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
+
+use crate::{
+    limits::Limiter,
+    v1::{error::V1Error, idempotency::Idempotency},
+};
+use axum::{Router, extract::DefaultBodyLimit, routing::get};
+use guildhall_guild::{Actor, Command, Refusal, Reply};
+use guildhall_model::{GuildId, UserId};
+use guildhall_node::{Clock, Node};
+use guildhall_stdx::Now;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::sync::Semaphore;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// What the backend API allows. Backends are few and trusted: these keep a mistake from becoming an outage.
+#[derive(Clone, Debug)]
+pub struct V1Limits {
+    /// Requests a second of one key; the lines of a stream are not requests. None: no limit.
+    pub requests_per_s: Option<u32>,
+    /// Wrong keys a minute from one address; past it wrong ones, and only these, are answered with 429.
+    pub wrong_keys_per_min: u32,
+    /// Longest JSON body, and longest line of a stream, in bytes.
+    pub json_bytes_max: usize,
+    /// Longest `d` of one event in bytes.
+    pub event_bytes_max: usize,
+    /// Events of one batch.
+    pub batch_events_max: usize,
+    /// Requests worked on at the same time, streams included; further ones are answered with 503.
+    pub requests_in_flight_max: usize,
+    /// A body must have arrived so many milliseconds after its headers; of a stream, some of it.
+    pub body_deadline_ms: u64,
+    /// An answer must be ready so many milliseconds after the body; of a stream, each part of it.
+    pub answer_deadline_ms: u64,
+    /// How long `POST /v1/publish` waits to hear from all partitions how many sessions an event reached.
+    pub reach_deadline_ms: u64,
+    /// Idempotency keys that are remembered, oldest forgotten first.
+    pub idempotency_keys_max: usize,
+}
+
+impl Default for V1Limits {
+    fn default() -> Self {
+        Self {
+            requests_per_s: Some(1_000),
+            wrong_keys_per_min: 30,
+            json_bytes_max: 4 << 20,
+            event_bytes_max: 256 << 10,
+            batch_events_max: 1_000,
+            requests_in_flight_max: 256,
+            body_deadline_ms: 30_000,
+            answer_deadline_ms: 60_000,
+            reach_deadline_ms: 2_000,
+            idempotency_keys_max: 100_000,
+        }
+    }
+}
+
+/// What the router needs from the outside. Cheap to clone.
+#[derive(Clone)]
+pub struct V1State {
+    /// Guilds, accounts and keys.
+    pub node: Node,
+    /// Live sessions.
+    pub gateway: Arc<dyn Gateway>,
+    /// What happens to them.
+    pub session_events: Arc<SessionEvents>,
+    /// For limits.
+    pub clock: Arc<dyn Clock>,
+    /// What may be asked.
+    pub limits: V1Limits,
+}
+
+/// What handlers share.
+pub(crate) struct V1 {
+    node: Node,
+    gateway: Arc<dyn Gateway>,
+    session_events: Arc<SessionEvents>,
+    clock: Arc<dyn Clock>,
+    limits: V1Limits,
+    requests: Mutex<Limiter<u64>>,
+    wrong_keys: Mutex<Limiter<u128>>,
+    in_flight: Arc<Semaphore>,
+    idempotency: Idempotency,
+    /// Held while a channel comes into being under an id that the caller chose: such ids are unique over all guilds.
+    new_channels: tokio::sync::Mutex<()>,
+    /// Held while an account is read, changed and put; accounts share them by id.
+    users: [tokio::sync::Mutex<()>; USER_LOCKS],
+}
+
+/// Windows remembered for keys, and for addresses with wrong ones.
+const WINDOWS_MAX: usize = 10_000;
+const USER_LOCKS: usize = 64;
+
+impl V1 {
+    fn new(state: V1State) -> Self {
+        let V1State { node, gateway, session_events, clock, limits } = state;
+        Self {
+            requests: Mutex::new(Limiter::new(WINDOWS_MAX)),
+            wrong_keys: Mutex::new(Limiter::new(WINDOWS_MAX)),
+            in_flight: Arc::new(Semaphore::new(limits.requests_in_flight_max)),
+            idempotency: Idempotency::new(limits.idempotency_keys_max),
+            new_channels: tokio::sync::Mutex::default(),
+            users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            node,
+            gateway,
+            session_events,
+            clock,
+            limits,
+        }
+    }
+
+    fn changing_user(&self, user_id: UserId) -> &tokio::sync::Mutex<()> {
+        // The lower bits of ids that were made in one go are alike.
+        &self.users[((user_id.get() >> 22) ^ user_id.get()) as usize % USER_LOCKS]
+    }
+
+    fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Asks a guild in the name of the backend.
+    async fn ask(&self, guild_id: GuildId, command: Command) -> Result<Reply, V1Error> {
+        self.in_time(self.node.command(guild_id, Actor::System, command)).await?.map_err(V1Error::from)
+    }
+
+    /// Waits for an answer, but not for ever. What was asked may be done all the same.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, V1Error> {
+        let deadline = Duration::from_millis(self.limits.answer_deadline_ms);
+        tokio::time::timeout(deadline, work).await.map_err(|_| V1Error::from(Refusal::Unavailable))
+    }
+}
+
+/// The API for backends: everything below `/v1`. What is no route there is answered with 404, in JSON.
+pub fn v1_router(state: V1State) -> Router {
+    let v1 = Arc::new(V1::new(state));
+    let (router, document) = routes().split_for_parts();
+    let document: Arc<str> = openapi::text(document).into();
+    let document = move || {
+        let document = document.to_string();
+        async move { ([(axum::http::header::CONTENT_TYPE, "application/json")], document) }
+    };
+    router
+        .route("/v1/openapi.json", get(document))
+        .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
+        .method_not_allowed_fallback(async || V1Error::method_not_allowed())
+        .layer(DefaultBodyLimit::disable())
+        .with_state(v1)
+}
+
+/// The document that describes the API, as JSON.
+#[must_use]
+pub fn v1_document() -> String {
+    openapi::text(routes().split_for_parts().1)
+}
+
+fn routes() -> OpenApiRouter<Arc<V1>> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(guilds::list))
+        .routes(routes!(guilds::read, guilds::put, guilds::update, guilds::delete))
+        .routes(routes!(channels::list))
+        .routes(routes!(channels::read, channels::put, channels::update, channels::delete))
+        .routes(routes!(roles::list))
+        .routes(routes!(roles::read, roles::put, roles::update, roles::delete))
+        .routes(routes!(members::list))
+        .routes(routes!(members::read, members::put, members::update, members::delete))
+        .routes(routes!(import::import))
+        .routes(routes!(users::read, users::put, users::update, users::delete))
+        .routes(routes!(users::guilds))
+        .routes(routes!(publish::publish))
+        .routes(routes!(tokens::list, tokens::mint, tokens::revoke_all))
+        .routes(routes!(tokens::revoke_one))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(sessions::list))
+        .routes(routes!(session_events::follow))
+        .routes(routes!(sessions::read, sessions::close))
+}
+
+/// Takes the expected variant out of a reply, whether or not what was put is new; any other one is a bug in the guild.
+macro_rules! expect_put {
+    ($reply:expr, $variant:ident) => {
+        match $reply {
+            guildhall_guild::Reply::Created(reply) => match *reply {
+                guildhall_guild::Reply::$variant(inner) => Ok((axum::http::StatusCode::CREATED, inner)),
+                _ => Err(crate::v1::error::V1Error::bug(stringify!($variant))),
+            },
+            guildhall_guild::Reply::$variant(inner) => Ok((axum::http::StatusCode::OK, inner)),
+            _ => Err(crate::v1::error::V1Error::bug(stringify!($variant))),
+        }
+    };
+}
+pub(crate) use expect_put;
+
+/// Takes the expected variant out of a reply; any other one is a bug in the guild.
+macro_rules! expect_read {
+    ($reply:expr, $variant:ident) => {
+        match $reply {
+            guildhall_guild::Reply::$variant(inner) => Ok(inner),
+            _ => Err(crate::v1::error::V1Error::bug(stringify!($variant))),
+        }
+    };
+}
+pub(crate) use expect_read;
+
+/// How often a change is tried again that somebody else came before.
+const CHANGES_TRIED_MAX: usize = 8;
+
+/// Reads, changes and puts, again when somebody else changed it in between.
+async fn change<T, F: Future<Output = Result<T, V1Error>>>(once: impl Fn() -> F) -> Result<T, V1Error> {
+    for _ in 1..CHANGES_TRIED_MAX {
+        match once().await {
+            Err(error) if error.is_changed() => {}
+            done => return done,
+        }
+    }
+    once().await
+}

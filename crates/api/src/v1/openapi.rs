@@ -1,0 +1,96 @@
+//! OpenAPI: the document that describes the API, made from the code that serves it.
+//!
+//! Owns        what no route says by itself: the title, how keys are sent, and the errors that every route can answer with.
+//! Not here    routes and bodies: beside their handlers.
+
+use super::{
+    bodies::{ImportLine, ImportUser},
+    error::V1Error,
+    import::{ImportFailure, ImportProgress},
+    session_events::{Lost, SessionEventBody},
+};
+use serde_json::Value;
+use utoipa::{
+    OpenApi, ToSchema,
+    openapi::{
+        ContentBuilder, Ref, RefOr, ResponseBuilder, SecurityRequirement,
+        path::Operation,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+/// Errors of every route, and what they mean.
+const COMMON: [(&str, &str); 6] = [
+    ("400", "A field, the query or the path is not as it should be"),
+    ("401", "There is no key, or not a good one"),
+    ("403", "The key lacks the scope"),
+    ("408", "The body did not arrive in time"),
+    ("429", "Too many requests of this key, or wrong keys from this address"),
+    ("503", "The node cannot do this now; try again"),
+];
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Guildhall backend API",
+        description = "Backends drive the gateway by it: they put guilds, channels, roles, members and accounts under ids of \
+                       their own, publish events, mint and revoke tokens, and look after sessions.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    components(schemas(ImportLine, ImportUser, ImportProgress, ImportFailure, SessionEventBody, Lost, V1Error))
+)]
+struct Base;
+
+/// The document without its routes.
+pub(super) fn base() -> utoipa::openapi::OpenApi {
+    let mut document = Base::openapi();
+    let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme("key", scheme);
+    document.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
+    document
+}
+
+/// The whole document, as JSON.
+pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
+    for item in document.paths.paths.values_mut() {
+        let has_body = [&item.post, &item.put, &item.patch].into_iter().flatten().any(|o| o.request_body.is_some());
+        for operation in [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch] {
+            operation.iter_mut().for_each(|operation| add_common(operation, has_body));
+        }
+    }
+    let mut document = serde_json::to_value(&document).expect("a document is made of strings, numbers and lists");
+    loosen_parts(&mut document);
+    serde_json::to_string_pretty(&document).expect("a document is made of strings, numbers and lists")
+}
+
+/// What is put has no fields but its own; an object that is told has more. So what is told refers to the same fields without
+/// that rule: `GuildFields` for `GuildPut`.
+fn loosen_parts(document: &mut Value) {
+    let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) else { return };
+    let mut fields = Vec::new();
+    for schema in schemas.values_mut() {
+        let parts = schema.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten();
+        for part in parts.filter_map(|part| part.get_mut("$ref")) {
+            let name = part.as_str().and_then(|text| text.strip_prefix("#/components/schemas/"));
+            if let Some(object) = name.and_then(|name| name.strip_suffix("Put")).map(ToOwned::to_owned) {
+                *part = format!("#/components/schemas/{object}Fields").into();
+                fields.push(object);
+            }
+        }
+    }
+    for object in fields {
+        let Some(mut loose) = schemas.get(&format!("{object}Put")).cloned() else { continue };
+        loose.as_object_mut().and_then(|loose| loose.remove("additionalProperties"));
+        schemas.insert(format!("{object}Fields"), loose);
+    }
+}
+
+fn add_common(operation: &mut Operation, has_body: bool) {
+    let too_large = has_body.then_some(("413", "The body is too large"));
+    for (status, description) in COMMON.into_iter().chain(too_large) {
+        let problem = Ref::from_schema_name(<V1Error as ToSchema>::name());
+        let content = ContentBuilder::new().schema(Some(problem)).build();
+        let response = ResponseBuilder::new().description(description).content("application/json", content).build();
+        operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
+    }
+}

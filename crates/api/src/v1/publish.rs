@@ -1,0 +1,381 @@
+//! Publishing: any dispatch, to a guild, a channel, roles or users.
+//!
+//! Owns        the form of an event, its way to a guild or to accounts' sessions, and how many it reached.
+//! Invariants  E1 events of one request, and of one stream, that go to one guild arrive in their order. E2 an event takes the way
+//!             of every other: rendered once per form, sequenced, replayed, and held back from who may not see it.
+//! Limits      `event_bytes_max`, `batch_events_max`, `USERS_MAX`, `ROLES_MAX`; `UNDER_WAY_MAX` events of a request are under way
+//!             at once; `reach_deadline_ms` for the count.     Spec  docs/backend-api.md "Publishing".
+
+use super::{
+    V1,
+    caller::{Caller, Publish},
+    error::V1Error,
+    idempotency::Outcome,
+    input::{Check, Faults, parse, read_bytes},
+    lines::{Answer, Lines, is_ndjson},
+    types::Snowflake,
+};
+use axum::{
+    Json,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Actor, BackendCommand, Command, Reply};
+use guildhall_model::{ChannelId, GuildId};
+use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Notify;
+use utoipa::ToSchema;
+
+const USERS_MAX: usize = 10_000;
+const ROLES_MAX: usize = 250;
+/// Events of one request that were handed to their guilds and are not counted yet.
+const UNDER_WAY_MAX: usize = 64;
+
+/// Whom an event is for: exactly one of `guild` alone, `channel`, `roles` and `users`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Audience)]
+struct AudienceBody {
+    /// Every member of this guild. With `roles` or `users`: the guild these are meant in.
+    #[serde(default)]
+    guild: Option<Snowflake>,
+    /// Members who can view this channel, when it is sent and when it is replayed.
+    #[serde(default)]
+    channel: Option<Snowflake>,
+    /// Members of `guild` with any of these roles.
+    #[serde(default)]
+    #[schema(min_items = 1, max_items = 250)]
+    roles: Option<Vec<Snowflake>>,
+    /// These accounts: in `guild` if that is given, else wherever they are connected.
+    #[serde(default)]
+    #[schema(min_items = 1, max_items = 10000)]
+    users: Option<Vec<Snowflake>>,
+}
+
+/// An event to be published.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Publication)]
+struct Publication {
+    /// Its name: one of the protocol's, or your own. Of the protocol's, clients need the intents they always need.
+    #[schema(pattern = "^[A-Z0-9_]{1,64}$")]
+    t: String,
+    /// Its body: any JSON, sent as it is.
+    #[schema(value_type = serde_json::Value)]
+    d: Box<RawValue>,
+    /// Whom it is for.
+    audience: AudienceBody,
+    /// An event with a key that came before is not published again; the answer is the first one's.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 128)]
+    key: Option<String>,
+}
+
+/// What became of an event.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PublishResult)]
+struct ResultBody {
+    /// Sessions that were given it, connected or resumable.
+    reached: u64,
+    /// Everybody has said so. False: some partition was too busy to say in time, and more may have been reached.
+    complete: bool,
+    /// It was published before, under the same key.
+    repeated: bool,
+}
+
+/// What became of one event of several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = PublishOutcome)]
+enum OutcomeBody {
+    /// It was published.
+    Done(ResultBody),
+    /// It was not.
+    Failed(V1Error),
+}
+
+/// One event, or several.
+#[derive(ToSchema)]
+#[schema(as = Publications)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used: which it is decides the first character")]
+enum Publications {
+    One(Publication),
+    Several(Vec<Publication>),
+}
+
+/// One result, or one for each event.
+#[derive(ToSchema)]
+#[schema(as = PublishResults)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Results {
+    One(ResultBody),
+    Several(Vec<OutcomeBody>),
+}
+
+impl From<Result<ResultBody, V1Error>> for OutcomeBody {
+    fn from(result: Result<ResultBody, V1Error>) -> Self {
+        result.map_or_else(Self::Failed, Self::Done)
+    }
+}
+
+impl Check for Publication {
+    fn check(&self, faults: &mut Faults) {
+        if let Some(key) = &self.key {
+            faults.text("key", key, 1, 128);
+        }
+        let AudienceBody { guild, channel, roles, users } = &self.audience;
+        if let Some(roles) = roles {
+            faults.count("audience.roles", roles.len(), 1, ROLES_MAX);
+        }
+        if let Some(users) = users {
+            faults.count("audience.users", users.len(), 1, USERS_MAX);
+        }
+        match (guild, channel, roles, users) {
+            (Some(_), None, None, None) | (_, Some(_), None, None) | (Some(_), None, Some(_), None) => {}
+            (_, None, None, Some(_)) => {}
+            (None, None, Some(_), None) => faults.add("audience.guild", "Roles belong to a guild: say which."),
+            _ => faults.add("audience", "Must have exactly one of: guild, channel, roles (with guild), users."),
+        }
+    }
+}
+
+/// Where an event goes.
+enum To {
+    Guild(GuildId, Gate),
+    Channel(ChannelId),
+    Users(Arc<[guildhall_model::UserId]>),
+}
+
+impl AudienceBody {
+    fn to(&self) -> To {
+        let guild_id = self.guild.map_or(GuildId::new(0), Snowflake::id);
+        if let Some(channel) = self.channel {
+            return To::Channel(channel.id());
+        }
+        if let Some(roles) = &self.roles {
+            return To::Guild(guild_id, Gate::Roles(roles.iter().map(|role| role.id()).collect()));
+        }
+        let Some(users) = &self.users else { return To::Guild(guild_id, Gate::Members) };
+        let mut users: Vec<_> = users.iter().map(|user| user.id()).collect();
+        users.sort_unstable();
+        users.dedup();
+        match self.guild {
+            Some(_) => To::Guild(guild_id, Gate::Users(users.into())),
+            None => To::Users(users.into()),
+        }
+    }
+}
+
+/// Counts sessions as relays and partitions tell how many they gave an event to.
+#[derive(Debug, Default)]
+struct Reached {
+    sessions: AtomicU64,
+    told_by: AtomicU64,
+    told: Notify,
+}
+
+impl Receipt for Reached {
+    fn reached(&self, sessions: u64) {
+        self.sessions.fetch_add(sessions, Ordering::Relaxed);
+        self.told_by.fetch_add(1, Ordering::Release);
+        self.told.notify_one();
+    }
+}
+
+impl Reached {
+    /// Waits until so many have told.
+    async fn by(&self, count: u64, patience: Duration) -> Outcome {
+        let all = async {
+            while self.told_by.load(Ordering::Acquire) < count {
+                self.told.notified().await;
+            }
+        };
+        let complete = tokio::time::timeout(patience, all).await.is_ok();
+        Outcome { reached: self.sessions.load(Ordering::Relaxed), complete }
+    }
+}
+
+fn refuse(error: &BackendEventError) -> V1Error {
+    let field = match error {
+        BackendEventError::Name | BackendEventError::Reserved => "t",
+        BackendEventError::Body(_) => "d",
+    };
+    V1Error::field(field, format!("{error}."))
+}
+
+type UnderWay = Pin<Box<dyn Future<Output = Result<ResultBody, V1Error>> + Send>>;
+
+/// Hands an event over. When this returns it has its place behind those before; what is returned waits for the count.
+async fn begin(v1: &Arc<V1>, api_key: u64, text: &[u8]) -> Result<UnderWay, V1Error> {
+    let publication: Publication = parse(text)?;
+    if publication.d.get().len() > v1.limits.event_bytes_max {
+        return Err(V1Error::field("d", format!("Must have at most {} bytes.", v1.limits.event_bytes_max)));
+    }
+    let Some(key) = publication.key.clone() else {
+        let outcome = hand_over(v1, &publication).await?;
+        return Ok(Box::pin(async move { Ok(result_of(outcome.await?, false)) }));
+    };
+    // Those with a key wait for each other: who comes second must not be told before the first is through.
+    let publish = async { hand_over(v1, &publication).await?.await };
+    let (outcome, repeated) = v1.idempotency.once(api_key, &key, text, publish).await?;
+    Ok(Box::pin(std::future::ready(Ok(result_of(outcome, repeated)))))
+}
+
+fn result_of(Outcome { reached, complete }: Outcome, repeated: bool) -> ResultBody {
+    ResultBody { reached, complete, repeated }
+}
+
+async fn hand_over(
+    v1: &Arc<V1>,
+    publication: &Publication,
+) -> Result<impl Future<Output = Result<Outcome, V1Error>> + Send + use<>, V1Error> {
+    let reached = Arc::new(Reached::default());
+    let receipt: Arc<dyn Receipt> = reached.clone();
+    let event = BackendEvent::new(&publication.t, &publication.d, Some(receipt)).map_err(|error| refuse(&error))?;
+    let event = Arc::new(event);
+    let answer = match publication.audience.to() {
+        To::Guild(guild_id, gate) => Ok(to_guild(v1, guild_id, gate, event)),
+        To::Channel(channel_id) => {
+            let guild_id = v1.in_time(v1.node.guild_of_channel(channel_id)).await??;
+            let guild_id = guild_id.ok_or_else(|| V1Error::not_found("channel"))?;
+            if publication.audience.guild.is_some_and(|guild| guild.id() != guild_id) {
+                return Err(V1Error::not_found("channel in this guild"));
+            }
+            Ok(to_guild(v1, guild_id, Gate::Channel(channel_id), event))
+        }
+        To::Users(user_ids) => {
+            let event = Event::of_backend(GuildId::new(0), Gate::Users(user_ids.clone()), event);
+            let published = Arc::new(Published { event, effect: Effect::None });
+            Err(v1.gateway.tell_users(&published, &user_ids) as u64)
+        }
+    };
+    let v1 = v1.clone();
+    Ok(async move {
+        let tellers = match answer {
+            Err(partitions) => partitions,
+            Ok(answer) => match v1.in_time(answer).await?? {
+                Reply::Count(relays) => relays,
+                _ => return Err(V1Error::bug("Count")),
+            },
+        };
+        Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
+    })
+}
+
+fn to_guild(
+    v1: &V1,
+    guild_id: GuildId,
+    gate: Gate,
+    event: Arc<BackendEvent>,
+) -> impl Future<Output = Result<Reply, guildhall_guild::Refusal>> + Send + use<> {
+    let command = Command::Backend(Box::new(BackendCommand::Publish { gate, event }));
+    v1.node.begin(guild_id, Actor::System, command)
+}
+
+/// Publishes events
+///
+/// One object, an array of them, or with `Content-Type: application/x-ndjson` one a line for as long as you like; the answer
+/// has the same form, in the same order. Of several, each is published or refused by itself.
+#[utoipa::path(post, path = "/v1/publish", tag = "publishing",
+    request_body(content(
+        (Publications = "application/json"),
+        (String = "application/x-ndjson"),
+    )),
+    responses((status = 200, description = "One result, or as many as there were events",
+               content((Results = "application/json"), (String = "application/x-ndjson"))),
+              (status = 404, body = V1Error), (status = 409, body = V1Error)))]
+pub(super) async fn publish(
+    caller: Caller<Publish>,
+    State(v1): State<Arc<V1>>,
+    request: Request,
+) -> Result<Response, V1Error> {
+    let api_key = caller.key.id.unwrap_or(0);
+    if is_ndjson(request.headers()) {
+        let lines = Lines::new(&v1, request.into_body());
+        let stream = v1.clone();
+        return Ok(Answer::stream(&v1, move |answer| async move {
+            // The permit ends with the stream.
+            let _caller = caller;
+            // Who is gone needs no answer.
+            let _ = publish_lines(&stream, api_key, lines, &answer).await;
+        }));
+    }
+    let bytes = read_bytes(&v1, request.into_body()).await?;
+    if bytes.trim_ascii_start().first() != Some(&b'[') {
+        let result = begin(&v1, api_key, &bytes).await?.await?;
+        return Ok(Json(result).into_response());
+    }
+    let events: Vec<&RawValue> =
+        serde_json::from_slice(&bytes).map_err(|error| V1Error::field("", format!("This is not JSON: {error}.")))?;
+    if events.len() > v1.limits.batch_events_max {
+        let most = v1.limits.batch_events_max;
+        return Err(V1Error::field(
+            "",
+            format!("Must have at most {most} events; send the rest in another batch, or all as a stream."),
+        ));
+    }
+    let (mut results, mut under_way) = (Vec::with_capacity(events.len()), VecDeque::new());
+    for event in events {
+        if under_way.len() >= UNDER_WAY_MAX {
+            results.extend(next_of(&mut under_way).await);
+        }
+        under_way.push_back(begin(&v1, api_key, event.get().as_bytes()).await);
+    }
+    while let Some(result) = next_of(&mut under_way).await {
+        results.push(result);
+    }
+    Ok(Json(results).into_response())
+}
+
+async fn next_of(under_way: &mut VecDeque<Result<UnderWay, V1Error>>) -> Option<OutcomeBody> {
+    Some(match under_way.pop_front()? {
+        Ok(waiting) => waiting.await.into(),
+        Err(error) => OutcomeBody::Failed(error),
+    })
+}
+
+async fn publish_lines(
+    v1: &Arc<V1>,
+    api_key: u64,
+    mut lines: Lines,
+    answer: &Answer,
+) -> Result<(), super::lines::Gone> {
+    let mut under_way = VecDeque::new();
+    loop {
+        // With nothing more at hand, who waits for results gets them before the next event is waited for.
+        let is_full = under_way.len() >= UNDER_WAY_MAX;
+        while !under_way.is_empty() && (is_full || !lines.has_more()) {
+            if let Some(result) = next_of(&mut under_way).await {
+                answer.line(&result).await?;
+            }
+            if is_full {
+                break;
+            }
+        }
+        match lines.next().await {
+            Ok(Some((_, line))) => under_way.push_back(begin(v1, api_key, line).await),
+            Ok(None) => break,
+            Err(error) => {
+                under_way.push_back(Err(error));
+                break;
+            }
+        }
+    }
+    while let Some(result) = next_of(&mut under_way).await {
+        answer.line(&result).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Session events: what happens to sessions, as a stream.
+//!
+//! Owns        `SessionEvents`, a ring of the newest with their numbers.
+//! Doors       `push` from the partitions; `GET /v1/sessions/events` reads.
+//! Invariants  L1 numbers are contiguous and start at 1 with the process. L2 a reader is told of a gap, never left to guess.
+//!             (tests `l*_*`)
+//! Limits      `events_max` in the ring; whoever is further behind than that is told how many were lost and goes on with the
+//!             oldest there is.     Spec  docs/backend-api.md "Sessions".
+
+use super::{
+    V1,
+    caller::{Caller, Sessions},
+    error::V1Error,
+    input::{Check, Faults, Query},
+    lines::{Answer, Gone},
+    types::{Snowflake, Time},
+};
+use axum::{extract::State, response::Response};
+use guildhall_model::UserId;
+use guildhall_partition::{SessionChange, SessionNews};
+use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::watch;
+use utoipa::{IntoParams, ToSchema};
+
+/// Events handed to a reader at once.
+const EVENTS_AT_ONCE: usize = 256;
+/// A reader who hears nothing for so long gets an empty line, so that proxies keep the stream open and a dead one is noticed.
+const QUIET: Duration = Duration::from_secs(15);
+
+#[derive(Clone)]
+struct Numbered {
+    n: u64,
+    at: Timestamp,
+    change: SessionChange,
+    session_id: Arc<str>,
+    user_id: UserId,
+}
+
+struct Ring {
+    events: VecDeque<Numbered>,
+    last: u64,
+}
+
+/// What happened to sessions lately.
+pub struct SessionEvents {
+    ring: Mutex<Ring>,
+    events_max: usize,
+    last: watch::Sender<u64>,
+}
+
+impl SessionEvents {
+    /// A ring of so many, at some 100 bytes each.
+    #[must_use]
+    pub fn new(events_max: usize) -> Self {
+        let ring = Ring { events: VecDeque::new(), last: 0 };
+        Self { ring: Mutex::new(ring), events_max: events_max.max(1), last: watch::Sender::new(0) }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something happened.
+    pub fn push(&self, at: Timestamp, news: SessionNews) {
+        let SessionNews { change, session_id, user_id } = news;
+        let mut ring = self.ring();
+        ring.last += 1;
+        let n = ring.last;
+        if ring.events.len() >= self.events_max {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(Numbered { n, at, change, session_id, user_id });
+        drop(ring);
+        self.last.send_replace(n);
+    }
+
+    /// Those after a number, at most so many; and how many before them are lost.
+    fn after(&self, after: u64, limit: usize) -> (u64, Vec<Numbered>) {
+        let ring = self.ring();
+        let oldest = ring.events.front().map_or(ring.last + 1, |event| event.n);
+        let lost = oldest.saturating_sub(after + 1);
+        let skip = (after + 1).saturating_sub(oldest) as usize;
+        (lost, ring.events.iter().skip(skip).take(limit).cloned().collect())
+    }
+
+    fn last(&self) -> u64 {
+        self.ring().last
+    }
+}
+
+/// Where to begin.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Begin {
+    /// The `n` of the last event that you have: what came after it is told first. Left out: only what happens from now on.
+    after: Option<u64>,
+}
+
+impl Check for Begin {
+    fn check(&self, _: &mut Faults) {}
+}
+
+/// Something happened to a session.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SessionEvent)]
+pub(super) struct SessionEventBody {
+    /// Its number: contiguous from 1, anew with every start of the node.
+    n: u64,
+    /// When.
+    at: Time,
+    /// `connected` (by IDENTIFY), `resumed`, `disconnected` (it can be resumed), `gone`.
+    event: &'static str,
+    /// Which session.
+    session_id: String,
+    /// Whose.
+    user_id: Snowflake,
+}
+
+/// Events are missing: they are not kept any more, or the node was started anew.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SessionEventsLost)]
+pub(super) struct Lost {
+    /// How many at least.
+    lost: u64,
+    /// What was asked for is from before a restart: numbers began anew.
+    restarted: bool,
+}
+
+fn name(change: SessionChange) -> &'static str {
+    match change {
+        SessionChange::Connected => "connected",
+        SessionChange::Resumed => "resumed",
+        SessionChange::Disconnected => "disconnected",
+        SessionChange::Gone => "gone",
+    }
+}
+
+/// Follows what happens to sessions
+///
+/// A stream without an end: a line for each event (`SessionEvent`), a `SessionEventsLost` where some are missing, and an empty
+/// line every 15 seconds while nothing happens.
+#[utoipa::path(get, path = "/v1/sessions/events", tag = "sessions", params(Begin),
+    responses((status = 200, content_type = "application/x-ndjson", body = String)))]
+pub(super) async fn follow(
+    caller: Caller<Sessions>,
+    State(v1): State<Arc<V1>>,
+    Query(from): Query<Begin>,
+) -> Result<Response, V1Error> {
+    let events = v1.session_events.clone();
+    Ok(Answer::stream(&v1, move |answer| async move {
+        // The permit ends with the stream.
+        let _caller = caller;
+        // Who is gone needs no answer.
+        let _ = tell(&events, from.after, &answer).await;
+    }))
+}
+
+async fn tell(events: &SessionEvents, after: Option<u64>, answer: &Answer) -> Result<(), Gone> {
+    let mut news = events.last.subscribe();
+    let mut after = match after {
+        None => events.last(),
+        Some(after) if after > events.last() => {
+            answer.line(&Lost { lost: 0, restarted: true }).await?;
+            0
+        }
+        Some(after) => after,
+    };
+    loop {
+        news.mark_unchanged();
+        let (lost, some) = events.after(after, EVENTS_AT_ONCE);
+        if lost > 0 {
+            answer.line(&Lost { lost, restarted: false }).await?;
+        }
+        for Numbered { n, at, change, session_id, user_id } in &some {
+            let (session_id, user_id) = (session_id.to_string(), (*user_id).into());
+            answer.line(&SessionEventBody { n: *n, at: Time(*at), event: name(*change), session_id, user_id }).await?;
+        }
+        after = some.last().map_or(after + lost, |event| event.n);
+        if some.len() == EVENTS_AT_ONCE {
+            continue;
+        }
+        tokio::select! {
+            changed = news.changed() => changed.map_err(|_| Gone)?,
+            () = answer.closed() => return Err(Gone),
+            () = tokio::time::sleep(QUIET) => answer.pulse().await?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(events: &SessionEvents, count: u64) {
+        for _ in 0..count {
+            let session_id = "s".into();
+            let news = SessionNews { change: SessionChange::Connected, session_id, user_id: UserId::new(1) };
+            events.push(Timestamp(0), news);
+        }
+    }
+
+    fn numbers(events: &SessionEvents, after: u64, limit: usize) -> (u64, Vec<u64>) {
+        let (lost, some) = events.after(after, limit);
+        (lost, some.iter().map(|event| event.n).collect())
+    }
+
+    #[test]
+    fn l1_l2_numbers_are_contiguous_and_gaps_are_told() {
+        let events = SessionEvents::new(3);
+        assert_eq!(numbers(&events, 0, 10), (0, vec![]));
+        push(&events, 2);
+        assert_eq!(numbers(&events, 0, 10), (0, vec![1, 2]));
+        assert_eq!(numbers(&events, 1, 10), (0, vec![2]));
+        assert_eq!(numbers(&events, 2, 10), (0, vec![]));
+        push(&events, 5);
+        assert_eq!(numbers(&events, 0, 10), (4, vec![5, 6, 7]));
+        assert_eq!(numbers(&events, 3, 2), (1, vec![5, 6]));
+        assert_eq!(numbers(&events, 4, 1), (0, vec![5]));
+        assert_eq!(numbers(&events, 7, 10), (0, vec![]));
+    }
+}

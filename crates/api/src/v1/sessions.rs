@@ -1,0 +1,218 @@
+//! Sessions: listed, looked at, closed.
+//!
+//! Owns        `Gateway`, what the API asks of whoever runs the partitions.
+//! Limits      pages of 1,000; a page costs a partition a look at so many places, no more.     Spec  docs/backend-api.md "Sessions".
+
+use super::{
+    V1,
+    caller::{Caller, Sessions},
+    error::V1Error,
+    input::{Check, Faults, Path, Query},
+    types::Snowflake,
+};
+use async_trait::async_trait;
+use axum::{Json, extract::State, http::StatusCode};
+use guildhall_codec::Encoding;
+use guildhall_model::{CloseCode, UserId};
+use guildhall_partition::{SessionView, Whose};
+use guildhall_relay::Published;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionPlace {
+    /// Which partition.
+    pub partition: u16,
+    /// Which place there.
+    pub slot: u32,
+}
+
+/// A session, and where it lives.
+pub type SessionInfo = (u16, SessionView);
+
+/// Some of the sessions.
+#[derive(Clone, Debug, Default)]
+pub struct SessionsPage {
+    /// In the order of their places.
+    pub sessions: Vec<SessionInfo>,
+    /// Where the next page begins; none when this is the last.
+    pub next: Option<SessionPlace>,
+}
+
+/// The partitions, as the API needs them.
+#[async_trait]
+pub trait Gateway: Send + Sync + 'static {
+    /// Sessions from a place on.
+    async fn page(&self, from: SessionPlace, limit: usize) -> SessionsPage;
+    /// All sessions of an account.
+    async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo>;
+    /// One session.
+    async fn session(&self, id: &str) -> Option<SessionInfo>;
+    /// Closes sessions and forgets them; how many. They are closed when this returns.
+    async fn close(&self, whose: Whose, code: CloseCode) -> u64;
+    /// Tells the sessions of accounts; how many partitions will tell the event's receipt. Must not block.
+    fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize;
+}
+
+/// No sessions at all, for a node without partitions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoGateway;
+
+#[async_trait]
+impl Gateway for NoGateway {
+    async fn page(&self, _: SessionPlace, _: usize) -> SessionsPage {
+        SessionsPage::default()
+    }
+    async fn of_user(&self, _: UserId) -> Vec<SessionInfo> {
+        Vec::new()
+    }
+    async fn session(&self, _: &str) -> Option<SessionInfo> {
+        None
+    }
+    async fn close(&self, _: Whose, _: CloseCode) -> u64 {
+        0
+    }
+    fn tell_users(&self, _: &Arc<Published>, _: &Arc<[UserId]>) -> usize {
+        0
+    }
+}
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Session)]
+pub(super) struct SessionBody {
+    /// As the client knows it.
+    id: String,
+    /// Whose.
+    user_id: Snowflake,
+    /// A bot's.
+    bot: bool,
+    /// `[id, count]`, if it said so.
+    shard: Option<[u32; 2]>,
+    /// `json` or `etf`.
+    encoding: &'static str,
+    /// How its connection is compressed; null without one.
+    compression: Option<&'static str>,
+    /// Guilds it is in.
+    guild_count: usize,
+    /// The newest sequence number.
+    seq: u64,
+    /// Dispatches that are kept for a resume, or wait for the client.
+    buffered_events: usize,
+    /// Their bytes.
+    buffered_bytes: usize,
+    /// `connected` or `resumable`.
+    state: &'static str,
+    /// For so long it can still be resumed; null while it is connected.
+    resumable_ms: Option<u64>,
+    /// The partition it lives on.
+    partition: u16,
+}
+
+impl From<&SessionInfo> for SessionBody {
+    fn from((partition, view): &SessionInfo) -> Self {
+        Self {
+            id: view.id.to_string(),
+            user_id: view.user_id.into(),
+            bot: view.is_bot,
+            shard: view.shard.map(|shard| [shard.id, shard.count]),
+            encoding: match view.encoding {
+                Encoding::Json => "json",
+                Encoding::Etf => "etf",
+            },
+            compression: view.compression,
+            guild_count: view.guilds_count,
+            seq: view.seq,
+            buffered_events: view.buffered_events,
+            buffered_bytes: view.buffered_bytes,
+            state: if view.is_connected { "connected" } else { "resumable" },
+            resumable_ms: view.resumable_ms,
+            partition: *partition,
+        }
+    }
+}
+
+/// Some of the sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionList {
+    /// In no particular order.
+    sessions: Vec<SessionBody>,
+    /// `after` of the next page; null when this is the last. A page may be short, or empty, and not the last.
+    next: Option<String>,
+}
+
+/// Which sessions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Only this account's: all of them, in one page.
+    #[param(value_type = Option<Snowflake>)]
+    user_id: Option<Snowflake>,
+    /// `next` of the page before.
+    #[param(pattern = "^[0-9]{1,4}-[0-9]{1,9}$")]
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+impl Check for Which {
+    fn check(&self, faults: &mut Faults) {
+        faults.number("limit", self.limit.unwrap_or(100).into(), 1, 1_000);
+        if self.after.as_deref().is_some_and(|after| place(after).is_none()) {
+            faults.add("after", "Must be the `next` of the page before.");
+        }
+    }
+}
+
+fn place(text: &str) -> Option<SessionPlace> {
+    let (partition, slot) = text.split_once('-')?;
+    Some(SessionPlace { partition: partition.parse().ok()?, slot: slot.parse().ok()? })
+}
+
+/// Lists live sessions
+#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(Which),
+    responses((status = 200, body = SessionList)))]
+pub(super) async fn list(
+    _: Caller<Sessions>,
+    State(v1): State<Arc<V1>>,
+    Query(which): Query<Which>,
+) -> Result<Json<SessionList>, V1Error> {
+    let (sessions, next) = match which.user_id {
+        Some(user_id) => (v1.in_time(v1.gateway.of_user(user_id.id())).await?, None),
+        None => {
+            let from = which.after.as_deref().and_then(place).unwrap_or_default();
+            let page = v1.in_time(v1.gateway.page(from, which.limit.unwrap_or(100) as usize)).await?;
+            (page.sessions, page.next)
+        }
+    };
+    let next = next.map(|SessionPlace { partition, slot }| format!("{partition}-{slot}"));
+    Ok(Json(SessionList { sessions: sessions.iter().map(SessionBody::from).collect(), next }))
+}
+
+/// Looks at a session
+#[utoipa::path(get, path = "/v1/sessions/{session_id}", tag = "sessions", params(("session_id" = String, Path)),
+    responses((status = 200, body = SessionBody), (status = 404, body = V1Error)))]
+pub(super) async fn read(
+    _: Caller<Sessions>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<SessionBody>, V1Error> {
+    let session = v1.in_time(v1.gateway.session(path.text("session_id"))).await?;
+    session.as_ref().map(|session| Json(session.into())).ok_or_else(|| V1Error::not_found("session"))
+}
+
+/// Closes a session
+///
+/// The connection is closed with 4009, and there is nothing to resume: the client starts a new session.
+#[utoipa::path(delete, path = "/v1/sessions/{session_id}", tag = "sessions", params(("session_id" = String, Path)),
+    responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
+pub(super) async fn close(_: Caller<Sessions>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    let whose = Whose::Session(path.text("session_id").into());
+    match v1.in_time(v1.gateway.close(whose, CloseCode::SessionTimedOut)).await? {
+        0 => Err(V1Error::not_found("session")),
+        _ => Ok(StatusCode::NO_CONTENT),
+    }
+}

@@ -1,0 +1,215 @@
+//! Tokens of accounts: minted, listed, revoked.
+//!
+//! Invariants  T1 once a revocation is answered, no session lives that came with the token: they were closed with 4004.
+
+use super::{
+    V1,
+    caller::{Caller, Tokens},
+    error::V1Error,
+    input::{Body, Check, Faults, Path},
+    types::{Snowflake, Time},
+};
+use axum::{Json, extract::State, http::StatusCode};
+use guildhall_model::{CloseCode, UserId};
+use guildhall_partition::Whose;
+use guildhall_store::TokenHash;
+use serde::{Deserialize, Serialize};
+use std::{fmt::Write as _, sync::Arc};
+use utoipa::ToSchema;
+
+/// A year.
+const TTL_S_MAX: u64 = 366 * 86_400;
+const TTL_S: u64 = 30 * 86_400;
+/// A token of ours has some 230 bytes.
+const TOKEN_CHARS_MAX: usize = 512;
+const LIST_MAX: u32 = 1_000;
+
+/// A token to be minted.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewToken {
+    /// How long a user token is valid, in seconds: 30 days if nothing is said. Bot tokens are valid until they are revoked.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 31622400)]
+    ttl_s: Option<u64>,
+}
+
+impl Check for NewToken {
+    fn check(&self, faults: &mut Faults) {
+        let ttl_s = i64::try_from(self.ttl_s.unwrap_or(TTL_S)).unwrap_or(i64::MAX);
+        faults.number("ttl_s", ttl_s, 1, TTL_S_MAX as i64);
+    }
+}
+
+/// A token that was just minted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MintedToken {
+    /// The token: told this once, and kept nowhere.
+    token: String,
+    /// `bot` or `user`.
+    kind: &'static str,
+    /// Names it, for DELETE; only of bots.
+    id: Option<String>,
+}
+
+/// A bot token, without what proves it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TokenBody {
+    /// Names it, for DELETE: its SHA-256.
+    id: String,
+    /// When it was minted.
+    created_at: Time,
+}
+
+/// What a revocation did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RevokedBody {
+    /// Tokens; user tokens of an account are not counted one by one.
+    revoked: u64,
+    /// Sessions that were closed with 4004, or forgotten.
+    closed: u64,
+}
+
+fn hex(hash: TokenHash) -> String {
+    hash.0.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn from_hex(text: &str) -> Option<TokenHash> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (index, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(TokenHash(hash))
+}
+
+async fn account(v1: &V1, user_id: UserId) -> Result<Arc<guildhall_model::User>, V1Error> {
+    v1.in_time(v1.node.user(user_id)).await??.ok_or_else(|| V1Error::not_found("user"))
+}
+
+/// Lists the bot tokens of an account, the first 1,000
+#[utoipa::path(get, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
+    responses((status = 200, body = Vec<TokenBody>), (status = 404, body = V1Error)))]
+pub(super) async fn list(
+    _: Caller<Tokens>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<Vec<TokenBody>>, V1Error> {
+    let user_id = path.id("user_id")?;
+    account(&v1, user_id).await?;
+    let tokens = v1.in_time(v1.node.store().tokens_of_user(user_id, LIST_MAX)).await??;
+    let body = |(hash, record): &(TokenHash, guildhall_store::TokenRecord)| TokenBody {
+        id: hex(*hash),
+        created_at: Time(record.created_at),
+    };
+    Ok(Json(tokens.iter().map(body).collect()))
+}
+
+/// Mints a token: a bot token for a bot, a user token for a user
+#[utoipa::path(post, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
+    request_body = NewToken, responses((status = 201, body = MintedToken), (status = 404, body = V1Error)))]
+pub(super) async fn mint(
+    _: Caller<Tokens>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(new): Body<NewToken>,
+) -> Result<(StatusCode, Json<MintedToken>), V1Error> {
+    let user_id = path.id("user_id")?;
+    let minted = if account(&v1, user_id).await?.bot {
+        if new.ttl_s.is_some() {
+            return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));
+        }
+        let token = v1.in_time(v1.node.mint_bot_token(user_id)).await??;
+        MintedToken { id: Some(hex(TokenHash::of(&token))), token, kind: "bot" }
+    } else {
+        let token = v1.node.mint_user_token(user_id, new.ttl_s.unwrap_or(TTL_S));
+        MintedToken { token, kind: "user", id: None }
+    };
+    Ok((StatusCode::CREATED, Json(minted)))
+}
+
+/// Revokes all tokens of an account, and closes its sessions with 4004
+pub(super) async fn revoke_all_of(v1: &V1, user_id: UserId) -> Result<RevokedBody, V1Error> {
+    let revoked = v1.in_time(v1.node.revoke_tokens_of(user_id)).await??;
+    Ok(RevokedBody { revoked, closed: close(v1, Whose::User(user_id)).await? })
+}
+
+async fn close(v1: &V1, whose: Whose) -> Result<u64, V1Error> {
+    v1.in_time(v1.gateway.close(whose, CloseCode::AuthenticationFailed)).await
+}
+
+/// Revokes all tokens of an account
+///
+/// Its sessions are closed with 4004 at once. Tokens that are minted from now on are good.
+#[utoipa::path(delete, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
+    responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
+pub(super) async fn revoke_all(
+    _: Caller<Tokens>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<RevokedBody>, V1Error> {
+    let user_id = path.id("user_id")?;
+    account(&v1, user_id).await?;
+    Ok(Json(revoke_all_of(&v1, user_id).await?))
+}
+
+/// Revokes one bot token by its id
+///
+/// Sessions that came with it are closed with 4004 at once.
+#[utoipa::path(delete, path = "/v1/users/{user_id}/tokens/{token_id}", tag = "tokens",
+    params(("user_id" = Snowflake, Path), ("token_id" = String, Path, description = "64 hexadecimal digits")),
+    responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
+pub(super) async fn revoke_one(
+    _: Caller<Tokens>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<RevokedBody>, V1Error> {
+    let user_id: UserId = path.id("user_id")?;
+    let hash = from_hex(path.text("token_id"));
+    let hash = hash.ok_or_else(|| V1Error::field("token_id", "Must be 64 hexadecimal digits, as GET lists them."))?;
+    let record = v1.in_time(v1.node.store().token(hash)).await??;
+    if record.is_none_or(|record| record.user_id != user_id) {
+        return Err(V1Error::not_found("token of this account"));
+    }
+    let revoked = v1.in_time(v1.node.revoke_token(hash)).await??;
+    let revoked = revoked.ok_or_else(|| V1Error::not_found("token of this account"))?;
+    let closed = close(&v1, Whose::Token(user_id, revoked.token)).await?;
+    Ok(Json(RevokedBody { revoked: 1, closed }))
+}
+
+/// A token to be revoked.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenToRevoke {
+    /// As a client sends it, with or without `Bot `.
+    #[schema(min_length = 1, max_length = 512)]
+    token: String,
+}
+
+impl Check for TokenToRevoke {
+    fn check(&self, faults: &mut Faults) {
+        faults.text("token", &self.token, 1, TOKEN_CHARS_MAX);
+    }
+}
+
+/// Revokes a token of either kind
+///
+/// Sessions that came with it are closed with 4004 at once.
+#[utoipa::path(post, path = "/v1/tokens/revoke", tag = "tokens", request_body = TokenToRevoke,
+    responses((status = 200, body = RevokedBody),
+              (status = 404, description = "It is not good anyway", body = V1Error)))]
+pub(super) async fn revoke(
+    _: Caller<Tokens>,
+    State(v1): State<Arc<V1>>,
+    Body(input): Body<TokenToRevoke>,
+) -> Result<Json<RevokedBody>, V1Error> {
+    let revoked = v1.in_time(v1.node.revoke_token(input.token.trim())).await??;
+    let revoked = revoked.ok_or_else(|| V1Error::not_found("token: it was revoked, has ended, or is none of ours"))?;
+    let closed = close(&v1, Whose::Token(revoked.user_id, revoked.token)).await?;
+    Ok(Json(RevokedBody { revoked: 1, closed }))
+}

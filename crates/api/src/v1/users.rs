@@ -1,0 +1,173 @@
+//! Users: accounts, read, put, changed, deleted.
+//!
+//! Invariants  every guild an account is in has it as it was put last, once the answer is there.
+//! Limits      a changed account costs one command for each of its guilds, `GUILDS_AT_ONCE` at a time.
+
+use super::{
+    V1,
+    bodies::{Patch, UserBody, UserChange, UserPut},
+    caller::{Caller, Read, Write},
+    error::V1Error,
+    guilds,
+    input::{Body, Path},
+    tokens,
+    types::{Snowflake, check_new_id},
+};
+use axum::{Json, extract::State, http::StatusCode};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use guildhall_guild::{BackendCommand, Command, Refusal};
+use guildhall_model::{GuildId, User, UserId};
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Guilds that are told of a change at the same time.
+const GUILDS_AT_ONCE: usize = 16;
+
+async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
+    v1.in_time(v1.node.user(user_id)).await??.ok_or_else(|| V1Error::not_found("user"))
+}
+
+/// Asks every guild of an account. One that it has left meanwhile, or that is gone, has nothing to say.
+async fn ask_guilds(v1: &V1, user_id: UserId, command: impl Fn() -> Command) -> Result<(), V1Error> {
+    let guild_ids = v1.in_time(v1.node.guilds_of_user(user_id)).await??;
+    let asked = futures_util::stream::iter(guild_ids).map(|guild_id| {
+        let command = command();
+        async move {
+            match v1.in_time(v1.node.command(guild_id, guildhall_guild::Actor::System, command)).await? {
+                Ok(_) | Err(Refusal::UnknownGuild | Refusal::UnknownMember) => Ok(()),
+                Err(refusal) => Err(V1Error::from(refusal)),
+            }
+        }
+    });
+    asked.buffer_unordered(GUILDS_AT_ONCE).try_collect().await
+}
+
+async fn put_user(v1: &V1, user: User) -> Result<Json<UserBody>, V1Error> {
+    let body = UserBody::from(&user);
+    let user = Arc::new(user);
+    v1.in_time(v1.node.put_user(user.clone())).await??;
+    ask_guilds(v1, user.id, || Command::Backend(Box::new(BackendCommand::RefreshUser(user.clone())))).await?;
+    Ok(Json(body))
+}
+
+/// Reads an account
+#[utoipa::path(get, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+    responses((status = 200, body = UserBody), (status = 404, body = V1Error)))]
+pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<UserBody>, V1Error> {
+    Ok(Json(UserBody::from(&*account(&v1, path.id("user_id")?).await?)))
+}
+
+/// Makes an account under an id of your choice, or replaces it
+#[utoipa::path(put, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+    request_body = UserPut,
+    responses((status = 200, description = "It was there, and is like this now", body = UserBody),
+              (status = 201, description = "It was made", body = UserBody),
+              (status = 409, description = "A bot stays a bot, a user a user", body = V1Error)))]
+pub(super) async fn put(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(input): Body<UserPut>,
+) -> Result<(StatusCode, Json<UserBody>), V1Error> {
+    let user_id: UserId = path.id("user_id")?;
+    let _changing = v1.changing_user(user_id).lock().await;
+    let before = v1.in_time(v1.node.user(user_id)).await??;
+    let status = match &before {
+        Some(before) if before.bot != input.bot => {
+            return Err(V1Error::conflict(
+                "What an account was made as, a bot or a user, it stays: choose another id.",
+            ));
+        }
+        Some(_) => StatusCode::OK,
+        None => {
+            check_new_id(&v1, "user_id", user_id)?;
+            StatusCode::CREATED
+        }
+    };
+    Ok((status, put_user(&v1, input.into_user(user_id)).await?))
+}
+
+/// Changes some fields of an account
+#[utoipa::path(patch, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+    request_body = UserChange,
+    responses((status = 200, body = UserBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
+pub(super) async fn update(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Body(patch): Body<Patch>,
+) -> Result<Json<UserBody>, V1Error> {
+    let user_id = path.id("user_id")?;
+    let _changing = v1.changing_user(user_id).lock().await;
+    let before = account(&v1, user_id).await?;
+    let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
+    if after.bot != before.bot {
+        return Err(V1Error::conflict("What an account was made as, a bot or a user, it stays: choose another id."));
+    }
+    put_user(&v1, after).await
+}
+
+/// The guilds of an account.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct GuildsOfUser {
+    /// Ascending.
+    guild_ids: Vec<Snowflake>,
+}
+
+/// Lists the guilds an account is in
+#[utoipa::path(get, path = "/v1/users/{user_id}/guilds", tag = "users", params(("user_id" = Snowflake, Path)),
+    responses((status = 200, body = GuildsOfUser), (status = 404, body = V1Error)))]
+pub(super) async fn guilds(
+    _: Caller<Read>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+) -> Result<Json<GuildsOfUser>, V1Error> {
+    let user_id = path.id("user_id")?;
+    account(&v1, user_id).await?;
+    let guild_ids = v1.in_time(v1.node.guilds_of_user(user_id)).await??;
+    Ok(Json(GuildsOfUser { guild_ids: guild_ids.into_iter().map(Into::into).collect() }))
+}
+
+/// Deletes an account: it leaves all guilds, its tokens are revoked, its sessions end
+///
+/// What it wrote stays, under the name of a deleted user.
+#[utoipa::path(delete, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+    responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),
+              (status = 409, description = "It owns a guild", body = V1Error)))]
+pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+    let user_id: UserId = path.id("user_id")?;
+    let _changing = v1.changing_user(user_id).lock().await;
+    let before = account(&v1, user_id).await?;
+    if before.username == deleted_name(user_id) {
+        return Err(V1Error::not_found("user"));
+    }
+    let owned = owned_guild(&v1, user_id).await?;
+    if let Some(guild_id) = owned {
+        return Err(V1Error::conflict(format!(
+            "The account owns the guild {guild_id}: give the guild to somebody else, or delete it, first."
+        )));
+    }
+    tokens::revoke_all_of(&v1, user_id).await?;
+    ask_guilds(&v1, user_id, || Command::RemoveMember(user_id)).await?;
+    let gone = User { bot: before.bot, ..User::new(user_id, &deleted_name(user_id)) };
+    v1.in_time(v1.node.put_user(Arc::new(gone))).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What an account is called that was deleted. Messages and reactions still point at it.
+fn deleted_name(user_id: UserId) -> String {
+    format!("deleted_{user_id}")
+}
+
+async fn owned_guild(v1: &V1, user_id: UserId) -> Result<Option<GuildId>, V1Error> {
+    for guild_id in v1.in_time(v1.node.guilds_of_user(user_id)).await?? {
+        match guilds::reply(v1, guild_id).await {
+            Ok(guild) if guild.meta.guild.owner_id == user_id => return Ok(Some(guild_id)),
+            Ok(_) => {}
+            Err(error) if error.code == "not_found" => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}

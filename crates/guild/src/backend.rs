@@ -1,0 +1,304 @@
+//! Backends: what those who keep the truth elsewhere ask of a guild, beyond what its members may.
+//!
+//! Owns        `BackendCommand`: objects put whole under ids that the backend chose, members in batches, events published.
+//! Invariants  H1 putting what is there already changes and tells nothing. H2 what is put is held to the same rules as what
+//!             members make (roles exist, parents are categories, so many of each). H3 an event that is published changes
+//!             nothing here. (tests `it/backend.rs`)
+//! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between; the rest as for members.
+//! Not here    whether an id is in use in another guild, forms: `guildhall-api`.     Spec  docs/backend-api.md.
+
+use crate::{
+    channels::is_creatable,
+    command::{Actor, Refusal, Reply},
+    machine::{CommandResult, Guild},
+    record::Write,
+};
+use guildhall_model::{
+    Channel, ChannelType, EventName, Guild as GuildFields, Member, Permissions, Role, RoleId, User, UserId,
+};
+use guildhall_relay::{BackendEvent, Effect, Event, Gate, Payload};
+use guildhall_stdx::{Now, Timestamp};
+use std::sync::Arc;
+
+/// Members of one `ImportMembers`. At some microseconds each a guild is held up for a millisecond or so.
+pub const IMPORT_MEMBERS_MAX: usize = 256;
+
+/// What must be there for the command to be carried out: for who read it, changed a part, and puts the whole. None: whatever
+/// is there, or nothing.
+pub type InsteadOf<T> = Option<Arc<T>>;
+
+/// What a backend asks. System only.
+#[derive(Clone, Debug)]
+pub enum BackendCommand {
+    /// Replaces the base fields; with `InsteadOf`, only these.
+    PutGuild(Box<GuildFields>, InsteadOf<GuildFields>),
+    /// Adds or replaces a role; of `@everyone` only what can differ.
+    PutRole(Box<Role>, InsteadOf<Role>),
+    /// Adds or replaces a channel. What it is stays.
+    PutChannel(Box<Channel>, InsteadOf<Channel>),
+    /// Adds or replaces a member and their account.
+    PutMember(Box<NewMember>, InsteadOf<Member>),
+    /// The account changed; nothing if it is no member.
+    RefreshUser(Arc<User>),
+    /// Adds or replaces up to `IMPORT_MEMBERS_MAX` members and their accounts. Roles that do not exist are left out.
+    ImportMembers {
+        /// Who.
+        members: Vec<NewMember>,
+        /// Everybody is told who joined, not only they themselves.
+        tell: bool,
+    },
+    /// Tells an event. Answered with how many relays were told of it.
+    Publish {
+        /// Whom: its channel and roles must exist.
+        gate: Gate,
+        /// What.
+        event: Arc<BackendEvent>,
+    },
+}
+
+/// A member as a backend puts them.
+#[derive(Clone, Debug)]
+pub struct NewMember {
+    /// The account.
+    pub user: Arc<User>,
+    /// Guild-specific name.
+    pub nick: Option<String>,
+    /// Roles, `@everyone` aside.
+    pub roles: Vec<RoleId>,
+    /// None: as it was, or now.
+    pub joined_at: Option<Timestamp>,
+    /// Server mute.
+    pub mute: bool,
+    /// Server deafen.
+    pub deaf: bool,
+    /// Member flags.
+    pub flags: u32,
+    /// Time-out.
+    pub communication_disabled_until: Option<Timestamp>,
+}
+
+/// What became of an import's members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Who is new.
+    pub added: Vec<UserId>,
+    /// How many were changed.
+    pub changed: u64,
+    /// How many were like that already.
+    pub unchanged: u64,
+}
+
+/// What became of one.
+enum Put {
+    Added,
+    Changed,
+    Unchanged,
+}
+
+fn is_still<T: PartialEq>(expected: &InsteadOf<T>, current: Option<&Arc<T>>) -> Result<(), Refusal> {
+    match (expected, current) {
+        (Some(expected), current) if Some(expected) != current => Err(Refusal::Changed),
+        _ => Ok(()),
+    }
+}
+
+fn created(is_new: bool, reply: Reply) -> Reply {
+    if is_new { Reply::Created(Box::new(reply)) } else { reply }
+}
+
+impl Guild {
+    pub(crate) fn run_backend(&mut self, now: Now, actor: Actor, command: &BackendCommand) -> CommandResult {
+        self.in_guild(now, actor)?.need_system()?;
+        match command {
+            BackendCommand::PutGuild(fields, instead_of) => {
+                is_still(instead_of, Some(&self.meta.guild))?;
+                self.put_whole_guild(now, actor, fields)
+            }
+            BackendCommand::PutRole(role, instead_of) => {
+                is_still(instead_of, self.meta.roles.get(&role.id))?;
+                self.put_whole_role(now, role)
+            }
+            BackendCommand::PutChannel(channel, instead_of) => {
+                // What changes with every message is not looked at.
+                let plain = |channel: &Channel| Channel { last_message_id: None, ..channel.clone() };
+                let instead_of = instead_of.as_deref().map(|channel| Arc::new(plain(channel)));
+                let current = self.meta.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
+                is_still(&instead_of, current.as_ref())?;
+                self.put_whole_channel(now, channel)
+            }
+            BackendCommand::PutMember(new, instead_of) => {
+                is_still(instead_of, self.member(new.user.id).as_ref())?;
+                if !new.roles.iter().all(|role| self.meta.roles.contains_key(role)) {
+                    return Err(Refusal::InvalidForm("roles").into());
+                }
+                let put = self.put_whole_member(now, new, true);
+                let member = self.need_member(new.user.id)?;
+                Ok(created(matches!(put, Put::Added), Reply::Member(member)))
+            }
+            BackendCommand::RefreshUser(user) => Ok(self.refresh_user(now, user)),
+            BackendCommand::ImportMembers { members, tell } => self.import_members(now, members, *tell),
+            BackendCommand::Publish { gate, event } => self.publish_of_backend(gate, event),
+        }
+    }
+
+    fn put_whole_guild(&mut self, now: Now, actor: Actor, fields: &GuildFields) -> CommandResult {
+        let fields = GuildFields { id: self.meta.id(), ..fields.clone() };
+        if self.member(fields.owner_id).is_none() {
+            return Err(Refusal::InvalidForm("owner_id").into());
+        }
+        for (special, field) in
+            [(fields.system_channel_id, "system_channel_id"), (fields.afk_channel_id, "afk_channel_id")]
+        {
+            if special.is_some_and(|id| !self.meta.channels.contains_key(&id)) {
+                return Err(Refusal::InvalidForm(field).into());
+            }
+        }
+        if fields != *self.meta.guild {
+            self.put_fields(now, fields);
+        }
+        self.read_guild(now, actor)
+    }
+
+    fn put_whole_role(&mut self, now: Now, role: &Role) -> CommandResult {
+        let before = self.meta.roles.get(&role.id).cloned();
+        let mut role = Role { permissions: role.permissions & Permissions::ALL, ..role.clone() };
+        if role.id == self.meta.id().cast() {
+            // Clients know it by its place and name.
+            role = Role { name: "@everyone".to_owned(), position: 0, managed: false, ..role };
+        } else {
+            role.position = role.position.max(1);
+        }
+        match before {
+            Some(before) if *before == role => return Ok(Reply::Role(before)),
+            None if self.meta.roles.len() >= self.limits.roles_max => return Err(Refusal::TooManyRoles.into()),
+            _ => {}
+        }
+        let (is_new, role) = (before.is_none(), Arc::new(role));
+        let name = if is_new { EventName::GuildRoleCreate } else { EventName::GuildRoleUpdate };
+        self.put_role(now, name, &role);
+        Ok(created(is_new, Reply::Role(role)))
+    }
+
+    fn put_whole_channel(&mut self, now: Now, wanted: &Channel) -> CommandResult {
+        let before = self.meta.channels.get(&wanted.id).cloned().map(|channel| self.with_newest_message(channel));
+        if before.as_ref().is_some_and(|before| !may_become(before.kind, wanted.kind)) || !is_creatable(wanted.kind) {
+            return Err(Refusal::InvalidForm("type").into());
+        }
+        if before.is_none() && self.meta.channels.len() >= self.limits.channels_max {
+            return Err(Refusal::TooManyChannels.into());
+        }
+        if wanted.parent_id == Some(wanted.id) {
+            return Err(Refusal::InvalidForm("parent_id").into());
+        }
+        self.check_parent(wanted.kind, wanted.parent_id)?;
+        let overwrites = self.check_overwrites(Permissions::ALL, &[], &wanted.overwrites)?;
+        let kept = before.as_deref();
+        let channel = Channel {
+            guild_id: self.meta.id(),
+            overwrites,
+            last_message_id: kept.and_then(|channel| channel.last_message_id),
+            last_pin_timestamp: kept.and_then(|channel| channel.last_pin_timestamp),
+            ..wanted.clone()
+        };
+        if let Some(before) = before.as_ref().filter(|before| ***before == channel) {
+            return Ok(Reply::Channel(before.clone()));
+        }
+        let (is_new, channel) = (before.is_none(), Arc::new(channel));
+        let name = if is_new { EventName::ChannelCreate } else { EventName::ChannelUpdate };
+        self.put_channel(now, name, channel.clone());
+        Ok(created(is_new, Reply::Channel(channel)))
+    }
+
+    fn refresh_user(&mut self, now: Now, user: &Arc<User>) -> Reply {
+        match self.member(user.id) {
+            Some(member) if member.user != *user => {
+                let member = Member { user: user.clone(), ..Member::clone(&member) };
+                Reply::Member(self.put_member(now, EventName::GuildMemberUpdate, member))
+            }
+            _ => Reply::Done,
+        }
+    }
+
+    fn import_members(&mut self, now: Now, members: &[NewMember], tell: bool) -> CommandResult {
+        if members.len() > IMPORT_MEMBERS_MAX {
+            return Err(Refusal::InvalidForm("members").into());
+        }
+        let mut imported = Imported::default();
+        for new in members {
+            match self.put_whole_member(now, new, tell) {
+                Put::Added => imported.added.push(new.user.id),
+                Put::Changed => imported.changed += 1,
+                Put::Unchanged => imported.unchanged += 1,
+            }
+        }
+        Ok(Reply::Imported(Box::new(imported)))
+    }
+
+    /// `tell`: everybody hears who is new. Otherwise their own sessions do: relays have to know in the order of their stream.
+    fn put_whole_member(&mut self, now: Now, new: &NewMember, tell: bool) -> Put {
+        let before = self.member(new.user.id);
+        let member = Member {
+            user: new.user.clone(),
+            nick: new.nick.clone(),
+            roles: self.existing_roles(&new.roles),
+            joined_at: new.joined_at.or(before.as_ref().map(|before| before.joined_at)).unwrap_or(now.unix),
+            deaf: new.deaf,
+            mute: new.mute,
+            flags: new.flags,
+            communication_disabled_until: new.communication_disabled_until,
+        };
+        if before.as_ref().is_some_and(|before| **before == member) {
+            return Put::Unchanged;
+        }
+        if before.as_ref().is_none_or(|before| *before.user != *member.user) {
+            self.write(Write::PutUser(member.user.clone()));
+        }
+        let Some(_) = before else {
+            let gate = if tell { Gate::Members } else { Gate::User(new.user.id) };
+            self.put_member_for(now, EventName::GuildMemberAdd, gate, member);
+            return Put::Added;
+        };
+        let member = self.put_member(now, EventName::GuildMemberUpdate, member);
+        self.refresh_voice(&member);
+        Put::Changed
+    }
+
+    fn existing_roles<B: FromIterator<RoleId>>(&self, wanted: &[RoleId]) -> B {
+        let everyone: RoleId = self.meta.id().cast();
+        let exists = |role: &RoleId| *role != everyone && self.meta.roles.contains_key(role);
+        let mut roles: Vec<RoleId> = wanted.iter().copied().filter(exists).collect();
+        roles.sort_unstable();
+        roles.dedup();
+        roles.into_iter().collect()
+    }
+
+    fn publish_of_backend(&mut self, gate: &Gate, event: &Arc<BackendEvent>) -> CommandResult {
+        match gate {
+            Gate::Channel(channel_id) if !self.meta.channels.contains_key(channel_id) => {
+                return Err(Refusal::UnknownChannel.into());
+            }
+            Gate::Roles(roles) => {
+                for role in roles.iter() {
+                    self.need_role(*role)?;
+                }
+            }
+            _ => {}
+        }
+        let event = Event::of_backend(self.meta.id(), gate.clone(), event.clone());
+        Ok(Reply::Count(self.publish(event, Effect::None)))
+    }
+
+    /// As `put_member`, told to others than everybody.
+    fn put_member_for(&mut self, now: Now, name: EventName, gate: Gate, member: Member) {
+        let user_id = member.user.id;
+        let member = self.store_member(now, member);
+        let event = self.event(name, gate, Payload::Member(member.clone())).always_to(user_id).about(user_id);
+        self.publish(event, Effect::Member(user_id, Some(member)));
+    }
+}
+
+/// Text and announcements are the same thing but for who follows.
+fn may_become(before: ChannelType, after: ChannelType) -> bool {
+    let is_text = |kind| matches!(kind, ChannelType::Text | ChannelType::Announcement);
+    before == after || is_text(before) && is_text(after)
+}

@@ -1,0 +1,118 @@
+//! `guildhall key`: keys of the backend API, straight on the store while no node runs.
+
+use super::{Common, Failure, flags, load_config, say};
+use crate::{
+    assemble::{StartError, node_config, open_store},
+    wiring::{NoPartitions, NodeClock},
+};
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use guildhall_node::{Node, Scope};
+use guildhall_store::StoreError;
+use std::{fmt::Write as _, sync::Arc};
+
+pub(super) const HELP: &str = "\
+Examples:
+  guildhall key create --name shop --scopes read,write,publish      a key for a backend; it is shown this once
+  guildhall key list                                                 which keys there are, and what they may do
+  guildhall key revoke 1100000000000000042                           it is not accepted from now on
+
+Scopes: read, write, publish, tokens, sessions, keys; `all` for every one of them. The key is all that goes to standard
+output; its id goes to standard error. The node must not run: the data directory (--data, or store.dir) belongs to one
+process. While it runs, POST, GET and DELETE /v1/keys do the same, with a key that has the scope `keys`.";
+
+/// Arguments of `key`.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    #[command(subcommand)]
+    what: What,
+    /// The node's data directory [default: data/node]
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Make a key
+    Create {
+        /// What people call it
+        #[arg(long, value_name = "NAME", value_parser = parse_name)]
+        name: String,
+        /// What it may do, with commas between
+        #[arg(long, value_name = "SCOPES", value_delimiter = ',', required = true, value_parser = parse_scope)]
+        scopes: Vec<Scopes>,
+    },
+    /// List the keys
+    List,
+    /// Revoke a key
+    Revoke {
+        /// Which: `list` shows it
+        #[arg(value_name = "ID")]
+        id: u64,
+    },
+}
+
+/// One scope, or all.
+#[derive(Clone, Debug)]
+struct Scopes(Vec<Scope>);
+
+fn parse_scope(text: &str) -> Result<Scopes, String> {
+    if text == "all" {
+        return Ok(Scopes(Scope::ALL.to_vec()));
+    }
+    let names = Scope::ALL.map(Scope::as_str).join(", ");
+    Scope::from_name(text).map(|scope| Scopes(vec![scope])).ok_or_else(|| format!("expected one of {names}, or all"))
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    if (1..=64).contains(&text.chars().count()) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected 1 to 64 characters".to_owned())
+    }
+}
+
+pub(super) async fn run(args: KeyArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
+    let flags = flags([("--data", "store.dir", args.data)]);
+    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
+        StartError::Store(error @ StoreError::InUse { .. }) => Failure::Other(
+            anyhow::Error::from(error)
+                .context("a node runs on this data directory: ask it (POST, GET, DELETE /v1/keys), or stop it first"),
+        ),
+        error => error.into(),
+    })?;
+    let clock = Arc::new(NodeClock::default());
+    let node = Node::start(node_config(&config, jwt_secret), store.clone(), clock, Arc::new(NoPartitions));
+    let done = execute(&node, args.what).await;
+    node.shut_down().await;
+    store.close().await;
+    say(&done?);
+    Ok(())
+}
+
+/// Does it, and returns what goes to standard output.
+async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
+    match what {
+        What::Create { name, scopes } => {
+            let scopes: Vec<Scope> = scopes.into_iter().flat_map(|scopes| scopes.0).collect();
+            let (key, text) = node.create_key(&name, &scopes).await?;
+            eprintln!("key {}", key.id.unwrap_or(0));
+            Ok(text + "\n")
+        }
+        What::List => {
+            let keys = node.keys().await.context("the keys cannot be read")?;
+            Ok(keys.iter().fold(String::new(), |mut text, key| {
+                let scopes = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",");
+                let _ = writeln!(text, "{}\t{}\t{}\t{}", key.id.unwrap_or(0), key.created_at, scopes, key.name);
+                text
+            }))
+        }
+        What::Revoke { id } => match node.revoke_key(id).await.context("the key cannot be revoked")? {
+            true => Ok("revoked\n".to_owned()),
+            false => bail!("there is no key {id}: `guildhall key list` shows those there are"),
+        },
+    }
+}

@@ -1,0 +1,598 @@
+//! The backend API over real sockets: a demo as a process, backends by HTTP, clients by WebSocket.
+
+use crate::{
+    dictionary::Client,
+    support::{Demo, Http, PATIENCE, run, stderr},
+};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+};
+
+const GUILD: &str = "1200000000000000001";
+const CHANNEL: &str = "1200000000000000002";
+const SECRET: &str = "1200000000000000003";
+const ROLE: &str = "1200000000000000004";
+const ANA: &str = "1200000000000000011";
+const BOB: &str = "1200000000000000012";
+const BOT: &str = "1200000000000000013";
+
+fn demo(dir: &tempfile::TempDir) -> Demo {
+    Demo::start(dir.path(), &["--members", "3", "--rate", "0"])
+}
+
+/// A backend with the root key.
+struct Backend {
+    http: Http,
+    addr: SocketAddr,
+    key: String,
+}
+
+impl Backend {
+    fn root(demo: &Demo) -> Self {
+        Self::with(demo.addr, demo.manifest["admin_key"].as_str().unwrap())
+    }
+
+    fn with(addr: SocketAddr, key: &str) -> Self {
+        Self { http: Http::new(addr, &format!("Bearer {key}")), addr, key: key.to_owned() }
+    }
+
+    #[track_caller]
+    fn ask(&mut self, method: &str, path: &str, body: Option<Value>, status: u16) -> Value {
+        let answer = self.http.request(method, &format!("/v1{path}"), body.as_ref()).unwrap();
+        assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
+        answer.body
+    }
+
+    #[track_caller]
+    fn get(&mut self, path: &str) -> Value {
+        self.ask("GET", path, None, 200)
+    }
+
+    #[track_caller]
+    fn put(&mut self, path: &str, body: Value, status: u16) -> Value {
+        self.ask("PUT", path, Some(body), status)
+    }
+
+    #[track_caller]
+    fn publish(&mut self, event: Value) -> Value {
+        let body = self.ask("POST", "/publish", Some(event), 200);
+        assert_eq!(body["complete"], true, "{body}");
+        body
+    }
+
+    /// A stream in one direction at least: the lines of the answer.
+    fn stream(&self, method: &str, path: &str) -> Stream {
+        let mut stream = TcpStream::connect(self.addr).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let body =
+            if method == "GET" { "" } else { "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n" };
+        write!(stream, "{method} /v1{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{body}\r\n", self.key)
+            .unwrap();
+        Stream { reader: BufReader::new(stream), is_open: false, rest: Vec::new() }
+    }
+
+    /// A guild with two members and a bot; one channel is for those with the role only, whom nobody has.
+    fn build(&mut self) {
+        for (id, name, bot) in [(ANA, "ana", false), (BOB, "bob", false), (BOT, "helper", true)] {
+            self.put(&format!("/users/{id}"), json!({"username": name, "bot": bot, "application_flags": 0}), 201);
+        }
+        self.put(&format!("/guilds/{GUILD}"), json!({"name": "ours", "owner_id": ANA}), 201);
+        for id in [BOB, BOT] {
+            self.put(&format!("/guilds/{GUILD}/members/{id}"), json!({}), 201);
+        }
+        self.put(&format!("/guilds/{GUILD}/roles/{ROLE}"), json!({"name": "staff", "position": 5}), 201);
+        self.put(&format!("/guilds/{GUILD}/channels/{CHANNEL}"), json!({"name": "general", "type": 0}), 201);
+        let hidden = json!({"name": "secret", "type": 0, "permission_overwrites": [
+            {"id": GUILD, "type": 0, "deny": "1024"}, {"id": ROLE, "type": 0, "allow": "1024"}]});
+        self.put(&format!("/guilds/{GUILD}/channels/{SECRET}"), hidden, 201);
+    }
+
+    fn token(&mut self, user_id: &str) -> String {
+        let minted = self.ask("POST", &format!("/users/{user_id}/tokens"), Some(json!({})), 201);
+        minted["token"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A request whose body is written, and whose answer is read, bit by bit.
+struct Stream {
+    reader: BufReader<TcpStream>,
+    is_open: bool,
+    rest: Vec<u8>,
+}
+
+impl Stream {
+    fn write(&mut self, text: &str) {
+        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+        self.reader.get_mut().write_all(chunk.as_bytes()).unwrap();
+    }
+
+    fn end(&mut self) {
+        self.reader.get_mut().write_all(b"0\r\n\r\n").unwrap();
+    }
+
+    fn line_of_head(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next line of the answer; none at its end.
+    fn next(&mut self) -> Option<Value> {
+        if !self.is_open {
+            let status = self.line_of_head();
+            assert!(status.contains(" 200 "), "{status}");
+            while !self.line_of_head().is_empty() {}
+            self.is_open = true;
+        }
+        loop {
+            if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=at).collect();
+                if line.len() > 1 {
+                    return Some(serde_json::from_slice(&line).unwrap());
+                }
+                continue;
+            }
+            let size = usize::from_str_radix(&self.line_of_head(), 16).unwrap();
+            let mut chunk = vec![0; size + 2];
+            self.reader.read_exact(&mut chunk).unwrap();
+            if size == 0 {
+                assert!(self.rest.is_empty());
+                return None;
+            }
+            self.rest.extend_from_slice(&chunk[..size]);
+        }
+    }
+}
+
+/// A client that has its READY, and as a bot the guild.
+fn client(demo: &Demo, token: &str, query: &str, intents: u32) -> (Client, Value) {
+    let mut client = Client::connect(demo.addr, query, None);
+    client.await_payload(10, None);
+    client.send(2, &json!({"token": token, "intents": intents, "properties": {}}));
+    let ready = client.await_payload(0, Some("READY"));
+    (client, ready)
+}
+
+#[test]
+fn keys_say_what_they_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let none = Http::new(demo.addr, "").get("/v1/guilds").unwrap();
+    assert_eq!((none.status, &none.body["code"]), (401, &json!("unauthorized")));
+    assert!(none.body["message"].as_str().unwrap().contains("Authorization: Bearer KEY"), "{}", none.body);
+    let wrong = Http::new(demo.addr, "Bearer ghk_5_wrong").get("/v1/guilds").unwrap();
+    assert_eq!(wrong.status, 401);
+    assert!(wrong.body["message"].as_str().unwrap().contains("guildhall key list"), "{}", wrong.body);
+
+    let mut root = Backend::root(&demo);
+    let made = root.ask("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read", "keys"]})), 201);
+    let key = made["key"].as_str().unwrap().to_owned();
+    assert!(key.starts_with("ghk_"));
+    let mut reader = Backend::with(demo.addr, &key);
+    reader.get("/guilds");
+    let refused = reader.ask("PUT", &format!("/users/{ANA}"), Some(json!({"username": "ana"})), 403);
+    assert_eq!(refused["code"], "missing_scope");
+    assert!(refused["message"].as_str().unwrap().contains("`write`"), "{refused}");
+    reader.ask("POST", "/keys", Some(json!({"name": "more", "scopes": ["write"]})), 403);
+    reader.ask("POST", "/keys", Some(json!({"name": "same", "scopes": ["read"]})), 201);
+    assert_eq!(root.get("/keys").as_array().unwrap().len(), 2);
+    assert!(!root.get("/keys").to_string().contains(&key[10..]), "nobody tells it again");
+
+    // It survives a restart, and its revocation does too.
+    assert_eq!(demo.terminate(), Some(0));
+    let demo = self::demo(&dir);
+    Backend::with(demo.addr, &key).get("/guilds");
+    let id = made["id"].as_str().unwrap();
+    Backend::root(&demo).ask("DELETE", &format!("/keys/{id}"), None, 204);
+    Backend::with(demo.addr, &key).ask("GET", "/guilds", None, 401);
+    demo.kill();
+    let output = run(["key", "list", "--data", dir.path().to_str().unwrap()]);
+    let listed = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(
+        output.status.success() && listed.contains("same") && !listed.contains("reader"),
+        "{listed} {}",
+        stderr(&output)
+    );
+    let output =
+        run(["key", "create", "--name", "cli", "--scopes", "read,publish", "--data", dir.path().to_str().unwrap()]);
+    let key = String::from_utf8(output.stdout).unwrap();
+    let demo = self::demo(&dir);
+    let mut cli = Backend::with(demo.addr, key.trim());
+    cli.get("/guilds");
+    cli.ask("GET", "/sessions", None, 403);
+}
+
+#[test]
+fn objects_have_the_ids_that_the_backend_gave_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    // Putting the same again changes nothing; what is told can be put.
+    let channel = backend.get(&format!("/guilds/{GUILD}/channels/{SECRET}"));
+    let mut again = channel.clone();
+    for own in ["id", "guild_id", "last_message_id"] {
+        again.as_object_mut().unwrap().remove(own);
+    }
+    assert_eq!(backend.put(&format!("/guilds/{GUILD}/channels/{SECRET}"), again, 200), channel);
+    let patched = backend.ask("PATCH", &format!("/guilds/{GUILD}/channels/{SECRET}"), Some(json!({"topic": "t"})), 200);
+    assert_eq!((&patched["topic"], &patched["name"]), (&json!("t"), &json!("secret")));
+    let cleared =
+        backend.ask("PATCH", &format!("/guilds/{GUILD}/channels/{SECRET}"), Some(json!({"topic": null})), 200);
+    assert_eq!(cleared, channel);
+    let role = backend.ask("PATCH", &format!("/guilds/{GUILD}/roles/{ROLE}"), Some(json!({"color": 255})), 200);
+    assert_eq!((&role["color"], &role["position"]), (&json!(255), &json!(5)));
+    let member = json!({"nick": "bobby", "roles": [ROLE], "joined_at": "2020-01-01T00:00:00Z"});
+    let put = backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), member, 200);
+    assert_eq!((&put["nick"], &put["user"]["username"]), (&json!("bobby"), &json!("bob")));
+    let patched = backend.ask("PATCH", &format!("/guilds/{GUILD}/members/{BOB}"), Some(json!({"roles": []})), 200);
+    assert_eq!((&patched["nick"], &patched["joined_at"]), (&json!("bobby"), &put["joined_at"]));
+    backend.ask("PATCH", &format!("/users/{BOB}"), Some(json!({"global_name": "Bob B."})), 200);
+    let member = backend.get(&format!("/guilds/{GUILD}/members/{BOB}"));
+    assert_eq!(member["user"]["global_name"], "Bob B.", "guilds learn of a changed account");
+    assert_eq!(backend.get(&format!("/users/{BOB}/guilds"))["guild_ids"], json!([GUILD]));
+
+    // Every fault is named by its field.
+    let fault = |body: &Value, field: &str| {
+        let errors = body["errors"].as_array().unwrap();
+        assert!(errors.iter().any(|error| error["field"] == field), "{field}: {body}");
+    };
+    let body = backend.put(
+        &format!("/guilds/{GUILD}/channels/{CHANNEL}"),
+        json!({"name": "", "type": 0, "user_limit": 10001}),
+        400,
+    );
+    fault(&body, "name");
+    fault(&body, "user_limit");
+    fault(&backend.put(&format!("/guilds/{GUILD}/roles/{ROLE}"), json!({"name": "x", "colour": 1}), 400), "colour");
+    fault(&backend.put(&format!("/guilds/{GUILD}"), json!({"name": "x", "owner_id": "5"}), 400), "owner_id");
+    fault(&backend.put(&format!("/guilds/{GUILD}/channels/{CHANNEL}"), json!({"name": "x", "type": 2}), 400), "type");
+    fault(&backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), json!({"roles": ["77"]}), 400), "roles");
+    fault(&backend.put("/users/9223372036854775807", json!({"username": "far"}), 400), "user_id");
+    backend.put(&format!("/guilds/{GUILD}/members/77"), json!({}), 404);
+    // An id of a channel is one channel's, over all guilds.
+    let other = demo.manifest["guild_id"].as_str().unwrap();
+    backend.put(&format!("/guilds/{other}/channels/{CHANNEL}"), json!({"name": "x", "type": 0}), 409);
+    backend.ask("DELETE", &format!("/guilds/{GUILD}/members/{ANA}"), None, 409);
+    backend.ask("DELETE", &format!("/users/{ANA}"), None, 409);
+
+    // What was put is there after a crash.
+    demo.kill();
+    let demo = self::demo(&dir);
+    let mut backend = Backend::root(&demo);
+    assert_eq!(backend.get(&format!("/guilds/{GUILD}/channels/{SECRET}")), channel);
+    assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 3);
+    backend.ask("DELETE", &format!("/users/{BOB}"), None, 204);
+    backend.ask("GET", &format!("/guilds/{GUILD}/members/{BOB}"), None, 404);
+    for path in [
+        format!("/guilds/{GUILD}/channels/{SECRET}"),
+        format!("/guilds/{GUILD}/roles/{ROLE}"),
+        format!("/guilds/{GUILD}"),
+    ] {
+        backend.ask("DELETE", &path, None, 204);
+        backend.ask("GET", &path, None, 404);
+    }
+}
+
+#[test]
+fn events_reach_whom_they_are_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let bob = backend.token(BOB);
+    let bot = backend.token(BOT);
+    let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
+    // GUILDS and GUILD_MESSAGES, without MESSAGE_CONTENT.
+    let (mut helper, ready) = client(&demo, &bot, "encoding=etf", 1 | 1 << 9);
+    helper.await_payload(0, Some("GUILD_CREATE"));
+
+    let d = json!({"round": 1, "big": "12345678901234567890", "nested": {"list": [1, 2.5, null, true, "ä"]}});
+    let to_guild = json!({"t": "ROUND_STARTED", "d": d, "audience": {"guild": GUILD}});
+    assert_eq!(backend.publish(to_guild.clone())["reached"], 2);
+    assert_eq!(bob.await_payload(0, Some("ROUND_STARTED"))["d"], d);
+    assert_eq!(helper.await_payload(0, Some("ROUND_STARTED"))["d"], d);
+
+    let event = |t: &str, audience: Value| json!({"t": t, "d": {}, "audience": audience});
+    assert_eq!(backend.publish(event("A", json!({"channel": CHANNEL})))["reached"], 2);
+    assert_eq!(backend.publish(event("B", json!({"channel": SECRET})))["reached"], 0, "nobody can view it");
+    assert_eq!(backend.publish(event("C", json!({"guild": GUILD, "roles": [ROLE]})))["reached"], 0);
+    backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), json!({"roles": [ROLE]}), 200);
+    assert_eq!(backend.publish(event("D", json!({"guild": GUILD, "roles": [ROLE]})))["reached"], 1);
+    assert_eq!(backend.publish(event("E", json!({"channel": SECRET})))["reached"], 1);
+    assert_eq!(backend.publish(event("F", json!({"guild": GUILD, "users": [BOB, ANA]})))["reached"], 1);
+    assert_eq!(backend.publish(event("G", json!({"users": [BOB, BOT, BOT]})))["reached"], 2);
+    assert_eq!(backend.publish(event("H", json!({"users": [ANA]})))["reached"], 0);
+    let got: Vec<Value> = (0..5).map(|_| next_single_letter(&mut bob)).collect();
+    assert_eq!(got, ["A", "D", "E", "F", "G"]);
+    assert_eq!([next_single_letter(&mut helper), next_single_letter(&mut helper)], ["A", "G"]);
+
+    // A message in the backend's words: the bot lacks MESSAGE_CONTENT.
+    let message =
+        json!({"id": "1", "channel_id": CHANNEL, "content": "secret words", "author": {"id": ANA}, "embeds": []});
+    backend.publish(json!({"t": "MESSAGE_CREATE", "d": message, "audience": {"channel": CHANNEL}}));
+    assert_eq!(bob.await_payload(0, Some("MESSAGE_CREATE"))["d"]["content"], "secret words");
+    let seen = helper.await_payload(0, Some("MESSAGE_CREATE"));
+    assert_eq!(seen["d"]["content"], "");
+    // An event that takes an intent the bot does not have.
+    assert_eq!(backend.publish(event("TYPING_START", json!({"channel": CHANNEL})))["reached"], 0);
+
+    // Dropped and resumed: what was published meanwhile is replayed, unless it may not be seen any more.
+    drop(helper);
+    backend.publish(event("MISSED", json!({"guild": GUILD})));
+    backend.publish(event("MISSED_TOO", json!({"users": [BOT]})));
+    backend.put(&format!("/guilds/{GUILD}/members/{BOT}"), json!({"roles": [ROLE]}), 200);
+    backend.publish(event("HIDDEN", json!({"channel": SECRET})));
+    backend.put(&format!("/guilds/{GUILD}/members/{BOT}"), json!({"roles": []}), 200);
+    let mut helper = Client::connect(demo.addr, "encoding=etf", None);
+    helper.await_payload(10, None);
+    let session_id = &ready["d"]["session_id"];
+    helper.send(6, &json!({"token": bot, "session_id": session_id, "seq": seen["s"]}));
+    let replayed: Vec<Value> = std::iter::from_fn(|| {
+        let payload = helper.await_payload(0, None);
+        (payload["t"] != "RESUMED").then(|| payload["t"].clone())
+    })
+    .filter(|name| name != "GUILD_MEMBER_UPDATE")
+    .collect();
+    assert_eq!(replayed, ["MISSED", "MISSED_TOO"]);
+
+    // What cannot be published says why.
+    let refused = |backend: &mut Backend, event: Value, status: u16, field: &str| {
+        let body = backend.ask("POST", "/publish", Some(event), status);
+        assert!(field.is_empty() || body["errors"][0]["field"] == field, "{field}: {body}");
+    };
+    refused(&mut backend, event("READY", json!({"guild": GUILD})), 400, "t");
+    refused(&mut backend, event("lower", json!({"guild": GUILD})), 400, "t");
+    refused(&mut backend, event("X", json!({})), 400, "audience");
+    refused(&mut backend, event("X", json!({"roles": [ROLE]})), 400, "audience.guild");
+    refused(&mut backend, event("X", json!({"channel": CHANNEL, "users": [BOB]})), 400, "audience");
+    refused(&mut backend, event("X", json!({"channel": "77"})), 404, "");
+    refused(&mut backend, event("X", json!({"guild": "77"})), 404, "");
+    refused(&mut backend, event("X", json!({"guild": GUILD, "roles": ["77"]})), 404, "");
+    refused(&mut backend, json!({"t": "X", "audience": {"guild": GUILD}}), 400, "");
+}
+
+/// The name of the next event whose name is one letter.
+fn next_single_letter(client: &mut Client) -> Value {
+    loop {
+        let payload = client.await_payload(0, None);
+        if payload["t"].as_str().is_some_and(|name| name.len() == 1) {
+            return payload["t"].clone();
+        }
+    }
+}
+
+#[test]
+fn batches_streams_and_keys_of_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let bob = backend.token(BOB);
+    let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
+    let event = |n: u32| json!({"t": "TICK", "d": n, "audience": {"guild": GUILD}});
+    let mut batch: Vec<Value> = (0..300).map(event).collect();
+    batch[7]["audience"] = json!({"guild": "77"});
+    let results = backend.ask("POST", "/publish", Some(batch.into()), 200);
+    let results = results.as_array().unwrap();
+    assert_eq!(results.len(), 300);
+    assert_eq!((&results[7]["code"], &results[8]["reached"]), (&json!("not_found"), &json!(1)));
+    for n in (0..300).filter(|n| *n != 7) {
+        assert_eq!(bob.await_payload(0, Some("TICK"))["d"], n, "in their order");
+    }
+
+    let mut stream = backend.stream("POST", "/publish");
+    stream.write(&format!("{}\n", event(1000)));
+    assert_eq!(stream.next().unwrap()["reached"], 1, "the answer does not wait for the end");
+    assert_eq!(bob.await_payload(0, Some("TICK"))["d"], 1000);
+    let many: String = (0..2000).map(|n| format!("{}\n", event(n))).collect();
+    stream.write(&many);
+    stream.write("not json\n");
+    stream.end();
+    for n in 0..2000 {
+        assert_eq!(stream.next().unwrap()["reached"], 1);
+        assert_eq!(bob.await_payload(0, Some("TICK"))["d"], n);
+    }
+    assert_eq!(stream.next().unwrap()["code"], "invalid");
+    assert_eq!(stream.next(), None);
+
+    let keyed = |d: u32| json!({"t": "ONCE", "d": d, "audience": {"guild": GUILD}, "key": "order-5"});
+    assert_eq!(backend.publish(keyed(1)), json!({"reached": 1, "complete": true, "repeated": false}));
+    assert_eq!(backend.publish(keyed(1)), json!({"reached": 1, "complete": true, "repeated": true}));
+    backend.ask("POST", "/publish", Some(keyed(2)), 409);
+    backend.publish(event(9999));
+    assert_eq!(bob.await_payload(0, Some("ONCE"))["d"], 1);
+    let next = bob.await_payload(0, None);
+    assert_eq!(next["d"], 9999, "it came once");
+}
+
+#[test]
+fn members_are_imported_while_the_guild_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let bob = backend.token(BOB);
+    let carl = "1200000000000000500";
+    backend.put(&format!("/users/{carl}"), json!({"username": "carl"}), 201);
+    let carls = backend.token(carl);
+    let (_bob, _) = client(&demo, &bob, "encoding=json", 0);
+    // Carl is connected, and no member yet.
+    let (mut carls, _) = client(&demo, &carls, "encoding=json", 0);
+
+    let path = format!("/guilds/{GUILD}/members/import");
+    let mut stream = backend.stream("POST", &path);
+    let line = |n: u64| {
+        let id = (1_200_000_000_000_000_400 + n).to_string();
+        json!({"user": {"id": id, "username": format!("user{n}")}, "roles": [ROLE], "nick": "new"}).to_string() + "\n"
+    };
+    for from in (0..5_000).step_by(500) {
+        stream.write(&(from..from + 500).map(line).collect::<String>());
+        // Others are served in between.
+        backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), json!({"nick": format!("bob{from}")}), 200);
+    }
+    stream
+        .write("{\"user\": {\"id\": \"5\"}}\n{\"user\": {\"id\": \"6\", \"username\": \"x\"}, \"roles\": [\"77\"]}\n");
+    stream.end();
+    let (mut failures, mut progress) = (Vec::new(), Vec::new());
+    while let Some(line) = stream.next() {
+        if line.get("code").is_some() { failures.push(line) } else { progress.push(line) }
+    }
+    assert_eq!(failures.iter().map(|f| f["line"].as_u64().unwrap()).collect::<Vec<_>>(), [5001, 5002]);
+    assert_eq!(
+        (&failures[0]["errors"][0]["field"], &failures[1]["errors"][0]["field"]),
+        (&json!("user"), &json!("roles[0]"))
+    );
+    let last = progress.last().unwrap();
+    assert_eq!(*last, json!({"line": 5002, "added": 5000, "changed": 0, "unchanged": 0, "failed": 2, "done": true}));
+    assert!(progress.len() > 3 && progress.is_sorted_by_key(|p| p["line"].as_u64()), "{progress:?}");
+    assert_eq!(carls.await_payload(0, Some("GUILD_CREATE"))["d"]["id"], GUILD, "who is connected enters at once");
+    assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 5_003);
+
+    // Again, from where it broke off; and what is there already costs nothing.
+    let mut stream = backend.stream("POST", &format!("{path}?skip=4000"));
+    stream.write(&(0..5_000).map(line).collect::<String>());
+    stream.end();
+    let last = std::iter::from_fn(|| stream.next()).last().unwrap();
+    assert_eq!(last, json!({"line": 5000, "added": 0, "changed": 0, "unchanged": 1000, "failed": 0, "done": true}));
+
+    demo.kill();
+    let demo = self::demo(&dir);
+    let mut backend = Backend::root(&demo);
+    assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 5_003, "it is durable");
+    let page = backend.get(&format!("/guilds/{GUILD}/members?limit=3&after=1200000000000000400"));
+    assert_eq!(page[0]["user"]["id"], "1200000000000000401");
+    assert_eq!((&page[2]["nick"], &page[2]["roles"]), (&json!("new"), &json!([ROLE])));
+}
+
+#[test]
+fn tokens_and_sessions_end_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let mut news = backend.stream("GET", "/sessions/events?after=0");
+    let [first, second, bot] = [BOB, BOB, BOT].map(|id| backend.token(id));
+    let (mut one, ready) = client(&demo, &first, "encoding=json", 0);
+    let (mut two, _) = client(&demo, &second, "encoding=json&compress=zstd-stream", 0);
+    let (mut helper, _) = client(&demo, &bot, "encoding=etf", 1);
+    helper.await_payload(0, Some("GUILD_CREATE"));
+
+    let listed = backend.get(&format!("/sessions?user_id={BOB}"));
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2, "{listed}");
+    let id = ready["d"]["session_id"].as_str().unwrap();
+    let session = backend.get(&format!("/sessions/{id}"));
+    let expected =
+        json!({"user_id": BOB, "encoding": "json", "compression": "none", "guild_count": 1, "state": "connected"});
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(&session[field], value, "{field}: {session}");
+    }
+    // Pages over all partitions show each once.
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = backend.get(&format!("/sessions?limit=1{after}"));
+        seen.extend(page["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 3);
+
+    // One token: its session ends, the other's does not.
+    let revoked = backend.ask("POST", "/tokens/revoke", Some(json!({"token": first})), 200);
+    assert_eq!(revoked, json!({"revoked": 1, "closed": 1}));
+    assert_eq!(one.await_close().0, 4004);
+    backend.ask("POST", "/tokens/revoke", Some(json!({"token": first})), 404);
+    let mut again = Client::connect(demo.addr, "encoding=json", None);
+    again.await_payload(10, None);
+    again.send(2, &json!({"token": first, "intents": 0, "properties": {}}));
+    assert_eq!(again.await_close().0, 4004);
+    backend.publish(json!({"t": "STILL", "d": 1, "audience": {"users": [BOB]}}));
+    two.await_payload(0, Some("STILL"));
+
+    // A bot's, by its id.
+    let tokens = backend.get(&format!("/users/{BOT}/tokens"));
+    let token_id = tokens[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(backend.ask("DELETE", &format!("/users/{BOT}/tokens/{token_id}"), None, 200)["closed"], 1);
+    assert_eq!(helper.await_close().0, 4004);
+    // All of an account; later ones are good.
+    assert_eq!(backend.ask("DELETE", &format!("/users/{BOB}/tokens"), None, 200)["closed"], 1);
+    assert_eq!(two.await_close().0, 4004);
+    let third = backend.token(BOB);
+    let (mut three, ready) = client(&demo, &third, "encoding=json", 0);
+    let id = ready["d"]["session_id"].as_str().unwrap().to_owned();
+    backend.ask("DELETE", &format!("/sessions/{id}"), None, 204);
+    assert_eq!(three.await_close().0, 4009);
+    backend.ask("GET", &format!("/sessions/{id}"), None, 404);
+
+    // What happened is told, numbered from 1.
+    let told: Vec<(u64, String)> = std::iter::from_fn(|| news.next())
+        .map(|line| (line["n"].as_u64().unwrap(), line["event"].as_str().unwrap().to_owned()))
+        .take(8)
+        .collect();
+    let events: Vec<&str> = told.iter().map(|(_, event)| event.as_str()).collect();
+    assert_eq!(events, ["connected", "connected", "connected", "gone", "gone", "gone", "connected", "gone"]);
+    assert!(told.iter().map(|(n, _)| *n).eq(1..=8));
+    let mut later = backend.stream("GET", "/sessions/events?after=6");
+    assert_eq!(later.next().unwrap()["n"], 7);
+    let mut restarted = backend.stream("GET", "/sessions/events?after=5000");
+    assert_eq!(restarted.next().unwrap()["restarted"], true);
+
+    // Revocations are durable.
+    demo.kill();
+    let demo = self::demo(&dir);
+    for token in [&first, &second, &bot] {
+        let mut client = Client::connect(demo.addr, "encoding=json", None);
+        client.await_payload(10, None);
+        client.send(2, &json!({"token": token, "intents": 0, "properties": {}}));
+        assert_eq!(client.await_close().0, 4004);
+    }
+    let (_, ready) = client(&demo, &third, "encoding=json", 0);
+    assert_eq!(ready["d"]["user"]["id"], BOB);
+}
+
+#[test]
+fn commands_ask_a_running_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let bob = backend.token(BOB);
+    let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
+    let key_file = dir.path().join("key");
+    std::fs::write(&key_file, format!("{}\n", backend.key)).unwrap();
+    let server = format!("http://{}", demo.addr);
+    let remote = ["--server", &server, "--key-file", key_file.to_str().unwrap()];
+    let ask = |args: &[&str]| run(args.iter().chain(&remote));
+
+    let output = ask(&["publish", "--event", "ROUND", "--data", "{\"n\":1}", "--guild", GUILD]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["reached"], bob.await_payload(0, Some("ROUND"))["d"]["n"].clone()), (&json!(1), json!(1)));
+    let output = ask(&["publish", "--event", "ROUND", "--guild", "77"]);
+    assert!(
+        !output.status.success() && stderr(&output).contains("1 of 1 events were not published"),
+        "{}",
+        stderr(&output)
+    );
+
+    let file = dir.path().join("members.ndjson");
+    let line =
+        |n: u64| format!("{{\"user\":{{\"id\":\"{}\",\"username\":\"user{n}\"}}}}\n", 1_200_000_000_000_000_400 + n);
+    std::fs::write(&file, (0..3_000).map(line).collect::<String>()).unwrap();
+    let file = file.to_str().unwrap();
+    let output = ask(&["import", file, "--guild", GUILD]);
+    assert!(output.status.success() && stderr(&output).contains("3000 lines: 3000 added"), "{}", stderr(&output));
+    std::fs::write(file, line(1) + "nonsense\n" + &line(2)).unwrap();
+    let output = ask(&["import", file, "--guild", GUILD]);
+    let told = stderr(&output);
+    assert!(!output.status.success() && told.contains("line 2: ") && told.contains("2 as they were"), "{told}");
+    let output = ask(&["import", file, "--guild", "77"]);
+    assert!(!output.status.success() && stderr(&output).contains("There is no such guild"), "{}", stderr(&output));
+    std::fs::write(&key_file, "ghk_1_wrong").unwrap();
+    let output = ask(&["import", file, "--guild", GUILD]);
+    assert!(!output.status.success() && stderr(&output).contains("This key is not good"), "{}", stderr(&output));
+}

@@ -1,0 +1,219 @@
+//! Keys: what backends show to drive the node.
+//!
+//! Owns        `Scope`s, the keys that were made, by id, and the root key of the configuration.
+//! Doors       `check` for every request; `create`, `list`, `revoke`.
+//! Invariants  K1 a key is stored only as SHA-256 of 256 random bits, and hashes are compared in constant time. K2 a key that
+//!             was revoked is not accepted from the moment `revoke` returns, nor after a restart. K3 a key makes no key that
+//!             may do more than itself. (tests `guildhall/tests/it/backend.rs`)
+//! Limits      `KEYS_MAX`, all of them in memory once the first was asked for.
+//! Not here    which scope a request needs, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
+
+use crate::tokens::random_bytes;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use guildhall_model::Id;
+use guildhall_stdx::Timestamp;
+use guildhall_store::{Store, StoreError, TokenHash};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::OnceCell;
+
+/// Keys of one node. A backend needs a handful.
+pub const KEYS_MAX: usize = 1_000;
+/// What every key begins with, so that people and scanners know one when they see it.
+const KEY_START: &str = "ghk_";
+const KIND: &str = "admin_key";
+
+/// What a key may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Look at guilds, channels, roles, members and users.
+    Read,
+    /// Make, replace, change and delete them; import.
+    Write,
+    /// Publish events.
+    Publish,
+    /// Mint, list and revoke tokens of accounts.
+    Tokens,
+    /// Look at sessions, end them, follow what happens to them.
+    Sessions,
+    /// Make, list and revoke keys that may do no more than itself.
+    Keys,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Publish => "publish",
+            Self::Tokens => "tokens",
+            Self::Sessions => "sessions",
+            Self::Keys => "keys",
+        }
+    }
+
+    /// From how it is written.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+}
+
+/// A key, without what proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Names it. None: the root key of the configuration.
+    pub id: Option<u64>,
+    /// What people call it.
+    pub name: String,
+    /// What it may do, ascending.
+    pub scopes: Vec<Scope>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl Key {
+    /// Whether it may do that.
+    #[must_use]
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.binary_search(&scope).is_ok()
+    }
+}
+
+/// Why no key was made.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// There are enough.
+    #[error("there are {KEYS_MAX} keys already: revoke some first")]
+    TooMany,
+    /// It could not be stored.
+    #[error("the key could not be stored")]
+    Store(#[from] StoreError),
+}
+
+/// As it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Record {
+    name: String,
+    scopes: Vec<Scope>,
+    created_at: Timestamp,
+    hash: String,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    key: Key,
+    hash: [u8; 32],
+}
+
+pub(crate) struct Keys {
+    store: Arc<dyn Store>,
+    root: Mutex<Option<[u8; 32]>>,
+    known: OnceCell<Mutex<BTreeMap<u64, Known>>>,
+}
+
+/// A table of keys is whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keys {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, root: Mutex::new(None), known: OnceCell::new() }
+    }
+
+    pub(crate) fn set_root(&self, key: &str) {
+        *lock(&self.root) = Some(TokenHash::of(key).0);
+    }
+
+    async fn known(&self) -> Result<&Mutex<BTreeMap<u64, Known>>, StoreError> {
+        self.known
+            .get_or_try_init(async || {
+                let records = self.store.records(KIND, &[], KEYS_MAX as u32).await?;
+                let known = records.into_iter().filter_map(|(id, data)| {
+                    let found = known_of(&id, &data);
+                    if found.is_none() {
+                        tracing::warn!("a stored key cannot be read: it is not accepted");
+                    }
+                    found
+                });
+                Ok(Mutex::new(known.collect()))
+            })
+            .await
+    }
+
+    /// The key that this text is, if it is one.
+    pub(crate) async fn check(&self, text: &str) -> Result<Option<Key>, StoreError> {
+        let hash = TokenHash::of(text).0;
+        if lock(&self.root).is_some_and(|root| verify_slices_are_equal(&root, &hash).is_ok()) {
+            return Ok(Some(root_key()));
+        }
+        let id = text.strip_prefix(KEY_START).and_then(|rest| rest.split_once('_')).and_then(|(id, _)| id.parse().ok());
+        let Some(id) = id else { return Ok(None) };
+        let known = lock(self.known().await?).get(&id).cloned();
+        Ok(known.filter(|known| verify_slices_are_equal(&known.hash, &hash).is_ok()).map(|known| known.key))
+    }
+
+    pub(crate) async fn create(
+        &self,
+        id: Id<()>,
+        name: &str,
+        scopes: &[Scope],
+        now: Timestamp,
+    ) -> Result<(Key, String), KeyError> {
+        let known = self.known().await?;
+        if lock(known).len() >= KEYS_MAX {
+            return Err(KeyError::TooMany);
+        }
+        let id = id.get();
+        let text = format!("{KEY_START}{id}_{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()));
+        let hash = TokenHash::of(&text).0;
+        let mut scopes = scopes.to_vec();
+        scopes.sort_unstable();
+        scopes.dedup();
+        let key = Key { id: Some(id), name: name.to_owned(), scopes, created_at: now };
+        let record = Record {
+            name: key.name.clone(),
+            scopes: key.scopes.clone(),
+            created_at: now,
+            hash: URL_SAFE_NO_PAD.encode(hash),
+        };
+        let data = serde_json::to_vec(&record).expect("strings and numbers serialise");
+        self.store.put_record(KIND, &id.to_be_bytes(), &data).await?;
+        lock(known).insert(id, Known { key: key.clone(), hash });
+        Ok((key, text))
+    }
+
+    pub(crate) async fn list(&self) -> Result<Vec<Key>, StoreError> {
+        Ok(lock(self.known().await?).values().map(|known| known.key.clone()).collect())
+    }
+
+    pub(crate) async fn revoke(&self, id: u64) -> Result<bool, StoreError> {
+        let known = self.known().await?;
+        // Not accepted from here on, whatever becomes of the store; if that fails it says so and is tried again.
+        let was_there = lock(known).remove(&id).is_some();
+        Ok(self.store.delete_record(KIND, &id.to_be_bytes()).await? || was_there)
+    }
+}
+
+fn root_key() -> Key {
+    Key { id: None, name: "root".to_owned(), scopes: Scope::ALL.to_vec(), created_at: Timestamp(0) }
+}
+
+fn known_of(id: &[u8], data: &[u8]) -> Option<(u64, Known)> {
+    let id = u64::from_be_bytes(id.try_into().ok()?);
+    let Record { name, mut scopes, created_at, hash } = serde_json::from_slice(data).ok()?;
+    scopes.sort_unstable();
+    let hash = URL_SAFE_NO_PAD.decode(hash).ok()?.try_into().ok()?;
+    Some((id, Known { key: Key { id: Some(id), name, scopes, created_at }, hash }))
+}

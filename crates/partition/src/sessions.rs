@@ -1,0 +1,212 @@
+//! Sessions from outside: what backends see of them, tell them, and end.
+//!
+//! Doors       `session_view`, `session_page`, `session_views_of` to look; `close_sessions` to end; `tell_users` for what is
+//!             addressed to accounts rather than to a guild.
+//! Invariants  V1 who was told to close gets nothing more, and there is nothing left to resume. (tests `guildhall/tests/it/backend.rs`)
+//! Limits      `PLACES_PER_PAGE_MAX` places are looked at for one page, so that a page never holds up the partition.
+//! Spec        docs/backend-api.md "Sessions".
+
+use crate::{
+    core::Core,
+    link::{Link, Output},
+    partition::Partition,
+};
+use guildhall_codec::Encoding;
+use guildhall_model::{CloseCode, UserId, to_gateway::ShardId};
+use guildhall_relay::{ForUsers, Listening, Payload, Published, Redaction};
+use guildhall_session::Session;
+use guildhall_stdx::{Now, SlotKey};
+use std::sync::Arc;
+
+/// Places of one page, whether somebody is there or not.
+const PLACES_PER_PAGE_MAX: u32 = 16_384;
+
+/// What happened to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionChange {
+    /// It began, by IDENTIFY.
+    Connected,
+    /// A connection took it up again, by RESUME.
+    Resumed,
+    /// Its connection ended; it can be resumed for a while.
+    Disconnected,
+    /// It is forgotten.
+    Gone,
+}
+
+/// Something happened to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionNews {
+    /// What.
+    pub change: SessionChange,
+    /// To which.
+    pub session_id: Arc<str>,
+    /// Whose.
+    pub user_id: UserId,
+}
+
+/// A session at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// As clients know it.
+    pub id: Arc<str>,
+    /// Its place, for the next page.
+    pub slot: u32,
+    /// Whose.
+    pub user_id: UserId,
+    /// A bot's.
+    pub is_bot: bool,
+    /// Its slice of the account's guilds.
+    pub shard: Option<ShardId>,
+    /// How it is written to.
+    pub encoding: Encoding,
+    /// How its connection is compressed; none without a connection.
+    pub compression: Option<&'static str>,
+    /// Guilds it is in or about to be in.
+    pub guilds_count: usize,
+    /// The newest sequence number.
+    pub seq: u64,
+    /// Dispatches that are kept for a resume, or wait for the client.
+    pub buffered_events: usize,
+    /// Bytes of these, as they are counted against the limits.
+    pub buffered_bytes: usize,
+    /// It has a connection. Otherwise it can be resumed.
+    pub is_connected: bool,
+    /// For so long it can still be resumed, if it has none.
+    pub resumable_ms: Option<u64>,
+}
+
+/// Some of the sessions, by their places.
+#[derive(Clone, Debug, Default)]
+pub struct SessionPage {
+    /// In the order of their places.
+    pub sessions: Vec<SessionView>,
+    /// Where the next page begins; none when this is the last.
+    pub next_slot: Option<u32>,
+}
+
+/// Whose sessions are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The one with this id.
+    Session(Arc<str>),
+    /// All of an account.
+    User(UserId),
+    /// Those of an account that came with this token.
+    Token(UserId, u64),
+}
+
+impl Partition {
+    /// One session.
+    #[must_use]
+    pub fn session_view(&self, now: Now, id: &str) -> Option<SessionView> {
+        self.view(now, *self.core.by_id.get(id)?)
+    }
+
+    /// All of an account.
+    #[must_use]
+    pub fn session_views_of(&self, now: Now, user_id: UserId) -> Vec<SessionView> {
+        self.core.sessions_of(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
+    }
+
+    /// Up to `limit`, from a place on.
+    #[must_use]
+    pub fn session_page(&self, now: Now, from_slot: u32, limit: usize) -> SessionPage {
+        let mut page = SessionPage::default();
+        let places = self.core.sessions.places();
+        let until = places.min(from_slot.saturating_add(PLACES_PER_PAGE_MAX));
+        for slot in from_slot..until {
+            if page.sessions.len() >= limit {
+                page.next_slot = Some(slot);
+                return page;
+            }
+            page.sessions.extend(self.core.sessions.key_at(slot).and_then(|key| self.view(now, key)));
+        }
+        page.next_slot = (until < places).then_some(until);
+        page
+    }
+
+    fn view(&self, now: Now, key: SlotKey) -> Option<SessionView> {
+        let session = self.core.sessions.get(key)?;
+        let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
+        let left_ms = || self.core.config.resume_window_ms.saturating_sub(now.instant.ms_since(session.detached_at));
+        Some(SessionView {
+            id: session.id.clone(),
+            slot: key.slot,
+            user_id: session.user.id,
+            is_bot: session.user.bot,
+            shard: session.profile.shard,
+            encoding: session.encoding,
+            compression: conn.map(|conn| conn.compression),
+            guilds_count: session.guilds.len(),
+            seq: session.replay.last_seq(),
+            buffered_events: session.replay.len(),
+            buffered_bytes: session.replay.bytes(),
+            is_connected: conn.is_some(),
+            resumable_ms: if conn.is_none() { Some(left_ms()) } else { None },
+        })
+    }
+
+    /// Closes connections with `code` and forgets their sessions, also those that nobody is connected to. How many.
+    pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Link) -> usize {
+        let keys: Vec<SlotKey> = match whose {
+            Whose::Session(id) => self.core.by_id.get(id).copied().into_iter().collect(),
+            Whose::User(user_id) => self.core.sessions_of(*user_id),
+            Whose::Token(user_id, token) => {
+                let came_with = |key: &SlotKey| self.core.sessions.get(*key).is_some_and(|s| s.profile.token == *token);
+                self.core.sessions_of(*user_id).into_iter().filter(came_with).collect()
+            }
+        };
+        for key in &keys {
+            let conn = self.core.sessions.get(*key).and_then(|session| session.conn);
+            match conn {
+                Some(conn) => self.core.close(now, conn, code, link),
+                None => self.core.end_session(*key),
+            }
+            // A code that clients may resume after leaves nothing to resume here.
+            self.core.end_session(*key);
+        }
+        self.settle();
+        keys.len()
+    }
+
+    /// Tells the sessions of these accounts, whatever guilds they are in. A bot needs an intent of the event.
+    pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Link) {
+        let dispatch = self.core.dispatch_of(published);
+        let mut reached = 0;
+        for user_id in user_ids {
+            for key in self.core.sessions_of(*user_id) {
+                let Some(session) = self.core.sessions.get(key) else { continue };
+                let Some(redaction) = form_for(session, published) else { continue };
+                reached += 1;
+                self.core.push(now, key.slot, &dispatch, redaction, link);
+            }
+        }
+        if let Payload::Backend(event) = &published.event.payload
+            && let Some(receipt) = event.receipt()
+        {
+            receipt.reached(reached);
+        }
+        self.settle();
+    }
+}
+
+/// In which form a session gets what is addressed to its account; none: it did not ask for such events.
+fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
+    let event = &published.event;
+    debug_assert_eq!(event.audience.users, ForUsers::All);
+    if session.user.bot && event.audience.intents.0 != 0 && session.intents.0 & event.audience.intents.0 == 0 {
+        return None;
+    }
+    let lacks_content = session.user.bot && Listening::bot(session.intents).lacks_content();
+    let readers = event.content_readers.as_ref().filter(|_| lacks_content);
+    Some(readers.map_or(Redaction::NONE, |readers| Redaction::for_user(readers, session.user.id)))
+}
+
+impl Core {
+    pub(crate) fn tell_news(&mut self, change: SessionChange, key: SlotKey) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let news = SessionNews { change, session_id: session.id.clone(), user_id: session.user.id };
+        self.outputs.push_back(Output::SessionNews(news));
+    }
+}

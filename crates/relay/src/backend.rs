@@ -1,0 +1,276 @@
+//! Backend events: what a backend publishes, in its own words.
+//!
+//! Owns        `BackendEvent`: a name, a body as JSON text, and who is told how many sessions it reached.
+//! Invariants  B1 whatever `new` lets in renders in every encoding and redaction. (test `b1_*`)
+//!             B2 of a message, bots that lack MESSAGE_CONTENT read no content, embeds, attachments, components or poll,
+//!             unless they wrote it or are mentioned, as if the gateway had made the message itself. (test `b2_*`)
+//! Limits      `KEPT_NAMES_MAX`; the length of the body is the caller's to bound.
+//! Not here    for whom it is: `event`.     Spec  docs/backend-api.md "Publishing"; docs/protocol.md §4.3.
+
+use crate::event::{Calls, ContentReaders, Redaction};
+use guildhall_codec::{EVENT_NAME_BYTES_MAX, Encoding, transcode_json};
+use guildhall_model::{EventName, RoleId, UserId};
+use serde_json::{Value, value::RawValue};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Who is told how many sessions an event reached: by every relay that delivered it, once.
+pub trait Receipt: Send + Sync + fmt::Debug {
+    /// So many sessions of one relay were given the event. Called on the partition's thread: must not wait.
+    fn reached(&self, sessions: u64);
+}
+
+/// Names that open or continue a session: a backend that made them up would leave clients in a state they do not have.
+const RESERVED: [EventName; 3] = [EventName::Ready, EventName::ReadySupplemental, EventName::Resumed];
+
+/// Names that backends made up and that are kept for ever. Past it further ones go with their event, which costs
+/// compression, not function.
+const KEPT_NAMES_MAX: usize = 1_024;
+
+static KEPT_NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+#[derive(Debug)]
+enum Name {
+    Static(&'static str),
+    Own(Box<str>),
+}
+
+impl Name {
+    fn of(name: &str, known: EventName) -> Self {
+        if known != EventName::Backend {
+            return Self::Static(known.as_str());
+        }
+        // A set is whole between any two statements.
+        let mut kept = KEPT_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = kept.get(name) {
+            return Self::Static(name);
+        }
+        if kept.len() >= KEPT_NAMES_MAX {
+            return Self::Own(name.into());
+        }
+        let name: &'static str = Box::leak(name.into());
+        kept.insert(name);
+        Self::Static(name)
+    }
+}
+
+/// Why something cannot be published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackendEventError {
+    /// Not a name.
+    #[error("an event's name is 1 to {EVENT_NAME_BYTES_MAX} of A-Z, 0-9 and _")]
+    Name,
+    /// Another kind of name.
+    #[error("READY, READY_SUPPLEMENTAL and RESUMED belong to sessions and cannot be published")]
+    Reserved,
+    /// Not a body.
+    #[error("the body cannot be sent: {0}")]
+    Body(String),
+}
+
+/// An event in a backend's own words.
+#[derive(Debug)]
+pub struct BackendEvent {
+    name: Name,
+    known: EventName,
+    body: Box<str>,
+    readers: Option<ContentReaders>,
+    calls: Option<Calls>,
+    receipt: Option<Arc<dyn Receipt>>,
+}
+
+impl BackendEvent {
+    /// Checks a name and a body.
+    ///
+    /// # Errors
+    /// When the name is none or reserved, or the body cannot be sent in every encoding.
+    pub fn new(name: &str, body: &RawValue, receipt: Option<Arc<dyn Receipt>>) -> Result<Self, BackendEventError> {
+        let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        if name.is_empty() || name.len() > EVENT_NAME_BYTES_MAX || !name.bytes().all(is_plain) {
+            return Err(BackendEventError::Name);
+        }
+        let known = EventName::from_wire(name).unwrap_or(EventName::Backend);
+        if RESERVED.contains(&known) {
+            return Err(BackendEventError::Reserved);
+        }
+        let json = body.get();
+        let refuse = |error: &dyn fmt::Display| BackendEventError::Body(error.to_string());
+        transcode_json(json.as_bytes(), &mut Vec::with_capacity(json.len())).map_err(|error| refuse(&error))?;
+        let is_message = matches!(known, EventName::MessageCreate | EventName::MessageUpdate);
+        let (mut readers, mut calls) = (None, None);
+        if is_message {
+            let message: Value = serde_json::from_str(json).map_err(|error| refuse(&error))?;
+            readers = Some(ContentReaders {
+                message: people_of(&message),
+                referenced: message.get("referenced_message").filter(|m| m.is_object()).map(people_of),
+            });
+            calls = (known == EventName::MessageCreate).then(|| calls_of(&message));
+        }
+        Ok(Self { name: Name::of(name, known), known, body: json.into(), readers, calls, receipt })
+    }
+
+    /// The value of `t`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &self.name {
+            Name::Static(name) => name,
+            Name::Own(name) => name,
+        }
+    }
+
+    /// The same, if it is one of the names that are kept for ever; only these take part in shared-match.
+    #[must_use]
+    pub fn static_name(&self) -> Option<&'static str> {
+        match self.name {
+            Name::Static(name) => Some(name),
+            Name::Own(_) => None,
+        }
+    }
+
+    /// The event of the protocol with this name; `Backend` if there is none.
+    #[must_use]
+    pub fn known(&self) -> EventName {
+        self.known
+    }
+
+    pub(crate) fn readers(&self) -> Option<ContentReaders> {
+        self.readers.clone()
+    }
+
+    pub(crate) fn calls(&self) -> Option<Calls> {
+        self.calls.clone()
+    }
+
+    /// Who is told how many sessions it reached.
+    #[must_use]
+    pub fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
+        self.receipt.as_ref()
+    }
+
+    pub(crate) fn render(&self, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
+        if redaction != Redaction::NONE {
+            let mut message: Value = serde_json::from_str(&self.body).expect("B1: read when it came in");
+            if redaction.message() {
+                withhold(&mut message);
+            }
+            if let Some(referenced) = message.get_mut("referenced_message").filter(|_| redaction.referenced()) {
+                withhold(referenced);
+            }
+            return encoding.encode(&message, out).expect("B1: encoded when it came in");
+        }
+        match encoding {
+            Encoding::Json => out.extend_from_slice(self.body.as_bytes()),
+            Encoding::Etf => transcode_json(self.body.as_bytes(), out).expect("B1: transcoded when it came in"),
+        }
+    }
+}
+
+fn id_of(user: &Value) -> Option<UserId> {
+    match user.get("id")? {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.as_u64().map(UserId::new),
+        _ => None,
+    }
+}
+
+fn list<'a>(message: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    message.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The author, and whom it mentions.
+fn people_of<B: FromIterator<UserId>>(message: &Value) -> B {
+    message.get("author").into_iter().chain(list(message, "mentions")).filter_map(id_of).collect()
+}
+
+fn calls_of(message: &Value) -> Calls {
+    let role = |id: &Value| id.as_str().and_then(|id| id.parse::<RoleId>().ok());
+    Calls {
+        users: people_of(message),
+        roles: list(message, "mention_roles").filter_map(role).collect(),
+        everyone: message.get("mention_everyone").and_then(Value::as_bool).unwrap_or(false),
+    }
+}
+
+fn withhold(message: &mut Value) {
+    let Some(fields) = message.as_object_mut() else { return };
+    for (key, nothing) in [
+        ("content", Value::String(String::new())),
+        ("embeds", Value::Array(Vec::new())),
+        ("attachments", Value::Array(Vec::new())),
+        ("components", Value::Array(Vec::new())),
+    ] {
+        if let Some(field) = fields.get_mut(key) {
+            *field = nothing;
+        }
+    }
+    fields.remove("poll");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    fn event(name: &str, json: &str) -> Result<BackendEvent, BackendEventError> {
+        BackendEvent::new(name, &raw(json), None)
+    }
+
+    fn rendered(event: &BackendEvent, redaction: Redaction) -> Value {
+        let mut out = Vec::new();
+        event.render(Encoding::Json, redaction, &mut out);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn names() {
+        for name in ["", "lower", "A B", "Ä", &"X".repeat(65), "A\"B"] {
+            assert_eq!(event(name, "{}").unwrap_err(), BackendEventError::Name, "{name}");
+        }
+        for name in ["READY", "RESUMED", "READY_SUPPLEMENTAL"] {
+            assert_eq!(event(name, "{}").unwrap_err(), BackendEventError::Reserved, "{name}");
+        }
+        assert_eq!(event("ROUND_STARTED", "{}").unwrap().known(), EventName::Backend);
+        assert_eq!(event("TYPING_START", "{}").unwrap().known(), EventName::TypingStart);
+    }
+
+    #[test]
+    fn b1_what_comes_in_renders() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        for json in ["null", "1", "\"x\"", " {\"a\" : [1, 2.5, -3, true, null, {\"b\":\"ä\\n\"}]} ", &deep(200)] {
+            let event = event("X", json).unwrap();
+            for encoding in [Encoding::Json, Encoding::Etf] {
+                let mut out = Vec::new();
+                event.render(encoding, Redaction::NONE, &mut out);
+                assert!(!out.is_empty());
+            }
+        }
+        assert!(matches!(event("X", &deep(1000)), Err(BackendEventError::Body(_))), "deeper than ETF can say");
+        assert!(matches!(event("MESSAGE_CREATE", &deep(200)), Err(BackendEventError::Body(_))), "it must be read");
+        assert!(matches!(event("X", "\"\\ud800\""), Err(BackendEventError::Body(_))), "half of a character");
+    }
+
+    #[test]
+    fn b2_a_message_is_withheld_but_for_its_readers() {
+        let json = r#"{"id":"1","content":"secret","embeds":[{}],"attachments":[{}],"components":[{}],"poll":{},
+            "author":{"id":"7"},"mentions":[{"id":8}],"mention_roles":["9"],"mention_everyone":true,
+            "referenced_message":{"content":"older","author":{"id":"10"}}}"#;
+        let event = event("MESSAGE_CREATE", json).unwrap();
+        let readers = event.readers().unwrap();
+        assert_eq!(readers.message.to_vec(), [UserId::new(7), UserId::new(8)]);
+        assert_eq!(readers.referenced.as_ref().unwrap().to_vec(), [UserId::new(10)]);
+        let calls = event.calls().unwrap();
+        assert_eq!((calls.users.len(), calls.roles.to_vec(), calls.everyone), (2, vec![RoleId::new(9)], true));
+        assert_eq!(rendered(&event, Redaction::NONE)["content"], "secret");
+        let stranger = rendered(&event, Redaction::for_strangers(&readers));
+        assert_eq!((&stranger["content"], &stranger["referenced_message"]["content"]), (&"".into(), &"".into()));
+        assert_eq!((stranger["embeds"].as_array().unwrap().len(), stranger.get("poll")), (0, None));
+        let author = rendered(&event, Redaction::for_user(&readers, UserId::new(7)));
+        assert_eq!((&author["content"], &author["referenced_message"]["content"]), (&"secret".into(), &"".into()));
+    }
+}
