@@ -62,7 +62,8 @@ impl Client {
         }
         let inflater = query.contains("zstd-stream").then(|| match dictionary {
             Some(dictionary) => StreamDecompressor::zstd_with(18, dictionary).unwrap(),
-            None => StreamDecompressor::zstd(18).unwrap(),
+            // Shared-match streams may look back farther than classic ones: what any client can read.
+            None => StreamDecompressor::zstd(23).unwrap(),
         });
         let encoding = if query.contains("etf") { Encoding::Etf } else { Encoding::Json };
         let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 8 << 20 });
