@@ -3,7 +3,7 @@
 //! Owns        the order in which the parts start (`assemble`) and end (`Running::stop`).
 //! Invariants  A1 the port is taken before anything is written, and served before anything is ready.
 //!             A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
-//! Limits      stopping takes at most `server.drain_timeout_ms` per part.
+//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per part at the end.
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
@@ -18,7 +18,9 @@ use crate::{
 use guildhall_api::{ApiLimits, ApiState, dictionaries_router, ops_router, router};
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
-use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
+use guildhall_net::{
+    DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock,
+};
 use guildhall_node::{Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::PartitionId;
@@ -34,7 +36,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -103,10 +105,28 @@ pub struct Running {
     ready: Arc<AtomicBool>,
     server: RunningServer,
     store: Arc<SqliteStore>,
-    drain_timeout: Duration,
+    drain: DrainTimes,
+    gate: Arc<IdentifyGate>,
     contexts: ClassicContexts,
     upgrades: Option<Upgrades>,
 }
+
+/// How long a stopping node may take for what.
+#[derive(Clone, Copy, Debug)]
+struct DrainTimes {
+    notice: Duration,
+    total: Duration,
+}
+
+impl DrainTimes {
+    fn of(config: &Config) -> Self {
+        let ms = |ms: u32| Duration::from_millis(u64::from(ms));
+        Self { notice: ms(config.server.drain_notice_ms), total: ms(config.server.drain_timeout_ms) }
+    }
+}
+
+/// A part that is asked to end has at least so long, even if those before it used up the time.
+const PART_MS_MIN: u64 = 1_000;
 
 /// Configuration → port → store → node → REST → serving, not ready yet.
 ///
@@ -151,9 +171,10 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
         .merge(dictionaries_router(dictionaries));
     let upstream = Arc::new(NodeUpstream::new(node.clone()));
+    let gate = server.identify_gate();
     let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
 
-    let drain_timeout = Duration::from_millis(u64::from(config.server.drain_timeout_ms));
+    let drain = DrainTimes::of(config);
     let upgrades = match config.codec.upgrades {
         crate::config::Upgrades::Off => None,
         crate::config::Upgrades::Auto => {
@@ -162,7 +183,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
             Some(Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone()))
         }
     };
-    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain_timeout, contexts, upgrades })
+    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain, gate, contexts, upgrades })
 }
 
 /// Of the memory this node may use, what compression contexts may hold when nobody said.
@@ -225,20 +246,44 @@ impl Running {
         Ok(())
     }
 
-    /// Stops: no more clients, then no more commands, then no more writes. False when a part did not end in time; what
-    /// was acknowledged is safe all the same.
+    /// Takes over those settings of `config` that may change while the node runs: `reload::LIVE`.
+    ///
+    /// # Errors
+    /// `Randomness`.
+    pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
+        self.server.partitions().take_limits(partition_config(config, &self.gateway_url)?);
+        self.server.set_connections_max(config.server.connections_max as usize);
+        self.gate.set_limits(identify_limits(config));
+        self.drain = DrainTimes::of(config);
+        Ok(())
+    }
+
+    /// Stops: `/readyz` says so, then no more clients, then no more commands, then no more writes. False when a part did not
+    /// end in time; what was acknowledged is safe all the same.
     pub async fn stop(self) -> bool {
+        let DrainTimes { notice, total } = self.drain;
         self.ready.store(false, Ordering::Release);
-        let server = tokio::task::spawn_blocking(move || self.server.stop());
-        let limit = self.drain_timeout;
-        let clients = in_time(limit, "the partitions", server).await;
-        let guilds = in_time(limit, "the guild workers", self.node.shut_down()).await;
-        let writes = in_time(limit, "the store", self.store.close()).await;
+        if self.server.conns_count() > 0 && !notice.is_zero() {
+            tracing::info!(notice_ms = notice.as_millis() as u64, "not ready any more; clients are still served");
+            tokio::time::sleep(notice).await;
+        }
+        let deadline = Instant::now() + total;
+        let plan = DrainPlan::within(total);
+        let server = tokio::task::spawn_blocking(move || tell_drained(self.server.drain(plan)));
+        let clients = in_time(deadline, "the partitions", server).await;
+        let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await;
+        let writes = in_time(deadline, "the store", self.store.close()).await;
         clients && guilds && writes
     }
 }
 
-async fn in_time<T>(limit: Duration, part: &'static str, work: impl Future<Output = T>) -> bool {
+fn tell_drained(report: DrainReport) {
+    let DrainReport { asked_count, asking_ms, stayed_count } = report;
+    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients are gone");
+}
+
+async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Output = T>) -> bool {
+    let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(PART_MS_MIN));
     let in_time = tokio::time::timeout(limit, work).await.is_ok();
     if !in_time {
         tracing::warn!(part, limit_ms = limit.as_millis() as u64, "a part did not stop in time");
@@ -291,9 +336,10 @@ fn node_limits(config: &Config) -> NodeLimits {
     NodeLimits { guild: GuildLimits { voice_endpoint, ..GuildLimits::default() }, ..NodeLimits::default() }
 }
 
-fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
+/// The limits that partitions hold their clients to, without what compresses.
+fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfig, StartError> {
     let limits = &config.limits;
-    let partition = PartitionConfig {
+    Ok(PartitionConfig {
         heartbeat_interval_ms: config.server.heartbeat_interval_ms.into(),
         identify_deadline_ms: limits.identify_deadline_ms.into(),
         resume_window_ms: limits.session_resume_ms.into(),
@@ -316,6 +362,22 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
         bot_message_bytes_max: limits.bot_message_bytes_max,
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
+    })
+}
+
+fn identify_limits(config: &Config) -> IdentifyLimits {
+    let limits = &config.limits;
+    IdentifyLimits {
+        max_concurrency: limits.identify_concurrency,
+        interval_ms: limits.identify_interval_ms.into(),
+        bot_identifies_per_day: limits.bot_identifies_per_day,
+        user_sessions_max: limits.user_sessions_max,
+    }
+}
+
+fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
+    let partition = PartitionConfig {
         classic,
         streams: match config.codec.streams {
             StreamMode::Classic => Streams::Classic,
@@ -325,14 +387,9 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
             },
         },
         deflate: deflate::params(&config.deflate),
-        ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
+        ..partition_config(config, gateway_url)?
     };
-    let identify = IdentifyLimits {
-        max_concurrency: limits.identify_concurrency,
-        interval_ms: limits.identify_interval_ms.into(),
-        bot_identifies_per_day: limits.bot_identifies_per_day,
-        user_sessions_max: limits.user_sessions_max,
-    };
+    let identify = identify_limits(config);
     let partitions_count = match config.server.partitions {
         0 => cores().min(256) as u16,
         count => count,

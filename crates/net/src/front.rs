@@ -20,7 +20,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -32,12 +32,17 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 /// After a failed accept (out of files, say) the listener rests this long instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What a client is told to wait whose node is stopping.
+const DRAINING_RETRY_S: u32 = 1;
+
 /// What every connection of the front shares.
 pub struct Front {
     pub http: Router,
     pub mailboxes: Arc<[Mailbox]>,
     pub conns_count: Arc<AtomicUsize>,
-    pub connections_max: usize,
+    pub connections_max: AtomicUsize,
+    /// The node is about to stop: nobody is upgraded any more.
+    pub is_draining: AtomicBool,
     /// What `dict` may name.
     pub dictionaries: Dictionaries,
     /// What is agreed on with clients that offer permessage-deflate. None: nothing.
@@ -65,7 +70,7 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
 async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     let count = front.conns_count.fetch_add(1, Ordering::Relaxed);
     let permit = ConnPermit(front.conns_count.clone());
-    if count >= front.connections_max {
+    if count >= front.connections_max.load(Ordering::Relaxed) {
         return refuse(stream).await;
     }
     // The permit goes with the socket: to a partition, or with this task.
@@ -98,6 +103,13 @@ impl Front {
             .headers()
             .get(header::UPGRADE)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if wants_upgrade && self.is_draining.load(Ordering::Acquire) {
+            return later(
+                StatusCode::SERVICE_UNAVAILABLE,
+                DRAINING_RETRY_S,
+                "this node is stopping: connect to another one\n",
+            );
+        }
         if wants_upgrade {
             return self.upgrade(request, permit);
         }
@@ -162,6 +174,16 @@ fn into_socket(upgraded: Upgraded) -> Option<(std::net::TcpStream, Vec<u8>)> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
     let stream = parts.io.into_inner().into_std().ok()?;
     Some((stream, parts.read_buf.to_vec()))
+}
+
+/// A refusal that does not hold for ever.
+fn later(status: StatusCode, retry_after_s: u32, message: &'static str) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header(header::RETRY_AFTER, retry_after_s)
+        .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+        .body(Body::from(message))
+        .unwrap_or_else(|_| Response::new(Body::empty()))
 }
 
 fn bad_handshake(status: u16, message: &str) -> Response<Body> {

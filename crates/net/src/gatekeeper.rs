@@ -73,42 +73,78 @@ pub struct SessionStartLimit {
 /// Counts IDENTIFYs and sessions over all partitions.
 #[derive(Debug)]
 pub struct IdentifyGate {
+    state: Mutex<GateState>,
+}
+
+#[derive(Debug)]
+struct GateState {
     limits: IdentifyLimits,
-    accounts: Mutex<HashMap<UserId, AccountState>>,
+    accounts: HashMap<UserId, AccountState>,
+    starts: StartRate,
+}
+
+/// Sessions started per second, and the most there were in any.
+#[derive(Debug, Default)]
+struct StartRate {
+    second: u64,
+    count: u32,
+    most: u32,
+}
+
+impl StartRate {
+    fn count(&mut self, now: Instant) {
+        let second = now.0 / 1000;
+        if second != self.second {
+            (self.second, self.count) = (second, 0);
+        }
+        self.count += 1;
+        self.most = self.most.max(self.count);
+    }
 }
 
 impl IdentifyGate {
     /// Nobody has identified yet.
     #[must_use]
     pub fn new(limits: IdentifyLimits) -> Self {
-        Self { limits, accounts: Mutex::default() }
+        Self { state: Mutex::new(GateState { limits, accounts: HashMap::new(), starts: StartRate::default() }) }
     }
 
-    fn accounts(&self) -> MutexGuard<'_, HashMap<UserId, AccountState>> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other limits from now on; what was counted stays.
+    pub fn set_limits(&self, limits: IdentifyLimits) {
+        self.state().limits = limits;
+    }
+
+    /// The most sessions that were started in any one second so far: what this node has been seen to manage.
+    #[must_use]
+    pub fn starts_per_s_seen(&self) -> u32 {
+        self.state().starts.most
     }
 
     /// What a bot has left today.
     #[must_use]
     pub fn session_start_limit(&self, now: Now, user_id: UserId) -> SessionStartLimit {
-        let mut accounts = self.accounts();
+        let GateState { limits, accounts, .. } = &mut *self.state();
         let (used, reset_after_ms) = accounts.get_mut(&user_id).map_or((0, 0), |state| {
             state.prune(now.instant);
             let left_ms = DAY_MS.saturating_sub(now.instant.ms_since(state.day_started));
             (state.identifies_today, if state.identifies_today == 0 { 0 } else { left_ms })
         });
         SessionStartLimit {
-            total: self.limits.bot_identifies_per_day,
-            remaining: self.limits.bot_identifies_per_day.saturating_sub(used),
+            total: limits.bot_identifies_per_day,
+            remaining: limits.bot_identifies_per_day.saturating_sub(used),
             reset_after_ms,
-            max_concurrency: self.limits.max_concurrency,
+            max_concurrency: limits.max_concurrency,
         }
     }
 }
 
 impl Gatekeeper for IdentifyGate {
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
-        let mut accounts = self.accounts();
+        let GateState { limits, accounts, starts } = &mut *self.state();
         if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
             accounts.retain(|_, state| {
                 state.prune(now.instant);
@@ -122,7 +158,7 @@ impl Gatekeeper for IdentifyGate {
             accounts.entry(user.id).or_insert_with(|| AccountState { day_started: now.instant, ..Default::default() });
         state.prune(now.instant);
         match user.kind() {
-            AccountKind::User if state.sessions_count >= self.limits.user_sessions_max => {
+            AccountKind::User if state.sessions_count >= limits.user_sessions_max => {
                 return Err(Denial::Close(CloseCode::TooManySessions));
             }
             AccountKind::User => {}
@@ -130,20 +166,21 @@ impl Gatekeeper for IdentifyGate {
                 // Each shard's key holds one IDENTIFY per interval; an unsharded bot may use all of them.
                 let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
                 let in_all = state.keys.len() as u32;
-                let today = state.identifies_today >= self.limits.bot_identifies_per_day;
-                if today || in_all >= self.limits.max_concurrency || (shard_id > 0 && in_key > 0) {
+                let today = state.identifies_today >= limits.bot_identifies_per_day;
+                if today || in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
                     return Err(Denial::InvalidSession);
                 }
-                state.keys.push((shard_id, now.instant.after_ms(self.limits.interval_ms)));
+                state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
                 state.identifies_today += 1;
             }
         }
         state.sessions_count += 1;
+        starts.count(now.instant);
         Ok(())
     }
 
     fn session_ended(&self, user: &User) {
-        let mut accounts = self.accounts();
+        let accounts = &mut self.state().accounts;
         let Some(state) = accounts.get_mut(&user.id) else { return };
         state.sessions_count = state.sessions_count.saturating_sub(1);
         if state.is_forgettable() {
@@ -201,6 +238,6 @@ mod tests {
         assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
         gate.session_ended(&user);
         gate.session_ended(&user);
-        assert!(gate.accounts().is_empty());
+        assert!(gate.state().accounts.is_empty());
     }
 }

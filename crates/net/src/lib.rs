@@ -7,6 +7,7 @@
 
 mod body;
 mod clock;
+mod drain;
 mod front;
 mod gatekeeper;
 mod mailbox;
@@ -16,6 +17,7 @@ mod sockets;
 mod url;
 
 pub use clock::SystemClock;
+pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use partition_loop::{AuthAnswer, MessagesAnswer};
 pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};

@@ -41,7 +41,11 @@ pub enum Note {
     Joined { user_id: UserId, guild_id: GuildId },
     /// Ask so many clients with larger compression contexts to reconnect.
     TakeBackUpgrades { count: usize },
-    /// Ask every client to go away and resume (op 7), close who stays, and end.
+    /// Ask so many more clients to go away and resume (op 7), and say how far that is.
+    AskToLeave { count: usize, grace_ms: u64, answer: Sender<guildhall_partition::Leaving> },
+    /// Take over other limits.
+    Limits(Arc<guildhall_partition::PartitionConfig>),
+    /// Close who is there, and end.
     Stop,
     /// Say what was counted so far.
     Inspect(Box<dyn FnOnce(&guildhall_partition::Partition) + Send>),

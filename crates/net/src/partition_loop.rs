@@ -23,18 +23,14 @@ const GUILD_MESSAGES_PER_TURN: usize = 256;
 const RETRY_MS: u64 = 1;
 /// The longest sleep, so that the clock is looked at now and then.
 const SLEEP_MS_MAX: u64 = 1_000;
-/// After op 7, clients have so long to go by themselves; then they are closed.
-const GO_AWAY_MS: u64 = 1_500;
 /// After the close frame, clients have so long to answer it; then the loop ends.
 const CLOSING_MS: u64 = 1_000;
 
-/// How a partition ends: op 7, then close frames, then no more.
+/// How a partition ends: close frames, then no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It does not.
     No,
-    /// Clients were asked to go; they are closed at this time.
-    Asked(Instant),
     /// Clients were closed; the loop ends at this time.
     Closed(Instant),
 }
@@ -141,13 +137,6 @@ impl PartitionLoop {
         let nobody = self.partition.conns_count() == 0;
         match self.ending {
             Ending::No => false,
-            Ending::Asked(_) if nobody => true,
-            Ending::Asked(until) if now.instant >= until => {
-                self.partition.close_all(now, &mut self.sockets);
-                self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
-                false
-            }
-            Ending::Asked(_) => false,
             Ending::Closed(until) => nobody || now.instant >= until,
         }
     }
@@ -161,7 +150,7 @@ impl PartitionLoop {
         let retry = if self.stalled.is_empty() { SLEEP_MS_MAX } else { RETRY_MS };
         let ending = match self.ending {
             Ending::No => SLEEP_MS_MAX,
-            Ending::Asked(at) | Ending::Closed(at) => until(at),
+            Ending::Closed(at) => until(at),
         };
         let deadline = self.partition.next_deadline().map_or(SLEEP_MS_MAX, until);
         let sleep_ms = deadline.min(retry).min(ending).min(SLEEP_MS_MAX);
@@ -232,9 +221,15 @@ impl PartitionLoop {
                     self.partition.take_back_upgrades(now, count, &mut self.sockets);
                 }
                 Note::Inspect(look) => look(&self.partition),
+                Note::AskToLeave { count, grace_ms, answer } => {
+                    let leaving = self.partition.ask_to_leave(now, count, grace_ms, &mut self.sockets);
+                    // Whoever asked may have run out of patience.
+                    let _ = answer.send(leaving);
+                }
+                Note::Limits(limits) => self.partition.take_limits(&limits),
                 Note::Stop => {
-                    self.partition.ask_to_reconnect(now, &mut self.sockets);
-                    self.ending = Ending::Asked(now.instant.after_ms(GO_AWAY_MS));
+                    self.partition.close_all(now, &mut self.sockets);
+                    self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
                 }
             }
         }

@@ -4,6 +4,7 @@
 
 use crate::{
     clock::SystemClock,
+    drain::{DrainPlan, DrainReport, ask_all},
     front::{Front, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
@@ -12,7 +13,7 @@ use crate::{
 };
 use axum::Router;
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
-use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig};
+use guildhall_partition::{Counters, Gatekeeper, Leaving, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
@@ -22,7 +23,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -101,6 +102,28 @@ impl Partitions {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
         }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Asks `count` more clients of each partition to go away and resume (op 7); who has not gone `grace_ms` later is closed
+    /// with 4000. Waits for the partitions' answers; one that has ended gives none.
+    #[must_use]
+    pub fn ask_to_leave(&self, count: usize, grace_ms: u64) -> Vec<Leaving> {
+        let (answer, answers) = mpsc::channel();
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Note::AskToLeave { count, grace_ms, answer: answer.clone() });
+        }
+        drop(answer);
+        answers.iter().collect()
+    }
+
+    /// Has every partition take over the limits of `config`; see `PartitionConfig::take_limits`.
+    pub fn take_limits(&self, config: PartitionConfig) {
+        let config = Arc::new(config);
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Limits(config.clone())));
     }
 
     /// Counters of every partition, and their connections and sessions now.
@@ -230,15 +253,16 @@ impl Server {
             http,
             mailboxes: self.partitions.mailboxes.clone(),
             conns_count: Arc::new(AtomicUsize::new(0)),
-            connections_max: self.config.connections_max,
+            connections_max: AtomicUsize::new(self.config.connections_max),
+            is_draining: AtomicBool::new(false),
             dictionaries: self.config.partition.dictionaries,
             deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
         });
-        let conns_count = front.conns_count.clone();
-        let acceptor = tokio::spawn(accept(front, listener));
+        let acceptor = tokio::spawn(accept(front.clone(), listener));
         let partitions = self.partitions;
-        Ok(RunningServer { partitions, threads, acceptor, local_addr, conns_count, failure, batches })
+        let gate = self.gate;
+        Ok(RunningServer { partitions, threads, acceptor, local_addr, front, gate, failure, batches })
     }
 }
 
@@ -265,7 +289,8 @@ pub struct RunningServer {
     threads: Vec<JoinHandle<()>>,
     acceptor: tokio::task::JoinHandle<()>,
     local_addr: SocketAddr,
-    conns_count: Arc<AtomicUsize>,
+    front: Arc<Front>,
+    gate: Arc<IdentifyGate>,
     failure: Arc<Notify>,
     batches: bool,
 }
@@ -280,7 +305,7 @@ impl RunningServer {
     /// Sockets now, REST included.
     #[must_use]
     pub fn conns_count(&self) -> usize {
-        self.conns_count.load(Ordering::Relaxed)
+        self.front.conns_count.load(Ordering::Relaxed)
     }
 
     /// Whether frames are sent in batches.
@@ -300,15 +325,31 @@ impl RunningServer {
         &self.partitions
     }
 
-    /// Stops accepting, asks every client to go away and resume (op 7), closes who stays with a code to resume on,
-    /// and waits for the threads: a few seconds at most.
-    pub fn stop(self) {
+    /// Most sockets at once from now on, REST included.
+    pub fn set_connections_max(&self, connections_max: usize) {
+        self.front.connections_max.store(connections_max, Ordering::Relaxed);
+    }
+
+    /// Drains with [`DrainPlan::AT_ONCE`].
+    pub fn stop(self) -> DrainReport {
+        self.drain(DrainPlan::AT_ONCE)
+    }
+
+    /// Refuses upgrades, asks clients to go away and resume (op 7) at the pace at which they can be taken up elsewhere, closes
+    /// who stays with a code to resume on, stops accepting, and waits for the threads. REST is answered until the clients are
+    /// gone. Blocks, no longer than the plan says and two seconds.
+    pub fn drain(self, plan: DrainPlan) -> DrainReport {
+        self.front.is_draining.store(true, Ordering::Release);
+        let seed =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let report = ask_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
         self.acceptor.abort();
         self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
         for thread in self.threads {
             // Its panics were caught and told.
             let _ = thread.join();
         }
+        report
     }
 }
 

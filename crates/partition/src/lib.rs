@@ -22,5 +22,5 @@ pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, MovingConn};
 pub use happening::Counters;
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
-pub use partition::Partition;
+pub use partition::{Leaving, Partition};
 pub use shared::{Checked, Streams};

@@ -18,6 +18,8 @@ pub const CONNECTIONS_MAX: u32 = 20_000;
 pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 /// Supervisors commonly kill after 30 s; leave them no reason to.
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
+/// Most nodes stand alone; who has a load balancer knows how often it asks.
+pub const DRAIN_NOTICE_MS: u32 = 0;
 /// It costs less wherever it works, and is not used where it does not.
 pub const IO_URING: IoUring = IoUring::Auto;
 

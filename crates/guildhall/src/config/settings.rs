@@ -109,7 +109,12 @@ settings! {
         io_uring: IoUring => defaults::IO_URING;
         /// How often clients send a heartbeat, milliseconds. Silence of one and a half times that ends a connection.
         heartbeat_interval_ms: u32, 1000..=600_000 => defaults::HEARTBEAT_INTERVAL_MS;
-        /// How long a stopping node waits for what is under way, milliseconds.
+        /// How long a node that was told to stop says so by `/readyz` (503) before it does anything else, milliseconds: as long as
+        /// a load balancer takes to notice.
+        drain_notice_ms: u32, 0..=600_000 => defaults::DRAIN_NOTICE_MS;
+        /// How long stopping may take after that, milliseconds. Up to half of it goes to asking clients to reconnect (op 7), as
+        /// many per second as this node has been seen to start sessions, or more if they would not be asked in time; up to a
+        /// quarter, or 5 s, to waiting for them; the rest is for guilds and the store.
         drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
     }
     /// permessage-deflate, for clients that offer it, as browsers and most libraries do, and whose URL asks for no compression.
