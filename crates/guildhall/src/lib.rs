@@ -15,6 +15,7 @@ pub mod dictionaries;
 pub mod logging;
 pub mod memory;
 mod open_files;
+pub mod reload;
 pub mod upgrades;
 pub mod wiring;
 

@@ -3,5 +3,8 @@
 mod cli;
 mod demo;
 mod dictionary;
+mod drain;
 mod kill;
+mod reload;
 mod support;
+mod ws;
