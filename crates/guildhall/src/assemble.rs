@@ -11,15 +11,17 @@ use crate::{
     deflate,
     dictionaries::{self, DictionaryError},
     memory::MemoryReader,
+    metrics::{Metrics, metrics_router},
     open_files,
     upgrades::{UpgradeStatus, Upgrades},
-    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, with_peer},
+    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, peers, with_peer},
 };
 use guildhall_api::{ApiLimits, ApiState, dictionaries_router, ops_router, router};
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
 use guildhall_net::{
-    DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock,
+    AdmissionLimits, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server, ServerConfig,
+    SystemClock,
 };
 use guildhall_node::{Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
@@ -166,13 +168,15 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         clock: Arc::new(NodeClock(clock)),
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
     });
-    let trusted = config.limits.rest_trusted_proxies.0.as_slice().into();
-    let http = with_peer(rest, trusted)
+    let metrics = Metrics { partitions: server.partitions(), node: node.clone(), contexts: contexts.clone() };
+    let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
+    let http = with_peer(rest, trusted.clone())
         .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
-        .merge(dictionaries_router(dictionaries));
+        .merge(dictionaries_router(dictionaries))
+        .merge(metrics_router(metrics, config.server.metrics));
     let upstream = Arc::new(NodeUpstream::new(node.clone()));
     let gate = server.identify_gate();
-    let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
+    let server = server.start(listener, http, upstream, peers(trusted)).map_err(StartError::Partitions)?;
 
     let drain = DrainTimes::of(config);
     let upgrades = match config.codec.upgrades {
@@ -253,6 +257,7 @@ impl Running {
     pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
         self.server.partitions().take_limits(partition_config(config, &self.gateway_url)?);
         self.server.set_connections_max(config.server.connections_max as usize);
+        self.server.set_admission(admission_limits(config));
         self.gate.set_limits(identify_limits(config));
         self.drain = DrainTimes::of(config);
         Ok(())
@@ -373,6 +378,16 @@ fn identify_limits(config: &Config) -> IdentifyLimits {
         interval_ms: limits.identify_interval_ms.into(),
         bot_identifies_per_day: limits.bot_identifies_per_day,
         user_sessions_max: limits.user_sessions_max,
+        per_second_max: limits.identifies_per_second_max,
+    }
+}
+
+fn admission_limits(config: &Config) -> AdmissionLimits {
+    let limits = &config.limits;
+    AdmissionLimits {
+        handshakes_max: limits.handshakes_max as usize,
+        address_connections_max: limits.address_connections_max,
+        address_handshakes_per_minute: limits.address_handshakes_per_minute,
     }
 }
 
@@ -400,7 +415,15 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
     };
     let connections_max = config.server.connections_max as usize;
     let deflate = deflate::policy(&config.deflate);
-    Ok(ServerConfig { partitions_count, connections_max, io_uring, deflate, identify, partition })
+    Ok(ServerConfig {
+        partitions_count,
+        connections_max,
+        io_uring,
+        deflate,
+        admission: admission_limits(config),
+        identify,
+        partition,
+    })
 }
 
 fn api_limits(config: &Config) -> ApiLimits {

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod dictionaries;
 pub mod logging;
 pub mod memory;
+pub mod metrics;
 mod open_files;
 pub mod reload;
 pub mod upgrades;

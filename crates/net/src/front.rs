@@ -2,9 +2,10 @@
 //!
 //! Owns        connections until they are upgraded, and REST connections for their whole life.
 //! Invariants  nothing is kept for a client before it is a gateway connection but hyper's small buffers, and those have a deadline.
-//! Limits      `connections_max` for the node, past it 503; `HEAD_TIMEOUT` for a request's head, `HEAD_BYTES_MAX` for its size.
+//! Limits      `connections_max` for the node, past it 503; `admission` for addresses and handshakes; `HEAD_TIMEOUT` for a request's head, `HEAD_BYTES_MAX` for its size.
 
 use crate::{
+    admission::{Admission, Handshake, Peers, TooMany},
     body,
     mailbox::{ConnPermit, Mailbox, Note},
     url::parse_query,
@@ -22,7 +23,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
@@ -49,6 +50,8 @@ pub struct Front {
     pub deflate: Option<DeflatePolicy>,
     /// Partitions take turns.
     pub next_partition: AtomicUsize,
+    pub admission: Arc<Admission>,
+    pub peers: Peers,
 }
 
 /// Accepts until the task is dropped.
@@ -69,14 +72,17 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
 
 async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     let count = front.conns_count.fetch_add(1, Ordering::Relaxed);
-    let permit = ConnPermit(front.conns_count.clone());
+    let permit = ConnPermit::new(front.conns_count.clone());
     if count >= front.connections_max.load(Ordering::Relaxed) {
         return refuse(stream).await;
     }
+    let Some(handshake) = front.admission.begin(peer.ip(), &front.peers) else { return refuse(stream).await };
     // The permit goes with the socket: to a partition, or with this task.
     let permit = Arc::new(std::sync::Mutex::new(Some(permit)));
+    let handshake = Arc::new(std::sync::Mutex::new(Some(handshake)));
     let service = service_fn(move |request| {
         let (front, permit) = (front.clone(), permit.clone());
+        end_handshake(&handshake);
         async move { Ok::<_, Infallible>(front.handle(request, peer, &permit).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -87,6 +93,11 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
         .with_upgrades();
     // What ends a connection early is the client's doing; it has its answer, or is gone.
     let _ = connection.await;
+}
+
+/// The first request is there: whatever comes of it, the socket has shown that somebody speaks HTTP.
+fn end_handshake(handshake: &std::sync::Mutex<Option<Handshake>>) {
+    drop(handshake.lock().ok().and_then(|mut handshake| handshake.take()));
 }
 
 async fn refuse(stream: TcpStream) {
@@ -111,7 +122,7 @@ impl Front {
             );
         }
         if wants_upgrade {
-            return self.upgrade(request, permit);
+            return self.upgrade(request, peer, permit);
         }
         request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
         let (parts, body) = request.into_parts();
@@ -124,7 +135,7 @@ impl Front {
         response
     }
 
-    fn upgrade(&self, mut request: Request<Incoming>, permit: &Permit) -> Response<Body> {
+    fn upgrade(&self, mut request: Request<Incoming>, peer: SocketAddr, permit: &Permit) -> Response<Body> {
         let version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
         let mut handshake = UpgradeRequest::new(request.method().as_str(), version);
         for (name, value) in request.headers() {
@@ -140,6 +151,13 @@ impl Front {
             Ok(accept) => accept,
             Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
         };
+        let address = (self.peers.address_of)(peer.ip(), request.headers());
+        let address = match self.admission.admit(address, Instant::now()) {
+            Ok(address) => address,
+            Err(TooMany { retry_after_s }) => {
+                return later(StatusCode::TOO_MANY_REQUESTS, retry_after_s, "too many connections from this address\n");
+            }
+        };
         let agreed = deflate.agreed();
         if let (Ok(params), Some(agreed)) = (&mut params, agreed) {
             params.compression = Compression::Deflate(agreed);
@@ -149,7 +167,8 @@ impl Front {
         let permit = permit.lock().ok().and_then(|mut permit| permit.take());
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
-            let Some(permit) = permit else { return };
+            let Some(mut permit) = permit else { return };
+            permit.address = address;
             if let Ok(upgraded) = upgrade.await
                 && let Some((stream, early)) = into_socket(upgraded)
             {

@@ -25,12 +25,20 @@ pub struct IdentifyLimits {
     pub bot_identifies_per_day: u32,
     /// Live sessions of one user account; past it 4015.
     pub user_sessions_max: u32,
+    /// IDENTIFYs of all accounts that are looked at per second, and at once after a quiet one; past it op 9. 0: any number.
+    pub per_second_max: u32,
 }
 
 impl Default for IdentifyLimits {
     /// As docs/protocol.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway is restarted often.
     fn default() -> Self {
-        Self { max_concurrency: 16, interval_ms: 5_000, bot_identifies_per_day: 1_000, user_sessions_max: 50 }
+        Self {
+            max_concurrency: 16,
+            interval_ms: 5_000,
+            bot_identifies_per_day: 1_000,
+            user_sessions_max: 50,
+            per_second_max: 0,
+        }
     }
 }
 
@@ -81,6 +89,29 @@ struct GateState {
     limits: IdentifyLimits,
     accounts: HashMap<UserId, AccountState>,
     starts: StartRate,
+    allowance: Allowance,
+}
+
+/// How many IDENTIFYs may still be looked at: it fills up with time, up to a second's worth.
+#[derive(Debug, Default)]
+struct Allowance {
+    at: Option<Instant>,
+    /// Thousandths.
+    credit: u64,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Instant, per_second_max: u32) -> bool {
+        if per_second_max == 0 {
+            return true;
+        }
+        let full = u64::from(per_second_max) * 1000;
+        let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(per_second_max.into()));
+        (self.at, self.credit) = (Some(now), self.credit.saturating_add(gained).min(full));
+        let is_allowed = self.credit >= 1000;
+        self.credit -= if is_allowed { 1000 } else { 0 };
+        is_allowed
+    }
 }
 
 /// Sessions started per second, and the most there were in any.
@@ -106,7 +137,14 @@ impl IdentifyGate {
     /// Nobody has identified yet.
     #[must_use]
     pub fn new(limits: IdentifyLimits) -> Self {
-        Self { state: Mutex::new(GateState { limits, accounts: HashMap::new(), starts: StartRate::default() }) }
+        Self {
+            state: Mutex::new(GateState {
+                limits,
+                accounts: HashMap::new(),
+                starts: StartRate::default(),
+                allowance: Allowance::default(),
+            }),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, GateState> {
@@ -143,8 +181,13 @@ impl IdentifyGate {
 }
 
 impl Gatekeeper for IdentifyGate {
+    fn may_begin(&self, now: Now) -> bool {
+        let GateState { limits, allowance, .. } = &mut *self.state();
+        allowance.take(now.instant, limits.per_second_max)
+    }
+
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
-        let GateState { limits, accounts, starts } = &mut *self.state();
+        let GateState { limits, accounts, starts, .. } = &mut *self.state();
         if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
             accounts.retain(|_, state| {
                 state.prune(now.instant);
@@ -204,6 +247,7 @@ mod tests {
             interval_ms: 5_000,
             bot_identifies_per_day: 3,
             user_sessions_max: 1,
+            per_second_max: 0,
         });
         let bot = User { bot: true, ..User::new(UserId::new(1), "b") };
         let other = User { bot: true, ..User::new(UserId::new(2), "c") };
@@ -215,6 +259,19 @@ mod tests {
         assert_eq!(gate.admit(at(5_001), &bot, 0), Ok(()));
         assert_eq!(gate.admit(at(20_000), &bot, 0), Err(Denial::InvalidSession));
         assert_eq!(gate.admit(at(DAY_MS), &bot, 0), Ok(()));
+    }
+
+    #[test]
+    fn so_many_are_looked_at_per_second() {
+        let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 10, ..Default::default() });
+        let looked_at = |ms, tries| (0..tries).filter(|_| gate.may_begin(at(ms))).count();
+        assert_eq!(looked_at(0, 100), 10);
+        assert_eq!(looked_at(99, 100), 0);
+        assert_eq!(looked_at(100, 100), 1);
+        assert_eq!(looked_at(600, 100), 5);
+        assert_eq!(looked_at(60_000, 100), 10, "no more than a second's worth is saved up");
+        let gate = IdentifyGate::new(IdentifyLimits::default());
+        assert!((0..10_000).all(|_| gate.may_begin(at(0))));
     }
 
     #[test]

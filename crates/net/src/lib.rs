@@ -5,6 +5,7 @@
 //! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod admission;
 mod body;
 mod clock;
 mod drain;
@@ -16,6 +17,7 @@ mod server;
 mod sockets;
 mod url;
 
+pub use admission::{AddressOf, AdmissionLimits, Peers};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};

@@ -6,15 +6,18 @@
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
 //!             one per decision on upgrades.
 
-use crate::url::Refusal;
+use crate::{admission::AddressPermit, url::Refusal};
 use guildhall_model::{GuildId, Message, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
 use guildhall_relay::ToRelay;
-use guildhall_stdx::SlotKey;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-    mpsc::{self, Receiver, Sender, SyncSender},
+use guildhall_stdx::{Histogram, SlotKey};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, Sender, SyncSender},
+    },
+    time::Instant,
 };
 
 /// Guilds' messages that may wait for a partition.
@@ -48,23 +51,34 @@ pub enum Note {
     /// Close who is there, and end.
     Stop,
     /// Say what was counted so far.
-    Inspect(Box<dyn FnOnce(&guildhall_partition::Partition) + Send>),
+    Inspect(Box<dyn FnOnce(&guildhall_partition::Partition, &Histogram) + Send>),
 }
 
 /// Counts one connection of the node for as long as it lives.
 #[derive(Debug)]
-pub struct ConnPermit(pub Arc<std::sync::atomic::AtomicUsize>);
+pub struct ConnPermit {
+    count: Arc<std::sync::atomic::AtomicUsize>,
+    /// One of its address's connections as well, once it is a gateway connection.
+    pub address: Option<AddressPermit>,
+}
+
+impl ConnPermit {
+    /// For one that was counted already.
+    pub fn new(count: Arc<std::sync::atomic::AtomicUsize>) -> Self {
+        Self { count, address: None }
+    }
+}
 
 impl Drop for ConnPermit {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The sending end. Cheap to clone.
 #[derive(Clone)]
 pub struct Mailbox {
-    guild: SyncSender<ToRelay>,
+    guild: SyncSender<(Instant, ToRelay)>,
     notes: Sender<Note>,
     waker: Arc<mio::Waker>,
     is_awake: Arc<AtomicBool>,
@@ -72,7 +86,8 @@ pub struct Mailbox {
 
 /// The receiving end.
 pub struct MailboxReceiver {
-    pub guild: Receiver<ToRelay>,
+    /// With the time it was handed over.
+    pub guild: Receiver<(Instant, ToRelay)>,
     pub notes: Receiver<Note>,
     is_awake: Arc<AtomicBool>,
 }
@@ -92,8 +107,8 @@ impl Mailbox {
     /// # Errors
     /// Gives it back when the mailbox is full or its owner is gone.
     pub fn try_send_guild(&self, message: ToRelay) -> Result<(), ToRelay> {
-        self.guild.try_send(message).map_err(|error| match error {
-            mpsc::TrySendError::Full(message) | mpsc::TrySendError::Disconnected(message) => message,
+        self.guild.try_send((Instant::now(), message)).map_err(|error| match error {
+            mpsc::TrySendError::Full((_, message)) | mpsc::TrySendError::Disconnected((_, message)) => message,
         })?;
         self.wake();
         Ok(())

@@ -12,8 +12,8 @@ use crate::{
 };
 use guildhall_model::{GuildId, Message};
 use guildhall_partition::{Account, AuthFailure, Output, Partition};
-use guildhall_relay::ToGuild;
-use guildhall_stdx::{Instant, Now, SlotKey};
+use guildhall_relay::{ToGuild, ToRelay};
+use guildhall_stdx::{Histogram, Instant, Now, SlotKey};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
@@ -88,6 +88,10 @@ pub struct PartitionLoop {
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub ending: Ending,
+    /// From the hand-over of a guild's message to its last frame: written, or left to a socket that was full.
+    pub latency: Histogram,
+    /// When those messages were handed over that this turn took.
+    pub taken_at: Vec<std::time::Instant>,
 }
 
 impl PartitionLoop {
@@ -128,6 +132,7 @@ impl PartitionLoop {
                 self.partition.handle_timers(now, &mut self.sockets);
             }
             self.partition.flush(now, &mut self.sockets);
+            self.measure_turn();
             self.hand_out_outputs();
         }
     }
@@ -159,12 +164,12 @@ impl PartitionLoop {
 
     /// Whether there are more than one turn takes.
     fn take_guild_messages(&mut self, now: Now) -> bool {
-        let mut next = self.receiver.guild.try_recv().ok();
+        let mut next = self.next_guild_message();
         let mut taken = 0;
         let mut more = false;
         while let Some(message) = next {
             taken += 1;
-            next = self.receiver.guild.try_recv().ok();
+            next = self.next_guild_message();
             // What comes alone is written straight to the sockets, also if it goes to several relays; several messages
             // to the same are coalesced per connection.
             more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
@@ -177,6 +182,23 @@ impl PartitionLoop {
             }
         }
         false
+    }
+
+    fn next_guild_message(&mut self) -> Option<ToRelay> {
+        let (handed_over_at, message) = self.receiver.guild.try_recv().ok()?;
+        self.taken_at.push(handed_over_at);
+        Some(message)
+    }
+
+    /// One look at the clock per turn, whatever it delivered.
+    fn measure_turn(&mut self) {
+        if self.taken_at.is_empty() {
+            return;
+        }
+        let now = std::time::Instant::now();
+        for at in self.taken_at.drain(..) {
+            self.latency.record(now.saturating_duration_since(at).as_micros() as u64);
+        }
     }
 
     fn take_notes(&mut self, now: Now) {
@@ -220,7 +242,7 @@ impl PartitionLoop {
                 Note::TakeBackUpgrades { count } => {
                     self.partition.take_back_upgrades(now, count, &mut self.sockets);
                 }
-                Note::Inspect(look) => look(&self.partition),
+                Note::Inspect(look) => look(&self.partition, &self.latency),
                 Note::AskToLeave { count, grace_ms, answer } => {
                     let leaving = self.partition.ask_to_leave(now, count, grace_ms, &mut self.sockets);
                     // Whoever asked may have run out of patience.

@@ -3,6 +3,7 @@
 //! Doors       `Server::bind`, then `start`; `Partitions` is how guilds reach relays.
 
 use crate::{
+    admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, ask_all},
     front::{Front, accept},
@@ -13,8 +14,9 @@ use crate::{
 };
 use axum::Router;
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
-use guildhall_partition::{Counters, Gatekeeper, Leaving, Partition, PartitionConfig};
+use guildhall_partition::{Checked, Counters, Gatekeeper, Leaving, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use guildhall_stdx::Histogram;
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
@@ -65,6 +67,8 @@ pub struct ServerConfig {
     pub io_uring: IoUring,
     /// What is agreed on with clients that offer permessage-deflate. None: nothing.
     pub deflate: Option<DeflatePolicy>,
+    /// What addresses may take up.
+    pub admission: AdmissionLimits,
     /// How often accounts may identify.
     pub identify: IdentifyLimits,
     /// Of each partition; `partition` and `partitions_count` are filled in.
@@ -132,11 +136,15 @@ impl Partitions {
         let (sender, receiver) = mpsc::channel();
         for mailbox in self.mailboxes.iter() {
             let sender = sender.clone();
-            mailbox.send(Note::Inspect(Box::new(move |partition| {
+            mailbox.send(Note::Inspect(Box::new(move |partition, latency| {
                 let _ = sender.send(PartitionState {
                     counters: partition.counters(),
                     conns_count: partition.conns_count(),
                     sessions_count: partition.sessions_count(),
+                    attached_count: partition.attached_count(),
+                    latency: *latency,
+                    shared_match: partition.shared_match(),
+                    shared_match_checked: partition.shared_match_checked(),
                 });
             })));
         }
@@ -152,8 +160,16 @@ pub struct PartitionState {
     pub counters: Counters,
     /// Connections now.
     pub conns_count: usize,
-    /// Sessions now.
+    /// Sessions now, connected or not.
     pub sessions_count: usize,
+    /// Of these, those that have a connection.
+    pub attached_count: usize,
+    /// From a guild's message, durable, to its last frame: written, or left to a socket that was full.
+    pub latency: Histogram,
+    /// What shared-match streams were made of, and the heap that their search takes.
+    pub shared_match: (guildhall_shared_match::Counters, usize),
+    /// What their self-check has seen.
+    pub shared_match_checked: Checked,
 }
 
 struct Prepared {
@@ -205,7 +221,13 @@ impl Server {
     ///
     /// # Errors
     /// When a thread cannot be started or the listener is not usable.
-    pub fn start(self, listener: TcpListener, http: Router, upstream: Arc<dyn Upstream>) -> io::Result<RunningServer> {
+    pub fn start(
+        self,
+        listener: TcpListener,
+        http: Router,
+        upstream: Arc<dyn Upstream>,
+        peers: Peers,
+    ) -> io::Result<RunningServer> {
         let local_addr = listener.local_addr()?;
         let partitions_count = self.prepared.len() as u16;
         let failure = Arc::new(Notify::new());
@@ -236,6 +258,8 @@ impl Server {
                     clock,
                     stalled,
                     ending: Ending::No,
+                    latency: Histogram::default(),
+                    taken_at: Vec::new(),
                 }
                 .run();
             };
@@ -258,6 +282,8 @@ impl Server {
             dictionaries: self.config.partition.dictionaries,
             deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
+            admission: Arc::new(Admission::new(self.config.admission)),
+            peers,
         });
         let acceptor = tokio::spawn(accept(front.clone(), listener));
         let partitions = self.partitions;
@@ -328,6 +354,11 @@ impl RunningServer {
     /// Most sockets at once from now on, REST included.
     pub fn set_connections_max(&self, connections_max: usize) {
         self.front.connections_max.store(connections_max, Ordering::Relaxed);
+    }
+
+    /// What addresses may take up from now on.
+    pub fn set_admission(&self, limits: AdmissionLimits) {
+        self.front.admission.set_limits(limits);
     }
 
     /// Drains with [`DrainPlan::AT_ONCE`].

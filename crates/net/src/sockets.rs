@@ -271,7 +271,7 @@ mod tests {
             let ours = listener.accept().unwrap().0;
             ours.set_nonblocking(true).unwrap();
             self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let permit = ConnPermit(self.count.clone());
+            let permit = ConnPermit::new(self.count.clone());
             self.sockets.insert(key, TcpStream::from_std(ours), permit).unwrap();
             theirs
         }

@@ -108,6 +108,12 @@ impl Partition {
         self.core.sessions.len()
     }
 
+    /// Of these, those that have a connection.
+    #[must_use]
+    pub fn attached_count(&self) -> usize {
+        self.core.attached_count
+    }
+
     /// Memory of compression contexts and of what clients may look back at, for inspection: it looks at every connection.
     #[must_use]
     pub fn compression_bytes(&self) -> usize {
@@ -303,7 +309,10 @@ impl Partition {
         let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
         match progress {
             Progress::Steady => {}
-            Progress::Gap => to_guild.push(entry.relay.resync()),
+            Progress::Gap => {
+                self.core.counters.resyncs_total += 1;
+                to_guild.push(entry.relay.resync());
+            }
             Progress::Restarted => to_guild.extend(entry.relay.interests()),
         }
         self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));

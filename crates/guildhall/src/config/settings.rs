@@ -6,8 +6,8 @@ use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, StreamMode,
-        Synchronous, Upgrades, Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
+        StreamMode, Synchronous, Upgrades, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -105,6 +105,9 @@ settings! {
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
         /// Sockets at once, REST included; past it 503.
         connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX;
+        /// Who may read `/metrics`. "local": requests from this machine that came through no proxy; "open": everybody who reaches
+        /// the port, for when a proxy hides it; "off": nobody.
+        metrics: MetricsAccess => defaults::METRICS;
         /// Send to many clients with one system call, by io_uring. "auto": where the system has it and allows it; "off": no.
         io_uring: IoUring => defaults::IO_URING;
         /// How often clients send a heartbeat, milliseconds. Silence of one and a half times that ends a connection.
@@ -143,6 +146,15 @@ settings! {
         identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY;
         /// That interval, milliseconds.
         identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS;
+        /// IDENTIFYs of all accounts that are looked at per second; past it clients are told to try again (op 9). 0: any number.
+        identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX;
+        /// Sockets at once that have not sent their first request; past it 503. One address may have an eighth of them, unless it
+        /// is this machine or one of `rest_trusted_proxies`.
+        handshakes_max: u32, 16..=10_000_000 => defaults::HANDSHAKES_MAX;
+        /// Gateway connections of one address at once (of IPv6: of a /64); past it 429. Not for this machine itself. 0: any number.
+        address_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_CONNECTIONS_MAX;
+        /// Gateway connections that one address may open per minute, likewise; past it 429. 0: any number.
+        address_handshakes_per_minute: u32, 0..=10_000_000 => defaults::ADDRESS_HANDSHAKES_PER_MINUTE;
         /// Sessions that one bot may begin per day.
         bot_identifies_per_day: u32, 1..=4_000_000_000 => defaults::BOT_IDENTIFIES_PER_DAY;
         /// Sessions that one user account may have at once (close code 4015).

@@ -199,6 +199,18 @@ choices! {
 }
 
 choices! {
+    /// Who may read `/metrics`.
+    MetricsAccess {
+        /// This machine.
+        Local = "local",
+        /// Everybody.
+        Open = "open",
+        /// Nobody.
+        Off = "off",
+    }
+}
+
+choices! {
     /// How log lines look.
     LogFormat {
         /// For people.

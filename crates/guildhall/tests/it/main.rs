@@ -5,6 +5,7 @@ mod demo;
 mod dictionary;
 mod drain;
 mod kill;
+mod metrics;
 mod reload;
 mod support;
 mod ws;

@@ -38,6 +38,13 @@ pub struct Ws {
     decoder: Decoder,
     got: VecDeque<Got>,
     ended: bool,
+    /// Bytes after the upgrade, each way.
+    pub sent: u64,
+    pub received: u64,
+    /// Of the last READY.
+    pub session_id: String,
+    /// Of the last dispatch.
+    pub last_seq: u64,
 }
 
 /// Sends `head` and reads the answer's head: its status, and the answer.
@@ -77,7 +84,16 @@ impl Ws {
         stream.set_nonblocking(true).expect("a socket");
         let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 64 << 20 });
         decoder.set_rsv1_allowed(answer.to_ascii_lowercase().contains("permessage-deflate"));
-        Ok(Self { stream, decoder, got: VecDeque::new(), ended: false })
+        Ok(Self {
+            stream,
+            decoder,
+            got: VecDeque::new(),
+            ended: false,
+            sent: 0,
+            received: 0,
+            session_id: String::new(),
+            last_seq: 0,
+        })
     }
 
     /// A session of that token: connected, and READY.
@@ -112,7 +128,10 @@ impl Ws {
         let deadline = Instant::now() + PATIENCE;
         while !bytes.is_empty() && Instant::now() < deadline {
             match self.stream.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
+                Ok(count) => {
+                    self.sent += count as u64;
+                    bytes = &bytes[count..];
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
                 Err(_) => return,
             }
@@ -139,10 +158,18 @@ impl Ws {
     }
 
     fn take(&mut self, bytes: &mut [u8]) {
+        self.received += bytes.len() as u64;
         let mut events = self.decoder.handle(bytes);
         while let Some(event) = events.poll().expect("the server keeps to the protocol") {
             let got = match event {
-                Event::Text(text) => Got::Payload(serde_json::from_str(text).expect("JSON")),
+                Event::Text(text) => {
+                    let payload: Value = serde_json::from_str(text).expect("JSON");
+                    self.last_seq = payload["s"].as_u64().unwrap_or(self.last_seq);
+                    if payload["t"] == "READY" {
+                        self.session_id = payload["d"]["session_id"].as_str().expect("a session id").to_owned();
+                    }
+                    Got::Payload(payload)
+                }
                 Event::Binary(bytes) => Got::Compressed(bytes.to_vec()),
                 Event::Compressed { payload, .. } => Got::Compressed(payload.to_vec()),
                 Event::Close { code, .. } => Got::Close(code),
