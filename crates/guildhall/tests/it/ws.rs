@@ -107,8 +107,13 @@ impl Ws {
 
     /// IDENTIFY.
     pub fn identify(&mut self, token: &str) {
+        self.identify_with(token, INTENTS);
+    }
+
+    /// IDENTIFY with these intents.
+    pub fn identify_with(&mut self, token: &str, intents: u64) {
         let properties = json!({"os": "linux", "browser": "test", "device": "test"});
-        self.send(&json!({"op": 2, "d": {"token": token, "intents": INTENTS, "properties": properties}}));
+        self.send(&json!({"op": 2, "d": {"token": token, "intents": intents, "properties": properties}}));
     }
 
     /// A payload.
