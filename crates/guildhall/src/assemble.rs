@@ -10,6 +10,7 @@ use crate::{
     config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous},
     deflate,
     dictionaries::{self, DictionaryError},
+    issuers,
     memory::MemoryReader,
     metrics::{Metrics, metrics_router},
     open_files,
@@ -82,6 +83,15 @@ pub enum StartError {
         /// The file.
         path: PathBuf,
     },
+    /// Keys of other issuers.
+    #[error("auth.jwks_file: {} is not taken", .path.display())]
+    Issuers {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: issuers::ReadError,
+    },
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
@@ -111,6 +121,8 @@ pub struct Running {
     gate: Arc<IdentifyGate>,
     contexts: ClassicContexts,
     upgrades: Option<Upgrades>,
+    /// Ends with it.
+    _issuers: Option<issuers::Watch>,
 }
 
 /// How long a stopping node may take for what.
@@ -159,6 +171,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         Arc::new(PartitionSink(server.partitions())),
     );
 
+    let issuers = issuers::start(&config.auth, &node).map_err(|(path, source)| StartError::Issuers { path, source })?;
+
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = ready.clone();
     let rest = router(ApiState {
@@ -187,7 +201,19 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
             Some(Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone()))
         }
     };
-    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain, gate, contexts, upgrades })
+    Ok(Running {
+        node,
+        local_addr,
+        gateway_url,
+        ready,
+        server,
+        store,
+        drain,
+        gate,
+        contexts,
+        upgrades,
+        _issuers: issuers,
+    })
 }
 
 /// Of the memory this node may use, what compression contexts may hold when nobody said.

@@ -12,6 +12,7 @@ mod cache;
 mod commits;
 mod directory;
 mod ids;
+mod issuers;
 mod jobs;
 mod limits;
 mod mailbox;
@@ -23,6 +24,7 @@ mod tokens;
 mod worker;
 
 pub use commits::CommitStats;
+pub use issuers::{Issuers, IssuersError};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use tokens::TokenRef;
 
@@ -313,6 +315,11 @@ impl Node {
     /// What the node stores in: for reads that need no guild (history, after `Command::AuthorizeHistory`).
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// Whose tokens are good besides our own, from now on.
+    pub fn set_issuers(&self, issuers: Option<Issuers>) {
+        self.inner.tokens.set_issuers(issuers);
     }
 
     /// How long the store's commits take.

@@ -23,7 +23,7 @@ pub use settings::{
 };
 pub use value::{
     Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-    StreamMode, Synchronous, Upgrades, VoiceEndpoint,
+    StreamMode, Synchronous, Text, Upgrades, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

@@ -7,7 +7,7 @@ use super::{
     raw::RawConfig,
     value::{
         Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-        StreamMode, Synchronous, Upgrades, Value, VoiceEndpoint,
+        StreamMode, Synchronous, Text, Upgrades, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -254,6 +254,13 @@ settings! {
         jwt_secret: Option<Secret> => None;
         /// A file with the same; white space at its ends is ignored.
         jwt_secret_file: Option<PathBuf> => None;
+        /// A JSON Web Key Set with the public keys of others who may sign user tokens, by EdDSA (Ed25519) or RS256: `sub` is the
+        /// account's id, `exp` has to be there. Read again when it changes; one that is wrong changes nothing.
+        jwks_file: Option<PathBuf> => None;
+        /// What such a token must have as `iss`. Not set: anything.
+        jwt_issuer: Option<Text> => None;
+        /// What such a token must have as `aud`, or among them. Not set: anything; set it if the issuer has other users.
+        jwt_audience: Option<Text> => None;
         /// For the admin API, which is not there yet: until then it only stands in the demo's demo.json. At least 32 bytes.
         admin_key: Option<Secret> => None;
         /// A file with the same.

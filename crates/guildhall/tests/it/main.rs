@@ -5,6 +5,7 @@ mod demo;
 mod dictionary;
 mod drain;
 mod hostile;
+mod issuers;
 mod kill;
 mod metrics;
 mod reload;
