@@ -8,7 +8,7 @@
 
 use crate::{admission::AddressPermit, url::Refusal};
 use guildhall_model::{GuildId, Message, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn};
+use guildhall_partition::{Account, AuthFailure, ConnParams, Leaving, MovingConn, Partition, PartitionConfig};
 use guildhall_relay::ToRelay;
 use guildhall_stdx::{Histogram, SlotKey};
 use std::{
@@ -22,6 +22,9 @@ use std::{
 
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
+
+/// Looks at a partition, and at how long its deliveries take.
+pub type Look = dyn FnOnce(&Partition, &Histogram) + Send;
 
 /// Everything that is no guild's message.
 pub enum Note {
@@ -45,13 +48,13 @@ pub enum Note {
     /// Ask so many clients with larger compression contexts to reconnect.
     TakeBackUpgrades { count: usize },
     /// Ask so many more clients to go away and resume (op 7), and say how far that is.
-    AskToLeave { count: usize, grace_ms: u64, answer: Sender<guildhall_partition::Leaving> },
+    AskToLeave { count: usize, grace_ms: u64, answer: Sender<Leaving> },
     /// Take over other limits.
-    Limits(Arc<guildhall_partition::PartitionConfig>),
+    Limits(Arc<PartitionConfig>),
     /// Close who is there, and end.
     Stop,
     /// Say what was counted so far.
-    Inspect(Box<dyn FnOnce(&guildhall_partition::Partition, &Histogram) + Send>),
+    Inspect(Box<Look>),
 }
 
 /// Counts one connection of the node for as long as it lives.

@@ -10,9 +10,7 @@ use serde_json::json;
 use std::{fs, path::Path, process::Stdio, thread, time::Duration};
 
 fn put_keys(path: &Path, pairs: &[(&str, &Ed25519KeyPair)]) {
-    let key = |(kid, pair): &(&str, &Ed25519KeyPair)| {
-        json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": BASE64.encode(pair.public_key().as_ref())})
-    };
+    let key = |(kid, pair): &(&str, &Ed25519KeyPair)| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": BASE64.encode(pair.public_key().as_ref())});
     let keys: Vec<_> = pairs.iter().map(key).collect();
     // As such files are changed: a new one takes the place of the old.
     let next = path.with_extension("next");
