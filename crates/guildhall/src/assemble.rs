@@ -13,16 +13,17 @@ use crate::{
     issuers,
     memory::MemoryReader,
     metrics::{Metrics, metrics_router},
-    open_files,
+    open_files, tls,
     upgrades::{UpgradeStatus, Upgrades},
+    watch::Watch,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionSink, peers, with_peer},
 };
 use guildhall_api::{ApiLimits, ApiState, dictionaries_router, ops_router, router};
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
 use guildhall_net::{
-    AdmissionLimits, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server, ServerConfig,
-    SystemClock,
+    AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server,
+    ServerConfig, SystemClock,
 };
 use guildhall_node::{Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
@@ -83,6 +84,9 @@ pub enum StartError {
         /// The file.
         path: PathBuf,
     },
+    /// The certificate.
+    #[error("tls.cert_file and tls.key_file cannot be used")]
+    Tls(#[from] CertificateError),
     /// Keys of other issuers.
     #[error("auth.jwks_file: {} is not taken", .path.display())]
     Issuers {
@@ -122,7 +126,10 @@ pub struct Running {
     contexts: ClassicContexts,
     upgrades: Option<Upgrades>,
     /// Ends with it.
-    _issuers: Option<issuers::Watch>,
+    _issuers: Option<Watch>,
+    tls: Option<tls::Pair>,
+    /// Ends with it.
+    _certificates: Option<Watch>,
 }
 
 /// How long a stopping node may take for what.
@@ -151,7 +158,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let listen = config.server.listen;
     let listener = open_listener(listen).map_err(|source| StartError::Listen { listen, source })?;
     let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;
-    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr);
+    let tls = tls::Pair::read(&config.tls)?;
+    let certificates = tls.as_ref().map(tls::Pair::watch);
+    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
     let dictionaries = match &config.codec.dictionaries_dir {
         Some(dir) => dictionaries::load(dir)?,
         None => Dictionaries::default(),
@@ -161,6 +170,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
     let mut server_config = server_config(config, &gateway_url, contexts.clone())?;
+    server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
     server_config.partition.dictionaries = dictionaries.clone();
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
     let node = Node::start_with_limits(
@@ -213,6 +223,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         contexts,
         upgrades,
         _issuers: issuers,
+        tls,
+        _certificates: certificates,
     })
 }
 
@@ -286,6 +298,7 @@ impl Running {
         self.server.set_admission(admission_limits(config));
         self.gate.set_limits(identify_limits(config));
         self.drain = DrainTimes::of(config);
+        self.tls.iter().for_each(tls::Pair::read_again);
         Ok(())
     }
 
@@ -447,6 +460,7 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
         io_uring,
         deflate,
         admission: admission_limits(config),
+        certificates: None,
         identify,
         partition,
     })
@@ -509,8 +523,9 @@ pub fn reachable(addr: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, addr.port())
 }
 
-fn gateway_url(public_url: Option<&GatewayUrl>, local_addr: SocketAddr) -> String {
-    public_url.map_or_else(|| format!("ws://{}", reachable(local_addr)), |url| url.as_str().to_owned())
+fn gateway_url(public_url: Option<&GatewayUrl>, local_addr: SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "wss" } else { "ws" };
+    public_url.map_or_else(|| format!("{scheme}://{}", reachable(local_addr)), |url| url.as_str().to_owned())
 }
 
 #[cfg(test)]
@@ -521,8 +536,9 @@ mod tests {
     fn where_clients_are_sent() {
         let check = |public: Option<&str>, addr: &str, expected: &str| {
             let public = public.and_then(GatewayUrl::parse);
-            assert_eq!(gateway_url(public.as_ref(), addr.parse().unwrap()), expected);
+            assert_eq!(gateway_url(public.as_ref(), addr.parse().unwrap(), false), expected);
         };
+        assert_eq!(gateway_url(None, "192.0.2.7:443".parse().unwrap(), true), "wss://192.0.2.7:443");
         check(None, "127.0.0.1:8080", "ws://127.0.0.1:8080");
         check(None, "0.0.0.0:80", "ws://127.0.0.1:80");
         check(None, "[::]:80", "ws://[::1]:80");

@@ -18,7 +18,9 @@ pub mod memory;
 pub mod metrics;
 mod open_files;
 pub mod reload;
+pub mod tls;
 pub mod upgrades;
+pub mod watch;
 pub mod wiring;
 
 /// Application flags that grant a bot presences, members and message content (docs/protocol.md §4.2).

@@ -8,6 +8,7 @@ use crate::{
     admission::{Admission, Handshake, Peers, TooMany},
     body,
     mailbox::{ConnPermit, Mailbox, Note},
+    tls::Records,
     url::parse_query,
 };
 use axum::{Router, body::Body};
@@ -26,6 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,6 +52,8 @@ pub struct Front {
     pub deflate: Option<DeflatePolicy>,
     /// Partitions take turns.
     pub next_partition: AtomicUsize,
+    /// None: nobody speaks TLS here.
+    pub tls: Option<TlsAcceptor>,
     pub admission: Arc<Admission>,
     pub peers: Peers,
 }
@@ -74,10 +78,11 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     let count = front.conns_count.fetch_add(1, Ordering::Relaxed);
     let permit = ConnPermit::new(front.conns_count.clone());
     if count >= front.connections_max.load(Ordering::Relaxed) {
-        return refuse(stream).await;
+        return refuse(&front, stream).await;
     }
-    let Some(handshake) = front.admission.begin(peer.ip(), &front.peers) else { return refuse(stream).await };
+    let Some(handshake) = front.admission.begin(peer.ip(), &front.peers) else { return refuse(&front, stream).await };
     // The permit goes with the socket: to a partition, or with this task.
+    let front_tls = front.tls.clone();
     let permit = Arc::new(std::sync::Mutex::new(Some(permit)));
     let handshake = Arc::new(std::sync::Mutex::new(Some(handshake)));
     let service = service_fn(move |request| {
@@ -85,14 +90,16 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
         end_handshake(&handshake);
         async move { Ok::<_, Infallible>(front.handle(request, peer, &permit).await) }
     });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     // What ends a connection early is the client's doing; it has its answer, or is gone.
-    let _ = connection.await;
+    let _ = match &front_tls {
+        None => http.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+        Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => http.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+            Ok(Err(_)) | Err(_) => Ok(()),
+        },
+    };
 }
 
 /// The first request is there: whatever comes of it, the socket has shown that somebody speaks HTTP.
@@ -100,7 +107,11 @@ fn end_handshake(handshake: &std::sync::Mutex<Option<Handshake>>) {
     drop(handshake.lock().ok().and_then(|mut handshake| handshake.take()));
 }
 
-async fn refuse(stream: TcpStream) {
+/// Without a word for clients that speak TLS: a handshake is what there is no room for.
+async fn refuse(front: &Front, stream: TcpStream) {
+    if front.tls.is_some() {
+        return;
+    }
     const ANSWER: &[u8] =
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
     let _ = stream.try_write(ANSWER);
@@ -170,9 +181,9 @@ impl Front {
             let Some(mut permit) = permit else { return };
             permit.address = address;
             if let Ok(upgraded) = upgrade.await
-                && let Some((stream, early)) = into_socket(upgraded)
+                && let Some((stream, tls, early)) = into_socket(upgraded)
             {
-                mailbox.send(Note::Accepted { stream, early, params, permit });
+                mailbox.send(Note::Accepted { stream, tls, early, params, permit });
             }
         });
         let mut response = Response::builder();
@@ -189,10 +200,16 @@ impl Front {
     }
 }
 
-fn into_socket(upgraded: Upgraded) -> Option<(std::net::TcpStream, Vec<u8>)> {
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    let stream = parts.io.into_inner().into_std().ok()?;
-    Some((stream, parts.read_buf.to_vec()))
+type Socket = (std::net::TcpStream, Option<Box<Records>>, Vec<u8>);
+
+fn into_socket(upgraded: Upgraded) -> Option<Socket> {
+    let upgraded = match upgraded.downcast::<TokioIo<TcpStream>>() {
+        Ok(parts) => return Some((parts.io.into_inner().into_std().ok()?, None, parts.read_buf.to_vec())),
+        Err(upgraded) => upgraded,
+    };
+    let parts = upgraded.downcast::<TokioIo<TlsStream<TcpStream>>>().ok()?;
+    let (stream, tls) = parts.io.into_inner().into_inner();
+    Some((stream.into_std().ok()?, Some(Records::new(tls)), parts.read_buf.to_vec()))
 }
 
 /// A refusal that does not hold for ever.

@@ -15,6 +15,7 @@ mod mailbox;
 mod partition_loop;
 mod server;
 mod sockets;
+mod tls;
 mod url;
 
 pub use admission::{AddressOf, AdmissionLimits, Peers};
@@ -23,3 +24,4 @@ pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use partition_loop::{AuthAnswer, MessagesAnswer};
 pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};
+pub use tls::{CertificateError, Certificates};

@@ -6,7 +6,7 @@
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
 //!             one per decision on upgrades.
 
-use crate::{admission::AddressPermit, url::Refusal};
+use crate::{admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_model::{GuildId, Message, UserId};
 use guildhall_partition::{Account, AuthFailure, ConnParams, Leaving, MovingConn, Partition, PartitionConfig};
 use guildhall_relay::ToRelay;
@@ -23,6 +23,13 @@ use std::{
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
 
+/// A socket on its way to another partition.
+pub struct MovedSocket {
+    pub stream: mio::net::TcpStream,
+    pub tls: Option<Box<Records>>,
+    pub permit: ConnPermit,
+}
+
 /// Looks at a partition, and at how long its deliveries take.
 pub type Look = dyn FnOnce(&Partition, &Histogram) + Send;
 
@@ -31,6 +38,8 @@ pub enum Note {
     /// A socket finished its upgrade.
     Accepted {
         stream: std::net::TcpStream,
+        /// Its keys, if it speaks TLS.
+        tls: Option<Box<Records>>,
         /// What came with or right after the upgrade request.
         early: Vec<u8>,
         params: Result<ConnParams, Refusal>,
@@ -42,7 +51,7 @@ pub enum Note {
     /// The answer to `Output::FetchMessages`.
     Messages { session: SlotKey, guild_id: GuildId, messages: Vec<Arc<Message>> },
     /// A connection whose session lives on this partition.
-    Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
+    Moved { socket: MovedSocket, conn: Box<MovingConn> },
     /// An account joined a guild.
     Joined { user_id: UserId, guild_id: GuildId },
     /// Ask so many clients with larger compression contexts to reconnect.

@@ -5,7 +5,7 @@
 
 use crate::{
     clock::SystemClock,
-    mailbox::{Mailbox, MailboxReceiver, Note},
+    mailbox::{Mailbox, MailboxReceiver, MovedSocket, Note},
     server::Upstream,
     sockets::{Sockets, WAKE},
     url::Refusal,
@@ -115,7 +115,11 @@ impl PartitionLoop {
                 }
                 let Some(key) = self.sockets.key_of(event.token()) else { continue };
                 if event.is_writable() {
-                    self.partition.handle_writable(now, key, &mut self.sockets);
+                    match self.sockets.make_way(key) {
+                        Ok(true) => self.partition.handle_writable(now, key, &mut self.sockets),
+                        Ok(false) => {}
+                        Err(_) => self.partition.handle_hangup(now, key, &mut self.sockets),
+                    }
                 }
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
                     self.sockets.queue(key);
@@ -204,10 +208,10 @@ impl PartitionLoop {
     fn take_notes(&mut self, now: Now) {
         while let Ok(note) = self.receiver.notes.try_recv() {
             match note {
-                Note::Accepted { stream, mut early, params, permit } => {
+                Note::Accepted { stream, tls, mut early, params, permit } => {
                     let key = self.partition.next_conn_key();
-                    let stream = mio::net::TcpStream::from_std(stream);
-                    if let Err(error) = self.sockets.insert(key, stream, permit) {
+                    let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
+                    if let Err(error) = self.sockets.insert(key, socket) {
                         tracing::warn!(%error, "an accepted socket could not be registered");
                         continue;
                     }
@@ -230,9 +234,9 @@ impl PartitionLoop {
                 Note::Messages { session, guild_id, messages } => {
                     self.partition.handle_messages(now, session, guild_id, &messages, &mut self.sockets);
                 }
-                Note::Moved { stream, permit, conn } => {
+                Note::Moved { socket, conn } => {
                     let key = self.partition.next_conn_key();
-                    if let Err(error) = self.sockets.insert(key, stream, permit) {
+                    if let Err(error) = self.sockets.insert(key, socket) {
                         tracing::warn!(%error, "a moved socket could not be registered");
                         continue;
                     }
@@ -299,8 +303,8 @@ impl PartitionLoop {
                     }
                 }
                 Output::Transfer { to, socket, conn } => {
-                    let Some((stream, permit)) = self.sockets.take(socket) else { continue };
-                    self.mailboxes[usize::from(to.0)].send(Note::Moved { stream, permit, conn });
+                    let Some(socket) = self.sockets.take(socket) else { continue };
+                    self.mailboxes[usize::from(to.0)].send(Note::Moved { socket, conn });
                 }
             }
         }

@@ -11,6 +11,7 @@ use crate::{
     mailbox::{Mailbox, Note, mailbox},
     partition_loop::{AuthAnswer, Ending, MessagesAnswer, PartitionLoop},
     sockets::{Sockets, WAKE},
+    tls::{Certificates, acceptor},
 };
 use axum::Router;
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
@@ -67,6 +68,8 @@ pub struct ServerConfig {
     pub io_uring: IoUring,
     /// What is agreed on with clients that offer permessage-deflate. None: nothing.
     pub deflate: Option<DeflatePolicy>,
+    /// What is shown to clients, which then speak TLS. None: they do not.
+    pub certificates: Option<Arc<Certificates>>,
     /// What addresses may take up.
     pub admission: AdmissionLimits,
     /// How often accounts may identify.
@@ -273,6 +276,7 @@ impl Server {
             };
             threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(guarded)?);
         }
+        let tls = self.config.certificates.map(acceptor).transpose().map_err(io::Error::other)?;
         let front = Arc::new(Front {
             http,
             mailboxes: self.partitions.mailboxes.clone(),
@@ -282,6 +286,7 @@ impl Server {
             dictionaries: self.config.partition.dictionaries,
             deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
+            tls,
             admission: Arc::new(Admission::new(self.config.admission)),
             peers,
         });

@@ -92,6 +92,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             server_window_bits: WINDOW_BITS_MAX,
             client_window_bits: WINDOW_BITS_MAX,
         }),
+        certificates: None,
         admission: AdmissionLimits::default(),
         identify: IdentifyLimits::default(),
         partition: PartitionConfig {

@@ -120,6 +120,13 @@ settings! {
         /// quarter, or 5 s, to waiting for them; the rest is for guilds and the store.
         drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
     }
+    /// TLS, for REST and the gateway alike: everything on `server.listen`. Without files: none.
+    tls: TlsConfig {
+        /// The certificate and those it rests on, PEM. Read again when it changes, and at SIGHUP; one that is wrong changes nothing.
+        cert_file: Option<PathBuf> => None;
+        /// Its key, PEM, likewise.
+        key_file: Option<PathBuf> => None;
+    }
     /// permessage-deflate, for clients that offer it, as browsers and most libraries do, and whose URL asks for no compression.
     deflate: DeflateConfig {
         /// "prepared": what many get is compressed once for all, and nothing is kept for a connection. "takeover": each

@@ -78,8 +78,9 @@ impl Demo {
             tracing::warn!(seed, members, "this data directory was seeded before: --seed and --members are ignored");
         }
         show_everybody(node, &plan).await?;
+        let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
         let manifest = Manifest {
-            api_base: format!("http://{}/api", reachable(running.local_addr)),
+            api_base: format!("{scheme}://{}/api", reachable(running.local_addr)),
             gateway_url: running.gateway_url.clone(),
             admin_key: admin_key(config, before.as_ref())?,
             bot_token: bot_token(node, plan.bot.user.id, before.as_ref()).await?,

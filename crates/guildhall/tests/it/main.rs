@@ -11,4 +11,5 @@ mod metrics;
 mod reload;
 mod secrecy;
 mod support;
+mod tls;
 mod ws;
