@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test fmt lint unit release sim conformance fuzz bench clean tools tools-test
+.PHONY: help run build test fmt lint unit release deb package-test sim conformance fuzz bench clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -55,6 +55,12 @@ conformance: tools-test release ## Real client libraries against the release bui
 	conformance/backend-api/run --server $(BINARY)
 	$(CARGO) build --release --locked -p guildhall-net --example ws_echo
 	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
+
+deb: release ## A Debian package of it (needs cargo-deb)
+	$(CARGO) deb -p guildhall --no-build
+
+package-test: release ## Install, start, upgrade, remove: as root, on a machine without guildhall
+	packaging/test
 
 fuzz: tools-test ## Each fuzz target for FUZZ_SECONDS
 	fuzz/run.sh $(FUZZ_SECONDS)

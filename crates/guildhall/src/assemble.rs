@@ -3,24 +3,30 @@
 //! Owns        the order in which the parts start (`assemble`) and end (`Running::stop`).
 //! Invariants  A1 the port is taken before anything is written, and served before anything is ready.
 //!             A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
-//! Limits      stopping takes at most `server.drain_timeout_ms` per part.
+//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per part at the end.
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
     config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous},
     deflate,
     dictionaries::{self, DictionaryError},
+    issuers,
     memory::MemoryReader,
-    open_files,
+    metrics::{Metrics, metrics_router},
+    open_files, tls,
     upgrades::{UpgradeStatus, Upgrades},
-    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, with_peer},
+    watch::Watch,
+    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, peers, with_peer},
 };
 use guildhall_api::{
     ApiLimits, ApiState, SessionEvents, V1Limits, V1State, dictionaries_router, ops_router, router, v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
-use guildhall_net::{IdentifyLimits, RunningServer, Server, ServerConfig, SystemClock};
+use guildhall_net::{
+    AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server,
+    ServerConfig, SystemClock,
+};
 use guildhall_node::{Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::PartitionId;
@@ -36,7 +42,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -83,6 +89,18 @@ pub enum StartError {
         /// The file.
         path: PathBuf,
     },
+    /// The certificate.
+    #[error("tls.cert_file and tls.key_file cannot be used")]
+    Tls(#[from] CertificateError),
+    /// Keys of other issuers.
+    #[error("auth.jwks_file: {} is not taken", .path.display())]
+    Issuers {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: issuers::ReadError,
+    },
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
@@ -108,10 +126,33 @@ pub struct Running {
     ready: Arc<AtomicBool>,
     server: RunningServer,
     store: Arc<SqliteStore>,
-    drain_timeout: Duration,
+    drain: DrainTimes,
+    gate: Arc<IdentifyGate>,
     contexts: ClassicContexts,
     upgrades: Option<Upgrades>,
+    /// Ends with it.
+    _issuers: Option<Watch>,
+    tls: Option<tls::Pair>,
+    /// Ends with it.
+    _certificates: Option<Watch>,
 }
+
+/// How long a stopping node may take for what.
+#[derive(Clone, Copy, Debug)]
+struct DrainTimes {
+    notice: Duration,
+    total: Duration,
+}
+
+impl DrainTimes {
+    fn of(config: &Config) -> Self {
+        let ms = |ms: u32| Duration::from_millis(u64::from(ms));
+        Self { notice: ms(config.server.drain_notice_ms), total: ms(config.server.drain_timeout_ms) }
+    }
+}
+
+/// A part that is asked to end has at least so long, even if those before it used up the time.
+const PART_MS_MIN: u64 = 1_000;
 
 /// Configuration → port → store → node → REST → serving, not ready yet.
 ///
@@ -122,7 +163,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let listen = config.server.listen;
     let listener = open_listener(listen).map_err(|source| StartError::Listen { listen, source })?;
     let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;
-    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr);
+    let tls = tls::Pair::read(&config.tls)?;
+    let certificates = tls.as_ref().map(tls::Pair::watch);
+    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
     let dictionaries = match &config.codec.dictionaries_dir {
         Some(dir) => dictionaries::load(dir)?,
         None => Dictionaries::default(),
@@ -132,6 +175,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
     let mut server_config = server_config(config, &gateway_url, contexts.clone())?;
+    server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
     server_config.partition.dictionaries = dictionaries.clone();
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
     let node = Node::start_with_limits(
@@ -142,6 +186,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         Arc::new(PartitionSink(server.partitions())),
     );
 
+    let issuers = issuers::start(&config.auth, &node).map_err(|(path, source)| StartError::Issuers { path, source })?;
+
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = ready.clone();
     let rest = router(ApiState {
@@ -151,6 +197,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         clock: Arc::new(NodeClock(clock)),
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
     });
+    let metrics = Metrics { partitions: server.partitions(), node: node.clone(), contexts: contexts.clone() };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
     let backends = v1_router(V1State {
@@ -161,16 +208,18 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         limits: v1_limits(config),
     });
     let http = with_peer(rest, trusted.clone())
-        .merge(with_peer(backends, trusted))
+        .merge(with_peer(backends, trusted.clone()))
         .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
-        .merge(dictionaries_router(dictionaries));
+        .merge(dictionaries_router(dictionaries))
+        .merge(metrics_router(metrics, config.server.metrics));
     if let Some(key) = secret("auth.admin_key_file", &config.auth.admin_key, &config.auth.admin_key_file)? {
         node.set_root_key(key.reveal());
     }
     let upstream = Arc::new(NodeUpstream::new(node.clone(), session_events));
-    let server = server.start(listener, http, upstream).map_err(StartError::Partitions)?;
+    let gate = server.identify_gate();
+    let server = server.start(listener, http, upstream, peers(trusted)).map_err(StartError::Partitions)?;
 
-    let drain_timeout = Duration::from_millis(u64::from(config.server.drain_timeout_ms));
+    let drain = DrainTimes::of(config);
     let upgrades = match config.codec.upgrades {
         crate::config::Upgrades::Off => None,
         crate::config::Upgrades::Auto => {
@@ -179,7 +228,21 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
             Some(Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone()))
         }
     };
-    Ok(Running { node, local_addr, gateway_url, ready, server, store, drain_timeout, contexts, upgrades })
+    Ok(Running {
+        node,
+        local_addr,
+        gateway_url,
+        ready,
+        server,
+        store,
+        drain,
+        gate,
+        contexts,
+        upgrades,
+        _issuers: issuers,
+        tls,
+        _certificates: certificates,
+    })
 }
 
 /// Of the memory this node may use, what compression contexts may hold when nobody said.
@@ -242,20 +305,46 @@ impl Running {
         Ok(())
     }
 
-    /// Stops: no more clients, then no more commands, then no more writes. False when a part did not end in time; what
-    /// was acknowledged is safe all the same.
+    /// Takes over those settings of `config` that may change while the node runs: `reload::LIVE`.
+    ///
+    /// # Errors
+    /// `Randomness`.
+    pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
+        self.server.partitions().take_limits(partition_config(config, &self.gateway_url)?);
+        self.server.set_connections_max(config.server.connections_max as usize);
+        self.server.set_admission(admission_limits(config));
+        self.gate.set_limits(identify_limits(config));
+        self.drain = DrainTimes::of(config);
+        self.tls.iter().for_each(tls::Pair::read_again);
+        Ok(())
+    }
+
+    /// Stops: `/readyz` says so, then no more clients, then no more commands, then no more writes. False when a part did not
+    /// end in time; what was acknowledged is safe all the same.
     pub async fn stop(self) -> bool {
+        let DrainTimes { notice, total } = self.drain;
         self.ready.store(false, Ordering::Release);
-        let server = tokio::task::spawn_blocking(move || self.server.stop());
-        let limit = self.drain_timeout;
-        let clients = in_time(limit, "the partitions", server).await;
-        let guilds = in_time(limit, "the guild workers", self.node.shut_down()).await;
-        let writes = in_time(limit, "the store", self.store.close()).await;
+        if self.server.conns_count() > 0 && !notice.is_zero() {
+            tracing::info!(notice_ms = notice.as_millis() as u64, "not ready any more; clients are still served");
+            tokio::time::sleep(notice).await;
+        }
+        let deadline = Instant::now() + total;
+        let plan = DrainPlan::within(total);
+        let server = tokio::task::spawn_blocking(move || tell_drained(self.server.drain(plan)));
+        let clients = in_time(deadline, "the partitions", server).await;
+        let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await;
+        let writes = in_time(deadline, "the store", self.store.close()).await;
         clients && guilds && writes
     }
 }
 
-async fn in_time<T>(limit: Duration, part: &'static str, work: impl Future<Output = T>) -> bool {
+fn tell_drained(report: DrainReport) {
+    let DrainReport { asked_count, asking_ms, stayed_count } = report;
+    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients are gone");
+}
+
+async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Output = T>) -> bool {
+    let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(PART_MS_MIN));
     let in_time = tokio::time::timeout(limit, work).await.is_ok();
     if !in_time {
         tracing::warn!(part, limit_ms = limit.as_millis() as u64, "a part did not stop in time");
@@ -308,9 +397,10 @@ fn node_limits(config: &Config) -> NodeLimits {
     NodeLimits { guild: GuildLimits { voice_endpoint, ..GuildLimits::default() }, ..NodeLimits::default() }
 }
 
-fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
+/// The limits that partitions hold their clients to, without what compresses.
+fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfig, StartError> {
     let limits = &config.limits;
-    let partition = PartitionConfig {
+    Ok(PartitionConfig {
         heartbeat_interval_ms: config.server.heartbeat_interval_ms.into(),
         identify_deadline_ms: limits.identify_deadline_ms.into(),
         resume_window_ms: limits.session_resume_ms.into(),
@@ -333,6 +423,32 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
         bot_message_bytes_max: limits.bot_message_bytes_max,
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
+    })
+}
+
+fn identify_limits(config: &Config) -> IdentifyLimits {
+    let limits = &config.limits;
+    IdentifyLimits {
+        max_concurrency: limits.identify_concurrency,
+        interval_ms: limits.identify_interval_ms.into(),
+        bot_identifies_per_day: limits.bot_identifies_per_day,
+        user_sessions_max: limits.user_sessions_max,
+        per_second_max: limits.identifies_per_second_max,
+    }
+}
+
+fn admission_limits(config: &Config) -> AdmissionLimits {
+    let limits = &config.limits;
+    AdmissionLimits {
+        handshakes_max: limits.handshakes_max as usize,
+        address_connections_max: limits.address_connections_max,
+        address_handshakes_per_minute: limits.address_handshakes_per_minute,
+    }
+}
+
+fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
+    let partition = PartitionConfig {
         classic,
         streams: match config.codec.streams {
             StreamMode::Classic => Streams::Classic,
@@ -342,14 +458,9 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
             },
         },
         deflate: deflate::params(&config.deflate),
-        ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
+        ..partition_config(config, gateway_url)?
     };
-    let identify = IdentifyLimits {
-        max_concurrency: limits.identify_concurrency,
-        interval_ms: limits.identify_interval_ms.into(),
-        bot_identifies_per_day: limits.bot_identifies_per_day,
-        user_sessions_max: limits.user_sessions_max,
-    };
+    let identify = identify_limits(config);
     let partitions_count = match config.server.partitions {
         0 => cores().min(256) as u16,
         count => count,
@@ -360,7 +471,16 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
     };
     let connections_max = config.server.connections_max as usize;
     let deflate = deflate::policy(&config.deflate);
-    Ok(ServerConfig { partitions_count, connections_max, io_uring, deflate, identify, partition })
+    Ok(ServerConfig {
+        partitions_count,
+        connections_max,
+        io_uring,
+        deflate,
+        admission: admission_limits(config),
+        certificates: None,
+        identify,
+        partition,
+    })
 }
 
 fn api_limits(config: &Config) -> ApiLimits {
@@ -425,8 +545,9 @@ pub fn reachable(addr: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, addr.port())
 }
 
-fn gateway_url(public_url: Option<&GatewayUrl>, local_addr: SocketAddr) -> String {
-    public_url.map_or_else(|| format!("ws://{}", reachable(local_addr)), |url| url.as_str().to_owned())
+fn gateway_url(public_url: Option<&GatewayUrl>, local_addr: SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "wss" } else { "ws" };
+    public_url.map_or_else(|| format!("{scheme}://{}", reachable(local_addr)), |url| url.as_str().to_owned())
 }
 
 #[cfg(test)]
@@ -437,8 +558,9 @@ mod tests {
     fn where_clients_are_sent() {
         let check = |public: Option<&str>, addr: &str, expected: &str| {
             let public = public.and_then(GatewayUrl::parse);
-            assert_eq!(gateway_url(public.as_ref(), addr.parse().unwrap()), expected);
+            assert_eq!(gateway_url(public.as_ref(), addr.parse().unwrap(), false), expected);
         };
+        assert_eq!(gateway_url(None, "192.0.2.7:443".parse().unwrap(), true), "wss://192.0.2.7:443");
         check(None, "127.0.0.1:8080", "ws://127.0.0.1:8080");
         check(None, "0.0.0.0:80", "ws://127.0.0.1:80");
         check(None, "[::]:80", "ws://[::1]:80");

@@ -12,10 +12,15 @@ pub mod config;
 mod deflate;
 pub mod demo;
 pub mod dictionaries;
+pub mod issuers;
 pub mod logging;
 pub mod memory;
+pub mod metrics;
 mod open_files;
+pub mod reload;
+pub mod tls;
 pub mod upgrades;
+pub mod watch;
 pub mod wiring;
 
 /// Application flags that grant a bot presences, members and message content (docs/protocol.md §4.2).

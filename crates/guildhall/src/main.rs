@@ -3,12 +3,15 @@
 
 use clap::Parser as _;
 use guildhall::cli::{self, Cli, Command, Failure};
-use std::{future::Future, process::ExitCode};
+use std::{future::Future, process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Blocking work that is still under way when everything else has ended gets so long.
+const RUNTIME_END: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -28,10 +31,13 @@ fn run_async(command: Command) -> Result<(), Failure> {
     let environment = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
     let environment = environment.collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         let stop = stop_signal()?;
         cli::run(command, environment, stop).await
-    })
+    });
+    // A part that did not stop in time must not keep the process from ending.
+    runtime.shutdown_timeout(RUNTIME_END);
+    done
 }
 
 /// The first SIGTERM or SIGINT; a second one ends the process at once.

@@ -4,12 +4,12 @@
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
 use async_trait::async_trait;
-use axum::{Router, extract::ConnectInfo, extract::Request, middleware};
+use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware};
 use guildhall_api::{
     Gateway, Peer, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts, SessionsPage, peer_from,
 };
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
-use guildhall_net::{AuthAnswer, IdentifyGate, MessagesAnswer, Partitions, SystemClock, Upstream};
+use guildhall_net::{AuthAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream};
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, SessionNews, Whose};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
@@ -210,15 +210,26 @@ impl Gateway for PartitionGateway {
     }
 }
 
+/// Tells the gateway whom an upgrade comes from.
+pub fn peers(trusted: Arc<[IpAddr]>) -> Peers {
+    let proxies = trusted.clone();
+    Peers { address_of: Arc::new(move |socket, headers| peer_of(socket, headers, &trusted)), proxies }
+}
+
+fn peer_of(socket: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
+    // A line that is no text ends the way there, like any other entry that is no address.
+    let lines = headers.get_all("x-forwarded-for").iter().map(|line| line.to_str().unwrap_or("-"));
+    let way = lines.collect::<Vec<_>>().join(",");
+    peer_from(socket, Some(&way), trusted)
+}
+
 /// Tells REST whom a request comes from; `trusted` proxies are believed.
 pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
     router.layer(middleware::map_request(move |mut request: Request| {
         let socket = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
         if let Some(socket) = socket {
-            // A line that is no text ends the way there, like any other entry that is no address.
-            let lines = request.headers().get_all("x-forwarded-for").iter().map(|line| line.to_str().unwrap_or("-"));
-            let way = lines.collect::<Vec<_>>().join(",");
-            request.extensions_mut().insert(Peer(peer_from(socket, Some(&way), &trusted)));
+            let peer = peer_of(socket, request.headers(), &trusted);
+            request.extensions_mut().insert(Peer(peer));
         }
         ready(request)
     }))

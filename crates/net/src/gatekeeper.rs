@@ -25,12 +25,20 @@ pub struct IdentifyLimits {
     pub bot_identifies_per_day: u32,
     /// Live sessions of one user account; past it 4015.
     pub user_sessions_max: u32,
+    /// IDENTIFYs of all accounts that are looked at per second, and at once after a quiet one; past it op 9. 0: any number.
+    pub per_second_max: u32,
 }
 
 impl Default for IdentifyLimits {
     /// As docs/protocol.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway is restarted often.
     fn default() -> Self {
-        Self { max_concurrency: 16, interval_ms: 5_000, bot_identifies_per_day: 1_000, user_sessions_max: 50 }
+        Self {
+            max_concurrency: 16,
+            interval_ms: 5_000,
+            bot_identifies_per_day: 1_000,
+            user_sessions_max: 50,
+            per_second_max: 0,
+        }
     }
 }
 
@@ -73,42 +81,113 @@ pub struct SessionStartLimit {
 /// Counts IDENTIFYs and sessions over all partitions.
 #[derive(Debug)]
 pub struct IdentifyGate {
+    state: Mutex<GateState>,
+}
+
+#[derive(Debug)]
+struct GateState {
     limits: IdentifyLimits,
-    accounts: Mutex<HashMap<UserId, AccountState>>,
+    accounts: HashMap<UserId, AccountState>,
+    starts: StartRate,
+    allowance: Allowance,
+}
+
+/// How many IDENTIFYs may still be looked at: it fills up with time, up to a second's worth.
+#[derive(Debug, Default)]
+struct Allowance {
+    at: Option<Instant>,
+    /// Thousandths.
+    credit: u64,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Instant, per_second_max: u32) -> bool {
+        if per_second_max == 0 {
+            return true;
+        }
+        let full = u64::from(per_second_max) * 1000;
+        let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(per_second_max.into()));
+        (self.at, self.credit) = (Some(now), self.credit.saturating_add(gained).min(full));
+        let is_allowed = self.credit >= 1000;
+        self.credit -= if is_allowed { 1000 } else { 0 };
+        is_allowed
+    }
+}
+
+/// Sessions started per second, and the most there were in any.
+#[derive(Debug, Default)]
+struct StartRate {
+    second: u64,
+    count: u32,
+    most: u32,
+}
+
+impl StartRate {
+    fn count(&mut self, now: Instant) {
+        let second = now.0 / 1000;
+        if second != self.second {
+            (self.second, self.count) = (second, 0);
+        }
+        self.count += 1;
+        self.most = self.most.max(self.count);
+    }
 }
 
 impl IdentifyGate {
     /// Nobody has identified yet.
     #[must_use]
     pub fn new(limits: IdentifyLimits) -> Self {
-        Self { limits, accounts: Mutex::default() }
+        Self {
+            state: Mutex::new(GateState {
+                limits,
+                accounts: HashMap::new(),
+                starts: StartRate::default(),
+                allowance: Allowance::default(),
+            }),
+        }
     }
 
-    fn accounts(&self) -> MutexGuard<'_, HashMap<UserId, AccountState>> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other limits from now on; what was counted stays.
+    pub fn set_limits(&self, limits: IdentifyLimits) {
+        self.state().limits = limits;
+    }
+
+    /// The most sessions that were started in any one second so far: what this node has been seen to manage.
+    #[must_use]
+    pub fn starts_per_s_seen(&self) -> u32 {
+        self.state().starts.most
     }
 
     /// What a bot has left today.
     #[must_use]
     pub fn session_start_limit(&self, now: Now, user_id: UserId) -> SessionStartLimit {
-        let mut accounts = self.accounts();
+        let GateState { limits, accounts, .. } = &mut *self.state();
         let (used, reset_after_ms) = accounts.get_mut(&user_id).map_or((0, 0), |state| {
             state.prune(now.instant);
             let left_ms = DAY_MS.saturating_sub(now.instant.ms_since(state.day_started));
             (state.identifies_today, if state.identifies_today == 0 { 0 } else { left_ms })
         });
         SessionStartLimit {
-            total: self.limits.bot_identifies_per_day,
-            remaining: self.limits.bot_identifies_per_day.saturating_sub(used),
+            total: limits.bot_identifies_per_day,
+            remaining: limits.bot_identifies_per_day.saturating_sub(used),
             reset_after_ms,
-            max_concurrency: self.limits.max_concurrency,
+            max_concurrency: limits.max_concurrency,
         }
     }
 }
 
 impl Gatekeeper for IdentifyGate {
+    fn may_begin(&self, now: Now) -> bool {
+        let GateState { limits, allowance, .. } = &mut *self.state();
+        allowance.take(now.instant, limits.per_second_max)
+    }
+
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
-        let mut accounts = self.accounts();
+        let GateState { limits, accounts, starts, .. } = &mut *self.state();
         if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
             accounts.retain(|_, state| {
                 state.prune(now.instant);
@@ -122,7 +201,7 @@ impl Gatekeeper for IdentifyGate {
             accounts.entry(user.id).or_insert_with(|| AccountState { day_started: now.instant, ..Default::default() });
         state.prune(now.instant);
         match user.kind() {
-            AccountKind::User if state.sessions_count >= self.limits.user_sessions_max => {
+            AccountKind::User if state.sessions_count >= limits.user_sessions_max => {
                 return Err(Denial::Close(CloseCode::TooManySessions));
             }
             AccountKind::User => {}
@@ -130,20 +209,21 @@ impl Gatekeeper for IdentifyGate {
                 // Each shard's key holds one IDENTIFY per interval; an unsharded bot may use all of them.
                 let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
                 let in_all = state.keys.len() as u32;
-                let today = state.identifies_today >= self.limits.bot_identifies_per_day;
-                if today || in_all >= self.limits.max_concurrency || (shard_id > 0 && in_key > 0) {
+                let today = state.identifies_today >= limits.bot_identifies_per_day;
+                if today || in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
                     return Err(Denial::InvalidSession);
                 }
-                state.keys.push((shard_id, now.instant.after_ms(self.limits.interval_ms)));
+                state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
                 state.identifies_today += 1;
             }
         }
         state.sessions_count += 1;
+        starts.count(now.instant);
         Ok(())
     }
 
     fn session_ended(&self, user: &User) {
-        let mut accounts = self.accounts();
+        let accounts = &mut self.state().accounts;
         let Some(state) = accounts.get_mut(&user.id) else { return };
         state.sessions_count = state.sessions_count.saturating_sub(1);
         if state.is_forgettable() {
@@ -167,6 +247,7 @@ mod tests {
             interval_ms: 5_000,
             bot_identifies_per_day: 3,
             user_sessions_max: 1,
+            per_second_max: 0,
         });
         let bot = User { bot: true, ..User::new(UserId::new(1), "b") };
         let other = User { bot: true, ..User::new(UserId::new(2), "c") };
@@ -178,6 +259,19 @@ mod tests {
         assert_eq!(gate.admit(at(5_001), &bot, 0), Ok(()));
         assert_eq!(gate.admit(at(20_000), &bot, 0), Err(Denial::InvalidSession));
         assert_eq!(gate.admit(at(DAY_MS), &bot, 0), Ok(()));
+    }
+
+    #[test]
+    fn so_many_are_looked_at_per_second() {
+        let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 10, ..Default::default() });
+        let looked_at = |ms, tries| (0..tries).filter(|_| gate.may_begin(at(ms))).count();
+        assert_eq!(looked_at(0, 100), 10);
+        assert_eq!(looked_at(99, 100), 0);
+        assert_eq!(looked_at(100, 100), 1);
+        assert_eq!(looked_at(600, 100), 5);
+        assert_eq!(looked_at(60_000, 100), 10, "no more than a second's worth is saved up");
+        let gate = IdentifyGate::new(IdentifyLimits::default());
+        assert!((0..10_000).all(|_| gate.may_begin(at(0))));
     }
 
     #[test]
@@ -201,6 +295,6 @@ mod tests {
         assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
         gate.session_ended(&user);
         gate.session_ended(&user);
-        assert!(gate.accounts().is_empty());
+        assert!(gate.state().accounts.is_empty());
     }
 }

@@ -5,17 +5,23 @@
 //! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod admission;
 mod body;
 mod clock;
+mod drain;
 mod front;
 mod gatekeeper;
 mod mailbox;
 mod partition_loop;
 mod server;
 mod sockets;
+mod tls;
 mod url;
 
+pub use admission::{AddressOf, AdmissionLimits, Peers};
 pub use clock::SystemClock;
+pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use partition_loop::{AuthAnswer, MessagesAnswer};
 pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};
+pub use tls::{CertificateError, Certificates};

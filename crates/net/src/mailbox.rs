@@ -6,28 +6,40 @@
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
 //!             one per decision on upgrades, one per request of a backend, which waits for what becomes of it.
 
-use crate::url::Refusal;
+use crate::{admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Partition, Whose};
+use guildhall_partition::{Account, AuthFailure, ConnParams, Leaving, MovingConn, Partition, PartitionConfig, Whose};
 use guildhall_relay::{Published, ToRelay};
-use guildhall_stdx::{Now, SlotKey};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-    mpsc::{self, Receiver, Sender, SyncSender},
+use guildhall_stdx::{Histogram, Now, SlotKey};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, Sender, SyncSender},
+    },
+    time::Instant,
 };
 
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
 
-/// A look at a partition, on its thread.
-pub type Look = Box<dyn FnOnce(Now, &Partition) + Send>;
+/// A socket on its way to another partition.
+pub struct MovedSocket {
+    pub stream: mio::net::TcpStream,
+    pub tls: Option<Box<Records>>,
+    pub permit: ConnPermit,
+}
+
+/// Looks at a partition, on its thread, and at how long its deliveries take.
+pub type Look = dyn FnOnce(Now, &Partition, &Histogram) + Send;
 
 /// Everything that is no guild's message.
 pub enum Note {
     /// A socket finished its upgrade.
     Accepted {
         stream: std::net::TcpStream,
+        /// Its keys, if it speaks TLS.
+        tls: Option<Box<Records>>,
         /// What came with or right after the upgrade request.
         early: Vec<u8>,
         params: Result<ConnParams, Refusal>,
@@ -39,7 +51,7 @@ pub enum Note {
     /// The answer to `Output::FetchMessages`.
     Messages { session: SlotKey, guild_id: GuildId, messages: Vec<Arc<Message>> },
     /// A connection whose session lives on this partition.
-    Moved { stream: mio::net::TcpStream, permit: ConnPermit, conn: Box<MovingConn> },
+    Moved { socket: MovedSocket, conn: Box<MovingConn> },
     /// An account joined a guild.
     Joined { user_id: UserId, guild_id: GuildId },
     /// An account changed.
@@ -50,26 +62,41 @@ pub enum Note {
     Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
     /// Tell the sessions of these accounts, whatever guilds they are in.
     TellUsers { published: Arc<Published>, user_ids: Arc<[UserId]> },
-    /// Ask every client to go away and resume (op 7), close who stays, and end.
+    /// Ask so many more clients to go away and resume (op 7), and say how far that is.
+    AskToLeave { count: usize, grace_ms: u64, answer: Sender<Leaving> },
+    /// Take over other limits.
+    Limits(Arc<PartitionConfig>),
+    /// Close who is there, and end.
     Stop,
     /// Say what was counted so far.
-    Inspect(Look),
+    Inspect(Box<Look>),
 }
 
 /// Counts one connection of the node for as long as it lives.
 #[derive(Debug)]
-pub struct ConnPermit(pub Arc<std::sync::atomic::AtomicUsize>);
+pub struct ConnPermit {
+    count: Arc<std::sync::atomic::AtomicUsize>,
+    /// One of its address's connections as well, once it is a gateway connection.
+    pub address: Option<AddressPermit>,
+}
+
+impl ConnPermit {
+    /// For one that was counted already.
+    pub fn new(count: Arc<std::sync::atomic::AtomicUsize>) -> Self {
+        Self { count, address: None }
+    }
+}
 
 impl Drop for ConnPermit {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The sending end. Cheap to clone.
 #[derive(Clone)]
 pub struct Mailbox {
-    guild: SyncSender<ToRelay>,
+    guild: SyncSender<(Instant, ToRelay)>,
     notes: Sender<Note>,
     waker: Arc<mio::Waker>,
     is_awake: Arc<AtomicBool>,
@@ -77,7 +104,8 @@ pub struct Mailbox {
 
 /// The receiving end.
 pub struct MailboxReceiver {
-    pub guild: Receiver<ToRelay>,
+    /// With the time it was handed over.
+    pub guild: Receiver<(Instant, ToRelay)>,
     pub notes: Receiver<Note>,
     is_awake: Arc<AtomicBool>,
 }
@@ -97,8 +125,8 @@ impl Mailbox {
     /// # Errors
     /// Gives it back when the mailbox is full or its owner is gone.
     pub fn try_send_guild(&self, message: ToRelay) -> Result<(), ToRelay> {
-        self.guild.try_send(message).map_err(|error| match error {
-            mpsc::TrySendError::Full(message) | mpsc::TrySendError::Disconnected(message) => message,
+        self.guild.try_send((Instant::now(), message)).map_err(|error| match error {
+            mpsc::TrySendError::Full((_, message)) | mpsc::TrySendError::Disconnected((_, message)) => message,
         })?;
         self.wake();
         Ok(())

@@ -5,15 +5,15 @@
 
 use crate::{
     clock::SystemClock,
-    mailbox::{Mailbox, MailboxReceiver, Note},
+    mailbox::{Mailbox, MailboxReceiver, MovedSocket, Note},
     server::Upstream,
     sockets::{Sockets, WAKE},
     url::Refusal,
 };
 use guildhall_model::{GuildId, Message};
 use guildhall_partition::{Account, AuthFailure, Output, Partition};
-use guildhall_relay::ToGuild;
-use guildhall_stdx::{Instant, Now, SlotKey};
+use guildhall_relay::{ToGuild, ToRelay};
+use guildhall_stdx::{Histogram, Instant, Now, SlotKey};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
@@ -23,18 +23,14 @@ const GUILD_MESSAGES_PER_TURN: usize = 256;
 const RETRY_MS: u64 = 1;
 /// The longest sleep, so that the clock is looked at now and then.
 const SLEEP_MS_MAX: u64 = 1_000;
-/// After op 7, clients have so long to go by themselves; then they are closed.
-const GO_AWAY_MS: u64 = 1_500;
 /// After the close frame, clients have so long to answer it; then the loop ends.
 const CLOSING_MS: u64 = 1_000;
 
-/// How a partition ends: op 7, then close frames, then no more.
+/// How a partition ends: close frames, then no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It does not.
     No,
-    /// Clients were asked to go; they are closed at this time.
-    Asked(Instant),
     /// Clients were closed; the loop ends at this time.
     Closed(Instant),
 }
@@ -92,6 +88,10 @@ pub struct PartitionLoop {
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub ending: Ending,
+    /// From the hand-over of a guild's message to its last frame: written, or left to a socket that was full.
+    pub latency: Histogram,
+    /// When those messages were handed over that this turn took.
+    pub taken_at: Vec<std::time::Instant>,
 }
 
 impl PartitionLoop {
@@ -115,7 +115,11 @@ impl PartitionLoop {
                 }
                 let Some(key) = self.sockets.key_of(event.token()) else { continue };
                 if event.is_writable() {
-                    self.partition.handle_writable(now, key, &mut self.sockets);
+                    match self.sockets.make_way(key) {
+                        Ok(true) => self.partition.handle_writable(now, key, &mut self.sockets),
+                        Ok(false) => {}
+                        Err(_) => self.partition.handle_hangup(now, key, &mut self.sockets),
+                    }
                 }
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
                     self.sockets.queue(key);
@@ -132,6 +136,7 @@ impl PartitionLoop {
                 self.partition.handle_timers(now, &mut self.sockets);
             }
             self.partition.flush(now, &mut self.sockets);
+            self.measure_turn();
             self.hand_out_outputs();
         }
     }
@@ -141,13 +146,6 @@ impl PartitionLoop {
         let nobody = self.partition.conns_count() == 0;
         match self.ending {
             Ending::No => false,
-            Ending::Asked(_) if nobody => true,
-            Ending::Asked(until) if now.instant >= until => {
-                self.partition.close_all(now, &mut self.sockets);
-                self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
-                false
-            }
-            Ending::Asked(_) => false,
             Ending::Closed(until) => nobody || now.instant >= until,
         }
     }
@@ -161,7 +159,7 @@ impl PartitionLoop {
         let retry = if self.stalled.is_empty() { SLEEP_MS_MAX } else { RETRY_MS };
         let ending = match self.ending {
             Ending::No => SLEEP_MS_MAX,
-            Ending::Asked(at) | Ending::Closed(at) => until(at),
+            Ending::Closed(at) => until(at),
         };
         let deadline = self.partition.next_deadline().map_or(SLEEP_MS_MAX, until);
         let sleep_ms = deadline.min(retry).min(ending).min(SLEEP_MS_MAX);
@@ -170,12 +168,12 @@ impl PartitionLoop {
 
     /// Whether there are more than one turn takes.
     fn take_guild_messages(&mut self, now: Now) -> bool {
-        let mut next = self.receiver.guild.try_recv().ok();
+        let mut next = self.next_guild_message();
         let mut taken = 0;
         let mut more = false;
         while let Some(message) = next {
             taken += 1;
-            next = self.receiver.guild.try_recv().ok();
+            next = self.next_guild_message();
             // What comes alone is written straight to the sockets, also if it goes to several relays; several messages
             // to the same are coalesced per connection.
             more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
@@ -190,13 +188,30 @@ impl PartitionLoop {
         false
     }
 
+    fn next_guild_message(&mut self) -> Option<ToRelay> {
+        let (handed_over_at, message) = self.receiver.guild.try_recv().ok()?;
+        self.taken_at.push(handed_over_at);
+        Some(message)
+    }
+
+    /// One look at the clock per turn, whatever it delivered.
+    fn measure_turn(&mut self) {
+        if self.taken_at.is_empty() {
+            return;
+        }
+        let now = std::time::Instant::now();
+        for at in self.taken_at.drain(..) {
+            self.latency.record(now.saturating_duration_since(at).as_micros() as u64);
+        }
+    }
+
     fn take_notes(&mut self, now: Now) {
         while let Ok(note) = self.receiver.notes.try_recv() {
             match note {
-                Note::Accepted { stream, mut early, params, permit } => {
+                Note::Accepted { stream, tls, mut early, params, permit } => {
                     let key = self.partition.next_conn_key();
-                    let stream = mio::net::TcpStream::from_std(stream);
-                    if let Err(error) = self.sockets.insert(key, stream, permit) {
+                    let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
+                    if let Err(error) = self.sockets.insert(key, socket) {
                         tracing::warn!(%error, "an accepted socket could not be registered");
                         continue;
                     }
@@ -219,9 +234,9 @@ impl PartitionLoop {
                 Note::Messages { session, guild_id, messages } => {
                     self.partition.handle_messages(now, session, guild_id, &messages, &mut self.sockets);
                 }
-                Note::Moved { stream, permit, conn } => {
+                Note::Moved { socket, conn } => {
                     let key = self.partition.next_conn_key();
-                    if let Err(error) = self.sockets.insert(key, stream, permit) {
+                    if let Err(error) = self.sockets.insert(key, socket) {
                         tracing::warn!(%error, "a moved socket could not be registered");
                         continue;
                     }
@@ -232,16 +247,22 @@ impl PartitionLoop {
                 Note::TakeBackUpgrades { count } => {
                     self.partition.take_back_upgrades(now, count, &mut self.sockets);
                 }
-                Note::Inspect(look) => look(now, &self.partition),
+                Note::Inspect(look) => look(now, &self.partition, &self.latency),
                 Note::Close { whose, code, closed } => {
                     closed(self.partition.close_sessions(now, &whose, code, &mut self.sockets));
                 }
                 Note::TellUsers { published, user_ids } => {
                     self.partition.tell_users(now, &published, &user_ids, &mut self.sockets);
                 }
+                Note::AskToLeave { count, grace_ms, answer } => {
+                    let leaving = self.partition.ask_to_leave(now, count, grace_ms, &mut self.sockets);
+                    // Whoever asked may have run out of patience.
+                    let _ = answer.send(leaving);
+                }
+                Note::Limits(limits) => self.partition.take_limits(&limits),
                 Note::Stop => {
-                    self.partition.ask_to_reconnect(now, &mut self.sockets);
-                    self.ending = Ending::Asked(now.instant.after_ms(GO_AWAY_MS));
+                    self.partition.close_all(now, &mut self.sockets);
+                    self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
                 }
             }
         }
@@ -290,8 +311,8 @@ impl PartitionLoop {
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
                 Output::Transfer { to, socket, conn } => {
-                    let Some((stream, permit)) = self.sockets.take(socket) else { continue };
-                    self.mailboxes[usize::from(to.0)].send(Note::Moved { stream, permit, conn });
+                    let Some(socket) = self.sockets.take(socket) else { continue };
+                    self.mailboxes[usize::from(to.0)].send(Note::Moved { socket, conn });
                 }
             }
         }

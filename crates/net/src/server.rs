@@ -3,18 +3,21 @@
 //! Doors       `Server::bind`, then `start`; `Partitions` is how guilds reach relays.
 
 use crate::{
+    admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
+    drain::{DrainPlan, DrainReport, ask_all},
     front::{Front, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
     partition_loop::{AuthAnswer, Ending, MessagesAnswer, PartitionLoop},
     sockets::{Sockets, WAKE},
+    tls::{Certificates, acceptor},
 };
 use axum::Router;
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
-use guildhall_partition::{Counters, Gatekeeper, Partition, PartitionConfig, SessionNews, Whose};
+use guildhall_partition::{Checked, Counters, Gatekeeper, Leaving, Partition, PartitionConfig, SessionNews, Whose};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
-use guildhall_stdx::Now;
+use guildhall_stdx::{Histogram, Now};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
@@ -23,7 +26,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -73,6 +76,10 @@ pub struct ServerConfig {
     pub io_uring: IoUring,
     /// What is agreed on with clients that offer permessage-deflate. None: nothing.
     pub deflate: Option<DeflatePolicy>,
+    /// What is shown to clients, which then speak TLS. None: they do not.
+    pub certificates: Option<Arc<Certificates>>,
+    /// What addresses may take up.
+    pub admission: AdmissionLimits,
     /// How often accounts may identify.
     pub identify: IdentifyLimits,
     /// Of each partition; `partition` and `partitions_count` are filled in.
@@ -133,7 +140,7 @@ impl Partitions {
     ) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
         if let Some(mailbox) = self.mailboxes.get(usize::from(partition.0)) {
-            mailbox.send(Note::Inspect(Box::new(move |now, partition| {
+            mailbox.send(Note::Inspect(Box::new(move |now, partition, _| {
                 // Who asked may have given up.
                 let _ = sender.send(look(now, partition));
             })));
@@ -163,17 +170,39 @@ impl Partitions {
         self.mailboxes.len()
     }
 
+    /// Asks `count` more clients of each partition to go away and resume (op 7); who has not gone `grace_ms` later is closed
+    /// with 4000. Waits for the partitions' answers; one that has ended gives none.
+    #[must_use]
+    pub fn ask_to_leave(&self, count: usize, grace_ms: u64) -> Vec<Leaving> {
+        let (answer, answers) = mpsc::channel();
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Note::AskToLeave { count, grace_ms, answer: answer.clone() });
+        }
+        drop(answer);
+        answers.iter().collect()
+    }
+
+    /// Has every partition take over the limits of `config`; see `PartitionConfig::take_limits`.
+    pub fn take_limits(&self, config: PartitionConfig) {
+        let config = Arc::new(config);
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Limits(config.clone())));
+    }
+
     /// Counters of every partition, and their connections and sessions now.
     #[must_use]
     pub fn inspect(&self) -> Vec<PartitionState> {
         let (sender, receiver) = mpsc::channel();
         for mailbox in self.mailboxes.iter() {
             let sender = sender.clone();
-            mailbox.send(Note::Inspect(Box::new(move |_, partition| {
+            mailbox.send(Note::Inspect(Box::new(move |_, partition, latency| {
                 let _ = sender.send(PartitionState {
                     counters: partition.counters(),
                     conns_count: partition.conns_count(),
                     sessions_count: partition.sessions_count(),
+                    attached_count: partition.attached_count(),
+                    latency: *latency,
+                    shared_match: partition.shared_match(),
+                    shared_match_checked: partition.shared_match_checked(),
                 });
             })));
         }
@@ -189,8 +218,16 @@ pub struct PartitionState {
     pub counters: Counters,
     /// Connections now.
     pub conns_count: usize,
-    /// Sessions now.
+    /// Sessions now, connected or not.
     pub sessions_count: usize,
+    /// Of these, those that have a connection.
+    pub attached_count: usize,
+    /// From a guild's message, durable, to its last frame: written, or left to a socket that was full.
+    pub latency: Histogram,
+    /// What shared-match streams were made of, and the heap that their search takes.
+    pub shared_match: (guildhall_shared_match::Counters, usize),
+    /// What their self-check has seen.
+    pub shared_match_checked: Checked,
 }
 
 struct Prepared {
@@ -242,7 +279,13 @@ impl Server {
     ///
     /// # Errors
     /// When a thread cannot be started or the listener is not usable.
-    pub fn start(self, listener: TcpListener, http: Router, upstream: Arc<dyn Upstream>) -> io::Result<RunningServer> {
+    pub fn start(
+        self,
+        listener: TcpListener,
+        http: Router,
+        upstream: Arc<dyn Upstream>,
+        peers: Peers,
+    ) -> io::Result<RunningServer> {
         let local_addr = listener.local_addr()?;
         let partitions_count = self.prepared.len() as u16;
         let failure = Arc::new(Notify::new());
@@ -273,6 +316,8 @@ impl Server {
                     clock,
                     stalled,
                     ending: Ending::No,
+                    latency: Histogram::default(),
+                    taken_at: Vec::new(),
                 }
                 .run();
             };
@@ -286,19 +331,24 @@ impl Server {
             };
             threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(guarded)?);
         }
+        let tls = self.config.certificates.map(acceptor).transpose().map_err(io::Error::other)?;
         let front = Arc::new(Front {
             http,
             mailboxes: self.partitions.mailboxes.clone(),
             conns_count: Arc::new(AtomicUsize::new(0)),
-            connections_max: self.config.connections_max,
+            connections_max: AtomicUsize::new(self.config.connections_max),
+            is_draining: AtomicBool::new(false),
             dictionaries: self.config.partition.dictionaries,
             deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
+            tls,
+            admission: Arc::new(Admission::new(self.config.admission)),
+            peers,
         });
-        let conns_count = front.conns_count.clone();
-        let acceptor = tokio::spawn(accept(front, listener));
+        let acceptor = tokio::spawn(accept(front.clone(), listener));
         let partitions = self.partitions;
-        Ok(RunningServer { partitions, threads, acceptor, local_addr, conns_count, failure, batches })
+        let gate = self.gate;
+        Ok(RunningServer { partitions, threads, acceptor, local_addr, front, gate, failure, batches })
     }
 }
 
@@ -325,7 +375,8 @@ pub struct RunningServer {
     threads: Vec<JoinHandle<()>>,
     acceptor: tokio::task::JoinHandle<()>,
     local_addr: SocketAddr,
-    conns_count: Arc<AtomicUsize>,
+    front: Arc<Front>,
+    gate: Arc<IdentifyGate>,
     failure: Arc<Notify>,
     batches: bool,
 }
@@ -340,7 +391,7 @@ impl RunningServer {
     /// Sockets now, REST included.
     #[must_use]
     pub fn conns_count(&self) -> usize {
-        self.conns_count.load(Ordering::Relaxed)
+        self.front.conns_count.load(Ordering::Relaxed)
     }
 
     /// Whether frames are sent in batches.
@@ -360,15 +411,36 @@ impl RunningServer {
         &self.partitions
     }
 
-    /// Stops accepting, asks every client to go away and resume (op 7), closes who stays with a code to resume on,
-    /// and waits for the threads: a few seconds at most.
-    pub fn stop(self) {
+    /// Most sockets at once from now on, REST included.
+    pub fn set_connections_max(&self, connections_max: usize) {
+        self.front.connections_max.store(connections_max, Ordering::Relaxed);
+    }
+
+    /// What addresses may take up from now on.
+    pub fn set_admission(&self, limits: AdmissionLimits) {
+        self.front.admission.set_limits(limits);
+    }
+
+    /// Drains with [`DrainPlan::AT_ONCE`].
+    pub fn stop(self) -> DrainReport {
+        self.drain(DrainPlan::AT_ONCE)
+    }
+
+    /// Refuses upgrades, asks clients to go away and resume (op 7) at the pace at which they can be taken up elsewhere, closes
+    /// who stays with a code to resume on, stops accepting, and waits for the threads. REST is answered until the clients are
+    /// gone. Blocks, no longer than the plan says and two seconds.
+    pub fn drain(self, plan: DrainPlan) -> DrainReport {
+        self.front.is_draining.store(true, Ordering::Release);
+        let seed =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let report = ask_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
         self.acceptor.abort();
         self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
         for thread in self.threads {
             // Its panics were caught and told.
             let _ = thread.join();
         }
+        report
     }
 }
 

@@ -4,7 +4,10 @@
 //!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one frame per socket.
 //! Limits      `LATER_BYTES_MAX` per frame sent later, the batch's own per batch.
 
-use crate::mailbox::ConnPermit;
+use crate::{
+    mailbox::{ConnPermit, MovedSocket},
+    tls::Records,
+};
 use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
@@ -24,6 +27,7 @@ pub const WAKE: Token = Token(usize::MAX);
 
 struct Socket {
     stream: TcpStream,
+    tls: Option<Box<Records>>,
     permit: ConnPermit,
     generation: u32,
     is_reading: bool,
@@ -53,7 +57,8 @@ impl Sockets {
     }
 
     /// Takes a socket in; it is read from at once.
-    pub fn insert(&mut self, key: SlotKey, mut stream: TcpStream, permit: ConnPermit) -> io::Result<()> {
+    pub fn insert(&mut self, key: SlotKey, socket: MovedSocket) -> io::Result<()> {
+        let MovedSocket { mut stream, tls, permit } = socket;
         self.registry.register(&mut stream, Token(key.slot as usize), Interest::READABLE | Interest::WRITABLE)?;
         let slot = key.slot as usize;
         if self.sockets.len() <= slot {
@@ -61,6 +66,7 @@ impl Sockets {
         }
         self.sockets[slot] = Some(Socket {
             stream,
+            tls,
             permit,
             generation: key.generation,
             is_reading: true,
@@ -72,11 +78,11 @@ impl Sockets {
     }
 
     /// Gives a socket away, to another partition.
-    pub fn take(&mut self, key: SlotKey) -> Option<(TcpStream, ConnPermit)> {
+    pub fn take(&mut self, key: SlotKey) -> Option<MovedSocket> {
         self.get(key)?;
         let mut socket = self.sockets[key.slot as usize].take()?;
         self.registry.deregister(&mut socket.stream).ok()?;
-        Some((socket.stream, socket.permit))
+        Some(MovedSocket { stream: socket.stream, tls: socket.tls, permit: socket.permit })
     }
 
     fn get(&mut self, key: SlotKey) -> Option<&mut Socket> {
@@ -98,6 +104,12 @@ impl Sockets {
             socket.is_queued = true;
             self.readable.push(key);
         }
+    }
+
+    /// The socket has room: records that wait go out first. False: they took it all, and room is told of again.
+    pub fn make_way(&mut self, key: SlotKey) -> io::Result<bool> {
+        let Some(Socket { stream, tls: Some(tls), .. }) = self.get(key) else { return Ok(true) };
+        tls.flush(stream)
     }
 
     /// Sends what is in the batch; what does not fit is in `shortfalls` then.
@@ -133,6 +145,9 @@ impl Sockets {
         if !socket.is_reading {
             return Ok(None);
         }
+        if let Some(tls) = &mut socket.tls {
+            return tls.read(&mut socket.stream, buffer);
+        }
         loop {
             match socket.stream.read(buffer) {
                 Ok(count) => return Ok(Some(count)),
@@ -166,6 +181,9 @@ fn written(result: io::Result<usize>) -> Option<Result<usize, Dead>> {
 impl Link for Sockets {
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
         let socket = self.get(conn).ok_or(Dead)?;
+        if let Some(tls) = &mut socket.tls {
+            return tls.send(&mut socket.stream, &[IoSlice::new(bytes)]).map_err(|_| Dead);
+        }
         loop {
             if let Some(result) = written(socket.stream.write(bytes)) {
                 return result;
@@ -175,6 +193,9 @@ impl Link for Sockets {
 
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
         let socket = self.get(conn).ok_or(Dead)?;
+        if let Some(tls) = &mut socket.tls {
+            return tls.send(&mut socket.stream, slices).map_err(|_| Dead);
+        }
         loop {
             if let Some(result) = written(socket.stream.write_vectored(slices)) {
                 return result;
@@ -187,7 +208,8 @@ impl Link for Sockets {
             return false;
         }
         let number = self.batch_number;
-        let Some(socket) = self.get(conn) else { return false };
+        // Records are made one by one, so there is nothing to gain.
+        let Some(socket) = self.get(conn).filter(|socket| socket.tls.is_none()) else { return false };
         socket.waits_in = number;
         if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
             return true;
@@ -229,7 +251,10 @@ impl Link for Sockets {
     fn finish(&mut self, conn: SlotKey) {
         if let Some(socket) = self.get(conn) {
             // An error means that the peer is gone already, which the next read tells.
-            let _ = socket.stream.shutdown(Shutdown::Write);
+            let _ = match &mut socket.tls {
+                Some(tls) => tls.finish(&mut socket.stream),
+                None => socket.stream.shutdown(Shutdown::Write),
+            };
         }
     }
 
@@ -271,8 +296,9 @@ mod tests {
             let ours = listener.accept().unwrap().0;
             ours.set_nonblocking(true).unwrap();
             self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let permit = ConnPermit(self.count.clone());
-            self.sockets.insert(key, TcpStream::from_std(ours), permit).unwrap();
+            let permit = ConnPermit::new(self.count.clone());
+            let socket = MovedSocket { stream: TcpStream::from_std(ours), tls: None, permit };
+            self.sockets.insert(key, socket).unwrap();
             theirs
         }
 

@@ -8,6 +8,7 @@
 //!             themselves want done: `pool`.
 
 use crate::{
+    commits::Commits,
     ids::{Ids, RESTING_ORIGIN},
     mailbox::Mailbox,
     pool::{Pool, Task},
@@ -16,7 +17,7 @@ use guildhall_guild::{CachedMessage, Guild, GuildLimits, Job, JobDone, JobId, Ne
 use guildhall_model::{ChannelId, GuildId, MessageId};
 use guildhall_stdx::Now;
 use guildhall_store::{Store, StoreError};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use tokio::runtime::Handle;
 
 /// A job's end.
@@ -56,6 +57,7 @@ pub(crate) struct Jobs {
     pub(crate) pool: Arc<Pool>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) guild_limits: GuildLimits,
+    pub(crate) commits: Arc<Commits>,
 }
 
 /// Reports when it is dropped, whatever dropped it.
@@ -100,9 +102,12 @@ impl Jobs {
     }
 
     pub(crate) fn commit(&self, guild_id: GuildId, writes: Vec<Write>) {
-        let store = self.store.clone();
+        let (store, commits) = (self.store.clone(), self.commits.clone());
         self.spawn(guild_id, JobEnd::Committed(Err(StoreError::Closed)), async move {
-            JobEnd::Committed(store.commit(writes).await)
+            let begun = Instant::now();
+            let done = store.commit(writes).await;
+            commits.count(begun.elapsed(), done.is_ok());
+            JobEnd::Committed(done)
         });
     }
 
@@ -166,6 +171,7 @@ mod tests {
             mailbox: Arc::new(Mailbox::new(2)),
             pool: Arc::new(Pool::new(1)),
             guild_limits: GuildLimits::default(),
+            commits: Arc::default(),
         }
     }
 

@@ -9,8 +9,10 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod commits;
 mod directory;
 mod ids;
+mod issuers;
 mod jobs;
 mod keys;
 mod limits;
@@ -22,10 +24,13 @@ mod streams;
 mod tokens;
 mod worker;
 
+pub use commits::CommitStats;
+pub use issuers::{Issuers, IssuersError};
 pub use keys::{KEYS_MAX, Key, KeyError, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use tokens::TokenRef;
 
+use commits::Commits;
 use directory::Directory;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
@@ -141,6 +146,7 @@ struct Inner {
     keys: Keys,
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
+    commits: Arc<Commits>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -174,6 +180,7 @@ impl Node {
         let directory = Arc::new(Directory::new(store.clone()));
         let ids = Arc::new(Ids::new(store.clone()));
         let pool = Arc::new(Pool::new(limits.guild_jobs_max));
+        let commits = Arc::new(Commits::default());
         let mut mailboxes = Vec::new();
         let mut threads = Vec::new();
         let workers_count = config.guild_workers_count.clamp(1, WORKERS_MAX);
@@ -186,6 +193,7 @@ impl Node {
                 pool: pool.clone(),
                 ids: ids.clone(),
                 guild_limits: limits.guild.clone(),
+                commits: commits.clone(),
             };
             let worker = Worker {
                 index,
@@ -202,7 +210,8 @@ impl Node {
         let tokens = Tokens::new(store.clone(), &config.jwt_secret);
         let keys = Keys::new(store.clone());
         let threads = tokio::sync::Mutex::new(threads);
-        Self { inner: Arc::new(Inner { store, clock, directory, relays, tokens, keys, ids, mailboxes, threads }) }
+        let inner = Inner { store, clock, directory, relays, tokens, keys, ids, mailboxes, commits, threads };
+        Self { inner: Arc::new(inner) }
     }
 
     fn mailbox(&self, guild_id: GuildId) -> &Mailbox {
@@ -441,6 +450,23 @@ impl Node {
     /// What the node stores in: for reads that need no guild (history, after `Command::AuthorizeHistory`).
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// Whose tokens are good besides our own, from now on.
+    pub fn set_issuers(&self, issuers: Option<Issuers>) {
+        self.inner.tokens.set_issuers(issuers);
+    }
+
+    /// How long the store's commits take.
+    #[must_use]
+    pub fn commit_stats(&self) -> CommitStats {
+        self.inner.commits.stats()
+    }
+
+    /// Of each guild worker's mailbox, the places that are taken: of `NodeConfig::worker_mailbox_max`.
+    #[must_use]
+    pub fn mailbox_places_taken(&self) -> Vec<usize> {
+        self.inner.mailboxes.iter().map(|mailbox| mailbox.taken_count()).collect()
     }
 
     /// Has the workers look at the clock: for clocks that jump, as in tests.

@@ -108,6 +108,11 @@ impl Mailbox {
         self.wake(state);
     }
 
+    /// Places that are taken: inputs that wait, here or inside the worker.
+    pub(crate) fn taken_count(&self) -> usize {
+        self.lock().taken_count
+    }
+
     /// Takes no inputs from here on.
     pub(crate) fn close(&self) {
         let mut state = self.lock();

@@ -2,15 +2,19 @@
 //!
 //! Owns        minting and checking of both, a cache of good tokens, and user tokens that were revoked before their time.
 //! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else.
-//!             A user token is a JWT with HS256 and nothing but HS256; its signature is compared in constant
-//!             time by the crypto library. No token is ever logged.
+//!             A user token of ours is a JWT with HS256 and nothing but HS256; its signature is compared in constant
+//!             time by the crypto library. Those of others: `issuers`. No token is ever logged.
 //!             T1 once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests `guildhall/tests/it/backend.rs`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
 //! Not here    rate limits on guesses: whoever faces the client.
 //!
 //! Spec        RFC 7519 and 7515; bot tokens look like Discord's, whose first part libraries decode.
 
-use crate::{AuthError, cache::Cache};
+use crate::{
+    AuthError, Issuers,
+    cache::Cache,
+    issuers::{Issued, IssuersInForce},
+};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::{
     Engine,
@@ -23,8 +27,8 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Longer ones are not tokens of ours; a user token has about 230 bytes.
-const TOKEN_BYTES_MAX: usize = 512;
+/// Longer ones are not tokens; one of ours has about 230 bytes, one signed by RSA with 4096 bits about 900.
+const TOKEN_BYTES_MAX: usize = 2048;
 /// About 100 bytes each.
 const CACHED_MAX: usize = 100_000;
 /// Below it HS256 is weaker than its hash (RFC 7518 §3.2).
@@ -64,6 +68,7 @@ pub(crate) struct Tokens {
     revocations: RwLock<u64>,
     /// Where the next look for revoked tokens goes that would have ended by now.
     sweep_at: Mutex<Vec<u8>>,
+    issuers: IssuersInForce,
     encoding_key: EncodingKey,
     decoding_key: DecodingKey,
     validation: Validation,
@@ -106,6 +111,7 @@ impl Tokens {
             floors: Cache::new(CACHED_MAX),
             revocations: RwLock::new(0),
             sweep_at: Mutex::default(),
+            issuers: IssuersInForce::default(),
             encoding_key: EncodingKey::from_secret(jwt_secret),
             decoding_key: DecodingKey::from_secret(jwt_secret),
             validation,
@@ -136,9 +142,7 @@ impl Tokens {
 
     /// What a user token says, if it is signed and has not ended.
     fn claims(&self, token: &str, now: Timestamp) -> Result<(UserId, Claims), AuthError> {
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation)
-            .map_err(|_| AuthError::Invalid)?
-            .claims;
+        let claims = self.signed_claims(token, now)?;
         if i64::try_from(claims.exp).is_ok_and(|exp| exp <= now.unix_s()) {
             return Err(AuthError::Invalid);
         }
@@ -179,6 +183,20 @@ impl Tokens {
 
     fn was_revoked(&self) {
         *self.revocations.write().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    /// What a user token says, by whoever may say it.
+    fn signed_claims(&self, token: &str, now: Timestamp) -> Result<Claims, AuthError> {
+        if let Some(checked) = self.issuers.check(token, now) {
+            let Issued { sub, iat, exp } = checked.ok_or(AuthError::Invalid)?;
+            return Ok(Claims { sub, iat, exp, jti: String::new(), ms: 0 });
+        }
+        let decoded = jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation);
+        Ok(decoded.map_err(|_| AuthError::Invalid)?.claims)
+    }
+
+    pub(crate) fn set_issuers(&self, issuers: Option<Issuers>) {
+        self.issuers.set(issuers);
     }
 
     async fn check_bot_token(&self, token: &str) -> Result<UserId, AuthError> {

@@ -74,6 +74,26 @@ const PREPARED_CACHE_BYTES_MAX: usize = 1 << 20;
 const PREPARED_CACHE_TTL_MS: u64 = 1_000;
 
 impl PartitionConfig {
+    /// Takes over what may change while clients are connected. The rest is told to clients at the start, or is what
+    /// partitions are made of.
+    pub fn take_limits(&mut self, from: &Self) {
+        self.identify_deadline_ms = from.identify_deadline_ms;
+        self.resume_window_ms = from.resume_window_ms;
+        self.replay_events_max = from.replay_events_max;
+        self.replay_bytes_max = from.replay_bytes_max;
+        self.backlog_events_max = from.backlog_events_max;
+        self.backlog_bytes_max = from.backlog_bytes_max;
+        self.log = from.log;
+        self.rendered_bytes_max = from.rendered_bytes_max;
+        self.sessions_per_relay_max = from.sessions_per_relay_max;
+        self.passive_above_members = from.passive_above_members;
+        self.write_stall_ms = from.write_stall_ms;
+        self.inbound_per_minute_max = from.inbound_per_minute_max;
+        self.bot_message_bytes_max = from.bot_message_bytes_max;
+        self.user_message_bytes_max = from.user_message_bytes_max;
+        self.guilds_per_shard_max = from.guilds_per_shard_max;
+    }
+
     /// The defaults of docs/protocol.md §1.5 and §1.13.
     #[must_use]
     pub fn new(partition: PartitionId, resume_gateway_url: Arc<str>, session_secret: [u8; 32]) -> Self {

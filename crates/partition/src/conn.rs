@@ -149,8 +149,10 @@ pub struct Conn {
     pub timer_at: Instant,
     /// What came in while the token was being checked.
     pub stash: Vec<u8>,
-    /// Its client was asked to reconnect, so that its larger compression context can be given back.
+    /// Its client was asked to reconnect: its larger compression context is to be given back, or the node stops.
     pub is_asked_to_leave: bool,
+    /// When it is closed if it is still there: it was asked to go because the node stops.
+    pub leave_by: Instant,
 }
 
 impl Conn {

@@ -33,6 +33,13 @@ const MADE_MAX: usize = 32;
 /// How long a connection may take to answer our close frame before it is cut.
 const CLOSING_MS: u64 = 5_000;
 
+/// Who sent the first close frame.
+#[derive(Clone, Copy)]
+enum By {
+    Us,
+    Client,
+}
+
 /// A session that left a guild; its relay is yet to hear of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
@@ -110,6 +117,8 @@ pub struct Core {
     /// Connections that wait for room among these, first come first served; those that are gone among them are never
     /// more than those that are there.
     pub waiting_to_render: VecDeque<SlotKey>,
+    /// Sessions that have a connection.
+    pub attached_count: usize,
     pub fixed: [FixedPayloads; 2],
     pub withheld: Rc<Dispatch>,
     pub counters: Counters,
@@ -143,6 +152,7 @@ impl Core {
             made: VecDeque::new(),
             rendered_bytes: 0,
             waiting_to_render: VecDeque::new(),
+            attached_count: 0,
             withheld: Dispatch::withheld(),
             counters: Counters::default(),
         }
@@ -166,10 +176,10 @@ impl Core {
     /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
     pub fn close(&mut self, now: Now, key: SlotKey, code: CloseCode, link: &mut impl Link) {
         self.end_service(now, key, code.session_fate());
-        self.begin_closing(now, key, Some(code.code()), code.reason(), link);
+        self.begin_closing(now, key, Some(code.code()), code.reason(), By::Us, link);
     }
 
-    /// Closes with a WebSocket code, for faults below the gateway protocol and as the answer to a client's close.
+    /// Closes with a WebSocket code, for faults below the gateway protocol.
     pub fn close_websocket(
         &mut self,
         now: Now,
@@ -180,13 +190,23 @@ impl Core {
         link: &mut impl Link,
     ) {
         self.end_service(now, key, fate);
-        self.begin_closing(now, key, code, reason, link);
+        self.begin_closing(now, key, code, reason, By::Us, link);
     }
 
-    fn begin_closing(&mut self, now: Now, key: SlotKey, code: Option<u16>, reason: &str, link: &mut impl Link) {
+    /// Answers a client's close frame.
+    pub fn answer_close(&mut self, now: Now, key: SlotKey, code: Option<u16>, fate: SessionFate, link: &mut impl Link) {
+        self.end_service(now, key, fate);
+        self.begin_closing(now, key, code, "", By::Client, link);
+    }
+
+    fn begin_closing(&mut self, now: Now, key: SlotKey, code: Option<u16>, reason: &str, by: By, link: &mut impl Link) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if matches!(conn.phase, Phase::Closing) {
             return;
+        }
+        match by {
+            By::Us => self.counters.closed_by_us.count(code),
+            By::Client => self.counters.closed_by_clients.count(code),
         }
         conn.phase = Phase::Closing;
         conn.phase_since = now.instant;
@@ -206,6 +226,7 @@ impl Core {
     pub fn cut(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         self.end_service(now, key, SessionFate::Keep);
         if let Some(conn) = self.conns.remove(key) {
+            self.counters.cut_total += u64::from(!matches!(conn.phase, Phase::Closing));
             self.give_back_rendered(conn.rendered_bytes);
             link.drop_conn(key);
         }
@@ -217,7 +238,7 @@ impl Core {
         let Some(Phase::Serving(session_key)) = self.conns.get(key).map(|conn| &conn.phase) else { return };
         let session_key = *session_key;
         let Some(session) = self.sessions.get_mut(session_key) else { return };
-        session.conn = None;
+        self.attached_count -= usize::from(session.conn.take().is_some());
         session.detached_at = now.instant;
         let expires = now.instant.after_ms(self.config.resume_window_ms);
         match fate {
@@ -238,6 +259,7 @@ impl Core {
         self.tell_news(SessionChange::Gone, key);
         let Some(session) = self.sessions.remove(key) else { return };
         self.counters.sessions_ended_total += 1;
+        self.attached_count -= usize::from(session.conn.is_some());
         self.by_id.remove(&session.id);
         self.by_user.remove(&(session.user.id, key));
         for entry in session.guilds.iter() {

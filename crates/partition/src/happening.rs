@@ -1,26 +1,92 @@
 //! Happenings: what a partition counts. The driver turns them into logs and metrics.
+//!
+//! Invariants  plain numbers of one thread: a delivery costs an addition or two, and no line that another core writes.
 
-/// Counters of one partition, since its start.
+use guildhall_model::CloseCode;
+
+/// WebSocket's own codes that are counted apart.
+const WEBSOCKET_CODES: [u16; 8] = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011];
+const SLOTS: usize = CloseCode::ALL.len() + WEBSOCKET_CODES.len() + 1;
+
+/// Close frames by their code: a closed set, all others together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct Closes([u64; SLOTS]);
+
+impl Closes {
+    fn slot(code: Option<u16>) -> usize {
+        let gateway = CloseCode::ALL.iter().position(|known| Some(known.code()) == code);
+        let websocket = || WEBSOCKET_CODES.iter().position(|known| Some(*known) == code);
+        gateway.or_else(|| websocket().map(|at| CloseCode::ALL.len() + at)).unwrap_or(SLOTS - 1)
+    }
+
+    pub(crate) fn count(&mut self, code: Option<u16>) {
+        self.0[Self::slot(code)] += 1;
+    }
+
+    /// Each code with its number of closes; none stands for all others.
+    pub fn iter(&self) -> impl Iterator<Item = (Option<u16>, u64)> {
+        let codes = CloseCode::ALL.iter().map(|code| code.code()).chain(WEBSOCKET_CODES).map(Some);
+        codes.chain([None]).zip(self.0)
+    }
+}
+
+impl std::ops::AddAssign for Closes {
+    fn add_assign(&mut self, other: Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty),* $(,)?) => {
+        /// Counters of one partition, since its start.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters { $($(#[$doc])* pub $name: $type,)* }
+
+        impl std::ops::AddAssign for Counters {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
     /// Connections that were greeted.
-    pub conns_total: u64,
+    conns_total: u64,
     /// Sessions started by IDENTIFY.
-    pub identified_total: u64,
+    identified_total: u64,
     /// Sessions taken up again by RESUME.
-    pub resumed_total: u64,
+    resumed_total: u64,
     /// RESUMEs answered with op 9 `false`.
-    pub resumes_refused_total: u64,
+    resumes_refused_total: u64,
+    /// IDENTIFYs answered with op 9 `false`, or not looked at because there were too many at once.
+    identifies_refused_total: u64,
     /// Sessions forgotten: expired, destroyed, or past their replay limits.
-    pub sessions_ended_total: u64,
+    sessions_ended_total: u64,
     /// Dispatches that were given to sessions, connected or not.
-    pub dispatches_total: u64,
+    dispatches_total: u64,
     /// Connections cut because they did not read.
-    pub slow_consumers_total: u64,
+    slow_consumers_total: u64,
     /// Sessions that a guild was lost to for a moment, because its relay had fallen behind.
-    pub resets_total: u64,
+    resets_total: u64,
+    /// Gaps in guilds' streams, after which a relay asked for all of it anew.
+    resyncs_total: u64,
     /// Messages that were compressed once for all who get them, or alone for one.
-    pub bodies_deflated_total: u64,
+    bodies_deflated_total: u64,
     /// Dispatches kept from a RESUME because the session may no longer see them.
-    pub withheld_total: u64,
+    withheld_total: u64,
+    /// Close frames that we sent first.
+    closed_by_us: Closes,
+    /// Close frames that clients sent first.
+    closed_by_clients: Closes,
+    /// Connections that ended without a close frame: hung up, or cut.
+    cut_total: u64,
+    /// Bytes that came in.
+    received_bytes: u64,
+    /// Bytes of the messages in it, inflated.
+    received_message_bytes: u64,
+    /// Bytes that sockets took.
+    sent_bytes: u64,
+    /// Bytes of the dispatches written into it: their bodies before compression, without envelopes.
+    sent_body_bytes: u64,
 }

@@ -107,7 +107,10 @@ impl Partition {
         }
         match self.core.gatekeeper.admit(now, &account.user, shard.map_or(0, |shard| shard.id)) {
             Ok(()) => {}
-            Err(Denial::InvalidSession) => return self.core.refuse_session(now, key, link),
+            Err(Denial::InvalidSession) => {
+                self.core.counters.identifies_refused_total += 1;
+                return self.core.refuse_session(now, key, link);
+            }
             Err(Denial::Close(code)) => return self.core.close(now, key, code, link),
         }
         let Some(conn) = self.core.conns.get_mut(key) else { return };
@@ -131,6 +134,7 @@ impl Partition {
             conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
         }
         self.core.sessions.insert(session);
+        self.core.attached_count += 1;
         self.core.by_id.insert(id, slot);
         self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
@@ -216,6 +220,7 @@ impl Partition {
         session.conn = Some(key);
         session.profile.token = token;
         let is_bot = session.kind() == AccountKind::Bot;
+        self.core.attached_count += 1;
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Serving(session_key);
             conn.next_seq = resume.seq + 1;

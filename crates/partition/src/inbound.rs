@@ -36,7 +36,7 @@ impl Core {
     /// Takes what came in on a connection.
     pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
         let Some(conn) = self.conns.get_mut(key) else { return };
-        conn.last_inbound = now.instant;
+        self.counters.received_bytes += input.len() as u64;
         match conn.phase {
             Phase::Closing => return,
             Phase::Checking(_) => return self.stash(now, key, input, link),
@@ -95,6 +95,10 @@ impl Core {
     }
 
     fn handle_frame(&mut self, now: Now, key: SlotKey, event: &Event<'_>, link: &mut impl Link) {
+        // What is whole counts as a sign of life, not each byte of what never will be.
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.last_inbound = now.instant;
+        }
         match event {
             Event::Text(text) => self.handle_message(now, key, text.as_bytes(), link),
             Event::Binary(bytes) => self.handle_message(now, key, bytes, link),
@@ -109,7 +113,7 @@ impl Core {
             }
             Event::Close { code, .. } => {
                 let fate = fate_of_client_close(*code);
-                self.close_websocket(now, key, *code, "", fate, link);
+                self.answer_close(now, key, *code, fate, link);
             }
         }
     }
@@ -131,6 +135,7 @@ impl Core {
 
     /// A message that was admitted, uncompressed.
     pub(crate) fn handle_payload(&mut self, now: Now, key: SlotKey, bytes: &[u8], link: &mut impl Link) {
+        self.counters.received_message_bytes += bytes.len() as u64;
         let Some(conn) = self.conns.get(key) else { return };
         let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
             return self.close(now, key, CloseCode::DecodeError, link);
@@ -183,6 +188,11 @@ impl Core {
                 return Ok(());
             }
         };
+        if matches!(claim, Claim::Identify(_)) && !self.gatekeeper.may_begin(now) {
+            self.counters.identifies_refused_total += 1;
+            self.refuse_session(now, key, link);
+            return Ok(());
+        }
         let (token, with_guilds) = match &claim {
             Claim::Identify(identify) => (identify.token.clone(), true),
             Claim::Resume(resume) => (resume.token.clone(), false),

@@ -21,8 +21,8 @@ mod timers;
 
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, MovingConn};
-pub use happening::Counters;
+pub use happening::{Closes, Counters};
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
-pub use partition::Partition;
+pub use partition::{Leaving, Partition};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
 pub use shared::{Checked, Streams};

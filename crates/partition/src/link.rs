@@ -123,6 +123,12 @@ pub enum AuthFailure {
 
 /// Limits on IDENTIFY that hold for the whole node.
 pub trait Gatekeeper: Send + Sync {
+    /// May an IDENTIFY be looked at now? Asked before its token is checked, so nobody knows yet whose it is.
+    fn may_begin(&self, now: Now) -> bool {
+        let _ = now;
+        true
+    }
+
     /// May `user` start a session of shard `shard_id` now? If so, it counts.
     ///
     /// # Errors

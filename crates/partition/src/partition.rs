@@ -44,6 +44,17 @@ pub(crate) struct RelayEntry {
     timer_at: Option<Instant>,
 }
 
+/// How far a partition is with asking its clients to leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leaving {
+    /// Who were asked just now.
+    pub asked_count: usize,
+    /// Who are still to be asked.
+    pub unasked_count: usize,
+    /// Connections that are there, asked or not.
+    pub conns_count: usize,
+}
+
 /// A guild's relays here, by their numbers.
 pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 
@@ -97,6 +108,12 @@ impl Partition {
     #[must_use]
     pub fn sessions_count(&self) -> usize {
         self.core.sessions.len()
+    }
+
+    /// Of these, those that have a connection.
+    #[must_use]
+    pub fn attached_count(&self) -> usize {
+        self.core.attached_count
     }
 
     /// Memory of compression contexts and of what clients may look back at, for inspection: it looks at every connection.
@@ -254,6 +271,7 @@ impl Partition {
             timer_at: Instant(u64::MAX),
             stash: Vec::new(),
             is_asked_to_leave: false,
+            leave_by: Instant(u64::MAX),
         });
         self.core.look_again(deadline, key);
         key
@@ -294,7 +312,10 @@ impl Partition {
         let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
         match progress {
             Progress::Steady => {}
-            Progress::Gap => to_guild.push(entry.relay.resync()),
+            Progress::Gap => {
+                self.core.counters.resyncs_total += 1;
+                to_guild.push(entry.relay.resync());
+            }
             Progress::Restarted => to_guild.extend(entry.relay.interests()),
         }
         self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
@@ -428,16 +449,6 @@ impl Partition {
         self.settle();
     }
 
-    /// Asks every client to go away and resume (op 7); those that do not are closed by `close_all`.
-    pub fn ask_to_reconnect(&mut self, now: Now, link: &mut impl Link) {
-        for key in self.core.conns.keys() {
-            let Some(conn) = self.core.conns.get(key) else { continue };
-            let payload = self.core.fixed(conn.encoding).reconnect.clone();
-            self.core.control(now, key, Control::Payload(payload), link);
-        }
-        self.settle();
-    }
-
     /// Asks so many clients whose connection has a larger compression context to go away and resume (op 7), each once:
     /// they come back with a usual one. How many were asked.
     pub fn take_back_upgrades(&mut self, now: Now, count: usize, link: &mut impl Link) -> usize {
@@ -455,6 +466,32 @@ impl Partition {
         }
         self.settle();
         keys.len()
+    }
+
+    /// Asks `count` more clients to go away and resume (op 7), whatever they are doing. Who has not gone `grace_ms` later is
+    /// closed with 4000. What came of it, over all of them.
+    pub fn ask_to_leave(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Link) -> Leaving {
+        let is_unasked = |conn: &Conn| conn.leave_by == Instant(u64::MAX) && !matches!(conn.phase, Phase::Closing);
+        let mut unasked: Vec<SlotKey> =
+            self.core.conns.iter().filter(|(_, conn)| is_unasked(conn)).map(|(key, _)| key).collect();
+        let later = unasked.split_off(count.min(unasked.len()));
+        let leave_by = now.instant.after_ms(grace_ms);
+        for key in &unasked {
+            let Some(conn) = self.core.conns.get_mut(*key) else { continue };
+            (conn.is_asked_to_leave, conn.leave_by) = (true, leave_by);
+            let encoding = conn.encoding;
+            let payload = self.core.fixed(encoding).reconnect.clone();
+            self.core.look_again(leave_by, *key);
+            self.core.control(now, *key, Control::Payload(payload), link);
+        }
+        self.settle();
+        Leaving { asked_count: unasked.len(), unasked_count: later.len(), conns_count: self.core.conns.len() }
+    }
+
+    /// Takes over other limits. They hold from the next time somebody is measured by them; a connection's message size
+    /// stays what it was.
+    pub fn take_limits(&mut self, from: &PartitionConfig) {
+        self.core.config.take_limits(from);
     }
 
     /// Closes every connection so that its client comes back and resumes.
@@ -537,6 +574,9 @@ impl Core {
         conn.timer_at = Instant(u64::MAX);
         let mut next = match conn.phase {
             Phase::Closing => return self.cut(now, key, link),
+            Phase::Greeted | Phase::Checking(_) | Phase::Serving(_) if conn.leave_by <= now.instant => {
+                return self.close(now, key, CloseCode::UnknownError, link);
+            }
             Phase::Greeted | Phase::Checking(_) => {
                 let deadline = conn.phase_since.after_ms(identify_ms);
                 if deadline <= now.instant {
@@ -552,6 +592,7 @@ impl Core {
                 deadline
             }
         };
+        next = next.min(conn.leave_by);
         if let Some(since) = conn.blocked_since {
             let stalled = since.after_ms(self.config.write_stall_ms);
             if stalled <= now.instant {

@@ -14,6 +14,7 @@
 use crate::{
     conn::{Conn, Control, Phase},
     core::Core,
+    happening::Counters,
     link::{Dead, Link, Shortfall},
     shared::Matchers,
 };
@@ -95,9 +96,17 @@ impl Core {
             let mut frame = dispatch.frame(session.encoding, redaction);
             let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
             let sent = if link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
+            let is_whole = sent == Ok(bytes.len());
+            if sent.is_ok_and(|sent| sent > 0) {
+                self.counters.sent_body_bytes += frame.body().len() as u64;
+            }
             match sent {
-                Ok(sent) if sent == bytes.len() => conn.next_seq += 1,
+                Ok(sent) if is_whole => {
+                    self.counters.sent_bytes += sent as u64;
+                    conn.next_seq += 1;
+                }
                 Ok(sent) => {
+                    self.counters.sent_bytes += sent as u64;
                     conn.partial = sent;
                     self.block(now, conn_key);
                 }
@@ -143,6 +152,8 @@ impl Core {
         for (key, shortfall) in link.submit() {
             match shortfall {
                 Shortfall::Rest(rest) => {
+                    // They count when they go out.
+                    self.counters.sent_bytes -= rest.len() as u64;
                     if let Some(conn) = self.conns.get_mut(key) {
                         conn.keep_unsent(&rest);
                         self.block(now, key);
@@ -205,7 +216,7 @@ impl Core {
         let mut chunks = 0;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
-            send_unsent(conn, key, link)?;
+            send_unsent(conn, key, link, &mut self.counters)?;
             if conn.partial == 0 {
                 let rendered_bytes = std::mem::take(&mut conn.rendered_bytes);
                 self.give_back_rendered(rendered_bytes);
@@ -270,14 +281,14 @@ impl Core {
                 self.rendered_bytes += conn.rendered_bytes;
             }
             let written = if conn.compressor.is_some() {
-                write_compressed(conn, key, session, &mut self.matchers, &mut self.scratch, link)
+                write_compressed(conn, key, session, (&mut self.matchers, &mut self.scratch), link, &mut self.counters)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
-                write_payload_compressed(conn, session)
+                write_payload_compressed(conn, session, &mut self.counters)
             } else {
-                write_shared(conn, key, session, &mut self.deflater, link)
+                write_shared(conn, key, session, &mut self.deflater, link, &mut self.counters)
             };
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 entry.dispatch.was_written(session.encoding);
@@ -362,11 +373,13 @@ impl From<Dead> for PumpError {
     }
 }
 
-fn send_unsent(conn: &mut Conn, key: SlotKey, link: &mut impl Link) -> Result<(), PumpError> {
+fn send_unsent(conn: &mut Conn, key: SlotKey, link: &mut impl Link, counters: &mut Counters) -> Result<(), PumpError> {
     if conn.unsent.is_empty() {
         return Ok(());
     }
-    conn.unsent_at += link.send(key, &conn.unsent[conn.unsent_at..])?;
+    let sent = link.send(key, &conn.unsent[conn.unsent_at..])?;
+    counters.sent_bytes += sent as u64;
+    conn.unsent_at += sent;
     if conn.unsent_at < conn.unsent.len() {
         return Err(PumpError::Full);
     }
@@ -438,9 +451,9 @@ fn write_compressed(
     conn: &mut Conn,
     key: SlotKey,
     session: &Session,
-    matchers: &mut Matchers,
-    scratch: &mut Vec<u8>,
+    (matchers, scratch): (&mut Matchers, &mut Vec<u8>),
     link: &mut impl Link,
+    counters: &mut Counters,
 ) -> Result<(), PumpError> {
     /// Room in front of the compressed bytes for the longest server header.
     const ROOM: usize = 10;
@@ -452,6 +465,7 @@ fn write_compressed(
     let what = (&*entry.dispatch, entry.redaction);
     let written = matchers.write(compressor, session.encoding, what, conn.next_seq, scratch);
     written.map_err(|_| PumpError::Codec)?;
+    counters.sent_body_bytes += entry.dispatch.frame(session.encoding, entry.redaction).body().len() as u64;
     let payload_bytes = scratch.len() - ROOM;
     let header = match conn.deflate {
         Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),
@@ -461,6 +475,7 @@ fn write_compressed(
     scratch[start..ROOM].copy_from_slice(&header);
     conn.next_seq += 1;
     let sent = link.send(key, &scratch[start..])?;
+    counters.sent_bytes += sent as u64;
     if start + sent < scratch.len() {
         conn.keep_unsent(&scratch[start + sent..]);
         return Err(PumpError::Full);
@@ -478,10 +493,11 @@ fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
 
 /// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1, so it is
 /// not compressed twice where permessage-deflate was agreed on too.
-fn write_payload_compressed(conn: &mut Conn, session: &Session) -> Result<(), PumpError> {
+fn write_payload_compressed(conn: &mut Conn, session: &Session, counters: &mut Counters) -> Result<(), PumpError> {
     let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+    counters.sent_body_bytes += frame.body().len() as u64;
     deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
     conn.keep_unsent(&websocket_header(WsOpcode::Binary, compressed.len()));
     conn.keep_unsent(&compressed);
@@ -496,12 +512,17 @@ fn write_one(
     session: &Session,
     deflater: &mut BodyDeflater,
     link: &mut impl Link,
+    counters: &mut Counters,
 ) -> Result<(), PumpError> {
     let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let bytes = conn.form(session.encoding).write(&mut frame, conn.next_seq, deflater);
-    let sent = link.send(key, bytes)?;
-    if sent < bytes.len() {
+    let (sent, all) = (link.send(key, bytes)?, bytes.len());
+    counters.sent_bytes += sent as u64;
+    if sent > 0 {
+        counters.sent_body_bytes += frame.body().len() as u64;
+    }
+    if sent < all {
         conn.partial = sent;
         return Err(PumpError::Full);
     }
@@ -517,9 +538,10 @@ fn write_shared(
     session: &Session,
     deflater: &mut BodyDeflater,
     link: &mut impl Link,
+    counters: &mut Counters,
 ) -> Result<(), PumpError> {
     if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {
-        return write_one(conn, key, session, deflater, link);
+        return write_one(conn, key, session, deflater, link, counters);
     }
     let form = conn.form(session.encoding);
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
@@ -561,9 +583,14 @@ fn write_shared(
     }
     let total: usize = slices[..slices_count].iter().map(|slice| slice.len()).sum();
     let sent = link.send_vectored(key, &slices[..slices_count])?;
+    counters.sent_bytes += sent as u64;
     let mut left = sent;
-    for parts in parts.iter().flatten() {
+    for (parts, frame) in parts.iter().flatten().zip(frames.iter().flatten()) {
         let wanted = parts.len() - conn.partial;
+        // A frame counts when it is begun.
+        if conn.partial == 0 && left > 0 {
+            counters.sent_body_bytes += frame.body().len() as u64;
+        }
         if left < wanted {
             conn.partial += left;
             break;

@@ -19,6 +19,6 @@ pub use build::{GuildBuilder, bot, id, privileged, user};
 pub use client::{ClientFault, ClientParams, TestClient, identify_payload};
 pub use clock::FakeClock;
 pub use gate::ScriptedGate;
-pub use pair::{ClientId, Pair, PairConfig};
+pub use pair::{ClientId, GRACE_MS, Pair, PairConfig};
 pub use received::{Body, Dispatch, Received};
 pub use socket::{FakeLink, FakeSocket, ServerEnd};

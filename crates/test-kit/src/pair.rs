@@ -14,7 +14,7 @@ use crate::{
 };
 use guildhall_guild::{Actor, Command, Guild, JobId, Outcome, Output as GuildOutput, Refusal, Reply, Write};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, MovingConn, Output, Partition, PartitionConfig};
+use guildhall_partition::{Account, AuthFailure, ConnParams, Leaving, MovingConn, Output, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
 use std::{
@@ -25,6 +25,9 @@ use std::{
 const TURNS_MAX: usize = 10_000;
 /// Turns of a command that is done in slices.
 const LATE_TURNS_MAX: usize = 10_000;
+
+/// Who was asked to leave has so long.
+pub const GRACE_MS: u64 = 1_500;
 
 /// One of a pair's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -516,11 +519,12 @@ impl Pair {
         Ok(Account { user, guilds, token: 0 })
     }
 
-    /// Asks every client of a partition to go away and resume.
-    pub fn ask_to_reconnect(&mut self, side: usize) {
+    /// Asks so many clients of a partition to go away and resume, within `GRACE_MS`.
+    pub fn ask_to_leave(&mut self, side: usize, count: usize) -> Leaving {
         let side = &mut self.sides[side];
-        side.partition.ask_to_reconnect(self.clock.now(), &mut side.link);
+        let leaving = side.partition.ask_to_leave(self.clock.now(), count, GRACE_MS, &mut side.link);
         self.settle();
+        leaving
     }
 
     /// Asks so many clients with larger compression contexts to reconnect; how many were asked.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use axum::Router;
 use guildhall_guild::{Actor, Command, NewMessage, Write};
 use guildhall_model::{Channel, ChannelId, ChannelType, Guild, GuildId, Member, Permissions, Role, User, UserId};
-use guildhall_net::{IdentifyLimits, Server, ServerConfig, SystemClock};
+use guildhall_net::{AdmissionLimits, IdentifyLimits, Peers, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig};
 use guildhall_partition::PartitionConfig;
 use guildhall_relay::PartitionId;
@@ -92,6 +92,8 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             server_window_bits: WINDOW_BITS_MAX,
             client_window_bits: WINDOW_BITS_MAX,
         }),
+        certificates: None,
+        admission: AdmissionLimits::default(),
         identify: IdentifyLimits::default(),
         partition: PartitionConfig {
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
@@ -109,11 +111,8 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
         (0..members_count).map(|index| node.mint_user_token(user(index).id, TOKEN_TTL_S)).collect();
     std::fs::write(dir.join("tokens"), tokens.join("\n")).context("writing the tokens")?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
-    let running = server.start(
-        listener,
-        Router::new(),
-        Arc::new(NodeUpstream::new(node.clone(), Arc::new(guildhall_api::SessionEvents::new(1)))),
-    )?;
+    let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_api::SessionEvents::new(1)));
+    let running = server.start(listener, Router::new(), Arc::new(upstream), Peers::default())?;
 
     say(&json!({"port": running.local_addr().port(), "io_uring": running.sends_in_batches()}));
     let mut sent = 0usize;

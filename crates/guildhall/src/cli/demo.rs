@@ -79,7 +79,7 @@ pub(super) async fn run(
     let loaded = load_config(&sources)?;
     let chat =
         args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
-    logging::init(&loaded.config.log);
+    let _log = logging::init(&loaded.config.log);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
     let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
     tokio::pin!(stop);

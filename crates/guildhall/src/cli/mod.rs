@@ -244,7 +244,9 @@ mod tests {
         check("guildhall key revoke 5", true);
         check("guildhall config", true);
         check("guildhall config check a.toml", true);
-        check("guildhall config check", false);
+        check("guildhall config check", true);
+        check("guildhall config check --config a.toml --set server.partitions=2", true);
+        check("guildhall config check a.toml --config b.toml", false);
         check("guildhall config default", true);
         check("guildhall dictionary train --out d", true);
         check(

@@ -1,9 +1,15 @@
-//! `guildhall serve`: a node, until it is told to stop.
+//! `guildhall serve`: a node, until it is told to stop. SIGHUP has it read its configuration again.
 
 use super::{Common, Failure, flags, load_config};
-use crate::{assemble::assemble, config::effective_line, logging};
+use crate::{
+    assemble::{Running, assemble},
+    config::{Loaded, effective_line},
+    logging::{self, LogHandle},
+    reload,
+};
 use clap::Args;
-use std::future::Future;
+use std::{future::Future, pin::pin};
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -13,7 +19,8 @@ Examples:
   GUILDHALL__LIMITS__SESSION_RESUME_MS=60000 guildhall serve
 
 Is it up?   GET /healthz (the process answers), GET /readyz (send it clients).
-Stop it:    SIGTERM or SIGINT; what is under way is finished first. A second signal ends it at once.
+Stop it:    SIGTERM or SIGINT; clients are asked to reconnect, what is under way is finished. A second signal ends it at once.
+Reload it:  SIGHUP reads the configuration again; the log says what holds from now on and what needs a restart.
 First bot:  guildhall token bot --new mybot --data DIR, before the first start or between two.";
 
 /// Arguments of `serve`.
@@ -46,15 +53,48 @@ pub(super) async fn run(
         ("--data", "store.dir", args.data),
         ("--partitions", "server.partitions", args.partitions),
     ]);
-    let loaded = load_config(&args.common.sources(environment, flags, true)?)?;
-    logging::init(&loaded.config.log);
+    let read = || load_config(&args.common.sources(environment.clone(), flags.clone(), true)?);
+    let mut loaded = read()?;
+    let log = logging::init(&loaded.config.log);
+    // Before anything else: until there is somebody to hear it, SIGHUP ends the process.
+    let mut hangups = signal(SignalKind::hangup())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
-    let running = assemble(&loaded.config).await?;
+    let mut running = assemble(&loaded.config).await?;
     running.set_ready();
     tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");
-    let failed = tokio::select! {
-        () = stop => false,
-        () = running.failed() => true,
+    let mut stop = pin!(stop);
+    let failed = loop {
+        tokio::select! {
+            () = &mut stop => break false,
+            () = running.failed() => break true,
+            Some(()) = hangups.recv() => match read() {
+                Ok(read) => loaded = take_over(&mut running, &log, &loaded, &read),
+                Err(Failure::Usage(error) | Failure::Other(error)) => {
+                    tracing::error!(error = format!("{error:#}"), "the configuration is wrong: nothing was changed");
+                }
+            },
+        }
     };
     Ok(running.end(failed).await?)
+}
+
+/// What is in force afterwards.
+fn take_over(running: &mut Running, log: &LogHandle, in_force: &Loaded, read: &Loaded) -> Loaded {
+    let changes = reload::changes(in_force, read);
+    let merged = reload::merged(in_force, read);
+    if let Err(error) = running.take_settings(&merged.config) {
+        tracing::error!(error = &error as &dyn std::error::Error, "nothing was changed");
+        return in_force.clone();
+    }
+    log.set_level(&merged.config.log.level);
+    let live_count = changes.iter().filter(|change| change.is_live).count();
+    tracing::info!(changed = live_count, need_restart = changes.len() - live_count, "configuration read again");
+    for reload::Change { setting, from, to, is_live } in changes {
+        if is_live {
+            tracing::info!(setting, from, to, "a setting changed");
+        } else {
+            tracing::warn!(setting, from, to, "a setting changed that needs a restart");
+        }
+    }
+    merged
 }

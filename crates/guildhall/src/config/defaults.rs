@@ -1,6 +1,8 @@
 //! Defaults: each a named constant with the reason beside it.
 
-use super::value::{ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, StreamMode, Synchronous, Upgrades};
+use super::value::{
+    ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, Synchronous, Upgrades,
+};
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -18,6 +20,10 @@ pub const CONNECTIONS_MAX: u32 = 20_000;
 pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 /// Supervisors commonly kill after 30 s; leave them no reason to.
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
+/// Most nodes stand alone; who has a load balancer knows how often it asks.
+pub const DRAIN_NOTICE_MS: u32 = 0;
+/// They say how busy a community is, which strangers need not know.
+pub const METRICS: MetricsAccess = MetricsAccess::Local;
 /// It costs less wherever it works, and is not used where it does not.
 pub const IO_URING: IoUring = IoUring::Auto;
 
@@ -45,6 +51,14 @@ pub const IDENTIFY_DEADLINE_MS: u32 = 60_000;
 pub const IDENTIFY_CONCURRENCY: u32 = 16;
 /// Documented by the protocol.
 pub const IDENTIFY_INTERVAL_MS: u32 = 5_000;
+/// Above what two cores manage, so that a node is never asked for more at once than it does in a second.
+pub const IDENTIFIES_PER_SECOND_MAX: u32 = 2_000;
+/// With hyper's buffers some 40 MB at worst.
+pub const HANDSHAKES_MAX: u32 = 2_048;
+/// A campus behind one address, and not what one machine can open.
+pub const ADDRESS_CONNECTIONS_MAX: u32 = 1_000;
+/// That campus coming back after a restart.
+pub const ADDRESS_HANDSHAKES_PER_MINUTE: u32 = 2_000;
 /// Documented by the protocol.
 pub const BOT_IDENTIFIES_PER_DAY: u32 = 1000;
 /// Documented by the protocol.

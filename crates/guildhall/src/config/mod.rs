@@ -19,11 +19,12 @@ pub use defaults::DEMO_STORE_DIR;
 pub use print::{default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
-    AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, VoiceConfig,
+    AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, TlsConfig,
+    VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, StreamMode, Synchronous,
-    Upgrades, VoiceEndpoint,
+    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
+    StreamMode, Synchronous, Text, Upgrades, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
@@ -179,6 +180,12 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     }
     if auth.admin_key.is_some() && auth.admin_key_file.is_some() {
         report("auth", "admin_key_file", "is set together with auth.admin_key; keep one of them".into());
+    }
+    let tls = &loaded.config.tls;
+    match (&tls.cert_file, &tls.key_file) {
+        (Some(_), None) => report("tls", "cert_file", "is set without tls.key_file; set both or neither".into()),
+        (None, Some(_)) => report("tls", "key_file", "is set without tls.cert_file; set both or neither".into()),
+        (Some(_), Some(_)) | (None, None) => {}
     }
     let mut below = |key: &str, value: u32, other: &str, least: u32| {
         if value < least {

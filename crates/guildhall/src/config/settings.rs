@@ -6,8 +6,8 @@ use super::{
     Effective, Loaded, defaults,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, Secret, StreamMode,
-        Synchronous, Upgrades, Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
+        StreamMode, Synchronous, Text, Upgrades, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -105,12 +105,27 @@ settings! {
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
         /// Sockets at once, REST included; past it 503.
         connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX;
+        /// Who may read `/metrics`. "local": requests from this machine that came through no proxy; "open": everybody who reaches
+        /// the port, for when a proxy hides it; "off": nobody.
+        metrics: MetricsAccess => defaults::METRICS;
         /// Send to many clients with one system call, by io_uring. "auto": where the system has it and allows it; "off": no.
         io_uring: IoUring => defaults::IO_URING;
         /// How often clients send a heartbeat, milliseconds. Silence of one and a half times that ends a connection.
         heartbeat_interval_ms: u32, 1000..=600_000 => defaults::HEARTBEAT_INTERVAL_MS;
-        /// How long a stopping node waits for what is under way, milliseconds.
+        /// How long a node that was told to stop says so by `/readyz` (503) before it does anything else, milliseconds: as long as
+        /// a load balancer takes to notice.
+        drain_notice_ms: u32, 0..=600_000 => defaults::DRAIN_NOTICE_MS;
+        /// How long stopping may take after that, milliseconds. Up to half of it goes to asking clients to reconnect (op 7), as
+        /// many per second as this node has been seen to start sessions, or more if they would not be asked in time; up to a
+        /// quarter, or 5 s, to waiting for them; the rest is for guilds and the store.
         drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
+    }
+    /// TLS, for REST and the gateway alike: everything on `server.listen`. Without files: none.
+    tls: TlsConfig {
+        /// The certificate and those it rests on, PEM. Read again when it changes, and at SIGHUP; one that is wrong changes nothing.
+        cert_file: Option<PathBuf> => None;
+        /// Its key, PEM, likewise.
+        key_file: Option<PathBuf> => None;
     }
     /// permessage-deflate, for clients that offer it, as browsers and most libraries do, and whose URL asks for no compression.
     deflate: DeflateConfig {
@@ -138,6 +153,15 @@ settings! {
         identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY;
         /// That interval, milliseconds.
         identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS;
+        /// IDENTIFYs of all accounts that are looked at per second; past it clients are told to try again (op 9). 0: any number.
+        identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX;
+        /// Sockets at once that have not sent their first request; past it 503. One address may have an eighth of them, unless it
+        /// is this machine or one of `rest_trusted_proxies`.
+        handshakes_max: u32, 16..=10_000_000 => defaults::HANDSHAKES_MAX;
+        /// Gateway connections of one address at once (of IPv6: of a /64); past it 429. Not for this machine itself. 0: any number.
+        address_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_CONNECTIONS_MAX;
+        /// Gateway connections that one address may open per minute, likewise; past it 429. 0: any number.
+        address_handshakes_per_minute: u32, 0..=10_000_000 => defaults::ADDRESS_HANDSHAKES_PER_MINUTE;
         /// Sessions that one bot may begin per day.
         bot_identifies_per_day: u32, 1..=4_000_000_000 => defaults::BOT_IDENTIFIES_PER_DAY;
         /// Sessions that one user account may have at once (close code 4015).
@@ -239,6 +263,13 @@ settings! {
         jwt_secret: Option<Secret> => None;
         /// A file with the same; white space at its ends is ignored.
         jwt_secret_file: Option<PathBuf> => None;
+        /// A JSON Web Key Set with the public keys of others who may sign user tokens, by EdDSA (Ed25519) or RS256: `sub` is the
+        /// account's id, `exp` has to be there. Read again when it changes; one that is wrong changes nothing.
+        jwks_file: Option<PathBuf> => None;
+        /// What such a token must have as `iss`. Not set: anything.
+        jwt_issuer: Option<Text> => None;
+        /// What such a token must have as `aud`, or among them. Not set: anything; set it if the issuer has other users.
+        jwt_audience: Option<Text> => None;
         /// The root key of the backend API: it may do everything. At least 32 bytes. `guildhall key` makes others that may do less.
         admin_key: Option<Secret> => None;
         /// A file with the same.

@@ -199,6 +199,18 @@ choices! {
 }
 
 choices! {
+    /// Who may read `/metrics`.
+    MetricsAccess {
+        /// This machine.
+        Local = "local",
+        /// Everybody.
+        Open = "open",
+        /// Nobody.
+        Off = "off",
+    }
+}
+
+choices! {
     /// How log lines look.
     LogFormat {
         /// For people.
@@ -309,6 +321,32 @@ impl Value for VoiceEndpoint {
     }
     fn expected((): &()) -> String {
         "host:port without a scheme, like \"voice.example.net:443\"".to_owned()
+    }
+    fn to_toml(&self) -> Option<String> {
+        Some(quote(&self.0))
+    }
+}
+
+/// A text of somebody else's, like an issuer's name: printable, and not empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text(String);
+
+impl Text {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Value for Text {
+    type Rule = ();
+
+    fn read(raw: &Scalar, (): &()) -> Option<Self> {
+        raw.text().filter(|text| !text.is_empty() && !text.contains(char::is_control)).map(|text| Self(text.to_owned()))
+    }
+    fn expected((): &()) -> String {
+        "a text without control characters".to_owned()
     }
     fn to_toml(&self) -> Option<String> {
         Some(quote(&self.0))

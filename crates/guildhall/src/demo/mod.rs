@@ -80,8 +80,9 @@ impl Demo {
         show_everybody(node, &plan).await?;
         let admin_key = admin_key(config, before.as_ref())?;
         node.set_root_key(&admin_key);
+        let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
         let manifest = Manifest {
-            api_base: format!("http://{}/api", reachable(running.local_addr)),
+            api_base: format!("{scheme}://{}/api", reachable(running.local_addr)),
             gateway_url: running.gateway_url.clone(),
             admin_key,
             bot_token: bot_token(node, plan.bot.user.id, before.as_ref()).await?,

@@ -65,10 +65,27 @@ impl Process {
         self.0.wait().expect("it can be waited for");
     }
 
+    /// Sends a signal, like "TERM".
+    pub fn signal(&self, name: &str) {
+        let args = [format!("-{name}"), self.0.id().to_string()];
+        assert!(Command::new("kill").args(args).status().expect("kill runs").success());
+    }
+
+    /// The exit code, if it has ended.
+    pub fn has_ended(&mut self) -> Option<Option<i32>> {
+        self.0.try_wait().expect("the child can be asked").map(|status| status.code())
+    }
+
+    /// Resident memory, bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process has memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
     /// SIGTERM; returns the exit code.
     pub fn terminate(mut self) -> Option<i32> {
-        let sent = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
+        self.signal("TERM");
         wait_for("the end of the process", || self.0.try_wait().expect("the child can be asked")).code()
     }
 }
@@ -82,7 +99,7 @@ impl Drop for Process {
 
 /// A demo on a free port.
 pub struct Demo {
-    process: Process,
+    pub process: Process,
     pub manifest: Value,
     pub addr: SocketAddr,
 }
@@ -90,10 +107,15 @@ pub struct Demo {
 impl Demo {
     /// Starts it on `dir`, quiet unless `args` say otherwise, and waits until it is ready.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
+        Self::start_on(dir, "127.0.0.1:0", args, Stdio::null())
+    }
+
+    /// The same on a port, with its log where it is wanted.
+    pub fn start_on(dir: &Path, listen: &str, args: &[&str], log: Stdio) -> Self {
         let path = dir.join("demo.json");
         let stale = fs::read(&path).ok();
-        let mut command = guildhall(["demo", "--listen", "127.0.0.1:0", "--data"]);
-        command.arg(dir).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut command = guildhall(["demo", "--listen", listen, "--data"]);
+        command.arg(dir).args(args).stdout(Stdio::null()).stderr(log);
         let mut process = Process(command.spawn().expect("the binary starts"));
         let manifest: Value = wait_for("demo.json", || {
             if let Some(status) = process.0.try_wait().expect("the child can be asked") {
@@ -113,6 +135,11 @@ impl Demo {
     /// A client with the token of that name in demo.json.
     pub fn client(&self, token: &str) -> Http {
         Http::new(self.addr, self.manifest[token].as_str().expect("a token"))
+    }
+
+    /// The token of that name in demo.json, as IDENTIFY wants it.
+    pub fn token(&self, name: &str) -> String {
+        self.manifest[name].as_str().expect("a token").trim_start_matches("Bot ").to_owned()
     }
 
     /// The ids of all listed channels.

@@ -61,6 +61,7 @@ impl Bench {
             pool: Arc::new(Pool::new(1)),
             ids: Arc::new(Ids::new(store.clone())),
             guild_limits: GuildLimits::default(),
+            commits: Arc::default(),
         };
         let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);

@@ -4,6 +4,7 @@ mod directory;
 mod durable;
 mod failure;
 mod ids;
+mod issuers;
 mod jobs;
 mod lag;
 mod lazy;

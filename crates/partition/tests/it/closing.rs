@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_model::CloseCode;
-use guildhall_partition::Denial;
-use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, TestClient, identify_payload};
+use guildhall_partition::{Denial, Leaving};
+use guildhall_test_kit::{ClientId, ClientParams, GRACE_MS, Pair, Received, TestClient, identify_payload};
 use serde_json::{Value, json};
 
 /// A greeted client, before it says who it is.
@@ -346,7 +346,7 @@ fn nothing_follows_a_close_frame() {
     pair.settle();
     say(&mut pair, &ana(), GENERAL, "too late");
     pair.settle();
-    pair.ask_to_reconnect(0);
+    pair.ask_to_leave(0, usize::MAX);
     pair.close_all(0);
     pair.start_reading(client);
     let received = pair.take(client);
@@ -359,11 +359,33 @@ fn a_reconnect_request_reaches_everybody_who_is_open() {
     let bot = live_bot(&mut pair);
     let greeted = pair.connect(ClientParams::ETF);
     pair.take(greeted);
-    pair.ask_to_reconnect(0);
+    pair.ask_to_leave(0, usize::MAX);
     assert_eq!(pair.take(bot), [Received::Reconnect]);
     assert_eq!(pair.take(greeted), [Received::Reconnect]);
     pair.close_all(0);
     assert_eq!(pair.close_code(bot), Some(4000));
     assert_eq!(pair.close_code(greeted), Some(4000));
     replayed(&mut pair, bot, &pro());
+}
+
+#[test]
+fn who_is_asked_to_leave_and_stays_is_closed_in_time() {
+    let mut pair = world();
+    let bots: Vec<_> = (0..3).map(|_| live_bot(&mut pair)).collect();
+    let leaving = pair.ask_to_leave(0, 2);
+    assert_eq!(leaving, Leaving { asked_count: 2, unasked_count: 1, conns_count: 3 });
+    assert_eq!(pair.take(bots[0]), [Received::Reconnect]);
+    assert_eq!(pair.take(bots[1]), [Received::Reconnect]);
+    assert_eq!(pair.take(bots[2]), []);
+    // They are served until they go.
+    say(&mut pair, &ana(), GENERAL, "still here?");
+    pair.advance(GRACE_MS - 1);
+    for bot in &bots {
+        assert!(matches!(pair.take(*bot)[..], [Received::Dispatch(_)]), "they hear everything until then");
+    }
+    pair.advance(1);
+    assert_eq!(pair.close_code(bots[0]), Some(4000));
+    assert_eq!(pair.close_code(bots[1]), Some(4000));
+    assert_eq!(pair.take(bots[2]), [], "nobody asked it");
+    replayed(&mut pair, bots[0], &pro());
 }

@@ -1,0 +1,68 @@
+//! Issuers: the file with other issuers' public keys (`auth.jwks_file`), read at the start and whenever it changes.
+//!
+//! Invariants  I1 a file that cannot be read or used changes nothing: the keys in force stay, and the log says why, once per change.
+//! Limits      `Issuers::parse` bounds it, and `FILE_BYTES_MAX` before that.
+//! Not here    what a token must be: `guildhall_node::Issuers`.
+
+use crate::{
+    config::{AuthConfig, Text},
+    watch::Watch,
+};
+use guildhall_node::{Issuers, IssuersError, Node};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Why the keys are not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is no such file, or it is not ours to read.
+    #[error("it cannot be read")]
+    Unreadable(#[from] io::Error),
+    /// What is in it.
+    #[error("it cannot be used")]
+    Unusable(#[from] IssuersError),
+}
+
+fn read(path: &Path, auth: &AuthConfig) -> Result<Issuers, ReadError> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
+    Ok(Issuers::parse(&text, said(&auth.jwt_issuer), said(&auth.jwt_audience))?)
+}
+
+/// Reads the keys, gives them to the node, and goes on doing so. None when no file is named.
+///
+/// # Errors
+/// The file, and what is wrong with it.
+pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Watch>, (PathBuf, ReadError)> {
+    let Some(path) = auth.jwks_file.clone() else { return Ok(None) };
+    let (auth, node) = (auth.clone(), node.clone());
+    let take = {
+        let path = path.clone();
+        move || -> Result<(), ReadError> {
+            let issuers = read(&path, &auth)?;
+            tracing::info!(path = %path.display(), keys = issuers.keys_count(), "keys of other issuers");
+            node.set_issuers(Some(issuers));
+            Ok(())
+        }
+    };
+    let watch = Watch::start(vec![path.clone()], {
+        let (path, take) = (path.clone(), take.clone());
+        move || {
+            if let Err(error) = take() {
+                tracing::error!(
+                    path = %path.display(),
+                    error = &error as &dyn std::error::Error,
+                    "keys of other issuers cannot be read: those before stay in force"
+                );
+            }
+        }
+    });
+    take().map_err(|error| (path, error))?;
+    Ok(Some(watch))
+}

@@ -1,0 +1,305 @@
+//! Metrics: `/metrics`, in the text format that Prometheus reads.
+//!
+//! Owns        the names, the help texts, and who may read them (`Access`).
+//! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when somebody asks.
+//!             M2 labels come from closed sets: close codes, kinds of contexts, guild workers. No ids, names, or addresses.
+//! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, whatever the number of clients.
+//! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
+
+use crate::config::MetricsAccess;
+use axum::{
+    Router,
+    extract::{ConnectInfo, Request},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use guildhall_codec::{ClassicContexts, ClassicStats};
+use guildhall_net::{PartitionState, Partitions};
+use guildhall_node::{CommitStats, Node};
+use guildhall_partition::{Closes, Counters};
+use guildhall_stdx::{HISTOGRAM_BOUNDS_US, Histogram};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, NoLabelSet, text},
+    metrics::MetricType,
+    registry::Registry,
+};
+use std::{fmt, net::SocketAddr, sync::Arc};
+use tokio::sync::Mutex;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What says that a request came through a proxy: its peer is not whom it is from.
+const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+
+/// Where the numbers are.
+#[derive(Clone)]
+pub struct Metrics {
+    /// Connections, sessions, deliveries.
+    pub partitions: Partitions,
+    /// Guilds, commits.
+    pub node: Node,
+    /// Compression contexts.
+    pub contexts: ClassicContexts,
+}
+
+/// `/metrics`, for those who may read it; 404 for others, as if it was not there.
+pub fn metrics_router(metrics: Metrics, access: MetricsAccess) -> Router {
+    if access == MetricsAccess::Off {
+        return Router::new();
+    }
+    let one_at_a_time = Arc::new(Mutex::new(()));
+    let scrape = move |request: Request| {
+        let (metrics, one_at_a_time) = (metrics.clone(), one_at_a_time.clone());
+        async move {
+            let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
+            if access == MetricsAccess::Local && !is_local(peer, request.headers()) {
+                return StatusCode::NOT_FOUND.into_response();
+            }
+            let _turn = one_at_a_time.lock().await;
+            // It waits for the partitions, a turn of theirs at most.
+            match tokio::task::spawn_blocking(move || metrics.render()).await {
+                Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+                Ok(Err(_)) | Err(_) => Response::builder()
+                    .status(StatusCode::INTERNAL_SERVER_ERROR)
+                    .body("the metrics could not be collected\n".into())
+                    .unwrap_or_default(),
+            }
+        }
+    };
+    Router::new().route("/metrics", get(scrape))
+}
+
+fn is_local(peer: Option<SocketAddr>, headers: &HeaderMap) -> bool {
+    let is_forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
+    peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) && !is_forwarded
+}
+
+impl Metrics {
+    /// Collects, and writes it down. Blocks for a turn of the partitions.
+    ///
+    /// # Errors
+    /// The encoder's; there is no way for it to fail on numbers.
+    pub fn render(&self) -> Result<String, fmt::Error> {
+        let snapshot = Snapshot {
+            partitions: self.partitions.inspect(),
+            contexts: self.contexts.stats(),
+            mailboxes: self.node.mailbox_places_taken(),
+            commits: self.node.commit_stats(),
+        };
+        let mut registry = Registry::with_prefix("guildhall");
+        registry.register_collector(Box::new(snapshot));
+        let mut out = String::new();
+        text::encode(&mut out, &registry)?;
+        Ok(out)
+    }
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    partitions: Vec<PartitionState>,
+    contexts: ClassicStats,
+    mailboxes: Vec<usize>,
+    commits: CommitStats,
+}
+
+/// Label name and value.
+type Label = (&'static str, String);
+
+/// Writes one metric after the other.
+struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn counters(&mut self, name: &str, help: &str, values: &[(Vec<Label>, u64)]) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in values {
+            family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        metric.encode_gauge(&value)
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, values: &[(Vec<Label>, u64)]) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in values {
+            family.encode_family(labels)?.encode_gauge(value)?;
+        }
+        Ok(())
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
+        let seconds = |us: u64| us as f64 / 1e6;
+        let bounds = HISTOGRAM_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::MAX]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts().iter().copied()).collect();
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        metric.encode_histogram::<NoLabelSet>(seconds(histogram.sum_us()), histogram.count(), &buckets, None)
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Writer(encoder);
+        let mut sum = Counters::default();
+        let mut latency = Histogram::default();
+        for partition in &self.partitions {
+            sum += partition.counters;
+            latency += partition.latency;
+        }
+        self.clients(&mut out, &sum)?;
+        self.deliveries(&mut out, &sum, &latency)?;
+        self.guilds(&mut out, &sum)?;
+        self.compression(&mut out, &sum)?;
+        self.shared_match(&mut out)
+    }
+}
+
+impl Snapshot {
+    fn clients(&self, out: &mut Writer<'_>, sum: &Counters) -> fmt::Result {
+        let count = |of: fn(&PartitionState) -> usize| self.partitions.iter().map(of).sum::<usize>() as u64;
+        let (sessions, attached) = (count(|p| p.sessions_count), count(|p| p.attached_count));
+        out.gauge("connections", "Gateway connections now", count(|p| p.conns_count))?;
+        let state = |name: &str| vec![("state", name.to_owned())];
+        out.gauges(
+            "sessions",
+            "Sessions now: live ones have a connection, resumable ones wait for one",
+            &[(state("live"), attached), (state("resumable"), sessions - attached)],
+        )?;
+        out.counter("connections_opened", "Connections that were greeted", sum.conns_total)?;
+        out.counter("identifies", "Sessions started by IDENTIFY", sum.identified_total)?;
+        out.counter("identifies_refused", "IDENTIFYs answered with op 9", sum.identifies_refused_total)?;
+        out.counter("resumes", "Sessions taken up again by RESUME", sum.resumed_total)?;
+        out.counter("resumes_refused", "RESUMEs answered with op 9", sum.resumes_refused_total)?;
+        out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;
+        let closes = |by: &str, closes: &Closes| -> Vec<(Vec<Label>, u64)> {
+            let code = |code: Option<u16>| code.map_or_else(|| "other".to_owned(), |code| code.to_string());
+            closes.iter().map(|(of, count)| (vec![("by", by.to_owned()), ("code", code(of))], count)).collect()
+        };
+        let mut all = closes("server", &sum.closed_by_us);
+        all.extend(closes("client", &sum.closed_by_clients));
+        out.counters("closes", "Close frames, by their code and by who sent the first", &all)?;
+        out.counter("connections_cut", "Connections that ended without a close frame", sum.cut_total)?;
+        out.counter("slow_consumers", "Connections cut because they did not read", sum.slow_consumers_total)
+    }
+
+    fn deliveries(&self, out: &mut Writer<'_>, sum: &Counters, latency: &Histogram) -> fmt::Result {
+        out.counter("dispatches", "Dispatches given to sessions, connected or not", sum.dispatches_total)?;
+        out.counter("withheld", "Dispatches kept from a RESUME for lack of permission", sum.withheld_total)?;
+        out.counter("received_bytes", "Bytes that came in from gateway connections", sum.received_bytes)?;
+        out.counter(
+            "received_message_bytes",
+            "Bytes of the messages in received_bytes, inflated",
+            sum.received_message_bytes,
+        )?;
+        out.counter("sent_bytes", "Bytes that the sockets of gateway connections took", sum.sent_bytes)?;
+        out.counter(
+            "sent_body_bytes",
+            "Bytes of the dispatches' bodies in sent_bytes, before compression and without envelopes",
+            sum.sent_body_bytes,
+        )?;
+        out.histogram(
+            "event_to_write_seconds",
+            "From a guild's durable event to its last frame of a partition: written, or left to a socket that was full",
+            latency,
+        )
+    }
+
+    fn guilds(&self, out: &mut Writer<'_>, sum: &Counters) -> fmt::Result {
+        let workers = self.mailboxes.iter().enumerate();
+        let places: Vec<_> =
+            workers.map(|(index, taken)| (vec![("worker", index.to_string())], *taken as u64)).collect();
+        out.gauges("guild_mailbox_places", "Places taken in a guild worker's mailbox", &places)?;
+        out.counter(
+            "relay_resyncs",
+            "Gaps in guilds' streams after which a relay asked for all anew",
+            sum.resyncs_total,
+        )?;
+        out.counter("relay_resets", "Sessions that lost a guild for a moment because of that", sum.resets_total)?;
+        out.histogram("store_commit_seconds", "How long commits to the store take", &self.commits.latency)?;
+        out.counter("store_commits_failed", "Commits to the store that failed", self.commits.failed_total)
+    }
+
+    fn compression(&self, out: &mut Writer<'_>, sum: &Counters) -> fmt::Result {
+        let stats = &self.contexts;
+        let kinds = [("zlib", &stats.zlib), ("zstd", &stats.zstd), ("zstd_upgraded", &stats.zstd_upgraded)];
+        let of = |value: fn(&guildhall_slab::PoolStats) -> u64| -> Vec<(Vec<Label>, u64)> {
+            kinds.iter().map(|(kind, pool)| (vec![("kind", (*kind).to_owned())], value(pool))).collect()
+        };
+        out.gauges("compression_contexts", "Compression contexts in use", &of(|pool| pool.slots_used))?;
+        out.gauges("compression_slab_bytes", "Resident bytes of their slabs", &of(|pool| pool.resident_bytes))?;
+        out.counters("compression_contexts_opened", "Contexts handed out", &of(|pool| pool.opened_total))?;
+        out.counters(
+            "compression_contexts_refused",
+            "Contexts for which there was no room",
+            &of(|pool| pool.refused_total),
+        )?;
+        out.gauge("compression_bytes_max", "What all contexts may hold", stats.bytes_max)?;
+        out.counter("compression_stored", "Messages sent uncompressed for lack of a context", stats.stored_total)?;
+        let upgrades = &stats.upgrades;
+        out.counter("compression_upgrades", "Connections that got a larger context", upgrades.granted_total)?;
+        out.counter(
+            "compression_upgrades_denied",
+            "Those that would have, had there been room",
+            upgrades.denied_total,
+        )?;
+        out.counter("bodies_deflated", "Messages compressed once for permessage-deflate", sum.bodies_deflated_total)
+    }
+
+    fn shared_match(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let mut sum = guildhall_shared_match::Counters::default();
+        let (mut heap_bytes, mut checked, mut mismatches) = (0, 0, 0);
+        for partition in &self.partitions {
+            let (counters, bytes) = partition.shared_match;
+            sum += counters;
+            heap_bytes += bytes as u64;
+            checked += partition.shared_match_checked.messages_total;
+            mismatches += partition.shared_match_checked.mismatches_total;
+        }
+        out.gauge("shared_match_heap_bytes", "Memory of the search that streams share", heap_bytes)?;
+        out.counter("shared_match_texts", "Texts searched for matches, once for all", sum.texts_total)?;
+        out.counter("shared_match_parses", "Parses made of them", sum.parses_total)?;
+        out.counter("shared_match_written", "Texts written to connections by shared-match", sum.written_total)?;
+        out.counter(
+            "shared_match_fallbacks",
+            "Of these, not with the parse that was tried first",
+            sum.fallbacks_total,
+        )?;
+        out.counter("shared_match_late", "Of these, with no shared parse", sum.late_total)?;
+        out.counter("shared_match_alone", "Messages that one connection got and no other", sum.alone_total)?;
+        out.counter("shared_match_checked", "Messages that were read back before they were sent", checked)?;
+        out.counter("shared_match_mismatches", "Of these, not as they were to be", mismatches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_local() {
+        let headers = |names: &[&'static str]| -> HeaderMap {
+            names
+                .iter()
+                .map(|name| (header::HeaderName::from_static(name), header::HeaderValue::from_static("x")))
+                .collect()
+        };
+        let check = |peer: &str, names: &[&'static str], expected: bool| {
+            assert_eq!(is_local(Some(peer.parse().unwrap()), &headers(names)), expected, "{peer} {names:?}");
+        };
+        check("127.0.0.1:5", &[], true);
+        check("[::1]:5", &[], true);
+        check("[::ffff:127.0.0.1]:5", &["accept"], true);
+        check("192.0.2.1:5", &[], false);
+        check("127.0.0.1:5", &["x-forwarded-for"], false);
+        check("127.0.0.1:5", &["forwarded"], false);
+        assert!(!is_local(None, &HeaderMap::new()));
+    }
+}

@@ -1,0 +1,55 @@
+//! Watch: files that are read again when they change.
+//!
+//! Limits      looked at every `LOOK_EVERY`: such files are replaced by programs that tell nobody.
+//! Not here    what is in them: `issuers`, `tls`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+use tokio::task::JoinHandle;
+
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Looks until it is dropped.
+#[derive(Debug)]
+pub struct Watch(JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// When a file was changed, and its length: what is replaced or written anew differs in one.
+type Stamp = Option<(SystemTime, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+impl Watch {
+    /// Calls `changed` each time one of the files is another one than before. They are as they are now: whoever reads them
+    /// first does so afterwards.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(paths: Vec<PathBuf>, mut changed: impl FnMut() + Send + 'static) -> Self {
+        let look = move || paths.iter().map(|path| stamp(path)).collect::<Vec<_>>();
+        let mut seen = look();
+        Self(tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(LOOK_EVERY);
+            loop {
+                ticks.tick().await;
+                // Small, local, and rare: not worth a thread.
+                let now = look();
+                if now != seen {
+                    seen = now;
+                    changed();
+                }
+            }
+        }))
+    }
+}

@@ -1,0 +1,72 @@
+//! `auth.jwks_file`: somebody else signs user tokens, and changes keys while the node runs.
+
+use crate::{
+    support::{Demo, Http, PATIENCE, run, stderr},
+    ws::{PLAIN, Ws},
+};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use serde_json::json;
+use std::{fs, path::Path, process::Stdio, thread, time::Duration};
+
+fn put_keys(path: &Path, pairs: &[(&str, &Ed25519KeyPair)]) {
+    let key = |(kid, pair): &(&str, &Ed25519KeyPair)| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": BASE64.encode(pair.public_key().as_ref())});
+    let keys: Vec<_> = pairs.iter().map(key).collect();
+    // As such files are changed: a new one takes the place of the old.
+    let next = path.with_extension("next");
+    fs::write(&next, json!({ "keys": keys }).to_string()).unwrap();
+    fs::rename(next, path).unwrap();
+}
+
+fn token(kid: &str, pair: &Ed25519KeyPair, sub: &str, audience: &str) -> String {
+    let part = |json: serde_json::Value| BASE64.encode(json.to_string());
+    let claims = json!({"sub": sub, "aud": audience, "exp": 4_000_000_000u64});
+    let text = format!("{}.{}", part(json!({"alg": "EdDSA", "kid": kid})), part(claims));
+    format!("{text}.{}", BASE64.encode(pair.sign(text.as_bytes())))
+}
+
+#[test]
+fn keys_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("jwks.json"), dir.path().join("data"));
+    let pairs = [Ed25519KeyPair::generate().unwrap(), Ed25519KeyPair::generate().unwrap()];
+    put_keys(&file, &[("a", &pairs[0])]);
+    let setting = format!("auth.jwks_file={}", file.display());
+    let args = ["--members", "5", "--rate", "0", "--set", &setting, "--set", "auth.jwt_audience=chat"];
+    let demo = Demo::start_on(&data, "127.0.0.1:0", &args, Stdio::null());
+    let me = demo.client("user_token").get("/api/v10/users/@me").unwrap().body["id"].as_str().unwrap().to_owned();
+    let status = |token: &str| Http::new(demo.addr, token).get("/api/v10/users/@me").unwrap().status;
+    let (first, second) = (token("a", &pairs[0], &me, "chat"), token("b", &pairs[1], &me, "chat"));
+    assert_eq!((status(&first), status(&second)), (200, 401));
+    assert_eq!(status(&token("a", &pairs[0], &me, "mail")), 401);
+    drop(Ws::session(demo.addr, &first));
+    let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
+        for _ in 0..PATIENCE.as_millis() / 200 {
+            if is_so() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        panic!("{what}");
+    };
+    put_keys(&file, &[("a", &pairs[0]), ("b", &pairs[1])]);
+    wait_until("the second key is taken", &|| status(&second) == 200);
+    assert_eq!(status(&first), 200);
+    // One that is wrong changes nothing.
+    fs::write(&file, "{\"keys\": [").unwrap();
+    thread::sleep(Duration::from_millis(2_500));
+    assert_eq!((status(&first), status(&second)), (200, 200));
+    put_keys(&file, &[("b", &pairs[1])]);
+    wait_until("the first key is gone", &|| status(&first) == 401);
+    drop(Ws::session(demo.addr, &second));
+    let mut late = Ws::connect(demo.addr, PLAIN, "").unwrap();
+    late.identify(&first);
+    assert_eq!(late.close_code(), Some(4004));
+    assert_eq!(demo.terminate(), Some(0));
+
+    fs::write(&file, "{}").unwrap();
+    let data = data.to_str().unwrap();
+    let refused = run(["serve", "--listen", "127.0.0.1:0", "--data", data, "--set", &setting]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("auth.jwks_file") && stderr(&refused).contains("not a JSON Web Key Set"));
+}

@@ -1,0 +1,201 @@
+//! `/metrics`: what it says is what clients did, to the byte.
+
+use crate::{
+    support::{Demo, Http, wait_for},
+    ws::{Got, PLAIN, Ws},
+};
+use guildhall_ws_proto::{Opcode, close_frame};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    process::Stdio,
+};
+
+const ARGS: &[&str] = &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"];
+
+/// Name with labels → value.
+type Series = BTreeMap<String, f64>;
+
+fn get(addr: SocketAddr, more: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream
+        .write_all(format!("GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n").as_bytes())
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Reads the text format, and holds it to its rules: every series has a type, histograms add up, it ends.
+fn scrape(addr: SocketAddr) -> Series {
+    let (status, text) = get(addr, "");
+    assert_eq!(status, 200);
+    let mut types = BTreeMap::new();
+    let mut series = Series::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(types.insert(name.to_owned(), kind.to_owned()).is_none(), "{name} twice");
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(series.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{name} twice");
+            let bare = name.split('{').next().unwrap();
+            let of = ["_total", "_bucket", "_sum", "_count"].iter().find_map(|suffix| bare.strip_suffix(suffix));
+            assert!(types.contains_key(bare) || of.is_some_and(|of| types.contains_key(of)), "{name} has no type");
+            assert!(name.starts_with("guildhall_") && !name.contains("1970"), "{name}");
+        }
+    }
+    assert!(text.ends_with("# EOF\n"));
+    for (name, _) in types.iter().filter(|(_, kind)| *kind == "histogram") {
+        let buckets: Vec<f64> = text
+            .lines()
+            .filter(|line| line.starts_with(&format!("{name}_bucket")))
+            .map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+            .collect();
+        assert!(buckets.is_sorted() && buckets.len() == 16, "{name} {buckets:?}");
+        assert_eq!(buckets.last(), series.get(&format!("{name}_count")));
+    }
+    series
+}
+
+fn value(series: &Series, name: &str) -> u64 {
+    let found = series.get(&format!("guildhall_{name}")).unwrap_or_else(|| panic!("{name} is not there: {series:#?}"));
+    *found as u64
+}
+
+/// Reads until nothing has come for a while.
+fn settle(clients: &mut [&mut Ws]) {
+    for client in clients {
+        while client.next_within(std::time::Duration::from_millis(300)).is_some() {}
+    }
+}
+
+#[test]
+fn the_numbers_are_what_clients_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start_on(dir.path(), "127.0.0.1:0", ARGS, Stdio::null());
+    let (addr, token) = (demo.addr, demo.token("bot_token"));
+    let before = scrape(addr);
+    assert_eq!(value(&before, "connections"), 0);
+    assert_eq!(value(&before, "identifies_total"), 0);
+
+    let mut a = Ws::session(addr, &token);
+    let mut b = Ws::session(addr, &token);
+    let mut greeted = Ws::connect(addr, PLAIN, "").unwrap();
+    let mut http = demo.client("bot_token");
+    let path = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
+    for number in 0..10 {
+        let content = format!("number {number} {}", "words and words ".repeat(20));
+        assert_eq!(http.request("POST", &path, Some(&json!({"content": content}))).unwrap().status, 200);
+    }
+    settle(&mut [&mut a, &mut b, &mut greeted]);
+    let after = scrape(addr);
+    let expect = |series: &Series, name: &str, expected: u64| assert_eq!(value(series, name), expected, "{name}");
+    expect(&after, "connections", 3);
+    expect(&after, "connections_opened_total", 3);
+    expect(&after, "sessions{state=\"live\"}", 2);
+    expect(&after, "sessions{state=\"resumable\"}", 0);
+    expect(&after, "identifies_total", 2);
+    // READY, GUILD_CREATE and ten messages each.
+    expect(&after, "dispatches_total", 24);
+    expect(&after, "sent_bytes_total", a.received + b.received + greeted.received);
+    expect(&after, "received_bytes_total", a.sent + b.sent + greeted.sent);
+    // IDENTIFY, twice: 8 bytes of header and mask each.
+    expect(&after, "received_message_bytes_total", a.sent + b.sent - 16);
+    let bodies = value(&after, "sent_body_bytes_total");
+    assert!(bodies > 0 && bodies < value(&after, "sent_bytes_total"), "{bodies}");
+    assert!(value(&after, "event_to_write_seconds_count") >= 10);
+    assert!(after["guildhall_event_to_write_seconds_sum"] > 0.0);
+    assert!(value(&after, "store_commit_seconds_count") >= 10 && value(&after, "store_commits_failed_total") == 0);
+    assert!(after.keys().any(|name| name.starts_with("guildhall_guild_mailbox_places{worker=")));
+
+    // A connection that is lost, a RESUME, one that cannot be, and closes from both ends.
+    let session_id = a.session_id.clone();
+    let seq = a.last_seq;
+    drop(a);
+    wait_for("a session to wait", || (value(&scrape(addr), "sessions{state=\"resumable\"}") == 1).then_some(()));
+    expect(&scrape(addr), "connections_cut_total", 1);
+    let mut c = Ws::connect(addr, PLAIN, "").unwrap();
+    c.send(&json!({"op": 6, "d": {"token": token, "session_id": session_id, "seq": seq}}));
+    c.expect_event("RESUMED");
+    greeted.send(&json!({"op": 6, "d": {"token": token, "session_id": "nobody", "seq": 1}}));
+    greeted.expect_op(9);
+    b.frame(Opcode::Close, &close_frame(Some(1000), "")[2..]);
+    b.close_code();
+    greeted.send(&json!({"op": 99, "d": null}));
+    assert_eq!(greeted.close_code(), Some(4001));
+    drop((b, greeted));
+    let last = wait_for("two connections fewer", || Some(scrape(addr)).filter(|s| value(s, "connections") == 1));
+    expect(&last, "resumes_total", 1);
+    expect(&last, "resumes_refused_total", 1);
+    expect(&last, "sessions{state=\"live\"}", 1);
+    expect(&last, "sessions_ended_total", 1);
+    expect(&last, "closes_total{by=\"server\",code=\"4001\"}", 1);
+    expect(&last, "closes_total{by=\"client\",code=\"1000\"}", 1);
+    expect(&last, "closes_total{by=\"server\",code=\"1000\"}", 0);
+    expect(&last, "connections_cut_total", 1);
+    assert_eq!(before.len(), last.len(), "what clients do makes no new series");
+
+    // Not for strangers.
+    assert_eq!(get(addr, "X-Forwarded-For: 203.0.113.9\r\n").0, 404);
+    assert_eq!(demo.terminate(), Some(0));
+}
+
+/// A session whose stream is not looked into.
+fn compressed(addr: SocketAddr, token: &str, compress: &str) -> Ws {
+    let mut ws = Ws::connect(addr, &format!("{PLAIN}&compress={compress}"), "").unwrap();
+    assert!(matches!(ws.next(), Got::Compressed(_)));
+    ws.identify(token);
+    // READY, GUILD_CREATE.
+    for _ in 0..2 {
+        assert!(matches!(ws.next(), Got::Compressed(_)));
+    }
+    ws
+}
+
+fn compression(args: &[&str]) -> Series {
+    let dir = tempfile::tempdir().unwrap();
+    let args: Vec<&str> = ARGS.iter().chain(args).copied().collect();
+    let demo = Demo::start(dir.path(), &args);
+    let token = demo.token("bot_token");
+    let mut zstd = [compressed(demo.addr, &token, "zstd-stream"), compressed(demo.addr, &token, "zstd-stream")];
+    let mut zlib = compressed(demo.addr, &token, "zlib-stream");
+    let mut http: Http = demo.client("bot_token");
+    let path = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
+    for number in 0..20 {
+        let content: Value = json!({"content": format!("number {number}, {}", "words and words ".repeat(20))});
+        assert_eq!(http.request("POST", &path, Some(&content)).unwrap().status, 200);
+    }
+    let [first, second] = &mut zstd;
+    settle(&mut [first, second, &mut zlib]);
+    let series = scrape(demo.addr);
+    assert_eq!(value(&series, "sent_bytes_total"), zstd.iter().map(|ws| ws.received).sum::<u64>() + zlib.received);
+    let (bodies, bytes) = (value(&series, "sent_body_bytes_total"), value(&series, "sent_bytes_total"));
+    println!("{bodies} bytes of bodies in {bytes}");
+    assert!(bodies > 2 * bytes, "{bodies} in {bytes}");
+    series
+}
+
+#[test]
+fn contexts_are_counted() {
+    let series = compression(&[]);
+    assert_eq!(value(&series, "compression_contexts{kind=\"zlib\"}"), 1);
+    let zstd =
+        ["zstd", "zstd_upgraded"].map(|kind| value(&series, &format!("compression_contexts{{kind=\"{kind}\"}}")));
+    assert_eq!(zstd.iter().sum::<u64>(), 2);
+    assert!(value(&series, "compression_slab_bytes{kind=\"zlib\"}") > 200_000);
+    assert_eq!(value(&series, "shared_match_written_total"), 0);
+}
+
+#[test]
+fn shared_match_is_counted() {
+    let series = compression(&["--set", "codec.streams=shared-match", "--set", "codec.shared_check_one_in=1"]);
+    assert_eq!(value(&series, "shared_match_written_total"), 60, "twenty messages to each of three");
+    assert!(value(&series, "shared_match_texts_total") >= 20);
+    assert!(value(&series, "shared_match_checked_total") >= 60);
+    assert_eq!(value(&series, "shared_match_mismatches_total"), 0);
+    assert_eq!(value(&series, "compression_contexts{kind=\"zstd\"}"), 0);
+}

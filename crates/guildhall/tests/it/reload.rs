@@ -1,0 +1,124 @@
+//! SIGHUP: what changed holds, or is said to need a restart; what is wrong changes nothing.
+
+use crate::{
+    support::{Process, guildhall, run, stderr},
+    ws::Ws,
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+    sync::mpsc::{Receiver, channel},
+    thread,
+};
+
+/// `guildhall serve` with a file, and its log lines as they come.
+fn serve(file: &Path, data: &Path) -> (Process, SocketAddr, Receiver<Value>) {
+    let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
+    command.arg(data).arg("--config").arg(file).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, log) = channel();
+    thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let _ = sender.send(serde_json::from_str(&line).expect("every line is JSON"));
+        }
+    });
+    let ready = wait_for_line(&log, "ready");
+    (Process::from(child), ready["listen"].as_str().unwrap().parse().unwrap(), log)
+}
+
+fn wait_for_line(log: &Receiver<Value>, message: &str) -> Value {
+    loop {
+        let line = log.recv_timeout(crate::support::PATIENCE).expect(message);
+        if line["message"] == message {
+            return line;
+        }
+    }
+}
+
+/// How many heartbeats a new session may send before it is closed with 4008.
+fn heartbeats(addr: SocketAddr, token: &str) -> usize {
+    let mut ws = Ws::session(addr, token);
+    for _ in 0..200 {
+        ws.send(&json!({"op": 1, "d": null}));
+    }
+    let mut answered = 0;
+    loop {
+        match ws.next() {
+            crate::ws::Got::Payload(payload) if payload["op"] == 11 => answered += 1,
+            crate::ws::Got::Close(code) => {
+                assert_eq!(code, Some(4008));
+                return answered;
+            }
+            crate::ws::Got::End => panic!("it is told why"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn limits_change_and_the_log_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("g.toml"), dir.path().join("data"));
+    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data).output().unwrap();
+    let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    fs::write(&file, "[limits]\ninbound_per_minute_max = 100\n").unwrap();
+    let (node, addr, log) = serve(&file, &data);
+    // IDENTIFY is one of them.
+    assert_eq!(heartbeats(addr, &token), 99);
+
+    fs::write(&file, "[limits]\ninbound_per_minute_max = 20\nrest_rate_percent = 7\n[server]\npartitions = 9\n")
+        .unwrap();
+    node.signal("HUP");
+    let read = wait_for_line(&log, "configuration read again");
+    assert_eq!((&read["changed"], &read["need_restart"]), (&json!(1), &json!(2)));
+    for setting in ["server.partitions", "limits.rest_rate_percent"] {
+        let line = loop {
+            let line = log.recv_timeout(crate::support::PATIENCE).unwrap();
+            if line["message"] == "a setting changed that needs a restart" {
+                break line;
+            }
+            assert_eq!(line["message"], "a setting changed");
+            assert_eq!((&line["setting"], &line["to"]), (&json!("limits.inbound_per_minute_max"), &json!("20")));
+        };
+        assert_eq!(line["setting"], setting);
+    }
+    assert_eq!(heartbeats(addr, &token), 19);
+
+    fs::write(&file, "[limits]\ninbound_per_minute_max = \"many\"\n").unwrap();
+    node.signal("HUP");
+    let wrong = wait_for_line(&log, "the configuration is wrong: nothing was changed");
+    assert!(wrong["error"].as_str().unwrap().contains("g.toml:2: limits.inbound_per_minute_max"), "{wrong}");
+    assert_eq!(heartbeats(addr, &token), 19);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn config_check_says_what_would_be_in_force_and_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, key) = (dir.path().join("g.toml"), dir.path().join("key"));
+    let secret = "s3cret-".repeat(8);
+    fs::write(&file, format!("[auth]\njwt_secret = \"{secret}\"\n[server]\npartitions = 3\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let checked = run(["config", "check", "--config", file, "--set", "limits.write_stall_ms=2000"]);
+    let shown = String::from_utf8(checked.stdout.clone()).unwrap();
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    assert!(shown.contains("partitions = 3  # ") && shown.contains("write_stall_ms = 2000"), "{shown}");
+    assert!(shown.contains("jwt_secret = \"(hidden)\"") && !shown.contains("s3cret"), "{shown}");
+    let wrong = run(["config", "check", "--config", file, "--set", "limits.write_stall=2000"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("did you mean `limits.write_stall_ms`?"), "{}", stderr(&wrong));
+    fs::write(&key, "short").unwrap();
+    let short = format!("auth.admin_key_file={}", key.display());
+    let wrong = run(["config", "check", "--config", file, "--set", &short]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        stderr(&wrong).contains("auth.admin_key_file") && stderr(&wrong).contains("32 bytes"),
+        "{}",
+        stderr(&wrong)
+    );
+}

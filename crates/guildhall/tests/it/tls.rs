@@ -1,0 +1,236 @@
+//! TLS on the node's own port: REST and the gateway, whole streams of what is large and small, and a certificate that is
+//! replaced while the node runs.
+
+use crate::support::{Demo, Process, guildhall, run, stderr, wait_for};
+use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+}
+
+/// Shakes hands, trusting that certificate alone.
+fn connect(addr: SocketAddr, trusted: &str) -> std::io::Result<Stream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file(trusted)).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut tcp = TcpStream::connect(addr)?;
+    tcp.set_read_timeout(Some(crate::support::PATIENCE))?;
+    tls.complete_io(&mut tcp)?;
+    Ok(StreamOwned::new(tls, tcp))
+}
+
+fn rest(addr: SocketAddr, trusted: &str, method: &str, path: &str, token: &str, body: &str) -> (u16, Value) {
+    let mut stream = connect(addr, trusted).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\nAuthorization: {token}\r\n");
+    let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+/// A gateway client over TLS.
+struct Client {
+    stream: Stream,
+    decoder: Decoder,
+    got: std::collections::VecDeque<Value>,
+}
+
+impl Client {
+    fn new(addr: SocketAddr, trusted: &str) -> Self {
+        let mut stream = connect(addr, trusted).unwrap();
+        stream.write_all(crate::ws::request(crate::ws::PLAIN, "").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        while !answer.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 101"));
+        let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 64 << 20 });
+        Self { stream, decoder, got: Default::default() }
+    }
+
+    fn session(addr: SocketAddr, trusted: &str, token: &str) -> Self {
+        let mut client = Self::new(addr, trusted);
+        client.expect(|p| p["op"] == 10);
+        let intents = crate::ws::INTENTS | 1 << 1;
+        client.send(&json!({"op": 2, "d": {"token": token, "intents": intents, "properties": {}}}));
+        client.expect(|p| p["t"] == "GUILD_CREATE");
+        client
+    }
+
+    fn send(&mut self, payload: &Value) {
+        let mut frame = Vec::new();
+        append_masked_frame(Opcode::Text, [1, 2, 3, 4], payload.to_string().as_bytes(), &mut frame);
+        self.stream.write_all(&frame).unwrap();
+    }
+
+    fn expect(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let mut buffer = [0; 4096];
+        loop {
+            while let Some(payload) = self.got.pop_front() {
+                if is_it(&payload) {
+                    return payload;
+                }
+            }
+            let count = self.stream.read(&mut buffer).unwrap();
+            assert!(count > 0, "it ended");
+            let mut events = self.decoder.handle(&mut buffer[..count]);
+            while let Some(event) = events.poll().unwrap() {
+                match event {
+                    Event::Text(text) => self.got.push_back(serde_json::from_str(text).unwrap()),
+                    Event::Close { code, .. } => self.got.push_back(json!({ "closed": code })),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// A node that speaks TLS; its data are those of a demo that has ended.
+struct Node {
+    process: Process,
+    addr: SocketAddr,
+    manifest: Value,
+}
+
+fn start(dir: &Path, more: &[&str]) -> Node {
+    let data = dir.join("data");
+    let demo = Demo::start(&data, &["--members", "3000", "--rate", "0"]);
+    let (manifest, addr) = (demo.manifest.clone(), demo.addr);
+    assert_eq!(demo.terminate(), Some(0));
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    fs::copy(file("one.crt"), &cert).unwrap();
+    fs::copy(file("one.key"), &key).unwrap();
+    let mut command = guildhall(["serve", "--listen", &addr.to_string(), "--data"]);
+    command.arg(&data).arg("--set").arg(format!("tls.cert_file={}", cert.display()));
+    command.arg("--set").arg(format!("tls.key_file={}", key.display())).args(more);
+    let process = Process::from(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("the node", || connect(addr, "one.crt").ok());
+    Node { process, addr, manifest }
+}
+
+#[test]
+fn rest_and_gateway_by_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings =
+        ["limits.inbound_per_minute_max=100000", "limits.write_stall_ms=60000", "limits.rest_rate_percent=0"];
+    let settings = settings.map(|setting| ["--set", setting]).concat();
+    let Node { mut process, addr, manifest } = start(dir.path(), &settings);
+    let token = manifest["bot_token"].as_str().unwrap().to_owned();
+    let (status, me) = rest(addr, "one.crt", "GET", "/api/v10/gateway/bot", &token, "");
+    assert_eq!((status, me["url"].as_str().unwrap()), (200, format!("wss://{addr}").as_str()));
+    let token = token.trim_start_matches("Bot ");
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::session(addr, "one.crt", token)).collect();
+    let channel = manifest["channel_ids"][0].as_str().unwrap();
+    let path = format!("/api/v10/channels/{channel}/messages");
+    for number in 0..20 {
+        let body = json!({"content": format!("number {number}")}).to_string();
+        assert_eq!(rest(addr, "one.crt", "POST", &path, &format!("Bot {token}"), &body).0, 200);
+    }
+    for client in &mut clients {
+        for number in 0..20 {
+            let heard = client.expect(|p| p["t"] == "MESSAGE_CREATE");
+            assert_eq!(heard["d"]["content"], format!("number {number}"));
+        }
+    }
+    // More than all buffers hold, to a client that reads only later: every byte arrives, in order.
+    let client = &mut clients[0];
+    let guild = manifest["guild_id"].as_str().unwrap();
+    for nonce in 0..300 {
+        let request = json!({"guild_id": guild, "query": "a", "limit": 100, "nonce": nonce.to_string()});
+        client.send(&json!({"op": 8, "d": request}));
+        if nonce % 10 == 9 {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    thread::sleep(Duration::from_millis(1_500));
+    client.send(&json!({"op": 1, "d": null}));
+    let mut last = None;
+    loop {
+        let heard = client.expect(|p| p["t"] == "GUILD_MEMBERS_CHUNK" || p["op"] == 11);
+        if heard["op"] == 11 {
+            break;
+        }
+        assert!(last.is_none_or(|last| heard["s"].as_u64() == Some(last + 1)), "{last:?}");
+        last = heard["s"].as_u64();
+    }
+    assert!(last.is_some());
+    // Nonsense instead of a handshake, and one that is never finished: others notice nothing.
+    let mut plain = TcpStream::connect(addr).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "no plain text on this port");
+    let _silent = TcpStream::connect(addr).unwrap();
+    clients[1].send(&json!({"op": 99, "d": null}));
+    assert_eq!(clients[1].expect(|p| !p["closed"].is_null())["closed"], 4001);
+    clients[2].send(&json!({"op": 1, "d": null}));
+    clients[2].expect(|p| p["op"] == 11);
+    // They are let go as without TLS.
+    process.signal("TERM");
+    clients[2].expect(|p| p["op"] == 7);
+    drop(clients);
+    assert_eq!(wait_for("the end", || process.has_ended()), Some(0));
+}
+
+#[test]
+fn the_certificate_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let Node { process, addr, manifest } = start(dir.path(), &[]);
+    let token = manifest["bot_token"].as_str().unwrap().trim_start_matches("Bot ").to_owned();
+    let mut before = Client::session(addr, "one.crt", &token);
+    assert!(connect(addr, "two.crt").is_err());
+    // A key that is not the certificate's changes nothing.
+    fs::copy(file("two.key"), dir.path().join("key.pem")).unwrap();
+    process.signal("HUP");
+    thread::sleep(Duration::from_millis(2_500));
+    assert!(connect(addr, "one.crt").is_ok());
+    // Both of them: it is noticed without a signal.
+    fs::copy(file("two.crt"), dir.path().join("cert.pem")).unwrap();
+    wait_for("the other certificate", || connect(addr, "two.crt").ok());
+    assert!(connect(addr, "one.crt").is_err());
+    before.send(&json!({"op": 1, "d": null}));
+    before.expect(|p| p["op"] == 11);
+    drop(before);
+    assert_eq!(process.terminate(), Some(0));
+
+    let serve = |settings: &[String]| {
+        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", dir.path().to_str().unwrap()];
+        settings.iter().for_each(|setting| args.extend(["--set", setting]));
+        run(args)
+    };
+    let cert = format!("tls.cert_file={}", file("one.crt").display());
+    let key = |name: &str| format!("tls.key_file={}", file(name).display());
+    let wrong = serve(&[cert.clone(), key("two.key")]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(stderr(&wrong).contains("the key is not the certificate's"), "{}", stderr(&wrong));
+    let half = serve(&[cert]);
+    assert_eq!(half.status.code(), Some(2));
+    assert!(stderr(&half).contains("tls.cert_file is set without tls.key_file"), "{}", stderr(&half));
+}

@@ -1,0 +1,237 @@
+//! A gateway client over a real socket, well-behaved or not: it sends what it is told to, and says what came.
+//!
+//! Limits  every wait ends after `PATIENCE`.
+
+use crate::support::PATIENCE;
+use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// GUILDS, GUILD_MESSAGES, MESSAGE_CONTENT.
+pub const INTENTS: u64 = 1 | 1 << 9 | 1 << 15;
+/// JSON without compression.
+pub const PLAIN: &str = "/?v=10&encoding=json";
+const MASK: [u8; 4] = [1, 2, 3, 4];
+
+/// What came.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Got {
+    /// A payload.
+    Payload(Value),
+    /// A message that is compressed, as it is.
+    Compressed(Vec<u8>),
+    /// A close frame.
+    Close(Option<u16>),
+    /// The connection ended.
+    End,
+}
+
+/// A WebSocket connection.
+pub struct Ws {
+    pub stream: TcpStream,
+    decoder: Decoder,
+    got: VecDeque<Got>,
+    ended: bool,
+    /// Bytes after the upgrade, each way.
+    pub sent: u64,
+    pub received: u64,
+    /// Of the last READY.
+    pub session_id: String,
+    /// Of the last dispatch.
+    pub last_seq: u64,
+}
+
+/// Sends `head` and reads the answer's head: its status, and the answer.
+pub fn raw_upgrade(addr: SocketAddr, head: &str) -> std::io::Result<(TcpStream, u16, String)> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(head.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        answer.push(byte[0]);
+    }
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Ok((stream, status, answer))
+}
+
+/// An upgrade request with more headers, each with its line end.
+pub fn request(target: &str, more: &str) -> String {
+    format!(
+        "GET {target} HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n"
+    )
+}
+
+impl Ws {
+    /// Connects; else the status it was refused with.
+    pub fn connect(addr: SocketAddr, target: &str, more: &str) -> Result<Self, u16> {
+        let (stream, status, answer) = raw_upgrade(addr, &request(target, more)).map_err(|_| 0u16)?;
+        if status != 101 {
+            return Err(status);
+        }
+        stream.set_nonblocking(true).expect("a socket");
+        let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 64 << 20 });
+        decoder.set_rsv1_allowed(answer.to_ascii_lowercase().contains("permessage-deflate"));
+        Ok(Self {
+            stream,
+            decoder,
+            got: VecDeque::new(),
+            ended: false,
+            sent: 0,
+            received: 0,
+            session_id: String::new(),
+            last_seq: 0,
+        })
+    }
+
+    /// A session of that token: connected, and READY.
+    pub fn session(addr: SocketAddr, token: &str) -> Self {
+        let mut ws = Self::connect(addr, PLAIN, "").expect("it is let in");
+        ws.expect_op(10);
+        ws.identify(token);
+        ws.expect_event("READY");
+        ws
+    }
+
+    /// IDENTIFY.
+    pub fn identify(&mut self, token: &str) {
+        self.identify_with(token, INTENTS);
+    }
+
+    /// IDENTIFY with these intents.
+    pub fn identify_with(&mut self, token: &str, intents: u64) {
+        let properties = json!({"os": "linux", "browser": "test", "device": "test"});
+        self.send(&json!({"op": 2, "d": {"token": token, "intents": intents, "properties": properties}}));
+    }
+
+    /// A payload.
+    pub fn send(&mut self, payload: &Value) {
+        self.frame(Opcode::Text, payload.to_string().as_bytes());
+    }
+
+    /// A whole frame.
+    pub fn frame(&mut self, opcode: Opcode, payload: &[u8]) {
+        let mut frame = Vec::new();
+        append_masked_frame(opcode, MASK, payload, &mut frame);
+        self.bytes(&frame);
+    }
+
+    /// Bytes as they are. What the server does not take any more is lost, as with any client that was cut.
+    pub fn bytes(&mut self, mut bytes: &[u8]) {
+        let deadline = Instant::now() + PATIENCE;
+        while !bytes.is_empty() && Instant::now() < deadline {
+            match self.stream.write(bytes) {
+                Ok(count) => {
+                    self.sent += count as u64;
+                    bytes = &bytes[count..];
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The next thing that is there already, if any.
+    pub fn poll(&mut self) -> Option<Got> {
+        let mut buffer = [0; 16 << 10];
+        while self.got.is_empty() && !self.ended {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => self.end(),
+                Ok(count) => self.take(&mut buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.end(),
+            }
+        }
+        self.got.pop_front()
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.got.push_back(Got::End);
+    }
+
+    fn take(&mut self, bytes: &mut [u8]) {
+        self.received += bytes.len() as u64;
+        let mut events = self.decoder.handle(bytes);
+        while let Some(event) = events.poll().expect("the server keeps to the protocol") {
+            let got = match event {
+                Event::Text(text) => {
+                    let payload: Value = serde_json::from_str(text).expect("JSON");
+                    self.last_seq = payload["s"].as_u64().unwrap_or(self.last_seq);
+                    if payload["t"] == "READY" {
+                        self.session_id = payload["d"]["session_id"].as_str().expect("a session id").to_owned();
+                    }
+                    Got::Payload(payload)
+                }
+                Event::Binary(bytes) => Got::Compressed(bytes.to_vec()),
+                Event::Compressed { payload, .. } => Got::Compressed(payload.to_vec()),
+                Event::Close { code, .. } => Got::Close(code),
+                Event::Ping(_) | Event::Pong(_) => continue,
+            };
+            self.got.push_back(got);
+        }
+    }
+
+    /// The next thing.
+    pub fn next(&mut self) -> Got {
+        self.next_within(PATIENCE).expect("something comes")
+    }
+
+    /// The next thing, if it comes in time.
+    pub fn next_within(&mut self, limit: Duration) -> Option<Got> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(got) = self.poll() {
+                return Some(got);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Skips to the payload that `is_it`.
+    pub fn expect(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            match self.next() {
+                Got::Payload(payload) if is_it(&payload) => return payload,
+                Got::Payload(_) | Got::Compressed(_) => {}
+                end => panic!("{end:?} instead of {what}"),
+            }
+        }
+    }
+
+    /// Skips to the next payload with that opcode.
+    pub fn expect_op(&mut self, op: u64) -> Value {
+        self.expect(&format!("op {op}"), |payload| payload["op"] == op)
+    }
+
+    /// Skips to the next event of that name.
+    pub fn expect_event(&mut self, name: &str) -> Value {
+        self.expect(name, |payload| payload["t"] == name)
+    }
+
+    /// Skips to the end: the code it was closed with, none if it was cut.
+    pub fn close_code(&mut self) -> Option<u16> {
+        loop {
+            match self.next() {
+                Got::Close(code) => return code,
+                Got::End => return None,
+                Got::Payload(_) | Got::Compressed(_) => {}
+            }
+        }
+    }
+}

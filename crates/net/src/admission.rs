@@ -1,0 +1,282 @@
+//! Admission: who may open a gateway connection now, so that nobody takes all the places.
+//!
+//! Owns        handshakes under way, and per address its connections and how often it came lately.
+//! Doors       `begin` for a socket that was accepted; `admit` for its upgrade. What they give is given back when dropped.
+//! Invariants  A1 every count goes back to zero when what it counts is gone. A2 one address holds at most an eighth of the
+//!             handshakes. A3 this machine's own address is not limited: proxies that nobody named have it. (tests `a*_*`)
+//! Limits      `AdmissionLimits`; `ADDRESSES_MAX` addresses are remembered, past it those without a connection are forgotten.
+//! Not here    how often accounts identify: `gatekeeper`. REST: `guildhall-api`.     Spec  docs/operations.md "Hostile clients".
+
+use hyper::HeaderMap;
+use std::{
+    collections::HashMap,
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+const ADDRESSES_MAX: usize = 262_144;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What one address, and all of them, may take up.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmissionLimits {
+    /// Sockets at once whose first request has not come yet; one address has at most an eighth of them. Past it 503.
+    pub handshakes_max: usize,
+    /// Gateway connections of one address at once; past it 429. 0: any number.
+    pub address_connections_max: u32,
+    /// Upgrades of one address per minute; past it 429. 0: any number.
+    pub address_handshakes_per_minute: u32,
+}
+
+impl Default for AdmissionLimits {
+    /// None, for benches.
+    fn default() -> Self {
+        Self { handshakes_max: usize::MAX, address_connections_max: 0, address_handshakes_per_minute: 0 }
+    }
+}
+
+/// Whom a request is from: an address, by the socket's and by what proxies wrote.
+pub type AddressOf = Arc<dyn Fn(IpAddr, &HeaderMap) -> IpAddr + Send + Sync>;
+
+/// Who stands before this node.
+#[derive(Clone)]
+pub struct Peers {
+    /// Judges proxies' headers.
+    pub address_of: AddressOf,
+    /// Proxies, which many clients come by.
+    pub proxies: Arc<[IpAddr]>,
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peers").field("proxies", &self.proxies).finish_non_exhaustive()
+    }
+}
+
+impl Default for Peers {
+    /// No proxies.
+    fn default() -> Self {
+        Self { address_of: Arc::new(|socket, _| socket), proxies: Arc::from([]) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Address {
+    handshakes_count: u32,
+    conns_count: u32,
+    /// Upgrades since the minute began.
+    minute_began: Option<Instant>,
+    upgrades_count: u32,
+}
+
+#[derive(Debug)]
+struct State {
+    limits: AdmissionLimits,
+    handshakes_count: usize,
+    addresses: HashMap<IpAddr, Address>,
+    /// With more addresses than that, those without a connection are forgotten.
+    tidy_above: usize,
+}
+
+/// See the module. Shared by all connections of the front.
+#[derive(Debug)]
+pub struct Admission(Mutex<State>);
+
+/// A handshake under way.
+#[derive(Debug)]
+pub struct Handshake {
+    admission: Arc<Admission>,
+    /// None: it is not limited by its address.
+    address: Option<IpAddr>,
+}
+
+/// A connection of an address.
+#[derive(Debug)]
+pub struct AddressPermit {
+    admission: Arc<Admission>,
+    address: IpAddr,
+}
+
+/// What an address is told that comes too often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany {
+    /// Seconds until it may be worth another try.
+    pub retry_after_s: u32,
+}
+
+/// Who is counted together: of IPv6 a network of 64 bits, which is what one customer has at least.
+fn counted_as(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
+        v4 => v4,
+    }
+}
+
+impl Admission {
+    /// Nobody is there yet.
+    pub fn new(limits: AdmissionLimits) -> Self {
+        Self(Mutex::new(State { limits, handshakes_count: 0, addresses: HashMap::new(), tidy_above: ADDRESSES_MAX }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other limits from now on. Who is there stays.
+    pub fn set_limits(&self, limits: AdmissionLimits) {
+        self.state().limits = limits;
+    }
+
+    /// A socket was accepted. None: there are too many whose first request has not come.
+    pub fn begin(self: &Arc<Self>, socket: IpAddr, peers: &Peers) -> Option<Handshake> {
+        let socket = socket.to_canonical();
+        let is_limited = !socket.is_loopback() && !peers.proxies.iter().any(|proxy| proxy.to_canonical() == socket);
+        let address = is_limited.then(|| counted_as(socket));
+        let mut state = self.state();
+        let max = state.limits.handshakes_max;
+        if state.handshakes_count >= max {
+            return None;
+        }
+        if let Some(address) = address {
+            let entry = state.entry(address);
+            if entry.handshakes_count as usize >= (max / 8).max(1) {
+                return None;
+            }
+            entry.handshakes_count += 1;
+        }
+        state.handshakes_count += 1;
+        Some(Handshake { admission: self.clone(), address })
+    }
+
+    /// An upgrade was asked for.
+    ///
+    /// # Errors
+    /// The address has too many connections, or came too often.
+    pub fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Option<AddressPermit>, TooMany> {
+        if address.to_canonical().is_loopback() {
+            return Ok(None);
+        }
+        let address = counted_as(address);
+        let mut state = self.state();
+        let AdmissionLimits { address_connections_max, address_handshakes_per_minute, .. } = state.limits;
+        let entry = state.entry(address);
+        let age = entry.minute_began.map_or(MINUTE, |began| now.saturating_duration_since(began));
+        if age >= MINUTE {
+            (entry.minute_began, entry.upgrades_count) = (Some(now), 0);
+        }
+        if address_handshakes_per_minute > 0 && entry.upgrades_count >= address_handshakes_per_minute {
+            return Err(TooMany { retry_after_s: (MINUTE - age).as_secs() as u32 + 1 });
+        }
+        entry.upgrades_count += 1;
+        if address_connections_max > 0 && entry.conns_count >= address_connections_max {
+            return Err(TooMany { retry_after_s: 5 });
+        }
+        entry.conns_count += 1;
+        Ok(Some(AddressPermit { admission: self.clone(), address }))
+    }
+}
+
+impl State {
+    fn entry(&mut self, address: IpAddr) -> &mut Address {
+        if self.addresses.len() >= self.tidy_above && !self.addresses.contains_key(&address) {
+            self.addresses.retain(|_, entry| !entry.is_idle());
+            // Not at every call where really so many are connected.
+            self.tidy_above = ADDRESSES_MAX.max(2 * self.addresses.len());
+        }
+        self.addresses.entry(address).or_default()
+    }
+
+    /// Forgets an address with nothing to remember; its minute is forgotten when there are many, or it comes again.
+    fn tidy(&mut self, address: IpAddr) {
+        let is_new = |entry: &Address| entry.minute_began.is_some_and(|began| began.elapsed() < MINUTE);
+        if self.addresses.get(&address).is_some_and(|entry| entry.is_idle() && !is_new(entry)) {
+            self.addresses.remove(&address);
+        }
+    }
+}
+
+impl Address {
+    fn is_idle(&self) -> bool {
+        self.handshakes_count == 0 && self.conns_count == 0
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        let mut state = self.admission.state();
+        state.handshakes_count -= 1;
+        let Some(address) = self.address else { return };
+        if let Some(entry) = state.addresses.get_mut(&address) {
+            entry.handshakes_count -= 1;
+        }
+        state.tidy(address);
+    }
+}
+
+impl Drop for AddressPermit {
+    fn drop(&mut self) {
+        let mut state = self.admission.state();
+        if let Some(entry) = state.addresses.get_mut(&self.address) {
+            entry.conns_count -= 1;
+        }
+        state.tidy(self.address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn admission(handshakes_max: usize, conns: u32, per_minute: u32) -> Arc<Admission> {
+        Arc::new(Admission::new(AdmissionLimits {
+            handshakes_max,
+            address_connections_max: conns,
+            address_handshakes_per_minute: per_minute,
+        }))
+    }
+
+    #[test]
+    fn a1_a2_one_address_has_an_eighth_and_gives_it_back() {
+        let admission = admission(16, 0, 0);
+        let peers = Peers { proxies: Arc::from([ip("192.0.2.9")]), ..Peers::default() };
+        let attacker: Vec<_> = (0..9).filter_map(|_| admission.begin(ip("192.0.2.1"), &peers)).collect();
+        assert_eq!(attacker.len(), 2);
+        assert!(admission.begin(ip("::ffff:192.0.2.1"), &peers).is_none(), "the same, mapped");
+        let others: Vec<_> = (0..30).filter_map(|_| admission.begin(ip("192.0.2.9"), &peers)).collect();
+        assert_eq!(others.len(), 14, "a proxy has as many as there are");
+        assert!(admission.begin(ip("127.0.0.1"), &peers).is_none(), "full is full");
+        drop((attacker, others));
+        assert!(admission.state().addresses.is_empty() && admission.state().handshakes_count == 0);
+    }
+
+    #[test]
+    fn a1_a3_connections_of_an_address() {
+        let admission = admission(16, 2, 0);
+        let now = Instant::now();
+        let first = admission.admit(ip("2001:db8::1"), now).unwrap();
+        let second = admission.admit(ip("2001:db8::2"), now).unwrap();
+        assert_eq!(admission.admit(ip("2001:db8:0:0:1::1"), now).unwrap_err(), TooMany { retry_after_s: 5 });
+        assert!(admission.admit(ip("2001:db8:0:1::1"), now).is_ok(), "another network");
+        assert!((0..100).all(|_| matches!(admission.admit(ip("127.0.0.1"), now), Ok(None))));
+        drop(first);
+        assert!(admission.admit(ip("2001:db8::1"), now).is_ok());
+        drop(second);
+    }
+
+    #[test]
+    fn an_address_comes_so_often_a_minute() {
+        let admission = admission(16, 0, 3);
+        let now = Instant::now();
+        let come = |after_s| admission.admit(ip("192.0.2.1"), now + Duration::from_secs(after_s)).map(drop);
+        assert_eq!([come(0), come(1), come(2)], [Ok(()), Ok(()), Ok(())]);
+        assert_eq!(come(20), Err(TooMany { retry_after_s: 41 }));
+        assert_eq!(come(59), Err(TooMany { retry_after_s: 2 }));
+        assert_eq!(come(60), Ok(()));
+    }
+}

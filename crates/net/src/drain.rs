@@ -1,0 +1,176 @@
+//! Drain: clients are asked to leave at the pace at which they can be taken up elsewhere, not all at once.
+//!
+//! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`ask_all`).
+//! Invariants  D1 everybody is asked by `asking_ms_max`, however slow the pace would be: the end has a time. D2 the pace is no
+//!             rhythm: each tick asks between half of and one and a half times its share. (tests `d1_*`, `d2_*`)
+//! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; who stays is closed with 4000.
+//! Not here    op 7 itself (`Partition::ask_to_leave`), what counts IDENTIFYs (`IdentifyGate`).     Spec  docs/protocol.md §1.12.
+
+use crate::server::Partitions;
+use guildhall_partition::Leaving;
+use guildhall_stdx::Rng;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often somebody is asked.
+const TICK: Duration = Duration::from_millis(50);
+/// What a node is trusted with that has not been seen under load.
+const STARTS_PER_S_MIN: u32 = 100;
+
+/// How a node lets its clients go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainPlan {
+    /// The longest that asking may take; 0: everybody at once.
+    pub asking_ms_max: u64,
+    /// Who was asked has so long to go; then 4000.
+    pub grace_ms: u64,
+}
+
+impl DrainPlan {
+    /// Everybody at once, with time enough for a close frame each: for tests, and for nodes without clients worth the wait.
+    pub const AT_ONCE: Self = Self { asking_ms_max: 0, grace_ms: 1_500 };
+
+    /// A plan that leaves a quarter of `total` for what comes after the clients.
+    #[must_use]
+    pub fn within(total: Duration) -> Self {
+        let total_ms = total.as_millis() as u64;
+        Self { asking_ms_max: total_ms / 2, grace_ms: (total_ms / 4).min(5_000) }
+    }
+}
+
+/// How a drain went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainReport {
+    /// Connections that were asked to leave.
+    pub asked_count: usize,
+    /// How long asking took.
+    pub asking_ms: u64,
+    /// Those that were still there when their time was over.
+    pub stayed_count: usize,
+}
+
+/// How many to ask at each tick.
+#[derive(Debug)]
+struct Pace {
+    per_s: f64,
+    credit: f64,
+    rng: Rng,
+}
+
+impl Pace {
+    /// `starts_per_s`: the most sessions this node has been seen to start in a second.
+    fn new(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Self {
+        let seen = f64::from(starts_per_s.max(STARTS_PER_S_MIN));
+        // D1. Nine tenths: ticks are late, and the last ones' share may be small.
+        let needed = conns_count as f64 * 1000.0 / (plan.asking_ms_max.max(1) as f64 * 0.9);
+        Self { per_s: seen.max(needed), credit: 0.0, rng: Rng::new(seed) }
+    }
+
+    /// Who may be asked now, after `elapsed` since the last time.
+    fn next(&mut self, elapsed: Duration) -> usize {
+        let jitter = 0.5 + self.rng.fraction();
+        self.credit += self.per_s * elapsed.as_secs_f64() * jitter;
+        let whole = self.credit.floor();
+        self.credit -= whole;
+        whole as usize
+    }
+}
+
+/// Asks everybody, and waits until they are gone or their time is over. Blocks.
+pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPlan, seed: u64) -> DrainReport {
+    let started = Instant::now();
+    let all = partitions.ask_to_leave(0, plan.grace_ms);
+    let conns_count: usize = all.iter().map(|leaving| leaving.conns_count).sum();
+    let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
+    tracing::info!(conns = conns_count, per_s = pace.per_s as u64, "clients are asked to leave");
+    let mut report = DrainReport::default();
+    let mut last = started;
+    loop {
+        let is_late = started.elapsed().as_millis() as u64 >= plan.asking_ms_max;
+        let count = if is_late { usize::MAX } else { pace.next(last.elapsed()) };
+        last = Instant::now();
+        let leaving = ask_some(partitions, count, plan.grace_ms);
+        report.asked_count += leaving.asked_count;
+        if leaving.unasked_count == 0 {
+            break;
+        }
+        thread::sleep(TICK);
+    }
+    report.asking_ms = started.elapsed().as_millis() as u64;
+    let deadline = Instant::now() + Duration::from_millis(plan.grace_ms);
+    loop {
+        // Whoever came in the meantime is asked as well.
+        let leaving = ask_some(partitions, usize::MAX, plan.grace_ms);
+        report.asked_count += leaving.asked_count;
+        report.stayed_count = leaving.conns_count;
+        if leaving.conns_count == 0 || Instant::now() >= deadline {
+            return report;
+        }
+        thread::sleep(TICK.min(deadline.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// Asks about `count`, from every partition its share of those that are left.
+fn ask_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leaving {
+    let mut sum = Leaving::default();
+    let share = count.div_ceil(partitions.count().max(1));
+    let answers =
+        if count == 0 { partitions.ask_to_leave(0, grace_ms) } else { partitions.ask_to_leave(share, grace_ms) };
+    for Leaving { asked_count, unasked_count, conns_count } in answers {
+        sum.asked_count += asked_count;
+        sum.unasked_count += unasked_count;
+        sum.conns_count += conns_count;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many are asked at each tick of `tick_ms`, until all are.
+    fn curve(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Vec<usize> {
+        let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
+        let mut left = conns_count;
+        let mut curve = Vec::new();
+        while left > 0 {
+            let asked = pace.next(TICK).min(left);
+            left -= asked;
+            curve.push(asked);
+        }
+        curve
+    }
+
+    #[test]
+    fn d1_everybody_is_asked_in_time() {
+        let plan = DrainPlan { asking_ms_max: 10_000, grace_ms: 5_000 };
+        for (conns_count, starts_per_s) in [(1, 0), (300, 0), (20_000, 0), (20_000, 900), (1_000_000, 5_000)] {
+            for seed in 0..20 {
+                let ms = curve(conns_count, starts_per_s, plan, seed).len() * TICK.as_millis() as usize;
+                assert!(ms <= 10_500, "{conns_count} at {starts_per_s} took {ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn d2_at_the_pace_that_was_seen_and_without_a_rhythm() {
+        let plan = DrainPlan { asking_ms_max: 60_000, grace_ms: 5_000 };
+        for seed in 0..20 {
+            let curve = curve(10_000, 1_000, plan, seed);
+            let seconds = curve.len() as f64 * TICK.as_secs_f64();
+            assert!((8.5..11.5).contains(&seconds), "{seconds} s");
+            let (least, most) = (curve[..100].iter().min().unwrap(), curve.iter().max().unwrap());
+            assert!(*most <= 76 && *least >= 24 && most > least, "{least} to {most} of 50");
+        }
+    }
+
+    #[test]
+    fn the_plan_fits_its_time() {
+        let plan = DrainPlan::within(Duration::from_secs(20));
+        assert_eq!(plan, DrainPlan { asking_ms_max: 10_000, grace_ms: 5_000 });
+        let short = DrainPlan::within(Duration::from_millis(400));
+        assert_eq!(short, DrainPlan { asking_ms_max: 200, grace_ms: 100 });
+    }
+}

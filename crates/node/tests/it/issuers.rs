@@ -1,0 +1,188 @@
+//! Tokens of other issuers: EdDSA and RS256, keys that come and go, and what must not be taken for one.
+
+use crate::support::{SECRET, World, user};
+use aws_lc_rs::{
+    rand::SystemRandom,
+    rsa::{KeySize, PublicKeyComponents},
+    signature::{Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use guildhall_model::UserId;
+use guildhall_node::{AuthError, Issuers, IssuersError};
+use serde_json::{Value, json};
+
+const ANA: UserId = UserId::new(1_100_000_000_000_000_555);
+/// The fake clock's, in seconds.
+const NOW_S: u64 = 1_700_000_000;
+
+enum Signer {
+    Ed(Ed25519KeyPair),
+    Rsa(RsaKeyPair),
+}
+
+impl Signer {
+    fn ed() -> Self {
+        Self::Ed(Ed25519KeyPair::generate().unwrap())
+    }
+
+    fn rsa() -> Self {
+        Self::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).unwrap())
+    }
+
+    fn jwk(&self, kid: &str) -> Value {
+        match self {
+            Self::Ed(pair) => {
+                let x = BASE64.encode(pair.public_key().as_ref());
+                json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "use": "sig", "alg": "EdDSA", "x": x})
+            }
+            Self::Rsa(pair) => {
+                let PublicKeyComponents::<Vec<u8>> { n, e } = pair.public_key().into();
+                json!({"kty": "RSA", "kid": kid, "n": BASE64.encode(n), "e": BASE64.encode(e)})
+            }
+        }
+    }
+
+    fn token(&self, kid: &str, claims: &Value) -> String {
+        let alg = if matches!(self, Self::Ed(_)) { "EdDSA" } else { "RS256" };
+        let part = |json: &Value| BASE64.encode(json.to_string());
+        let text = format!("{}.{}", part(&json!({"typ": "JWT", "alg": alg, "kid": kid})), part(claims));
+        let signature = match self {
+            Self::Ed(pair) => pair.sign(text.as_bytes()).as_ref().to_vec(),
+            Self::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature).unwrap();
+                signature
+            }
+        };
+        format!("{text}.{}", BASE64.encode(signature))
+    }
+}
+
+fn claims() -> Value {
+    json!({"sub": ANA.to_string(), "exp": NOW_S + 60, "iss": "https://id.example.net", "aud": ["chat", "other"]})
+}
+
+fn with(change: &Value) -> Value {
+    let mut claims = claims();
+    change.as_object().unwrap().iter().for_each(|(name, value)| claims[name] = value.clone());
+    claims
+}
+
+fn set(keys: &[Value]) -> String {
+    json!({ "keys": keys }).to_string()
+}
+
+async fn world() -> World {
+    let world = World::new();
+    world.node.put_user(user(ANA)).await.unwrap();
+    world
+}
+
+async fn check(world: &World, token: &str, is_good: bool) {
+    match world.node.authenticate(token).await {
+        Ok(account) => assert!(is_good && account.user.id == ANA, "{token}"),
+        Err(AuthError::Invalid) => assert!(!is_good, "{token}"),
+        Err(AuthError::Unavailable(error)) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn both_kinds_of_keys_and_their_rotation() {
+    let world = world().await;
+    let (ed, rsa, next) = (Signer::ed(), Signer::rsa(), Signer::ed());
+    check(&world, &ed.token("a", &claims()), false).await;
+    world.node.set_issuers(Some(Issuers::parse(&set(&[ed.jwk("a"), rsa.jwk("b")]), None, None).unwrap()));
+    check(&world, &ed.token("a", &claims()), true).await;
+    check(&world, &rsa.token("b", &claims()), true).await;
+    check(&world, &ed.token("b", &claims()), false).await;
+    check(&world, &next.token("a", &claims()), false).await;
+    // The next key is there before the old one goes.
+    world.node.set_issuers(Some(Issuers::parse(&set(&[ed.jwk("a"), next.jwk("c")]), None, None).unwrap()));
+    check(&world, &ed.token("a", &claims()), true).await;
+    check(&world, &next.token("c", &claims()), true).await;
+    check(&world, &rsa.token("b", &claims()), false).await;
+    world.node.set_issuers(Some(Issuers::parse(&set(&[next.jwk("c")]), None, None).unwrap()));
+    check(&world, &ed.token("a", &claims()), false).await;
+    // Ours are good all the while.
+    check(&world, &world.node.mint_user_token(ANA, 60), true).await;
+    world.node.set_issuers(None);
+    check(&world, &next.token("c", &claims()), false).await;
+    check(&world, &world.node.mint_user_token(ANA, 60), true).await;
+}
+
+#[tokio::test]
+async fn i1_a_public_key_is_no_secret() {
+    let world = world().await;
+    let rsa = Signer::rsa();
+    let jwk = rsa.jwk("b");
+    world.node.set_issuers(Some(Issuers::parse(&set(std::slice::from_ref(&jwk)), None, None).unwrap()));
+    let Signer::Rsa(pair) = &rsa else { unreachable!() };
+    // Whoever knows the public key signs with it, as if it was the secret of HS256.
+    let der =
+        aws_lc_rs::encoding::AsDer::<aws_lc_rs::encoding::PublicKeyX509Der<'_>>::as_der(pair.public_key()).unwrap();
+    for key in [der.as_ref(), jwk["n"].as_str().unwrap().as_bytes(), pair.public_key().as_ref()] {
+        let text = format!("{}.{}", BASE64.encode(r#"{"alg":"HS256","kid":"b"}"#), BASE64.encode(claims().to_string()));
+        let tag = aws_lc_rs::hmac::sign(&aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, key), text.as_bytes());
+        check(&world, &format!("{text}.{}", BASE64.encode(tag)), false).await;
+    }
+    for alg in ["none", "None", "", "RS512", "ES256"] {
+        let head = BASE64.encode(json!({"alg": alg, "kid": "b"}).to_string());
+        check(&world, &format!("{head}.{}.", BASE64.encode(claims().to_string())), false).await;
+    }
+    // Of a token that is good, every part counts.
+    let good = rsa.token("b", &claims());
+    check(&world, &good, true).await;
+    let forged = with(&json!({"sub": "1"})).to_string();
+    let parts: Vec<&str> = good.split('.').collect();
+    check(&world, &format!("{}.{}.{}", parts[0], BASE64.encode(forged), parts[2]), false).await;
+    assert!(SECRET.len() >= 32);
+}
+
+#[tokio::test]
+async fn i2_what_a_token_must_say() {
+    let world = world().await;
+    let ed = Signer::ed();
+    let (issuer, audience) = (Some("https://id.example.net".to_owned()), Some("chat".to_owned()));
+    world.node.set_issuers(Some(Issuers::parse(&set(&[ed.jwk("a")]), issuer, audience).unwrap()));
+    for (change, is_good) in [
+        (json!({}), true),
+        (json!({"aud": "chat"}), true),
+        (json!({"aud": "chats"}), false),
+        (json!({"aud": []}), false),
+        (json!({"aud": null}), false),
+        (json!({"iss": "https://id.example.com"}), false),
+        (json!({"exp": NOW_S}), false),
+        (json!({"exp": NOW_S + 1}), true),
+        (json!({"nbf": NOW_S + 20}), true),
+        (json!({"nbf": NOW_S + 60}), false),
+        (json!({"sub": "ana"}), false),
+        (json!({"sub": "1100000000000000556"}), false),
+    ] {
+        check(&world, &ed.token("a", &with(&change)), is_good).await;
+    }
+    for missing in ["exp", "sub", "iss", "aud"] {
+        let mut claims = claims();
+        claims.as_object_mut().unwrap().remove(missing);
+        check(&world, &ed.token("a", &claims), false).await;
+    }
+}
+
+#[test]
+fn i3_sets_that_are_none() {
+    let parse = |jwks: &str| Issuers::parse(jwks, None, None).map(|issuers| issuers.keys_count());
+    let ed = Signer::ed().jwk("a");
+    assert!(matches!(parse("{"), Err(IssuersError::NotJwks(_))));
+    assert!(matches!(parse("{}"), Err(IssuersError::NotJwks(_))));
+    assert!(matches!(parse(&set(&[])), Err(IssuersError::NoKeys)));
+    let symmetric = json!({"kty": "oct", "kid": "s", "k": BASE64.encode([7; 32])});
+    assert!(matches!(parse(&set(std::slice::from_ref(&symmetric))), Err(IssuersError::NoKeys)));
+    assert_eq!(parse(&set(&[symmetric, ed.clone()])).unwrap(), 1);
+    let mut bad = ed.clone();
+    bad["x"] = json!("?");
+    assert!(matches!(parse(&set(&[bad])), Err(IssuersError::BadKey { .. })));
+    let mut for_encryption = ed.clone();
+    for_encryption["use"] = json!("enc");
+    assert!(matches!(parse(&set(&[for_encryption])), Err(IssuersError::NoKeys)));
+    assert!(matches!(parse(&set(&vec![ed.clone(); 65])), Err(IssuersError::TooMany { got_count: 65 })));
+    assert!(matches!(parse(&format!("{}{}", set(&[ed]), " ".repeat(300_000))), Err(IssuersError::TooLong { .. })));
+}
