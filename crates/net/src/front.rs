@@ -114,7 +114,10 @@ async fn refuse(front: &Front, stream: TcpStream) {
     }
     const ANSWER: &[u8] =
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
-    let _ = stream.try_write(ANSWER);
+    // The runtime does not know yet that it can be written to; the kernel does.
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = std::io::Write::write(&mut stream, ANSWER);
+    }
 }
 
 type Permit = Arc<std::sync::Mutex<Option<ConnPermit>>>;
