@@ -7,7 +7,9 @@
 #![no_main]
 
 use guildhall_codec::StreamDecompressor;
-use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream};
+use guildhall_shared_match::{
+    Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
+};
 use libfuzzer_sys::fuzz_target;
 
 const CONNECTIONS: usize = 4;
@@ -30,7 +32,7 @@ struct Connection {
 impl Connection {
     fn new(control: u8) -> Self {
         let (stream, reader) = match control & 3 {
-            0 | 1 => (Stream::Zstd(ZstdStream::default()), StreamDecompressor::zstd(20)),
+            0 | 1 => (Stream::Zstd(ZstdStream::default()), StreamDecompressor::zstd(ZSTD_WINDOW_LOG)),
             kind => {
                 let container = if kind == 2 { Container::Zlib } else { Container::PerMessage };
                 let stream = DeflateStream::new(container, 9 + (control >> 5));
