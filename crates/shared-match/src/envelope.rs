@@ -79,7 +79,8 @@ impl Head {
     #[inline]
     pub fn copy_from(&mut self, track: &Track, distance: u32, position: u32, window: u32) {
         let digits = u32::from(self.digits);
-        let literal = track.changed_digits(distance, position, digits);
+        // One at least, though no seq should come twice: behind no literals, the last offset is said otherwise.
+        let literal = track.changed_digits(distance, position, digits).max(1);
         // With another first digit there may be more digits, or fewer, and the heads do not lie alike.
         if literal < digits && distance <= window {
             self.copied = Some((self.length - literal as u8, distance));
