@@ -6,7 +6,7 @@
 
 use crate::{
     coverage::{Coverage, Covered},
-    history::{FOUND_BYTES_MIN, History, Text, equal_bytes},
+    history::{FOUND_BYTES_MIN, History, Text, equal_bytes, hash_of_four},
     ring::TextId,
     templates::Templates,
 };
@@ -92,10 +92,7 @@ impl Candidates {
                 }
                 let Some((source, from)) = history.found(here) else { continue };
                 let is_itself = source.id == id;
-                let is_common = is_itself
-                    || covered.get(source.id, || {
-                        coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
-                    });
+                let is_common = is_itself || covered.get(source.id, || text.is_for_who_got(source, coverage));
                 let there = &history.bytes(source)[from..];
                 // It has to be longer than the longest that is nearer.
                 let beaten = if is_common { longest_common } else { longest };
@@ -119,9 +116,7 @@ impl Candidates {
             }
             for found in templates.longest(history, wanted) {
                 let Some(source) = history.text(templates.ids()[found.template]) else { continue };
-                let is_common = covered.get(source.id, || {
-                    coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope)
-                });
+                let is_common = covered.get(source.id, || text.is_for_who_got(source, coverage));
                 // Behind those that are nearer, if it is longer.
                 let nearer = |near: &Candidate| near.source == ITSELF || near.source >= source.id;
                 let all = &self.all[found_before..];
@@ -151,7 +146,7 @@ impl Candidates {
         self.heads.resize(1 << ONE_HASH_LOG, 0);
         self.before.clear();
         for (at, four) in there.windows(FOUND_BYTES_MIN).enumerate() {
-            let slot = &mut self.heads[one_hash(four)];
+            let slot = &mut self.heads[hash_of_four(four, ONE_HASH_LOG)];
             self.before.push(*slot);
             *slot = at as u32 + 1;
         }
@@ -159,7 +154,7 @@ impl Candidates {
             self.starts.push(self.all.len() as u32);
             self.all.extend(all.at(at).iter().filter(|found| found.source == ITSELF));
             let Some(four) = bytes.get(at..at + FOUND_BYTES_MIN) else { continue };
-            let (mut place, mut longest, mut from) = (self.heads[one_hash(four)], 0, 0);
+            let (mut place, mut longest, mut from) = (self.heads[hash_of_four(four, ONE_HASH_LOG)], 0, 0);
             for _ in 0..ONE_PLACES_MAX {
                 let Some(start) = place.checked_sub(1) else { break };
                 let length = equal_bytes(&bytes[at..], &there[start as usize..]);
@@ -174,9 +169,4 @@ impl Candidates {
         }
         self.starts.push(self.all.len() as u32);
     }
-}
-
-fn one_hash(bytes: &[u8]) -> usize {
-    let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    (four.wrapping_mul(0x9E37_79B1) >> (32 - ONE_HASH_LOG)) as usize
 }

@@ -6,7 +6,7 @@
 //! Limits      `bytes_max` of text, two and a half times as much in all, mapped as it fills; the oldest texts go first.
 
 use crate::{
-    coverage::Sampled,
+    coverage::{Coverage, Sampled},
     ring::{Span, Spans, TextId},
     templates::TEMPLATES_MAX,
 };
@@ -50,6 +50,12 @@ pub struct Text {
 }
 
 impl Text {
+    /// Whether nearly all who will get this text have got `source`; where the sample does not tell, whether they are those
+    /// of the same scope.
+    pub fn is_for_who_got(&self, source: &Self, coverage: &Coverage) -> bool {
+        coverage.covers(self.expected, source.got).unwrap_or(source.scope == self.scope)
+    }
+
     pub fn len(&self) -> usize {
         self.length as usize
     }
@@ -322,6 +328,13 @@ impl Place {
     fn address(self) -> Option<u64> {
         self.0.checked_sub(1).map(u64::from)
     }
+}
+
+/// A slot for the first four bytes, in a table of a power of two of slots.
+#[inline]
+pub fn hash_of_four(bytes: &[u8], table_log: u32) -> usize {
+    let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    (four.wrapping_mul(0x9E37_79B1) >> (32 - table_log)) as usize
 }
 
 /// How many bytes are equal from the start of both.

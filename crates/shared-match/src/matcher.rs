@@ -496,8 +496,7 @@ impl Matcher {
     fn find_templates(&mut self, id: TextId, prepared: &mut Prepared) {
         prepared.templates.clear();
         let Some(text) = self.history.text(id) else { return };
-        let covers =
-            |source: &Text| self.coverage.covers(text.expected, source.got).unwrap_or(source.scope == text.scope);
+        let covers = |source: &Text| text.is_for_who_got(source, &self.coverage);
         let all = || self.history.named(text.name).skip(1);
         match all().find(|id| self.history.text(*id).is_some_and(covers)) {
             Some(common) => self.templates.fill(&self.history, std::iter::once(common)),

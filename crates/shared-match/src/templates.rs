@@ -6,7 +6,7 @@
 //! Limits      texts of `TEXT_BYTES_MAX`; `PLACES_MAX` places per position.
 
 use crate::{
-    history::{FOUND_BYTES_MIN, History, equal_bytes},
+    history::{FOUND_BYTES_MIN, History, equal_bytes, hash_of_four},
     ring::TextId,
 };
 use smallvec::SmallVec;
@@ -52,7 +52,7 @@ impl Templates {
         for (template, id) in self.ids.iter().enumerate().rev() {
             let Some(text) = history.text(*id) else { continue };
             for (from, four) in history.bytes(text).windows(FOUND_BYTES_MIN).enumerate() {
-                let head = &mut self.heads[hash(four)];
+                let head = &mut self.heads[hash_of_four(four, HASH_LOG)];
                 self.places.push((template as u8, from as u32, *head));
                 *head = self.places.len() as u32;
             }
@@ -70,7 +70,7 @@ impl Templates {
         if self.ids.is_empty() {
             return longest;
         }
-        let mut place = self.heads[hash(&wanted[..FOUND_BYTES_MIN])];
+        let mut place = self.heads[hash_of_four(wanted, HASH_LOG)];
         for _ in 0..PLACES_MAX {
             let Some(index) = place.checked_sub(1) else { break };
             let (template, from, before) = self.places[index as usize];
@@ -89,9 +89,4 @@ impl Templates {
         }
         longest
     }
-}
-
-fn hash(bytes: &[u8]) -> usize {
-    let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    (four.wrapping_mul(0x9E37_79B1) >> (32 - HASH_LOG)) as usize
 }
