@@ -7,7 +7,8 @@
 
 use crate::{
     coverage::{Coverage, Sampled},
-    ring::{Span, Spans, TextId},
+    ring::TextId,
+    spans::{Span, Spans},
     templates::TEMPLATES_MAX,
 };
 use foldhash::fast::FixedState;

@@ -52,6 +52,7 @@ mod parse;
 mod price;
 mod ring;
 mod sources;
+mod spans;
 mod tables;
 mod templates;
 mod track;

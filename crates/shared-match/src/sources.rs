@@ -3,7 +3,8 @@
 use crate::{
     find::ITSELF,
     parse::{Alignment, Sequence},
-    ring::{Spans, TextId},
+    ring::{Guess, TextId},
+    spans::Spans,
     track::Track,
 };
 use smallvec::SmallVec;
@@ -71,8 +72,12 @@ impl Sources {
         }
         distances.clear();
         distances.push(0);
+        let mut guesses: SmallVec<[Guess; 16]> = SmallVec::new();
         for source in &self.sources {
-            let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
+            guesses.push(track.guess(source.id).ok_or(Missing)?);
+        }
+        for (source, guess) in self.sources.iter().zip(guesses) {
+            let distance = track.distance_from(guess, source.id, position, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }

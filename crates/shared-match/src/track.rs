@@ -6,7 +6,8 @@
 
 use crate::{
     coverage::Membership,
-    ring::{PositionRing, Spans, TextId},
+    ring::{Guess, PositionRing, TextId},
+    spans::Spans,
     zstd,
 };
 
@@ -95,6 +96,18 @@ impl Track {
     #[inline]
     pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
         self.ring.distance(id, position, spans)
+    }
+
+    /// About where a text may be found: see [`PositionRing::guess`].
+    #[inline]
+    pub fn guess(&self, id: TextId) -> Option<Guess> {
+        self.ring.guess(id)
+    }
+
+    /// As [`Self::distance`], with what was guessed.
+    #[inline]
+    pub fn distance_from(&self, guess: Guess, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
+        self.ring.distance_from(guess, id, position, spans)
     }
 
     /// The texts that can be found.
