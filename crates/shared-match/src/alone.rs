@@ -1,7 +1,7 @@
 //! Alone: matches inside one message that no other connection gets.
 //!
-//! Owns        two hash tables for it, kept between messages; connections keep none.
-//! Method      the newest place with the same eight bytes, or else the same four, and one step of laziness: such messages are
+//! Owns        a hash table for it, kept between messages; connections keep none.
+//! Method      the last distance, or else the newest place with the same six bytes, and one step of laziness: such messages are
 //!             large, and are lists of things that are alike, so what is near and long is as good as anything.
 //! Limits      two places per position; messages of any length, of which the last `reach` bytes can be referred to.
 
@@ -13,10 +13,12 @@ const FOUND_BYTES_MIN: usize = 4;
 const LONG_BYTES: usize = 8;
 /// A match that long needs no better one.
 const GOOD_BYTES: usize = 40;
+/// A match that long is taken without a look at the one after it.
+const PATIENT_BYTES: usize = 12;
 /// Saying another distance than the last is worth a match that is so much longer.
 const LAST_IS_WORTH_BYTES: usize = 2;
 /// Of a match, so many places at its beginning and at its end can be found later.
-const LINKED_BYTES: usize = 8;
+const LINKED_BYTES: usize = 2;
 
 /// Literals, then bytes from `distance` before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +31,8 @@ pub struct Copy {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Alone {
-    /// The newest place and one, by the hash of its four bytes, and of its eight.
-    short: Vec<u32>,
-    long: Vec<u32>,
+    /// The newest place and one, by the hash of its first six bytes.
+    places: Vec<u32>,
     hash_log: u32,
     copies: Vec<Copy>,
 }
@@ -52,14 +53,18 @@ struct Looked<'a> {
 }
 
 impl Looked<'_> {
+    /// How much repeats what stands at `from`, where `eight` stand at `at`.
     #[inline]
-    fn match_at(&self, at: usize, from: usize) -> Match {
+    fn match_at(&self, at: usize, eight: u64, from: usize) -> Match {
         let distance = at - from;
-        if distance > self.reach {
-            return Match::default();
+        let Some(there) = self.eight(from).filter(|_| distance <= self.reach) else { return Match::default() };
+        let differing = eight ^ there;
+        if differing != 0 {
+            return Match { length: differing.trailing_zeros() as usize / 8, distance };
         }
-        let wanted = &self.message[at..self.message.len().min(at + self.length_max)];
-        Match { length: equal_bytes(wanted, &self.message[from..]), distance }
+        let end = self.message.len().min(at + self.length_max);
+        let wanted = self.message.get(at + LONG_BYTES..end).unwrap_or_default();
+        Match { length: LONG_BYTES + equal_bytes(wanted, &self.message[from + LONG_BYTES..]), distance }
     }
 
     #[inline]
@@ -72,12 +77,10 @@ impl Alone {
     /// Finds what repeats in `message`: no match is longer than `length_max` or reaches back more than `reach`. Bytes
     /// behind the last copy are literals.
     pub fn find(&mut self, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
-        // Clearing the tables costs no more than reading the message.
+        // Clearing the table costs no more than reading the message.
         self.hash_log = message.len().max(1).ilog2().clamp(HASH_LOG_MIN, HASH_LOG_MAX);
-        for table in [&mut self.short, &mut self.long] {
-            table.clear();
-            table.resize(1 << self.hash_log, 0);
-        }
+        self.places.clear();
+        self.places.resize(1 << self.hash_log, 0);
         self.copies.clear();
         let looked = Looked { message, length_max, reach };
         let (mut at, mut run_from, mut last_distance) = (0, 0, 0);
@@ -86,7 +89,7 @@ impl Alone {
                 at += 1;
                 continue;
             }
-            if best.length < GOOD_BYTES
+            if best.length < PATIENT_BYTES
                 && let Some(next) = self.longest(&looked, at + 1, last_distance)
                 && next.length > best.length + 1
             {
@@ -108,36 +111,30 @@ impl Alone {
         let begin_end = to.min(from + LINKED_BYTES);
         for at in (from..begin_end).chain(begin_end.max(to.saturating_sub(LINKED_BYTES))..to) {
             let Some(eight) = looked.eight(at) else { break };
-            let (short, long) = self.slots(eight);
-            (self.short[short], self.long[long]) = (at as u32 + 1, at as u32 + 1);
+            let slot = self.slot(eight);
+            self.places[slot] = at as u32 + 1;
         }
     }
 
     #[inline]
-    fn slots(&self, eight: u64) -> (usize, usize) {
-        let short = (eight << 32).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - self.hash_log);
-        let long = eight.wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - self.hash_log);
-        (short as usize, long as usize)
+    fn slot(&self, eight: u64) -> usize {
+        ((eight << 16).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - self.hash_log)) as usize
     }
 
     /// The best match at a position, of length 0 if there is none; makes the position findable. None where the message ends.
     #[inline]
     fn longest(&mut self, looked: &Looked<'_>, at: usize, last_distance: usize) -> Option<Match> {
         let eight = looked.eight(at)?;
-        let (short, long) = self.slots(eight);
+        let slot = self.slot(eight);
         let place = at as u32 + 1;
-        let long_from = std::mem::replace(&mut self.long[long], place);
-        let short_from = std::mem::replace(&mut self.short[short], place);
+        let newest = std::mem::replace(&mut self.places[slot], place);
         let mut best = Match::default();
         if last_distance > 0 && last_distance <= at {
-            best = looked.match_at(at, at - last_distance);
+            best = looked.match_at(at, eight, at - last_distance);
         }
-        for from in [long_from, short_from] {
-            // A place may be the position itself, which was looked at once as the one after another.
-            if from == 0 || from == place || best.length >= GOOD_BYTES {
-                continue;
-            }
-            let found = looked.match_at(at, from as usize - 1);
+        // The place may be the position itself, which was looked at once as the one after another.
+        if newest != 0 && newest != place && best.length < GOOD_BYTES {
+            let found = looked.match_at(at, eight, newest as usize - 1);
             let extra = if best.length >= FOUND_BYTES_MIN { LAST_IS_WORTH_BYTES } else { 0 };
             if found.length > best.length + extra {
                 best = found;
@@ -148,6 +145,6 @@ impl Alone {
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        4 * (self.short.len() + self.long.len()) + self.copies.capacity() * size_of::<Copy>()
+        4 * self.places.len() + self.copies.capacity() * size_of::<Copy>()
     }
 }

@@ -36,6 +36,12 @@ pub struct Scope {
     pub kind: u64,
 }
 
+impl Scope {
+    fn any_class(self) -> Self {
+        Self { class: 0, ..self }
+    }
+}
+
 /// A text that is kept.
 #[derive(Clone, Debug)]
 pub struct Text {
@@ -80,6 +86,8 @@ pub struct History {
     next_id: TextId,
     /// The newest text of a scope.
     newest: HashMap<Scope, TextId, FixedState>,
+    /// The newest text of a domain and kind, whatever its class: of a class that has had none, who gets it is best told by this.
+    alike: HashMap<Scope, TextId, FixedState>,
     /// The newest texts of a name, newest last.
     named: HashMap<&'static str, VecDeque<TextId>, FixedState>,
 }
@@ -100,6 +108,7 @@ impl History {
             next_id: 1,
             newest: HashMap::default(),
             named: HashMap::default(),
+            alike: HashMap::default(),
         }
     }
 
@@ -138,7 +147,9 @@ impl History {
         let start = self.index(address);
         self.bytes[start..start + text.len()].copy_from_slice(text);
         self.owners[start / GRAIN..(start + taken as usize) / GRAIN].fill(id);
-        let before = self.newest.insert(scope, id).and_then(|before| self.text(before));
+        let before = self.newest.insert(scope, id);
+        let alike = self.alike.insert(scope.any_class(), id);
+        let before = before.and_then(|before| self.text(before)).or(alike.and_then(|before| self.text(before)));
         let expected = before.map_or(Sampled::default(), |before| before.got);
         let named = self.named.entry(name).or_default();
         if named.len() >= TEMPLATES_MAX {
@@ -157,6 +168,9 @@ impl History {
         if self.newest.get(&oldest.scope) == Some(&oldest.id) {
             self.newest.remove(&oldest.scope);
         }
+        if self.alike.get(&oldest.scope.any_class()) == Some(&oldest.id) {
+            self.alike.remove(&oldest.scope.any_class());
+        }
     }
 
     /// Forgets all texts; numbers go on.
@@ -164,6 +178,7 @@ impl History {
         self.texts.clear();
         self.spans = Spans::default();
         self.newest.clear();
+        self.alike.clear();
         self.named.clear();
         self.short.clear();
         self.domain.clear();
