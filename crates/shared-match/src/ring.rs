@@ -140,14 +140,6 @@ impl Iterator for Gaps {
     }
 }
 
-/// Where a text may be found.
-#[derive(Clone, Copy, Debug)]
-pub struct Guess {
-    back: u16,
-    /// The first text of the group there.
-    begins: TextId,
-}
-
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct PositionRing {
@@ -293,35 +285,21 @@ impl PositionRing {
     /// How far before `position` a text stands.
     #[inline]
     pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
-        self.distance_from(self.guess(id)?, id, position, spans)
+        let found = self.group(self.search(id)?).position_of(id, spans)?;
+        Some(position.wrapping_sub(found))
     }
 
-    /// About where the group of a text is. To guess for several texts before the first `distance_from` lets the groups, memory
-    /// that nothing else has touched lately, come side by side instead of one after another.
+    /// The newest group that begins with a text at least as old.
     #[inline]
-    pub fn guess(&self, id: TextId) -> Option<Guess> {
+    fn search(&self, id: TextId) -> Option<u16> {
         let age = self.newest.wrapping_sub(id);
         let age_max = self.newest.wrapping_sub(self.oldest.0);
         if age > age_max || self.count == 0 {
             return None;
         }
         // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly.
-        let back = (u64::from(age) * u64::from(self.count - 1) / u64::from(age_max.max(1))) as u16;
-        Some(Guess { back, begins: self.group(back).id })
-    }
-
-    /// As [`Self::distance`], with what was guessed.
-    #[inline]
-    pub fn distance_from(&self, guess: Guess, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
-        let age = self.newest.wrapping_sub(id);
-        let found = self.group(self.search(guess, age)?).position_of(id, spans)?;
-        Some(position.wrapping_sub(found))
-    }
-
-    /// The newest group that begins with a text at least so old.
-    #[inline]
-    fn search(&self, guess: Guess, age: u32) -> Option<u16> {
-        let (mut back, mut its_age) = (guess.back, self.newest.wrapping_sub(guess.begins));
+        let mut back = (u64::from(age) * u64::from(self.count - 1) / u64::from(age_max.max(1))) as u16;
+        let mut its_age = self.age(self.group(back));
         for _ in 0..STEPS_MAX {
             if its_age < age {
                 back += 1;

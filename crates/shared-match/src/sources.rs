@@ -3,7 +3,7 @@
 use crate::{
     find::ITSELF,
     parse::{Alignment, Sequence},
-    ring::{Guess, TextId},
+    ring::TextId,
     spans::Spans,
     track::Track,
 };
@@ -72,12 +72,8 @@ impl Sources {
         }
         distances.clear();
         distances.push(0);
-        let mut guesses: SmallVec<[Guess; 16]> = SmallVec::new();
         for source in &self.sources {
-            guesses.push(track.guess(source.id).ok_or(Missing)?);
-        }
-        for (source, guess) in self.sources.iter().zip(guesses) {
-            let distance = track.distance_from(guess, source.id, position, spans).ok_or(Missing)?;
+            let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }

@@ -6,7 +6,7 @@
 
 use crate::{
     coverage::Membership,
-    ring::{Guess, PositionRing, TextId},
+    ring::{PositionRing, TextId},
     spans::Spans,
     zstd,
 };
@@ -96,18 +96,6 @@ impl Track {
     #[inline]
     pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
         self.ring.distance(id, position, spans)
-    }
-
-    /// About where a text may be found: see [`PositionRing::guess`].
-    #[inline]
-    pub fn guess(&self, id: TextId) -> Option<Guess> {
-        self.ring.guess(id)
-    }
-
-    /// As [`Self::distance`], with what was guessed.
-    #[inline]
-    pub fn distance_from(&self, guess: Guess, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
-        self.ring.distance_from(guess, id, position, spans)
     }
 
     /// The texts that can be found.
