@@ -6,7 +6,7 @@
 
 use crate::{
     coverage::{Coverage, Covered},
-    history::{FOUND_BYTES_MIN, History, Text, equal_bytes, hash_of_four},
+    history::{FOUND_BYTES_MIN, History, Places, Text, equal_bytes, hash_of_four},
     ring::TextId,
     templates::Templates,
 };
@@ -22,6 +22,9 @@ const ONE_PLACES_MAX: u32 = 12;
 const COMPARED_BYTES_MAX: usize = 8 << 20;
 /// Places compared in all, for texts of whatever length, beside two per position.
 const PLACES_PER_TEXT_MAX: usize = 200_000;
+
+/// Positions whose places are looked up together.
+const LINKED_TOGETHER: usize = 64;
 
 /// Places of four equal bytes that are looked at, per position: long texts are looked through more briefly, so that none
 /// holds up others.
@@ -49,6 +52,7 @@ pub struct Candidates {
     starts: Vec<u32>,
     all: Vec<Candidate>,
     covered: Covered,
+    places: Vec<Places>,
     /// Of `find_in`.
     heads: Vec<u32>,
     before: Vec<u32>,
@@ -70,15 +74,17 @@ impl Candidates {
         let Some(text) = history.text(id).cloned() else { return };
         let covered = &mut self.covered;
         let bytes = history.bytes(&text).to_vec();
-        let address = history.address(&text);
         let places_max = places_max(bytes.len());
         let (mut follow_until, mut compared) = (0, 0);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
+            if at % LINKED_TOGETHER == 0 {
+                history.link(&text, at..bytes.len().min(at + LINKED_TOGETHER), &bytes, &mut self.places);
+            }
             if at + FOUND_BYTES_MIN > bytes.len() {
                 continue;
             }
-            let places = history.link(address, text.scope.domain, at, &bytes);
+            let places = &self.places[at % LINKED_TOGETHER];
             if at < follow_until {
                 continue;
             }

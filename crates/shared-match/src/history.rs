@@ -12,7 +12,10 @@ use crate::{
     templates::TEMPLATES_MAX,
 };
 use foldhash::fast::FixedState;
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Range,
+};
 
 const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
@@ -216,33 +219,56 @@ impl History {
         }
     }
 
-    /// The newest places that may hold the bytes at `at` of `text`. Puts `at` in front of them.
+    /// Where the bytes at each position of `range` of `text` stood before. Puts these positions in front of them.
     /// Call once per position, in order, while `text` is the newest.
-    pub fn link(&mut self, address: u64, domain: u64, at: usize, text_bytes: &[u8]) -> Places {
-        let place = Place((address + at as u64) as u32 + 1);
-        let mut places = Places::default();
-        let four = u32::from_le_bytes(text_bytes[at..at + 4].try_into().expect("four"));
-        places.short = self.short.link(u64::from(four), 0, address as u32, place);
-        if let Some(eight) = text_bytes.get(at..at + 8) {
-            let eight = u64::from_le_bytes(eight.try_into().expect("eight"));
-            places.domain = self.domain.link(eight, domain, address as u32, place);
-            places.long = self.long.link(eight, 0, address as u32, place);
+    ///
+    /// It goes twice over a range, so that its looks at memory do not wait for each other.
+    pub fn link(&mut self, text: &Text, range: Range<usize>, text_bytes: &[u8], found: &mut Vec<Places>) {
+        let (since, domain) = (text.address as u32, text.scope.domain);
+        found.clear();
+        found.extend(range.map(|at| {
+            let mut places = Places::default();
+            let place = Place(since + at as u32 + 1);
+            if let Some(four) = four(text_bytes, at) {
+                places.four = four;
+                places.short = self.short.link(u64::from(four), 0, since, place);
+            }
+            if let Some(eight) = eight(text_bytes, at) {
+                places.eight = eight;
+                places.domain = self.domain.link(eight, domain, since, place);
+                places.long = self.long.link(eight, 0, since, place);
+            }
+            places
+        }));
+        for places in found {
+            self.keep_equal(&mut places.short, |bytes, at| four(bytes, at) == Some(places.four));
+            self.keep_equal(&mut places.domain, |bytes, at| eight(bytes, at) == Some(places.eight));
+            self.keep_equal(&mut places.long, |bytes, at| eight(bytes, at) == Some(places.eight));
         }
-        places
+    }
+
+    /// Buckets hold places with other bytes, too.
+    #[inline]
+    fn keep_equal<const N: usize>(&self, places: &mut [Place; N], is_equal: impl Fn(&[u8], usize) -> bool) {
+        let mut kept = 0;
+        for index in 0..N {
+            let place = places[index];
+            let is_equal = is_equal(&self.bytes, self.index(u64::from(place.0.wrapping_sub(1))));
+            places[kept] = place;
+            kept += usize::from(is_equal & (place != Place::END));
+        }
+        places[kept..].fill(Place::END);
     }
 
     /// Whether more than `beaten` bytes at a place may equal `wanted`, which is longer.
     #[inline]
     pub fn may_be_longer(&self, place: Place, wanted: &[u8], beaten: usize) -> bool {
         let Some(address) = place.address() else { return false };
-        let index = self.index(address);
-        let Some(four) = self.bytes.get(index..index + FOUND_BYTES_MIN) else { return false };
-        let is_longer = beaten < FOUND_BYTES_MIN || wanted.get(beaten) == self.bytes.get(index + beaten);
-        is_longer && four == &wanted[..FOUND_BYTES_MIN]
+        wanted.get(beaten) == self.bytes.get(self.index(address) + beaten)
     }
 
+    /// The text at a place and where in it; none where it was overwritten.
     #[inline]
-    /// The text at a place and where in it; none at the end of a chain, and where it was overwritten.
     pub fn found(&self, place: Place) -> Option<(&Text, usize)> {
         let address = place.address()?;
         if address + (self.bytes.len() as u64) < self.next_address {
@@ -252,11 +278,6 @@ impl History {
         let text = self.text(owner)?;
         let at = address.checked_sub(text.address)?;
         (at < u64::from(text.length)).then_some((text, at as usize))
-    }
-
-    /// Where a text begins, for `link`.
-    pub fn address(&self, text: &Text) -> u64 {
-        text.address
     }
 
     /// Heap it holds, whether touched or not.
@@ -270,9 +291,14 @@ impl History {
     }
 }
 
+/// Of places of four equal bytes so many are looked at where there are some of eight: they are nearer, or nothing.
+const SHORT_BESIDE_LONG: usize = 4;
+
 /// Where bytes stood before, newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Places {
+    four: u32,
+    eight: u64,
     /// Of four equal bytes.
     short: [Place; 16],
     /// Of eight.
@@ -282,10 +308,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// All of them, but of those with four equal bytes the newest only.
+    /// All of them, but of those with four equal bytes some of the newest only.
     #[inline]
     pub fn newest_first(&self, short_max: usize) -> impl Iterator<Item = Place> + '_ {
-        let mut lists = [&self.short[..short_max.min(self.short.len())], &self.domain[..], &self.long[..]];
+        let is_long = self.long[0] != Place::END;
+        let short_max = short_max.min(if is_long { SHORT_BESIDE_LONG } else { self.short.len() });
+        let mut lists = [&self.short[..short_max], &self.domain[..], &self.long[..]];
         std::iter::from_fn(move || {
             let newest = lists.iter().filter_map(|list| list.first()).max_by_key(|place| place.0).copied()?;
             for list in &mut lists {
@@ -351,6 +379,16 @@ impl Place {
 pub fn hash_of_four(bytes: &[u8], table_log: u32) -> usize {
     let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     (four.wrapping_mul(0x9E37_79B1) >> (32 - table_log)) as usize
+}
+
+#[inline]
+fn four(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + FOUND_BYTES_MIN)?.try_into().ok()?))
+}
+
+#[inline]
+fn eight(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// How many bytes are equal from the start of both.
