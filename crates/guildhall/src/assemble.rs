@@ -423,6 +423,13 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
         bot_message_bytes_max: limits.bot_message_bytes_max,
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        streams: match config.codec.streams {
+            StreamMode::Classic => Streams::Classic,
+            StreamMode::SharedMatch => Streams::SharedMatch {
+                history_bytes_max: config.codec.shared_history_bytes_max as usize,
+                check_one_in: config.codec.shared_check_one_in,
+            },
+        },
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)
     })
 }
@@ -450,13 +457,6 @@ fn admission_limits(config: &Config) -> AdmissionLimits {
 fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
     let partition = PartitionConfig {
         classic,
-        streams: match config.codec.streams {
-            StreamMode::Classic => Streams::Classic,
-            StreamMode::SharedMatch => Streams::SharedMatch {
-                history_bytes_max: config.codec.shared_history_bytes_max as usize,
-                check_one_in: config.codec.shared_check_one_in,
-            },
-        },
         deflate: deflate::params(&config.deflate),
         ..partition_config(config, gateway_url)?
     };

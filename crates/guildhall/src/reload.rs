@@ -36,6 +36,8 @@ pub const LIVE: &[(&str, &str)] = &[
     ("limits", "sessions_per_relay_max"),
     ("limits", "passive_above_members"),
     ("limits", "write_stall_ms"),
+    ("codec", "streams"),
+    ("codec", "shared_check_one_in"),
     ("log", "level"),
 ];
 
@@ -91,6 +93,8 @@ pub fn merged(in_force: &Loaded, read: &Loaded) -> Loaded {
     config.limits.passive_update_interval_ms = old.limits.passive_update_interval_ms;
     config.limits.rest_trusted_proxies = old.limits.rest_trusted_proxies.clone();
     config.limits.rest_rate_percent = old.limits.rest_rate_percent;
+    config.codec.streams = new.codec.streams;
+    config.codec.shared_check_one_in = new.codec.shared_check_one_in;
     config.log.level = new.log.level.clone();
     let pairs = in_force.effective.iter().zip(&read.effective);
     let effective = pairs.map(|(old, new)| if is_live(old) { new.clone() } else { old.clone() }).collect();

@@ -92,6 +92,7 @@ impl PartitionConfig {
         self.bot_message_bytes_max = from.bot_message_bytes_max;
         self.user_message_bytes_max = from.user_message_bytes_max;
         self.guilds_per_shard_max = from.guilds_per_shard_max;
+        self.streams = from.streams;
     }
 
     /// The defaults of docs/protocol.md §1.5 and §1.13.

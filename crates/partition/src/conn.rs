@@ -166,6 +166,15 @@ impl Conn {
         self.unsent.extend_from_slice(rest);
     }
 
+    /// How what is compressed for it is written: as a stream of its own, by whom, or with what all share; none if nothing is.
+    pub fn writer(&self) -> Option<&'static str> {
+        match (&self.compressor, self.deflate) {
+            (Some(compressor), _) => Some(compressor.writer()),
+            (None, Some(_)) => Some("prepared"),
+            (None, None) => None,
+        }
+    }
+
     /// Memory of its contexts.
     pub fn compression_bytes(&self) -> usize {
         let compressor = self.compressor.as_ref().map_or(0, |compressor| compressor.memory_bytes());

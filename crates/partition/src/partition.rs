@@ -488,10 +488,11 @@ impl Partition {
         Leaving { asked_count: unasked.len(), unasked_count: later.len(), conns_count: self.core.conns.len() }
     }
 
-    /// Takes over other limits. They hold from the next time somebody is measured by them; a connection's message size
+    /// Takes over other limits, and how the streams of new connections are written. They hold from the next time somebody is measured by them; a connection's message size
     /// stays what it was.
     pub fn take_limits(&mut self, from: &PartitionConfig) {
         self.core.config.take_limits(from);
+        self.core.matchers.take_settings(from.streams);
     }
 
     /// Closes every connection so that its client comes back and resumes.

@@ -7,6 +7,7 @@
 //! Spec        docs/backend-api.md "Sessions".
 
 use crate::{
+    conn::Conn,
     core::Core,
     link::{Link, Output},
     partition::Partition,
@@ -62,6 +63,8 @@ pub struct SessionView {
     pub encoding: Encoding,
     /// How its connection is compressed; none without a connection.
     pub compression: Option<&'static str>,
+    /// What writes that; none without a connection, and where nothing is compressed.
+    pub writer: Option<&'static str>,
     /// Guilds it is in or about to be in.
     pub guilds_count: usize,
     /// The newest sequence number.
@@ -138,6 +141,7 @@ impl Partition {
             shard: session.profile.shard,
             encoding: session.encoding,
             compression: conn.map(|conn| conn.compression),
+            writer: conn.and_then(Conn::writer),
             guilds_count: session.guilds.len(),
             seq: session.replay.last_seq(),
             buffered_events: session.replay.len(),

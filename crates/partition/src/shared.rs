@@ -64,6 +64,15 @@ impl Compressor {
         }
     }
 
+    /// Who writes it, in a word.
+    pub fn writer(&self) -> &'static str {
+        match self {
+            Self::Classic(stream) if stream.is_upgraded() => "classic, upgraded",
+            Self::Classic(_) => "classic",
+            Self::Shared(_) => "shared-match",
+        }
+    }
+
     /// Whether it is a context that was made larger while there was room.
     pub fn is_upgraded(&self) -> bool {
         matches!(self, Self::Classic(stream) if stream.is_upgraded())
@@ -173,6 +182,15 @@ impl Matchers {
             Streams::SharedMatch { history_bytes_max, check_one_in } => {
                 Self { limits: Limits { history_bytes_max }, check_one_in, ..Self::default() }
             }
+        }
+    }
+
+    /// New connections are written to otherwise from now on; those that are here go on as they began. Memory of matchers that
+    /// were made already stays what it is.
+    pub fn take_settings(&mut self, streams: Streams) {
+        if let Streams::SharedMatch { history_bytes_max, check_one_in } = streams {
+            self.limits = Limits { history_bytes_max };
+            self.check_one_in = check_one_in;
         }
     }
 

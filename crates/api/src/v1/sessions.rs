@@ -95,6 +95,9 @@ pub(super) struct SessionBody {
     encoding: &'static str,
     /// How its connection is compressed; null without one.
     compression: Option<&'static str>,
+    /// What writes it: `shared-match`, `classic` (a library's context), `classic, upgraded` (a larger one) or `prepared` (compressed once
+    /// for all); null without a connection or compression.
+    writer: Option<&'static str>,
     /// Guilds it is in.
     guild_count: usize,
     /// The newest sequence number.
@@ -123,6 +126,7 @@ impl From<&SessionInfo> for SessionBody {
                 Encoding::Etf => "etf",
             },
             compression: view.compression,
+            writer: view.writer,
             guild_count: view.guilds_count,
             seq: view.seq,
             buffered_events: view.buffered_events,

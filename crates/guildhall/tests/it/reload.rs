@@ -1,7 +1,7 @@
 //! SIGHUP: what changed holds, or is said to need a restart; what is wrong changes nothing.
 
 use crate::{
-    support::{Process, guildhall, run, stderr},
+    support::{Http, Process, guildhall, run, stderr, wait_for},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -14,6 +14,8 @@ use std::{
     sync::mpsc::{Receiver, channel},
     thread,
 };
+
+const ADMIN_KEY: &str = "an-admin-key-of-more-than-thirty-two-bytes";
 
 /// `guildhall serve` with a file, and its log lines as they come.
 fn serve(file: &Path, data: &Path) -> (Process, SocketAddr, Receiver<Value>) {
@@ -94,6 +96,52 @@ fn limits_change_and_the_log_says_which() {
     let wrong = wait_for_line(&log, "the configuration is wrong: nothing was changed");
     assert!(wrong["error"].as_str().unwrap().contains("g.toml:2: limits.inbound_per_minute_max"), "{wrong}");
     assert_eq!(heartbeats(addr, &token), 19);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+/// Which codec writes the streams of each session, oldest first.
+fn writers(addr: SocketAddr, count: usize) -> Vec<Value> {
+    let mut http = Http::new(addr, &format!("Bearer {ADMIN_KEY}"));
+    wait_for("the sessions are listed", || {
+        let listed = http.request("GET", "/v1/sessions", None).unwrap().body;
+        let sessions = listed["sessions"].as_array().unwrap();
+        (sessions.len() == count).then(|| sessions.iter().map(|session| session["writer"].clone()).collect())
+    })
+}
+
+#[test]
+fn the_codec_of_new_connections_changes_and_old_ones_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("g.toml"), dir.path().join("data"));
+    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data).output().unwrap();
+    let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let write = |streams: &str| {
+        let all = format!(
+            "[auth]\nadmin_key = \"{ADMIN_KEY}\"\n[server]\npartitions = 1\n[codec]\nstreams = \"{streams}\"\nupgrades = \"off\"\n"
+        );
+        fs::write(&file, all).unwrap();
+    };
+    write("classic");
+    let (node, addr, log) = serve(&file, &data);
+    let new = || {
+        let mut ws = Ws::connect(addr, "/?v=10&encoding=json&compress=zstd-stream", "").unwrap();
+        ws.identify(&token);
+        ws
+    };
+    let first = new();
+    assert_eq!(writers(addr, 1), ["classic"]);
+    write("shared-match");
+    node.signal("HUP");
+    let read = wait_for_line(&log, "configuration read again");
+    assert_eq!((&read["changed"], &read["need_restart"]), (&json!(1), &json!(0)));
+    let second = new();
+    assert_eq!(writers(addr, 2), ["classic", "shared-match"]);
+    write("classic");
+    node.signal("HUP");
+    wait_for_line(&log, "configuration read again");
+    let third = new();
+    assert_eq!(writers(addr, 3), ["classic", "shared-match", "classic"]);
+    drop((first, second, third));
     assert_eq!(node.terminate(), Some(0));
 }
 
