@@ -428,7 +428,8 @@ impl AudienceIndex {
         let mut before = std::mem::take(&mut self.views);
         self.view_of.clear();
         self.free_views.clear();
-        for view in &mut before {
+        // A place that nobody stands at may have viewed the same channels as one that somebody does, and has no logs.
+        for view in before.iter_mut().filter(|view| view.classes_count > 0) {
             let logs = std::mem::take(&mut view.logs);
             let same_now = self.same_now(meta_before, &view.visible);
             if let Some(others) = self.kept_logs.insert(same_now, logs) {

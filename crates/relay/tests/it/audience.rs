@@ -406,7 +406,7 @@ impl World {
 
 #[test]
 fn a1_a2_a3_a4_it_is_the_algorithm_after_any_change() {
-    for seed in 0..100 {
+    for seed in 0..200 {
         let mut world = World::new(seed);
         for _ in 0..60 {
             world.step();
@@ -428,6 +428,34 @@ fn a2_more_channels_than_a_word_has_bits() {
         let found = delivered(&index, &event(Gate::Channel(id(1_000 + n))), NOW, &[]);
         assert_eq!(found.len(), usize::from(n % 3 != 0), "channel {n}");
     }
+}
+
+#[test]
+fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
+    let everyone = role(1, Permissions::VIEW_CHANNEL);
+    let hide = overwrite(OverwriteKind::Role(id(1)), Permissions::NONE, Permissions::VIEW_CHANNEL);
+    let show = overwrite(OverwriteKind::Member(id(52)), Permissions::VIEW_CHANNEL, Permissions::NONE);
+    let open = channel(100, ChannelType::Text, Vec::new());
+    let hidden = channel(101, ChannelType::Text, vec![hide, show]);
+    let mut index = AudienceIndex::new(meta(50, &[everyone.clone()], &[open.clone(), hidden]));
+    index.seat(listening_user(0), Arc::new(member(51, &[])), 0, &mut ());
+    index.seat(Seat { slot: 1, listening: Listening::bot(Intents::NONE) }, Arc::new(member(51, &[])), 0, &mut ());
+    index.seat(listening_user(2), Arc::new(member(52, &[])), 0, &mut ());
+    index.unseat(UserId::new(52), 2);
+    let logs_of = |index: &AudienceIndex| -> Vec<_> {
+        delivered(index, &event(Gate::Members), NOW, &[]).iter().map(|delivery| delivery.log).collect()
+    };
+    let before = logs_of(&index);
+    // Without the second channel the one who left viewed what the other does.
+    index.set_meta(meta(50, &[everyone], &[open]), &mut ());
+    assert_eq!(logs_of(&index), before);
+    // Logs that nobody has any more are given out again, each once.
+    for slot in 3..7 {
+        let listening = Listening::bot(Intents(1 << slot));
+        index.seat(Seat { slot, listening }, Arc::new(member(50 + u64::from(slot), &[])), 0, &mut ());
+    }
+    let logs: BTreeSet<_> = logs_of(&index).into_iter().collect();
+    assert_eq!(logs.len(), 6);
 }
 
 fn listening_user(slot: u32) -> Seat {
