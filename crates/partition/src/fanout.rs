@@ -7,7 +7,7 @@ use crate::{
     link::{Link, Output},
     questions::Question,
 };
-use guildhall_model::{AccountKind, GuildId, Intents, to_gateway::SubscriptionPatch};
+use guildhall_model::{AccountKind, GuildId, Intents};
 use guildhall_relay::{
     Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction, Seat, SessionKey,
     ToGuild,
@@ -123,13 +123,13 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let seat = Seat { slot: key.slot, listening: session.listening(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
             // What it subscribed to while it was not inside.
-            self.core.ask(key, guild_id, Question::Subscribe(SubscriptionPatch::default()));
+            self.core.ask(key, guild_id, Question::SubscribeAgain);
         }
         let session = self.core.sessions.get_mut(key)?;
         if session.gathering.is_some() {
             self.gathered(key, guild_id, Some((picture.clone(), view.clone())));
         } else if session.kind() == AccountKind::User || session.intents.contains(Intents::GUILDS) {
-            let dispatch = guild_create(session, picture, view);
+            let dispatch = guild_create(session, picture, view, self.now.unix);
             self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
         }
         Some(seat)

@@ -255,9 +255,10 @@ impl Partition {
             if audience.is_some_and(|audience| audience.may_see(user_id, event, now.unix)) {
                 continue;
             }
-            // Of a passive update the rest is still news.
-            let rest =
-                relay.and_then(|relay| relay.renewed(user_id, event)).map(|event| Dispatch::direct(&Arc::new(event)));
+            // Of a passive update or a list of threads the rest is still news.
+            let rest = relay
+                .and_then(|relay| relay.renewed(user_id, event, now.unix))
+                .map(|event| Dispatch::direct(&Arc::new(event)));
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
             self.core.counters.withheld_total += 1;
@@ -280,7 +281,7 @@ impl Core {
     pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
-        let (ready, supplemental) = user_ready(session, gathering.views, &self.config.resume_gateway_url);
+        let (ready, supplemental) = user_ready(session, gathering.views, &self.config.resume_gateway_url, now.unix);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);

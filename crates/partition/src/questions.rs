@@ -12,17 +12,17 @@ use crate::{
     partition::{Partition, RelayEntry},
 };
 use guildhall_model::{
-    ChannelId, EventName, GuildId, Message, MessageId, UserId,
+    ChannelId, EventName, GuildId, Message, MessageId,
     from_gateway::{
         ChannelBody, ChannelInfoBody, ChannelStatusesBody, ChannelSyncBody, DeletedEntityIdsBody, ExistingEntities,
-        LastMessagesBody, MessageBody, SoundboardSoundsBody, ThreadListSyncBody,
+        LastMessagesBody, MessageBody, SoundboardSoundsBody,
     },
     to_gateway::{
         GetDeletedEntityIds, GuildChannelsResync, RequestLastMessages, SearchRecentMembers, Subscription,
         SubscriptionPatch,
     },
 };
-use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild, threads_of};
+use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild};
 use guildhall_session::{Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey};
 use serde::Serialize;
@@ -36,6 +36,8 @@ const LAST_MESSAGES_MAX: usize = 100;
 pub enum Question {
     /// 14, 37: to be told of more, or less, from now on.
     Subscribe(SubscriptionPatch),
+    /// The session's view of the guild has just begun: what it subscribed to before holds from now on.
+    SubscribeAgain,
     /// 30
     DeletedEntities(GetDeletedEntityIds),
     /// 31
@@ -80,7 +82,15 @@ impl Partition {
                 continue;
             }
             match question {
-                Question::Subscribe(patch) => self.subscribe(now, key, guild_id, patch, link),
+                Question::Subscribe(patch) => {
+                    let had_threads = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
+                    let had_threads = had_threads.is_some_and(|subscription| subscription.threads);
+                    self.subscribe(now, key, guild_id, patch, had_threads, link);
+                }
+                // GUILD_CREATE and READY told only of threads that it joined.
+                Question::SubscribeAgain => {
+                    self.subscribe(now, key, guild_id, SubscriptionPatch::default(), false, link);
+                }
                 Question::Soundboard => {
                     self.core.reply(now, key, EventName::SoundboardSounds, &SoundboardSoundsBody::none(guild_id), link);
                 }
@@ -102,7 +112,7 @@ impl Partition {
                 Question::CountMembers(channel_id) => {
                     self.tell_guild(key, guild_id, |session| ToGuild::CountMembers { session, channel_id });
                 }
-                Question::LastMessages(request) => self.fetch_last_messages(key, guild_id, &request),
+                Question::LastMessages(request) => self.fetch_last_messages(now, key, guild_id, &request),
             }
         }
     }
@@ -138,10 +148,16 @@ impl Partition {
         Some(now)
     }
 
-    fn subscribe(&mut self, now: Now, key: SlotKey, guild_id: GuildId, patch: SubscriptionPatch, link: &mut impl Link) {
-        let Some(session) = self.core.sessions.get(key) else { return };
-        let had_threads =
-            session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref()).is_some_and(|s| s.threads);
+    /// `knows_threads`: it was told of all open threads before.
+    fn subscribe(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        guild_id: GuildId,
+        patch: SubscriptionPatch,
+        knows_threads: bool,
+        link: &mut impl Link,
+    ) {
         let Some(subscription) = self.remember_subscription(key, guild_id, patch) else { return };
         let Some(session) = self.core.sessions.get(key) else { return };
         let (user_id, listening) = (session.user.id, session.listening(guild_id));
@@ -152,7 +168,7 @@ impl Partition {
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
         to_guild.extend(entry.relay.watch_members(of_guild, user_id, &subscription.members));
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
-        if subscription.threads && !had_threads {
+        if subscription.threads && !knows_threads {
             self.sync_threads(now, key, guild_id, link);
         }
     }
@@ -161,13 +177,8 @@ impl Partition {
     fn sync_threads(&mut self, now: Now, key: SlotKey, guild_id: GuildId, link: &mut impl Link) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
-        let Some(member) = audience.member(user_id) else { return };
-        let threads = threads_of(picture, member, false, None);
-        let own: Vec<_> = threads.iter().filter_map(|entry| entry.members.get(&user_id).copied()).collect();
-        let bodies = threads.iter().map(|entry| entry.body(entry.members.get(&user_id).copied())).collect();
-        let body = ThreadListSyncBody::new(guild_id, None, bodies, own.into_iter());
-        core.reply(now, key, EventName::ThreadListSync, &body, link);
+        let Some(event) = entry.relay.thread_list(user_id, now.unix) else { return };
+        core.push(now, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::NONE, link);
     }
 
     /// Whole channels for those of a client that came obfuscated and may be viewed by now.
@@ -182,18 +193,18 @@ impl Partition {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
-        let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id));
+        let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
         let channels = ids.filter_map(|id| picture.meta.channels.get(id)).map(|channel| ChannelBody::from(&**channel));
         let body = ChannelSyncBody::new(guild_id, channels.collect());
         core.reply(now, key, EventName::ChannelSync, &body, link);
     }
 
     /// Op 34: the newest messages are in the store; `handle_messages` goes on.
-    fn fetch_last_messages(&mut self, session: SlotKey, guild_id: GuildId, request: &RequestLastMessages) {
+    fn fetch_last_messages(&mut self, now: Now, session: SlotKey, guild_id: GuildId, request: &RequestLastMessages) {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
         let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
-        let viewable = request.channel_ids.iter().filter(|id| audience.may_view(user_id, **id));
+        let viewable = request.channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
         let newest = |id: &ChannelId| Some((*id, *picture.last_message_ids.get(id)?));
         let messages: Vec<(ChannelId, MessageId)> = viewable.filter_map(newest).take(LAST_MESSAGES_MAX).collect();
         core.outputs.push_back(Output::FetchMessages { session, guild_id, messages });
@@ -212,15 +223,11 @@ impl Partition {
         let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
         let Some(audience) = entry.relay.audience() else { return };
         // Once more: roles may have changed while the store was read.
-        let viewable = messages.iter().filter(|message| may_read(audience, user_id, message));
+        let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, now.unix));
         let body = LastMessagesBody { guild_id, messages: viewable.map(|message| MessageBody::new(message)).collect() };
         core.reply(now, session, EventName::LastMessages, &body, link);
         self.settle();
     }
-}
-
-fn may_read(audience: &guildhall_relay::AudienceIndex, user_id: UserId, message: &Message) -> bool {
-    audience.may_view(user_id, message.channel_id)
 }
 
 fn existing(picture: &GuildPicture) -> ExistingEntities {

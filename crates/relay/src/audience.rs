@@ -340,11 +340,12 @@ impl AudienceIndex {
         ViewersOf(self.users.iter().map(of_user).collect())
     }
 
-    /// A user's sessions here that such an event is for, gates aside.
-    pub(crate) fn listeners_of(&self, user_id: UserId, audience: &crate::Audience) -> SmallVec<[u32; 2]> {
-        let seats = self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
-        let wanting = seats.filter(|placed| placed.seat.listening.admits(audience));
-        wanting.map(|placed| placed.seat.slot).collect()
+    /// A user's sessions here that are told of all threads, and those that are told only of threads that the user joined.
+    pub(crate) fn thread_listeners_of(&self, user_id: UserId) -> [SmallVec<[u32; 2]>; 2] {
+        let seats = || self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
+        let all = seats().filter(|placed| placed.seat.listening.wants_threads());
+        let joined = seats().filter(|placed| placed.seat.listening.is_user() && !placed.seat.listening.wants_threads());
+        [all.map(|placed| placed.seat.slot).collect(), joined.map(|placed| placed.seat.slot).collect()]
     }
 
     /// What a session listens to, and the version it was last told of.

@@ -102,6 +102,12 @@ impl Listening {
         self.0 & USER == 0 && self.0 & Intents::GUILD_PRESENCES.0 != 0
     }
 
+    /// It is told of every thread that it can view.
+    #[must_use]
+    pub const fn wants_threads(self) -> bool {
+        if self.0 & USER == 0 { self.0 & Intents::GUILDS.0 != 0 } else { self.0 & THREADS != 0 }
+    }
+
     /// Whether events for such an audience are for sessions like this.
     pub(crate) const fn admits(self, audience: &Audience) -> bool {
         if self.0 & USER == 0 {

@@ -95,6 +95,8 @@ pub enum Notice {
         threads: Vec<ThreadEntry>,
         /// Whose list it is.
         user_id: UserId,
+        /// Others than they joined are not in it.
+        joined_only: bool,
     },
 }
 
@@ -139,7 +141,7 @@ impl Notice {
                 let added = added.as_ref().map(|(of, member)| (*of, &**member));
                 put.body(&ThreadMembersBody::new(guild_id, *thread_id, *members_count, added, *removed));
             }
-            Self::ThreadList { channel_ids, threads, user_id } => {
+            Self::ThreadList { channel_ids, threads, user_id, joined_only: _ } => {
                 let own = threads.iter().filter_map(|entry| entry.members.get(user_id).copied());
                 let bodies = threads.iter().map(|entry| entry.body(entry.members.get(user_id).copied())).collect();
                 put.body(&ThreadListSyncBody::new(guild_id, channel_ids.as_deref(), bodies, own));

@@ -26,7 +26,7 @@ use crate::{
 };
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
-use guildhall_stdx::{Instant, Now};
+use guildhall_stdx::{Instant, Now, Timestamp};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -408,7 +408,7 @@ impl Relay {
             state.audience.set_threads(&state.picture.threads);
         }
         if let Some((parents, before)) = viewed_before {
-            state.tell_threads(self.guild_id, &parents, &before, recipients);
+            state.tell_threads(self.guild_id, &parents, &before, now.unix, recipients);
         }
     }
 
@@ -426,10 +426,10 @@ impl Relay {
         }
     }
 
-    /// A passive update that was held back at replay, because its reader may not view all of it any more: what is left of
-    /// it. None for other events, and when nothing is left.
+    /// A passive update or THREAD_LIST_SYNC that was held back at replay, because its reader may not view all of it any more:
+    /// what is left of it, as it is now. None for other events, and when nothing is left.
     #[must_use]
-    pub fn renewed(&self, user_id: UserId, event: &Event) -> Option<Event> {
+    pub fn renewed(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
         let view = state.audience.view_of(user_id)?;
         let holds = |channel_id| state.audience.view_holds(view, channel_id);
@@ -451,9 +451,24 @@ impl Relay {
                 }
                 (channels_of(left.iter().map(|(id, _)| *id), &[], holds), Payload::Unread(left))
             }
+            Payload::Notice(notice) => {
+                let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
+                let left = |ids: &Arc<[ChannelId]>| ids.iter().copied().filter(|id| holds(*id)).collect::<Arc<[_]>>();
+                let channel_ids = channel_ids.as_ref().map(left);
+                if channel_ids.as_ref().is_some_and(|left| left.is_empty()) {
+                    return None;
+                }
+                return state.thread_list(self.guild_id, user_id, channel_ids, *joined_only, now);
+            }
             _ => return None,
         };
         Some(Event::new(self.guild_id, event.name, Gate::Channels(channels), payload))
+    }
+
+    /// All open threads that a user with sessions here can view, for one that asked for them.
+    #[must_use]
+    pub fn thread_list(&self, user_id: UserId, now: Timestamp) -> Option<Event> {
+        self.state.as_ref()?.thread_list(self.guild_id, user_id, None, false, now)
     }
 
     /// Three to five quarters of the interval, different for each relay and round, so that relays do not speak all at once.
@@ -536,27 +551,45 @@ impl State {
         guild_id: GuildId,
         parents: &[ChannelId],
         before: &ViewersOf,
+        now_unix: Timestamp,
         recipients: &mut impl Recipients,
     ) {
         let now = self.audience.viewers_of(parents);
         for (user_id, places) in before.gained(&now, parents.len()) {
             let gained: Arc<[ChannelId]> = places.into_iter().map(|place| parents[place]).collect();
-            let Some(member) = self.audience.member(user_id) else { continue };
-            let threads = threads_of(&self.picture, member, false, Some(&gained)).into_iter().cloned().collect();
-            let notice = Notice::ThreadList { channel_ids: Some(gained.clone()), threads, user_id };
-            let payload = Payload::Notice(Box::new(notice));
-            let event = Event::new(guild_id, EventName::ThreadListSync, Gate::Channels(gained), payload);
-            let slots = self.audience.listeners_of(user_id, &event.audience);
-            if !slots.is_empty() {
+            for (slots, joined_only) in self.audience.thread_listeners_of(user_id).into_iter().zip([false, true]) {
+                let list = || self.thread_list(guild_id, user_id, Some(gained.clone()), joined_only, now_unix);
+                let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
                 recipients.begin(&Arc::new(Published { event, effect: Effect::None }));
                 slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
             }
         }
     }
 
+    /// Open threads of these channels, or of all, that a user can view. None if there is nothing to tell: who is told only of
+    /// threads they joined has joined none.
+    fn thread_list(
+        &self,
+        guild_id: GuildId,
+        user_id: UserId,
+        channel_ids: Option<Arc<[ChannelId]>>,
+        joined_only: bool,
+        now: Timestamp,
+    ) -> Option<Event> {
+        let member = self.audience.member(user_id)?;
+        let threads = threads_of(&self.picture, member, joined_only, channel_ids.as_deref(), now);
+        if threads.is_empty() && joined_only {
+            return None;
+        }
+        let threads = threads.into_iter().cloned().collect();
+        let gate = channel_ids.clone().map_or(Gate::User(user_id), Gate::Channels);
+        let notice = Notice::ThreadList { channel_ids, threads, user_id, joined_only };
+        Some(Event::new(guild_id, EventName::ThreadListSync, gate, Payload::Notice(Box::new(notice))))
+    }
+
     /// The list of a channel, if a user may view it.
     fn list_of(&self, user_id: UserId, channel_id: ChannelId) -> Option<ListId> {
-        let may_view = self.audience.may_view(user_id, channel_id);
+        let may_view = self.audience.views(user_id, channel_id);
         may_view.then(|| self.picture.meta.list_of(channel_id)).flatten()
     }
 
@@ -615,7 +648,7 @@ impl State {
 
     fn is_out_of_view(&self, user_id: UserId) -> bool {
         let channel_id = self.picture.voice.get(user_id).and_then(|entry| entry.state.channel_id);
-        channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.may_view(user_id, id))
+        channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.views(user_id, id))
     }
 
     /// What changed for some who are told the same. None: nothing.

@@ -40,12 +40,12 @@ impl ThreadEntry {
         ThreadBody::new(&self.channel, self.members.len(), own)
     }
 
-    /// Whether a member can view it. Time-outs never take VIEW_CHANNEL away, so the time does not matter here.
+    /// Whether a member can view it at this moment: time-outs take MANAGE_THREADS away, and with it private threads.
     #[must_use]
-    pub fn is_viewed_by(&self, meta: &GuildMeta, member: &Member) -> bool {
+    pub fn is_viewed_by(&self, meta: &GuildMeta, member: &Member, now: Timestamp) -> bool {
         let parent = self.channel.parent_id.and_then(|parent| meta.channels.get(&parent));
         let Some(parent) = parent else { return false };
-        let permissions = meta.channel_permissions(meta.standing(member, Timestamp(0)), parent);
+        let permissions = meta.channel_permissions(meta.standing(member, now), parent);
         let is_let_in = !self.is_private()
             || self.members.contains_key(&member.user.id)
             || permissions.contains(Permissions::MANAGE_THREADS);
@@ -64,20 +64,21 @@ pub struct ThreadEvent {
     pub newly_created: bool,
 }
 
-/// Open threads that a member can view: all, or only those they joined.
+/// Open threads that a member can view at this moment: all, or only those they joined.
 #[must_use]
 pub fn threads_of<'a>(
     picture: &'a GuildPicture,
     member: &'a Member,
     only_joined: bool,
     of_channels: Option<&'a [ChannelId]>,
+    now: Timestamp,
 ) -> Vec<&'a ThreadEntry> {
     let user_id = member.user.id;
     let is_meant = |entry: &&ThreadEntry| {
         entry.is_active()
             && (!only_joined || entry.members.contains_key(&user_id))
             && of_channels.is_none_or(|ids| entry.channel.parent_id.is_some_and(|parent| ids.contains(&parent)))
-            && entry.is_viewed_by(&picture.meta, member)
+            && entry.is_viewed_by(&picture.meta, member, now)
     };
     picture.threads.iter().map(|(_, entry)| entry).filter(is_meant).collect()
 }

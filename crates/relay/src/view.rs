@@ -19,7 +19,8 @@ use std::collections::BTreeSet;
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
 
-/// The guild without its people. With more members than `large_threshold` it is called large.
+/// The guild without its people, as it was when the view began, at `now`. With more members than `large_threshold` it is called
+/// large.
 #[must_use]
 pub fn snapshot_of<'a>(
     picture: &'a GuildPicture,
@@ -27,6 +28,7 @@ pub fn snapshot_of<'a>(
     large_threshold: u16,
     capabilities: Capabilities,
     only_joined_threads: bool,
+    now: Timestamp,
 ) -> GuildSnapshot<'a> {
     let meta = &picture.meta;
     let obfuscates = capabilities.contains(Capabilities::CHANNEL_OBFUSCATION);
@@ -44,7 +46,7 @@ pub fn snapshot_of<'a>(
         guild: &meta.guild,
         roles: meta.roles.values().map(|role| RoleBody::from(&**role)).collect(),
         channels: meta.channels.values().map(|channel| body(channel)).collect(),
-        threads: threads_of(picture, &view.member, only_joined_threads, None)
+        threads: threads_of(picture, &view.member, only_joined_threads, None, now)
             .into_iter()
             .map(|entry| entry.body(entry.members.get(&view.member.user.id).copied()))
             .collect(),

@@ -16,6 +16,7 @@ use guildhall_model::{
     to_gateway::ShardId,
 };
 use guildhall_relay::{FoundMembers, GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of};
+use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
 
@@ -53,6 +54,7 @@ pub fn user_ready(
     session: &Session,
     views: Vec<(GuildPicture, GuildView)>,
     resume_gateway_url: &Arc<str>,
+    now: Timestamp,
 ) -> (Rc<Dispatch>, Option<Rc<Dispatch>>) {
     let ready = Rc::new(ReadyState {
         user: session.user.clone(),
@@ -66,6 +68,7 @@ pub fn user_ready(
         missing: session.guilds.ids().filter(|id| !views.iter().any(|(picture, _)| picture.id() == *id)).collect(),
         views,
         resume_gateway_url: resume_gateway_url.clone(),
+        now,
     });
     let supplemental = session.profile.capabilities.is_prioritized().then(|| {
         let ready = ready.clone();
@@ -90,6 +93,8 @@ struct ReadyState {
     missing: Vec<GuildId>,
     views: Vec<(GuildPicture, GuildView)>,
     resume_gateway_url: Arc<str>,
+    /// When its turn came.
+    now: Timestamp,
 }
 
 impl ReadyState {
@@ -98,8 +103,9 @@ impl ReadyState {
         let complete = |(picture, view): (&'a GuildPicture, &'a GuildView)| ReadyGuild::Complete {
             id: GuildPicture::id(picture),
             people: people_of(picture, view),
-            snapshot: Box::new(move || snapshot_of(picture, view, self.large_threshold, self.capabilities, true))
-                as SnapshotOf<'a>,
+            snapshot: Box::new(move || {
+                snapshot_of(picture, view, self.large_threshold, self.capabilities, true, self.now)
+            }) as SnapshotOf<'a>,
         };
         let views = self.views.iter().map(|(picture, view)| complete((picture, view)));
         let missing = self.missing.iter().map(|id| ReadyGuild::Unavailable(*id));
@@ -134,12 +140,12 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 
 /// GUILD_CREATE.
 #[must_use]
-pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView) -> Rc<Dispatch> {
+pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView, now: Timestamp) -> Rc<Dispatch> {
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
     let is_user = session.kind() == AccountKind::User;
     Dispatch::lazy(move || {
-        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user);
+        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user, now);
         let people = people_of(&picture, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     })

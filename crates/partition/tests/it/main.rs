@@ -21,5 +21,6 @@ mod resume;
 mod slow;
 mod storms;
 mod subscriptions;
+mod threads;
 mod voice;
 mod withheld;

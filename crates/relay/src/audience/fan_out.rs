@@ -5,10 +5,13 @@
 //!             because it watches. F2 the cost is that of the classes, and of the sessions that get it.
 //! Spec        docs/protocol.md §5.3, §7, §8.5.
 
-use super::{AudienceIndex, Class, Group, Listener, LogId, Placed};
+use super::{AudienceIndex, Class, Group, Listener, LogId, Placed, Seated};
 use crate::{
     event::{Audience, Event, Gate, Redaction},
     listening::{ForUsers, Listening},
+    notice::Notice,
+    payload::Payload,
+    thread::ThreadEntry,
 };
 use guildhall_model::{ChannelId, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;
@@ -192,6 +195,11 @@ impl AudienceIndex {
     #[must_use]
     pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
         let Some(seated) = self.users.get(&user_id) else { return false };
+        if let Payload::Notice(notice) = &event.payload
+            && let Some(may_see) = self.may_see_notice(seated, notice, now)
+        {
+            return may_see;
+        }
         if event.audience.always == Some(user_id) || event.audience.gate.names(user_id) {
             return true;
         }
@@ -203,13 +211,38 @@ impl AudienceIndex {
         }
     }
 
+    /// The same, of what is more than its gate says; none for other notices.
+    fn may_see_notice(&self, seated: &Seated, notice: &Notice, now: Timestamp) -> Option<bool> {
+        let class = &self.classes[seated.class];
+        match notice {
+            // Who was in it cannot be asked any more, but they were sent this: it says nothing of what was said there.
+            Notice::ThreadGone(thread) if self.threads.get(thread.id).is_none() => {
+                Some(thread.parent_id.is_some_and(|parent| self.sees(class, parent)))
+            }
+            Notice::ThreadList { channel_ids, threads, .. } => {
+                let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.meta, &seated.member, now);
+                let still_views = |id: ChannelId| self.threads.get(id).is_some_and(views);
+                let channels = channel_ids.iter().flat_map(|ids| ids.iter());
+                Some(
+                    channels.into_iter().all(|channel| self.sees(class, *channel))
+                        && threads.iter().all(|entry| still_views(entry.channel.id)),
+                )
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a user with sessions here may view a channel.
+    pub(crate) fn views(&self, user_id: UserId, channel_id: ChannelId) -> bool {
+        self.users.get(&user_id).is_some_and(|seated| self.sees(&self.classes[seated.class], channel_id))
+    }
+
+    /// Whether a user with sessions here may view a channel or thread.
     #[must_use]
-    pub fn may_view(&self, user_id: UserId, channel_id: ChannelId) -> bool {
-        let Some(seated) = self.users.get(&user_id) else { return false };
-        match self.threads.get(channel_id) {
-            None => self.sees(&self.classes[seated.class], channel_id),
-            Some(entry) => entry.is_viewed_by(&self.meta, &seated.member),
+    pub fn may_view(&self, user_id: UserId, channel_id: ChannelId, now: Timestamp) -> bool {
+        match (self.threads.get(channel_id), self.users.get(&user_id)) {
+            (Some(entry), Some(seated)) => entry.is_viewed_by(&self.meta, &seated.member, now),
+            _ => self.views(user_id, channel_id),
         }
     }
 }
