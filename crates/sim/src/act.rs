@@ -1,17 +1,22 @@
 //! What happens: who there is at the start, commands, and what clients do. All of it drawn.
 
+mod backend;
 mod clients;
 mod commands;
+mod keeping;
+mod moderation;
 mod setup;
+mod threads;
 
 pub use setup::setup;
 
 use crate::{checker::Fault, client::Phase, world::World};
 use guildhall_guild::{Actor, Command};
-use guildhall_model::{ChannelId, GuildId, MessageId, Permissions, Role, RoleId, User};
+use guildhall_model::{ChannelId, GuildId, InviteCode, MessageId, Permissions, Role, RoleId, User, UserId};
 use guildhall_relay::{RelayMessage, ToRelay};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{FakeSocket, id};
+use keeping::Kept;
 use std::{collections::VecDeque, sync::Arc};
 
 const GUILD: GuildId = id(1);
@@ -22,10 +27,21 @@ const BEAT_MS: u64 = 30_000;
 /// What was done so far that later deeds refer to.
 #[derive(Debug, Default)]
 pub struct Actions {
-    messages: VecDeque<(ChannelId, MessageId)>,
+    messages: VecDeque<Said>,
     said: u64,
+    invites: VecDeque<InviteCode>,
+    kept: Kept,
+    published: u64,
     /// Connections that moved.
     pub moved: u64,
+}
+
+/// A message that somebody wrote.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    channel: ChannelId,
+    message: MessageId,
+    author: UserId,
 }
 
 impl Actions {
@@ -51,6 +67,16 @@ fn some_permissions(rng: &mut Rng) -> Permissions {
         (Permissions::CONNECT, 0.7),
         (Permissions::MENTION_EVERYONE, 0.3),
         (Permissions::MANAGE_MESSAGES, 0.2),
+        (Permissions::CREATE_PUBLIC_THREADS, 0.6),
+        (Permissions::CREATE_PRIVATE_THREADS, 0.6),
+        (Permissions::SEND_MESSAGES_IN_THREADS, 0.7),
+        (Permissions::MANAGE_THREADS, 0.15),
+        (Permissions::MANAGE_WEBHOOKS, 0.2),
+        (Permissions::CREATE_INSTANT_INVITE, 0.4),
+        (Permissions::PIN_MESSAGES, 0.2),
+        (Permissions::VIEW_AUDIT_LOG, 0.15),
+        (Permissions::MODERATE_MEMBERS, 0.1),
+        (Permissions::BAN_MEMBERS, 0.1),
         (Permissions::KICK_MEMBERS, 0.1),
         (Permissions::MANAGE_ROLES, 0.1),
         (Permissions::MANAGE_CHANNELS, 0.1),

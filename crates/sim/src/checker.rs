@@ -14,7 +14,7 @@ mod relays;
 mod sessions;
 
 use crate::{
-    naive::{Event, Shown, State, Texts},
+    naive::{Event, Shown, State, Telling, Texts},
     session::{Capabilities, Session},
     world::SIDES,
 };
@@ -87,6 +87,8 @@ pub struct Checker {
     /// Events and rounds of passive updates that any relay handled.
     given_total: u64,
     texts: Texts,
+    /// What the command that is being handled is to tell.
+    pub telling: Telling,
     pub accounts: HashMap<u64, Arc<User>>,
     /// Dispatches that were compared.
     pub compared_count: u64,
@@ -125,6 +127,7 @@ impl Checker {
             pace: Pace::default(),
             given_total: 0,
             texts: Texts::default(),
+            telling: Telling::Usual,
             accounts: accounts.iter().map(|user| (user.id.get(), user.clone())).collect(),
             compared_count: 0,
             digest: 0,

@@ -16,14 +16,14 @@ pub struct Group {
     pub writes: Vec<Write>,
     pub relay: Vec<Carried>,
     /// Who joined by it.
-    pub joined: Option<UserId>,
+    pub joined: Vec<UserId>,
     /// Of the guild, after it.
     pub version: u64,
     is_uncommitted: bool,
 }
 
 impl Group {
-    pub fn new(version: u64, joined: Option<UserId>) -> Self {
+    pub fn new(version: u64, joined: Vec<UserId>) -> Self {
         Self { joined, version, ..Self::default() }
     }
 }
@@ -38,7 +38,7 @@ pub struct Pipeline {
 impl Pipeline {
     pub fn push(&mut self, mut group: Group) {
         group.is_uncommitted = !group.writes.is_empty();
-        if !group.writes.is_empty() || !group.relay.is_empty() || group.joined.is_some() {
+        if !group.writes.is_empty() || !group.relay.is_empty() || !group.joined.is_empty() {
             self.groups.push_back(group);
         }
     }

@@ -159,7 +159,7 @@ impl Session {
             session.expect(What::Ready);
         }
         if is_bot || guilds.is_empty() {
-            session.say_ready(None);
+            session.say_ready(0, None);
         } else {
             session.gather_deadline = Some(gather_deadline);
         }
@@ -174,6 +174,7 @@ impl Session {
             is_active: self.is_active(),
             typing: self.subscription.typing,
             member_updates: self.subscription.member_updates,
+            threads: self.subscription.threads,
             watched: &self.watched,
             passive: self.capabilities.passive(),
         }

@@ -302,7 +302,7 @@ impl World {
                 break;
             }
             self.guild.handle_timer(now);
-            self.after_guild(None)?;
+            self.after_guild(Vec::new())?;
         }
         self.beat();
         Ok(())

@@ -162,6 +162,9 @@ impl World {
         if self.rng.chance(0.6) {
             sub["typing"] = self.rng.chance(0.6).into();
         }
+        if self.rng.chance(0.4) {
+            sub["threads"] = self.rng.chance(0.6).into();
+        }
         if self.rng.chance(0.3) {
             sub["member_updates"] = self.rng.chance(0.5).into();
         }

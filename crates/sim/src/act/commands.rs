@@ -1,13 +1,13 @@
 //! What happens in the guild: commands.
 
-use super::{GUILD, role, some_permissions};
+use super::{GUILD, Said, role, some_permissions};
 use crate::{checker::Fault, naive::NaiveChannel, world::World};
 use guildhall_guild::{
     Actor, AllowedMentions, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage,
     Reply, ReplyTo, RolePatch,
 };
 use guildhall_model::{
-    ChannelId, ChannelType, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, UserId,
+    ChannelId, ChannelType, Message, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, UserId,
 };
 use guildhall_stdx::Timestamp;
 use guildhall_test_kit::id;
@@ -15,7 +15,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const ROLES_MAX: usize = 8;
-const CHANNELS_MAX: usize = 10;
+const CHANNELS_MAX: usize = 12;
 const CHANNELS_MIN: usize = 4;
 
 impl World {
@@ -31,6 +31,14 @@ impl World {
         let (member, channel): (UserId, ChannelId) = (UserId::new(member), ChannelId::new(channel));
         let some_role = self.rng.pick(&roles).map(|role| RoleId::new(*role));
         let by = Actor::User(member);
+        // What is rare in a guild is rare here.
+        match self.rng.below(100) {
+            0..14 => return self.act_on_threads(member, channel),
+            14..21 => return self.keep(member, channel),
+            21..26 => return self.moderate(member, channel, some_role),
+            26..28 => return self.publish(),
+            _ => {}
+        }
         let (actor, command) = match self.rng.below(100) {
             0..34 => return self.say(member, channel),
             34..52 => return self.touch_message(member),
@@ -94,7 +102,7 @@ impl World {
         Ok(())
     }
 
-    fn say(&mut self, author: UserId, channel: ChannelId) -> Result<(), Fault> {
+    pub(super) fn say(&mut self, author: UserId, channel: ChannelId) -> Result<(), Fault> {
         self.actions.said += 1;
         let mut content = format!("message {}", self.actions.said);
         if self.rng.chance(0.3) {
@@ -113,7 +121,7 @@ impl World {
             content.push_str(&" long".repeat(300));
         }
         let here: Vec<MessageId> =
-            self.actions.messages.iter().filter(|(of, _)| *of == channel).map(|(_, message)| *message).collect();
+            self.actions.messages.iter().filter(|said| said.channel == channel).map(|said| said.message).collect();
         let reply_to = match self.rng.pick(&here) {
             Some(message_id) if self.rng.chance(0.3) => {
                 Some(ReplyTo { message_id: *message_id, fail_if_not_exists: false })
@@ -130,18 +138,28 @@ impl World {
         let new = NewMessage { content, reply_to, allowed_mentions, nonce, embeds, ..NewMessage::default() };
         let reply = self.command(Actor::User(author), &Command::CreateMessage(channel, Box::new(new)))?;
         if let Some(Reply::Message(reply)) = reply {
-            self.actions.messages.push_back((channel, reply.message.id));
-            if self.actions.messages.len() > 40 {
-                self.actions.messages.pop_front();
-            }
+            self.remember_said(&reply.message);
         }
         Ok(())
+    }
+
+    pub(super) fn remember_said(&mut self, message: &Message) {
+        self.actions.messages.push_back(Said {
+            channel: message.channel_id,
+            message: message.id,
+            author: message.author.id,
+        });
+        if self.actions.messages.len() > 40 {
+            self.actions.messages.pop_front();
+        }
     }
 
     /// Edits, deletes, reactions.
     fn touch_message(&mut self, member: UserId) -> Result<(), Fault> {
         let count = self.actions.messages.len() as u64;
-        let Some((channel, message)) = self.actions.messages.get(self.rng.below(count) as usize).copied() else {
+        let Some(Said { channel, message, .. }) =
+            self.actions.messages.get(self.rng.below(count.max(1)) as usize).copied()
+        else {
             return Ok(());
         };
         let emoji =
@@ -186,7 +204,14 @@ impl World {
     }
 
     fn new_channel(&mut self, channels: &BTreeMap<u64, NaiveChannel>) -> Command {
-        let kinds = [ChannelType::Text, ChannelType::Text, ChannelType::Voice, ChannelType::Category];
+        let kinds = [
+            ChannelType::Text,
+            ChannelType::Text,
+            ChannelType::Voice,
+            ChannelType::Category,
+            ChannelType::Forum,
+            ChannelType::Stage,
+        ];
         let kind = *self.rng.pick(&kinds).expect("there are some");
         let category = channels.iter().find(|(_, channel)| channel.kind == 4).map(|(id, _)| ChannelId::new(*id));
         let everyone = OverwriteKind::Role(GUILD.cast());

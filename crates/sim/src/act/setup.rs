@@ -5,7 +5,8 @@ use crate::client::{Client, Phase};
 use guildhall_codec::Encoding;
 use guildhall_guild::GuildRecord;
 use guildhall_model::{
-    Channel, ChannelType, Guild as GuildFields, Member, Overwrite, OverwriteKind, Permissions, User,
+    Belonging, Channel, ChannelType, Guild as GuildFields, Member, Overwrite, OverwriteKind, Permissions, ThreadFields,
+    ThreadMember, User,
 };
 use guildhall_partition::Compression;
 use guildhall_stdx::{Rng, Timestamp};
@@ -46,6 +47,8 @@ pub fn setup(rng: &mut Rng) -> Setup {
         ChannelType::Voice,
         ChannelType::Voice,
         ChannelType::Category,
+        ChannelType::Forum,
+        ChannelType::Stage,
     ];
     let channels = kinds.into_iter().enumerate().map(|(n, kind)| {
         let mut channel = Channel::new(id(10 + n as u64), GUILD, kind, &format!("channel-{n}"));
@@ -58,7 +61,7 @@ pub fn setup(rng: &mut Rng) -> Setup {
         }
         channel
     });
-    let channels = channels.collect();
+    let mut channels: Vec<Channel> = channels.collect();
     let mut members: Vec<Arc<Member>> = Vec::new();
     for account in &accounts {
         if account.id == owner.id || rng.chance(0.85) {
@@ -67,15 +70,47 @@ pub fn setup(rng: &mut Rng) -> Setup {
             members.push(Arc::new(member));
         }
     }
+    let belongings = threads(rng, &mut channels, &members);
     let clients = (0..CLIENTS).map(|_| client(rng, &accounts)).collect();
-    let record = GuildRecord {
-        guild: GuildFields::new(GUILD, "guild", owner.id),
-        roles,
-        channels,
-        members,
-        belongings: Vec::new(),
-    };
+    let record =
+        GuildRecord { guild: GuildFields::new(GUILD, "guild", owner.id), roles, channels, members, belongings };
     Setup { record, accounts, clients }
+}
+
+/// A thread of each kind, some of them closed, with some members in each. Returns who is in them.
+fn threads(rng: &mut Rng, channels: &mut Vec<Channel>, members: &[Arc<Member>]) -> Vec<Belonging> {
+    let kinds = [
+        (10, ChannelType::PublicThread),
+        (11, ChannelType::PrivateThread),
+        (12, ChannelType::PrivateThread),
+        (13, ChannelType::AnnouncementThread),
+        (17, ChannelType::PublicThread),
+    ];
+    let mut inside = Vec::new();
+    for (n, (parent, kind)) in kinds.into_iter().enumerate() {
+        let joined: Vec<_> = members.iter().filter(|_| rng.chance(0.2)).map(|member| member.user.id).collect();
+        let thread_id = id(30 + n as u64);
+        channels.push(Channel {
+            parent_id: Some(id(parent)),
+            thread: Some(Box::new(ThreadFields {
+                owner_id: joined.first().copied().unwrap_or(members[0].user.id),
+                archived: rng.chance(0.3),
+                archive_timestamp: Timestamp(1_690_000_000_000),
+                auto_archive_duration: 1_440,
+                locked: rng.chance(0.1),
+                invitable: rng.chance(0.5),
+                message_count: 0,
+                total_message_sent: 0,
+                applied_tags: Vec::new(),
+            })),
+            ..Channel::new(thread_id, GUILD, kind, &format!("thread-{n}"))
+        });
+        inside.extend(joined.into_iter().map(|user_id| {
+            let join_timestamp = Timestamp(1_690_000_000_000);
+            Belonging::ThreadMember(ThreadMember { thread_id, user_id, join_timestamp, flags: 0 })
+        }));
+    }
+    inside
 }
 
 /// Any that may be agreed on.

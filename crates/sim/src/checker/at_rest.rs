@@ -9,6 +9,7 @@ use guildhall_model::Status;
 use guildhall_partition::Partition;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+const GUILDS: u32 = 1 << 0;
 /// GUILDS, GUILD_MEMBERS, GUILD_PRESENCES: who has fewer does not hear of who was there, who left, or what they show.
 const NEEDED: u32 = 1 << 0 | 1 << 1 | 1 << 8;
 /// Clients ask for rows in blocks of so many.
@@ -59,6 +60,7 @@ impl Checker {
             return Ok(());
         }
         self.check_presences(session)?;
+        self.check_threads(session)?;
         if session.is_bot {
             return Ok(());
         }
@@ -80,6 +82,27 @@ impl Checker {
             let known = session.known.presences.get(&user).map_or("offline", String::as_str);
             if shown != known {
                 return fault(format!("{} believes {user} to be {known}, who is {shown}", session.user));
+            }
+        }
+        Ok(())
+    }
+
+    /// Open threads in channels in view: all, or those that the user joined. Of private ones those they joined.
+    fn check_threads(&self, session: &Session) -> Result<(), Fault> {
+        if session.is_bot && session.intents & GUILDS == 0 {
+            return Ok(());
+        }
+        let wants_all = session.is_bot || session.subscription.threads;
+        for (id, thread) in self.state.threads.iter().filter(|(_, thread)| thread.is_open()) {
+            let is_in = thread.members.contains(&session.user);
+            let is_told = is_in || wants_all && !thread.is_private();
+            if !is_told || !self.state.viewers(thread.parent).contains(&session.user) {
+                continue;
+            }
+            let expected = (thread.parent, thread.name.clone());
+            let known = session.known.threads.get(id);
+            if known != Some(&expected) {
+                return fault(format!("{} believes thread {id} to be {known:?}: {expected:?}", session.user));
             }
         }
         Ok(())

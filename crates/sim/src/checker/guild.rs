@@ -1,10 +1,10 @@
 //! The guild's events, in the order it made them: what they change, and that presences are told as they are.
 
 use super::{Checker, Fault, fault};
-use crate::naive::{Event, State, is_half_a_move, status_text};
-use guildhall_relay::{Event as RelayEvent, Payload, ToGuild};
+use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
+use guildhall_relay::{Event as RelayEvent, Notice, Payload, Published, ToGuild};
 use guildhall_stdx::{Instant, Now};
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 /// How many presence events a guild makes.
 #[derive(Default)]
@@ -26,6 +26,11 @@ impl Pace {
     }
 }
 
+/// Both say where channels, or roles, are from now on.
+fn are_of_one_move(event: &RelayEvent, next: &RelayEvent) -> bool {
+    event.name.as_str() == next.name.as_str() && matches!(event.name.as_str(), "CHANNEL_UPDATE" | "GUILD_ROLE_UPDATE")
+}
+
 impl Checker {
     /// A message is about to be handled by the guild.
     pub fn heard(&mut self, message: &ToGuild) {
@@ -40,9 +45,12 @@ impl Checker {
         }
     }
 
-    /// The guild published an event; `next` is what it published right after.
-    pub fn published(&mut self, now: Now, event: &RelayEvent, next: Option<&RelayEvent>) -> Result<Rc<Event>, Fault> {
+    /// The guild published the first of these events, and the others right after it, in the same breath.
+    pub fn published(&mut self, now: Now, events: &[Arc<Published>]) -> Result<Rc<Event>, Fault> {
+        let Some((published, rest)) = events.split_first() else { return fault("nothing was published") };
+        let (event, next) = (&published.event, rest.first().map(|next| &next.event));
         let before = self.state.clone();
+        self.check_bans(event)?;
         match &event.payload {
             Payload::Presence { user_id, presence } => {
                 let user = user_id.get();
@@ -55,6 +63,10 @@ impl Checker {
                 self.pace.count(now, self.limits.presence_events_per_s_max, self.limits.presence_burst_max)?;
             }
             Payload::MemberRemove(user) => {
+                let is_in = |thread: &NaiveThread| thread.members.contains(&user.id.get());
+                if let Some((thread, _)) = self.state.threads.iter().find(|(_, thread)| is_in(thread)) {
+                    return fault(format!("{} is no member any more, but in thread {thread}", user.id));
+                }
                 self.shown.forget_user(user.id.get());
                 self.told.remove(&user.id.get());
                 self.look_at_presences();
@@ -65,13 +77,28 @@ impl Checker {
         if State::is_changed_by(event.name.as_str(), &event.payload) && !is_half_a_move(event, next) {
             let mut state = State::clone(&self.state);
             state.apply(event.name.as_str(), &event.payload);
+            // What takes several places or overwrites at once takes effect at once.
+            for next in rest.iter().map(|next| &next.event).take_while(|next| are_of_one_move(event, next)) {
+                state.apply(next.name.as_str(), &next.payload);
+            }
             self.state = Rc::new(state);
         }
-        Ok(Rc::new(Event::new(event, next, &before, self.state.clone())))
+        Ok(Rc::new(Event::new(event, next, before, self.state.clone(), &self.telling)))
+    }
+
+    /// Nobody who is banned is a member, and who is no member is in no thread.
+    fn check_bans(&self, event: &RelayEvent) -> Result<(), Fault> {
+        let Payload::Notice(notice) = &event.payload else { return Ok(()) };
+        if let Notice::Ban { user, delete_message_s: Some(_) } = &**notice
+            && self.state.members.contains_key(&user.id.get())
+        {
+            return fault(format!("{} is banned, and a member", user.id));
+        }
+        Ok(())
     }
 
     /// The guild made an event for one session.
     pub fn direct(&self, event: &RelayEvent) -> Rc<Event> {
-        Rc::new(Event::new(event, None, &self.state, self.state.clone()))
+        Rc::new(Event::new(event, None, self.state.clone(), self.state.clone(), &Telling::Usual))
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{Carried, Checker, Fault, SessionKey, fault};
 use crate::{
-    naive::{Change, State, chunk_text, found_members, status_text},
+    naive::{Change, Gained, State, chunk_text, found_members, status_text},
     session::{Membership, Session, What},
 };
 use guildhall_model::to_gateway::{MemberQuery, Subscription};
 use guildhall_relay::{MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild};
-use guildhall_stdx::SlotKey;
+use guildhall_stdx::{Now, SlotKey};
 use std::rc::Rc;
 
 /// One relay of a partition.
@@ -53,7 +53,7 @@ impl Checker {
     }
 
     /// A guild's message is about to be handled by a partition: what its sessions must be sent follows.
-    pub fn deliver(&mut self, carried: &Carried) -> Result<(), Fault> {
+    pub fn deliver(&mut self, now: Now, carried: &Carried) -> Result<(), Fault> {
         let message = &carried.message;
         let Some(relay) = self.relays.get_mut(&message.relay).filter(|relay| relay.epoch == message.epoch) else {
             return Ok(());
@@ -63,7 +63,7 @@ impl Checker {
             return Ok(());
         }
         relay.seq = message.seq;
-        relay.state = Some(carried.state.clone());
+        let before = relay.state.replace(carried.state.clone());
         let changes_count = relay.changes.len();
         match &message.message {
             RelayMessage::Snapshot { picture, reset } => {
@@ -77,7 +77,7 @@ impl Checker {
             RelayMessage::Published(_) => {
                 self.given_total += 1;
                 relay.changes.extend(carried.event.as_ref().and_then(|event| event.change));
-                self.fan_out(message.relay, carried);
+                self.fan_out(now.unix.0, message.relay, before.as_deref(), carried);
             }
             RelayMessage::Attached { session, view } => {
                 let passive_above = self.limits.passive_above_members;
@@ -88,7 +88,7 @@ impl Checker {
                 let is_awaited = session.membership == Membership::Entering && session.relay == message.relay.index;
                 if session.gone.is_none() && is_awaited {
                     match view {
-                        Some(_) => session.enter(&carried.state, passive_above, changes_count),
+                        Some(_) => session.enter(now.unix.0, &carried.state, passive_above, changes_count),
                         None => session.leave(carried.state.guild_id),
                     }
                 }
@@ -130,16 +130,20 @@ impl Checker {
         Ok(())
     }
 
-    fn fan_out(&mut self, relay: RelayId, carried: &Carried) {
+    fn fan_out(&mut self, now_unix_ms: i64, relay: RelayId, before: Option<&State>, carried: &Carried) {
         let Some(event) = &carried.event else { return };
+        let gained = before.map(|before| Gained::between(before, &carried.state)).unwrap_or_default();
         for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay)) {
             if event.left == Some(session.user) || carried.state.is_deleted {
                 session.leave(carried.state.guild_id);
                 continue;
             }
-            if event.is_for(session.reader()) {
+            if event.is_for(session.reader(), now_unix_ms) {
                 let redaction = event.redaction(session.reader());
                 session.expect(What::Event(event.clone(), redaction));
+            }
+            if let Some(channels) = gained.by(session.user) {
+                session.gain(now_unix_ms, &carried.state, channels);
             }
         }
     }
@@ -154,12 +158,19 @@ impl Checker {
     }
 
     /// A partition is about to handle a subscription of a session.
-    pub fn subscribed(&mut self, at: usize, change: impl FnOnce(&mut Subscription)) {
+    pub fn subscribed(&mut self, now: Now, at: usize, change: impl FnOnce(&mut Subscription)) {
         let session = &mut self.sessions[at];
         if session.is_bot || session.gone.is_some() || session.membership == Membership::None {
             return;
         }
+        let had_threads = session.subscription.threads;
         let has_switched = session.subscribe(change);
+        if !had_threads
+            && session.membership == Membership::Inside
+            && let Some(Relay { state: Some(state), .. }) = self.relays.get(&session.relay_id())
+        {
+            session.ask_for_threads(now.unix.0, state);
+        }
         if !has_switched || session.membership != Membership::Inside {
             return;
         }

@@ -57,6 +57,7 @@ impl Checker {
     /// A RESUME succeeded: everything after `seq` is sent again, except what may no longer be seen.
     pub fn resumed(
         &mut self,
+        now: Now,
         at: usize,
         conn: SlotKey,
         conn_serial: u64,
@@ -68,7 +69,7 @@ impl Checker {
             return fault("a session that is gone was resumed");
         };
         let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.clone());
-        session.withhold_unseen(seq, state.as_deref(), product)?;
+        session.withhold_unseen(now.unix.0, seq, state.as_deref(), product)?;
         session.resumed(conn, conn_serial, seq);
         Ok(())
     }

@@ -1,32 +1,27 @@
 //! Who may see an event, by its name and content (docs/protocol.md §4.1, §4.3, §5.3, §7).
 
-use super::{State, text::payload_text};
+use super::{
+    Publication, State, Telling,
+    notice::{NoticeAudience, notice_audience},
+    text::payload_text,
+    who::Who,
+};
 use guildhall_model::Message;
 use guildhall_relay::Payload;
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
-const GUILDS: u32 = 1 << 0;
-const GUILD_MEMBERS: u32 = 1 << 1;
+pub const GUILDS: u32 = 1 << 0;
+pub const GUILD_MEMBERS: u32 = 1 << 1;
 const GUILD_VOICE_STATES: u32 = 1 << 7;
 const GUILD_PRESENCES: u32 = 1 << 8;
-const GUILD_MESSAGES: u32 = 1 << 9;
+pub const GUILD_MESSAGES: u32 = 1 << 9;
 const GUILD_MESSAGE_REACTIONS: u32 = 1 << 10;
 const GUILD_MESSAGE_TYPING: u32 = 1 << 11;
 const MESSAGE_CONTENT: u32 = 1 << 15;
 
-/// Members an event is for.
-#[derive(Clone, Copy, Debug)]
-enum Who {
-    Members,
-    /// Who can view the channel.
-    Viewers(u64),
-    /// Who can view the first channel but not the second, where somebody went.
-    ViewersOfOne(u64, u64),
-}
-
 /// User accounts an event is for, before permissions (docs/protocol.md §7, §8.4, §8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Users {
+pub enum Users {
     All,
     /// Who looks at the guild.
     Active,
@@ -36,6 +31,8 @@ enum Users {
     Typing,
     /// Who asked for all members' changes.
     Members,
+    /// Who asked for all threads, or is in the one it is about.
+    Threads,
     /// Who watches the member.
     Watchers,
 }
@@ -71,11 +68,13 @@ pub struct Event {
     calls: Calls,
     /// What of it is told by passive updates.
     pub change: Option<Change>,
-    /// The guild once it has happened.
+    /// The guild once it has happened, and before.
     pub state: Rc<State>,
+    pub before: Rc<State>,
     /// The member that left.
     pub left: Option<u64>,
     payload: Payload,
+    publication: Option<Publication>,
     texts: RefCell<[Option<Rc<str>>; 4]>,
 }
 
@@ -89,6 +88,8 @@ pub struct Reader<'a> {
     pub is_active: bool,
     pub typing: bool,
     pub member_updates: bool,
+    /// It asked for all threads.
+    pub threads: bool,
     /// Members it watches.
     pub watched: &'a BTreeSet<u64>,
     pub passive: PassiveForm,
@@ -117,12 +118,13 @@ impl Event {
     pub fn new(
         event: &guildhall_relay::Event,
         next: Option<&guildhall_relay::Event>,
-        before: &State,
+        before: Rc<State>,
         state: Rc<State>,
+        telling: &Telling,
     ) -> Self {
         let name = event.name.as_str();
         let payload = event.payload.clone();
-        let channel = |n: guildhall_model::ChannelId| Who::Viewers(n.get());
+        let channel = |n: guildhall_model::ChannelId| Who::at(&state, n.get());
         let member = |user: guildhall_model::UserId| Some(user.get());
         let (who, intents, users, own, about) = match &payload {
             Payload::Message(event) => (channel(event.message.channel_id), GUILD_MESSAGES, Users::Active, None, None),
@@ -138,6 +140,10 @@ impl Event {
             }
             Payload::Presence { user_id, .. } => {
                 (Who::Members, GUILD_PRESENCES, Users::Watchers, None, member(*user_id))
+            }
+            Payload::Member(of) if name == "GUILD_MEMBER_ADD" && matches!(telling, Telling::Untold) => {
+                let user = of.user.id;
+                (Who::Users([user.get()].into()), GUILD_MEMBERS, Users::Members, member(user), member(user))
             }
             Payload::Member(of) => {
                 (Who::Members, GUILD_MEMBERS, Users::Members, member(of.user.id), member(of.user.id))
@@ -166,10 +172,15 @@ impl Event {
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
-            // Nobody publishes in the simulation, and nobody asks for what notices tell.
-            | Payload::Backend(_)
-            | Payload::MemberList(_)
-            | Payload::Notice(_) => (Who::Members, 0, Users::Watchers, None, None),
+            | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
+            Payload::Backend(_) => match telling {
+                Telling::Publication(of) => (of.who.clone(), of.intents(), of.users(), None, None),
+                Telling::Usual | Telling::Untold => (Who::Users(BTreeSet::new()), 0, Users::Watchers, None, None),
+            },
+            Payload::Notice(notice) => {
+                let NoticeAudience { who, intents, users, own } = notice_audience(notice, &before, &state);
+                (who, intents, users, own, None)
+            }
         };
         let change = match &payload {
             Payload::Message(_) if name == "MESSAGE_CREATE" => Some(Change::Message),
@@ -179,35 +190,47 @@ impl Event {
             }
             _ => None,
         };
+        let publication = match (&payload, telling) {
+            (Payload::Backend(_), Telling::Publication(of)) => Some(of.clone()),
+            _ => None,
+        };
         let calls = match &payload {
+            Payload::Backend(_) => publication.as_ref().map(Calls::of_publication).unwrap_or_default(),
             Payload::Message(event) if name == "MESSAGE_CREATE" => Calls::of(&event.message),
             _ => Calls::default(),
         };
         let left = if let Payload::MemberRemove(user) = &payload { Some(user.id.get()) } else { None };
         let texts = RefCell::default();
-        Self { name, who, intents, users, own, member: about, calls, change, state, left, payload, texts }
-    }
-
-    fn admits(&self, user: u64) -> bool {
-        match self.who {
-            Who::Members => self.state.members.contains_key(&user),
-            Who::Viewers(channel) => self.state.viewers(channel).contains(&user),
-            Who::ViewersOfOne(channel, other) => {
-                self.state.viewers(channel).contains(&user) && !self.state.viewers(other).contains(&user)
-            }
+        Self {
+            name,
+            who,
+            intents,
+            users,
+            own,
+            member: about,
+            calls,
+            change,
+            state,
+            before,
+            left,
+            payload,
+            publication,
+            texts,
         }
     }
 
     /// Whether a session in the guild gets it when it happens.
-    pub fn is_for(&self, reader: Reader<'_>) -> bool {
+    pub fn is_for(&self, reader: Reader<'_>, now_unix_ms: i64) -> bool {
         if self.own == Some(reader.user) {
             return true;
         }
-        if !self.admits(reader.user) {
+        // That a thread is gone is for who was in it.
+        let is_end = matches!(self.who, Who::Thread(thread) if thread.is_end);
+        if !self.who.admits(if is_end { &self.before } else { &self.state }, reader.user, now_unix_ms) {
             return false;
         }
         if reader.is_bot {
-            return reader.intents & self.intents != 0;
+            return self.intents == 0 || reader.intents & self.intents != 0;
         }
         let is_presence = self.users == Users::Watchers;
         if is_presence && self.member == Some(reader.user) {
@@ -219,6 +242,7 @@ impl Event {
             Users::Voice => reader.is_active || reader.passive == PassiveForm::Unreads,
             Users::Typing => reader.typing,
             Users::Members => reader.member_updates,
+            Users::Threads => reader.threads || self.is_for_thread_member(reader.user),
             Users::Watchers => false,
         };
         is_wanted
@@ -226,31 +250,53 @@ impl Event {
             || self.calls.reach(reader.user, &self.state)
     }
 
-    /// Whether it may still be shown to who got it once, with the guild as it is `now`.
-    pub fn may_be_replayed_to(&self, user: u64, now: &State) -> bool {
-        let is_member = now.members.contains_key(&user) && !now.is_deleted;
-        match self.who {
-            _ if !is_member => false,
-            _ if self.own == Some(user) => true,
-            Who::Members => true,
-            Who::Viewers(channel) | Who::ViewersOfOne(channel, _) => now.viewers(channel).contains(&user),
+    fn is_for_thread_member(&self, user: u64) -> bool {
+        match &self.who {
+            Who::Thread(thread) => {
+                // Of one that is gone: who was in it.
+                let states = [&self.state, &self.before];
+                let thread = states.iter().find_map(|state| state.threads.get(&thread.id));
+                thread.is_some_and(|thread| thread.members.contains(&user))
+            }
+            Who::OneOfThread(..) => true,
+            _ => false,
         }
+    }
+
+    /// Whether it may still be shown to who got it once, with the guild as it is `now`.
+    pub fn may_be_replayed_to(&self, user: u64, now: &State, now_unix_ms: i64) -> bool {
+        let is_member = now.members.contains_key(&user) && !now.is_deleted;
+        is_member && (self.own == Some(user) || self.who.still_admits(now, user, now_unix_ms))
     }
 
     /// What it says to who reads it, by `redaction_for`.
     pub fn text(&self, redaction: u8) -> Rc<str> {
         let mut texts = self.texts.borrow_mut();
         let text = &mut texts[usize::from(redaction)];
-        text.get_or_insert_with(|| payload_text(self.name, &self.payload, redaction).into()).clone()
+        let say = || match &self.publication {
+            Some(publication) => format!("{} {}", publication.name(), publication.text(redaction)).into(),
+            None => payload_text(self.name, &self.payload, redaction, &self.state).into(),
+        };
+        text.get_or_insert_with(say).clone()
     }
 
     /// What of it is withheld from this reader.
     pub fn redaction(&self, reader: Reader<'_>) -> u8 {
-        redaction_for(reader, &self.payload)
+        let Some(publication) = &self.publication else { return redaction_for(reader, &self.payload) };
+        let is_withheld = reader.is_bot && reader.intents & MESSAGE_CONTENT == 0;
+        u8::from(is_withheld && publication.readers().is_some_and(|readers| !readers.contains(&reader.user)))
     }
 }
 
 impl Calls {
+    /// Who is named is called by that.
+    fn of_publication(publication: &Publication) -> Self {
+        match publication.who {
+            Who::Users(_) => Self::default(),
+            _ => Self { users: publication.readers().into_iter().flatten().collect(), ..Self::default() },
+        }
+    }
+
     fn of(message: &Message) -> Self {
         let mentioned = message.mentions.iter().map(|user| user.id.get());
         Self {

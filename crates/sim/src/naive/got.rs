@@ -167,6 +167,59 @@ fn text_of(name: &str, d: &Value) -> String {
             id(&d["parent_id"]),
             overwrites(d)
         ),
+        "GUILD_BAN_ADD" | "GUILD_BAN_REMOVE" => {
+            let seconds = d.get("delete_message_secs").map_or("none".to_owned(), plain);
+            format!("user={} delete={seconds}", plain(&d["user"]["id"]))
+        }
+        "INVITE_CREATE" => {
+            format!(
+                "code={} channel={} inviter={}",
+                plain(&d["code"]),
+                plain(&d["channel_id"]),
+                id(&d["inviter"]["id"])
+            )
+        }
+        "INVITE_DELETE" => format!("code={} channel={}", plain(&d["code"]), plain(&d["channel_id"])),
+        "WEBHOOKS_UPDATE" => format!("channel={}", plain(&d["channel_id"])),
+        "CHANNEL_PINS_UPDATE" => {
+            format!("channel={} pinned={}", plain(&d["channel_id"]), !d["last_pin_timestamp"].is_null())
+        }
+        "MESSAGE_DELETE_BULK" => {
+            format!("channel={} ids={}", plain(&d["channel_id"]), list(items(&d["ids"]).iter().map(plain)))
+        }
+        "GUILD_EMOJIS_UPDATE" => named(&d["emojis"]),
+        "GUILD_STICKERS_UPDATE" => named(&d["stickers"]),
+        "GUILD_SCHEDULED_EVENT_CREATE" | "GUILD_SCHEDULED_EVENT_UPDATE" | "GUILD_SCHEDULED_EVENT_DELETE" => {
+            format!("id={} name={}", plain(&d["id"]), quoted(&d["name"]))
+        }
+        "GUILD_SCHEDULED_EVENT_USER_ADD" | "GUILD_SCHEDULED_EVENT_USER_REMOVE" => {
+            format!("event={} user={}", plain(&d["guild_scheduled_event_id"]), plain(&d["user_id"]))
+        }
+        "STAGE_INSTANCE_CREATE" | "STAGE_INSTANCE_UPDATE" | "STAGE_INSTANCE_DELETE" => {
+            format!("channel={} topic={}", plain(&d["channel_id"]), quoted(&d["topic"]))
+        }
+        "THREAD_CREATE" | "THREAD_UPDATE" => format!("{} new={}", thread_text(d), d["newly_created"] == true),
+        "THREAD_DELETE" => {
+            format!("id={} parent={} type={}", plain(&d["id"]), id(&d["parent_id"]), plain(&d["type"]))
+        }
+        "THREAD_MEMBER_UPDATE" => format!("thread={} user={}", plain(&d["id"]), plain(&d["user_id"])),
+        "THREAD_MEMBERS_UPDATE" => {
+            let added = items(&d["added_members"]).iter();
+            let added = added.map(|of| format!("{}:{}", plain(&of["user_id"]), plain(&of["member"]["user"]["id"])));
+            format!(
+                "thread={} count={} added={} removed={}",
+                plain(&d["id"]),
+                plain(&d["member_count"]),
+                list(added),
+                list(items(&d["removed_member_ids"]).iter().map(plain))
+            )
+        }
+        "THREAD_LIST_SYNC" => format!(
+            "channels={} threads={} own={}",
+            d.get("channel_ids").map_or("all".to_owned(), |ids| list(items(ids).iter().map(plain))),
+            list(items(&d["threads"]).iter().map(thread_text)),
+            list(items(&d["members"]).iter().map(|own| plain(&own["id"])))
+        ),
         "GUILD_CREATE" => guild_text(d, None),
         "GUILD_DELETE" => format!("id={} unavailable={}", plain(&d["id"]), d["unavailable"] == true),
         "GUILD_MEMBERS_CHUNK" => chunk_text(d),
@@ -187,11 +240,33 @@ fn text_of(name: &str, d: &Value) -> String {
         ),
         "CHANNEL_UNREAD_UPDATE" => format!("channels={}", unreads(&d["channel_unread_updates"])),
         "GUILD_MEMBER_LIST_UPDATE" => list_update_text(d),
+        "ROUND_STARTED" => format!("n={}", plain(&d["n"])),
         "RESUMED" => String::new(),
         "RATE_LIMITED" => format!("nonce={}", quoted(&d["meta"]["nonce"])),
         other => format!("which is not known: {other}"),
     };
     format!("{name} {body}")
+}
+
+/// Emoji, stickers.
+fn named(all: &Value) -> String {
+    list(items(all).iter().map(|one| format!("{}:{}", plain(&one["id"]), plain(&one["name"]))))
+}
+
+fn thread_text(d: &Value) -> String {
+    let metadata = &d["thread_metadata"];
+    format!(
+        "{}:{} parent={} name={} owner={} archived={} locked={} members={} own={}",
+        plain(&d["id"]),
+        plain(&d["type"]),
+        id(&d["parent_id"]),
+        quoted(&d["name"]),
+        plain(&d["owner_id"]),
+        plain(&metadata["archived"]),
+        plain(&metadata["locked"]),
+        plain(&d["member_count"]),
+        d.get("member").map_or("none".to_owned(), |own| plain(&own["user_id"])),
+    )
 }
 
 fn unreads(channels: &Value) -> String {
@@ -298,7 +373,7 @@ fn guild_text(d: &Value, beside: Option<(&Value, &Value)>) -> String {
     let role_texts =
         items(&d["roles"]).iter().map(|role| format!("{}:{}", plain(&role["id"]), plain(&role["permissions"])));
     format!(
-        "id={} name={} owner={} count={} large={} roles={} channels={} {}",
+        "id={} name={} owner={} count={} large={} roles={} channels={} threads={} {}",
         plain(&d["id"]),
         quoted(&base["name"]),
         plain(&base["owner_id"]),
@@ -306,6 +381,7 @@ fn guild_text(d: &Value, beside: Option<(&Value, &Value)>) -> String {
         plain(&d["large"]),
         list(role_texts),
         list(channels),
+        list(items(&d["threads"]).iter().map(thread_text)),
         people_text(members, presences, &d["voice_states"], &roles),
     )
 }

@@ -12,6 +12,8 @@ pub struct Known {
     pub voice: BTreeMap<u64, u64>,
     /// Of who is not offline.
     pub presences: BTreeMap<u64, String>,
+    /// Open threads: the channel each is in, and its name.
+    pub threads: BTreeMap<u64, (u64, String)>,
     /// By their ids: rows as far as they were told.
     pub lists: BTreeMap<String, Vec<Option<String>>>,
 }
@@ -44,7 +46,8 @@ impl Known {
     pub fn concerns(name: &str, is_bot: bool) -> bool {
         match name {
             "READY" | "GUILD_CREATE" | "GUILD_DELETE" | "PRESENCE_UPDATE" | "GUILD_MEMBER_REMOVE" => true,
-            "READY_SUPPLEMENTAL" | "MESSAGE_CREATE" | "VOICE_STATE_UPDATE" | "CHANNEL_DELETE" => !is_bot,
+            "READY_SUPPLEMENTAL" | "MESSAGE_CREATE" | "VOICE_STATE_UPDATE" => !is_bot,
+            "CHANNEL_DELETE" | "THREAD_CREATE" | "THREAD_UPDATE" | "THREAD_DELETE" | "THREAD_LIST_SYNC" => true,
             "PASSIVE_UPDATE_V1" | "PASSIVE_UPDATE_V2" | "CHANNEL_UNREAD_UPDATE" | "GUILD_MEMBER_LIST_UPDATE" => true,
             _ => false,
         }
@@ -76,7 +79,11 @@ impl Known {
             "VOICE_STATE_UPDATE" => self.voice_state(d),
             "CHANNEL_DELETE" => {
                 self.newest.remove(&id(&d["id"]));
+                self.threads.retain(|_, (parent, _)| *parent != id(&d["id"]));
             }
+            "THREAD_CREATE" | "THREAD_UPDATE" => self.thread(d),
+            "THREAD_DELETE" => drop(self.threads.remove(&id(&d["id"]))),
+            "THREAD_LIST_SYNC" => items(&d["threads"]).iter().for_each(|thread| self.thread(thread)),
             "PASSIVE_UPDATE_V1" => {
                 self.unreads(&d["channels"]);
                 self.voice.clear();
@@ -99,7 +106,17 @@ impl Known {
     fn guild(&mut self, guild: &Value) {
         self.unreads(&guild["channels"]);
         self.voice_states(&guild["voice_states"]);
+        items(&guild["threads"]).iter().for_each(|thread| self.thread(thread));
         items(&guild["presences"]).iter().for_each(|presence| self.presence(presence));
+    }
+
+    /// Closed threads are forgotten.
+    fn thread(&mut self, thread: &Value) {
+        let name = thread["name"].as_str().unwrap_or("").to_owned();
+        match thread["thread_metadata"]["archived"] == true {
+            true => self.threads.remove(&id(&thread["id"])),
+            false => self.threads.insert(id(&thread["id"]), (id(&thread["parent_id"]), name)),
+        };
     }
 
     fn unreads(&mut self, channels: &Value) {

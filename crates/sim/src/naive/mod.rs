@@ -8,18 +8,26 @@ mod event;
 mod got;
 mod known;
 mod list;
+mod notice;
 mod passive;
+mod permissions;
+mod publication;
 mod shown;
 mod state;
 mod text;
+mod thread;
+mod who;
 
 pub use event::{Change, Event, PassiveForm, Reader, is_half_a_move};
 pub use got::Texts;
 pub use known::Known;
 pub use list::{list_id, list_rows};
 pub use passive::{Untold, made_text};
+pub use publication::{Publication, PublicationKind, Telling};
 pub use shown::Shown;
-pub use state::{NaiveChannel, State, status_text};
+pub use state::{NaiveChannel, NaiveMember, State, status_text};
 pub use text::{
     People, chunk_text, found_members, guild_create_text, guild_delete_text, payload_text, supplemental_text,
 };
+pub use thread::{Gained, NaiveThread, ThreadList};
+pub use who::Who;

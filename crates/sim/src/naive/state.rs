@@ -1,18 +1,14 @@
-//! The guild as told by its own events, and the permission algorithm of docs/protocol.md §5.2.
+//! The guild as told by its own events.
 
+use super::NaiveThread;
 use guildhall_guild::GuildRecord;
-use guildhall_model::{Channel, Member, OverwriteKind, Role};
-use guildhall_relay::{GuildPicture, Payload, VoiceEntry};
+use guildhall_model::{Belonging, Channel, Member, OverwriteKind, Role};
+use guildhall_relay::{GuildPicture, Notice, Payload, VoiceEntry};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
 };
-
-const ALL: u64 = 8_866_461_766_385_663;
-const ADMINISTRATOR: u64 = 1 << 3;
-const VIEW_CHANNEL: u64 = 1 << 10;
-const READ_MESSAGE_HISTORY: u64 = 1 << 16;
 
 /// A permission overwrite: whose, for a member instead of a role, what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +33,7 @@ pub struct NaiveMember {
     pub roles: Vec<u64>,
     /// End of a time-out, Unix milliseconds.
     pub silenced_until: i64,
+    pub is_quarantined: bool,
 }
 
 /// See the module.
@@ -56,6 +53,10 @@ pub struct State {
     /// Channel and session of who is in voice.
     pub voice: BTreeMap<u64, (u64, String)>,
     pub last_messages: BTreeMap<u64, u64>,
+    /// Open ones and closed ones.
+    pub threads: BTreeMap<u64, NaiveThread>,
+    /// Who may not come in.
+    pub bans: BTreeSet<u64>,
     pub is_deleted: bool,
     /// Who sees a channel, as far as somebody asked.
     viewers: RefCell<BTreeMap<u64, Rc<BTreeSet<u64>>>>,
@@ -91,19 +92,31 @@ fn naive_member(member: &Member) -> NaiveMember {
         nick: member.nick.clone(),
         roles: member.roles.iter().map(|role| role.get()).collect(),
         silenced_until: member.communication_disabled_until.map_or(0, |until| until.0),
+        is_quarantined: member.flags & (1 << 7 | 1 << 10) != 0,
     }
 }
 
 impl State {
     /// The guild as it was stored.
     pub fn of(record: &GuildRecord) -> Self {
+        let (threads, channels): (Vec<&Channel>, Vec<&Channel>) =
+            record.channels.iter().partition(|channel| channel.thread.is_some());
+        let inside = |thread: &Channel| {
+            let members = record.belongings.iter().filter_map(|belonging| match belonging {
+                Belonging::ThreadMember(member) => Some(*member),
+                _ => None,
+            });
+            let thread_id = thread.id;
+            members.filter(move |member| member.thread_id == thread_id).map(|member| member.user_id)
+        };
         Self {
             guild_id: record.guild.id.get(),
             name: record.guild.name.clone(),
             owner: record.guild.owner_id.get(),
             roles: record.roles.iter().map(|role| (role.id.get(), role.permissions.0)).collect(),
             hoisted: record.roles.iter().filter(|role| role.hoist).map(|role| (role.id.get(), role.position)).collect(),
-            channels: record.channels.iter().map(|channel| (channel.id.get(), naive_channel(channel))).collect(),
+            channels: channels.iter().map(|channel| (channel.id.get(), naive_channel(channel))).collect(),
+            threads: threads.iter().map(|thread| (thread.id.get(), NaiveThread::new(thread, inside(thread)))).collect(),
             members: record.members.iter().map(|member| (member.user.id.get(), naive_member(member))).collect(),
             ..Self::default()
         }
@@ -113,6 +126,10 @@ impl State {
     pub fn is_changed_by(name: &str, payload: &Payload) -> bool {
         match payload {
             Payload::Message(_) => name == "MESSAGE_CREATE",
+            Payload::Notice(notice) => matches!(
+                **notice,
+                Notice::Ban { .. } | Notice::Thread(_) | Notice::ThreadGone(_) | Notice::ThreadMembers { .. }
+            ),
             Payload::MessageDelete { .. }
             | Payload::Reaction(_)
             | Payload::ReactionsCleared { .. }
@@ -125,9 +142,14 @@ impl State {
 
     /// Takes in what an event says.
     pub fn apply(&mut self, name: &str, payload: &Payload) {
-        self.viewers.take();
+        // Who sees what stays as it is.
+        if !matches!(payload, Payload::Message(_) | Payload::Voice { .. } | Payload::Notice(_)) {
+            self.viewers.take();
+        }
         match payload {
-            Payload::Message(event) if name == "MESSAGE_CREATE" => {
+            Payload::Message(event)
+                if name == "MESSAGE_CREATE" && !self.threads.contains_key(&event.message.channel_id.get()) =>
+            {
                 self.last_messages.insert(event.message.channel_id.get(), event.message.id.get());
             }
             Payload::Guild(meta) => {
@@ -150,6 +172,7 @@ impl State {
             Payload::Channel(channel) if name == "CHANNEL_DELETE" => {
                 self.channels.remove(&channel.id.get());
                 self.last_messages.remove(&channel.id.get());
+                self.threads.retain(|_, thread| thread.parent != channel.id.get());
             }
             Payload::Channel(channel) => {
                 self.channels.insert(channel.id.get(), naive_channel(channel));
@@ -161,6 +184,11 @@ impl State {
                 self.members.remove(&user.id.get());
                 self.presences.remove(&user.id.get());
             }
+            Payload::Notice(notice) => match &**notice {
+                Notice::Ban { user, delete_message_s: Some(_) } => drop(self.bans.insert(user.id.get())),
+                Notice::Ban { user, delete_message_s: None } => drop(self.bans.remove(&user.id.get())),
+                of_thread => self.apply_to_threads(of_thread),
+            },
             Payload::Voice { state, .. } => {
                 match state.channel_id {
                     Some(channel) => self.voice.insert(state.user_id.get(), (channel.get(), state.session_id.clone())),
@@ -179,7 +207,6 @@ impl State {
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
             | Payload::MemberList(_)
-            | Payload::Notice(_)
             | Payload::Backend(_)
             | Payload::VoiceServer { .. } => {}
         }
@@ -208,6 +235,12 @@ impl State {
         if channels != self.channels {
             return Err(format!("channels {channels:?} instead of {:?}", self.channels));
         }
+        let threads: BTreeMap<u64, NaiveThread> = (picture.threads.iter())
+            .map(|(id, entry)| (id.get(), NaiveThread::new(&entry.channel, entry.members.keys().copied())))
+            .collect();
+        if threads != self.threads {
+            return Err(format!("threads {threads:?} instead of {:?}", self.threads));
+        }
         let last_messages: BTreeMap<u64, u64> =
             picture.last_message_ids.iter().map(|(channel, message)| (channel.get(), message.get())).collect();
         if last_messages != self.last_messages {
@@ -219,50 +252,6 @@ impl State {
             return Err(format!("voice {:?} instead of {:?}", picture.voice, self.voice));
         }
         Ok(())
-    }
-
-    // ── docs/protocol.md §5.2 ────────────────────────────────────────────────────────────────────
-
-    fn base(&self, user: u64, member: &NaiveMember) -> u64 {
-        if user == self.owner {
-            return ALL;
-        }
-        let mut p = self.roles.get(&self.guild_id).copied().unwrap_or(0);
-        for role in &member.roles {
-            p |= self.roles.get(role).copied().unwrap_or(0);
-        }
-        if p & ADMINISTRATOR != 0 { ALL } else { p }
-    }
-
-    /// Whether a member can view a channel. Time-outs leave VIEW_CHANNEL, so the time does not matter.
-    fn views(&self, user: u64, member: &NaiveMember, channel: &NaiveChannel) -> bool {
-        let mut p = self.base(user, member);
-        if p & ADMINISTRATOR != 0 {
-            return true;
-        }
-        for o in channel.overwrites.iter().filter(|o| !o.is_member && o.id == self.guild_id) {
-            p = p & !o.deny | o.allow;
-        }
-        let (mut allow, mut deny) = (0, 0);
-        for o in channel.overwrites.iter().filter(|o| !o.is_member && member.roles.contains(&o.id)) {
-            allow |= o.allow;
-            deny |= o.deny;
-        }
-        p = p & !deny | allow;
-        for o in channel.overwrites.iter().filter(|o| o.is_member && o.id == user) {
-            p = p & !o.deny | o.allow;
-        }
-        p &= VIEW_CHANNEL | READ_MESSAGE_HISTORY;
-        p & VIEW_CHANNEL != 0
-    }
-
-    /// Whether a user account may ask for the whole list of members: MANAGE_ROLES, KICK_MEMBERS or BAN_MEMBERS.
-    pub fn may_list_members(&self, user: u64, now_unix_ms: i64) -> bool {
-        const LISTERS: u64 = 1 << 28 | 1 << 1 | 1 << 2;
-        self.members.get(&user).is_some_and(|member| {
-            let p = self.base(user, member);
-            p & ADMINISTRATOR != 0 || member.silenced_until <= now_unix_ms && p & LISTERS != 0
-        })
     }
 
     /// Whether a user is told that somebody is in voice: those in channels that they can view, and themselves.

@@ -1,6 +1,6 @@
 //! What a dispatch has to say, as text: key fields only, in a fixed order. `got.rs` makes the same of what came.
 
-use super::{State, event::Reader, passive::made_text, state::status_text};
+use super::{State, event::Reader, notice::notice_text, passive::made_text, state::status_text};
 use guildhall_member_list::{Item, ListOp};
 use guildhall_model::{
     Channel, Member, Message, Nonce,
@@ -84,7 +84,7 @@ fn channel_text(channel: &Channel) -> String {
 }
 
 /// What an event says.
-pub fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
+pub fn payload_text(name: &str, payload: &Payload, redaction: u8, state: &State) -> String {
     let body = match payload {
         Payload::Backend(event) => event.name().to_owned(),
         Payload::Message(event) => message_event_text(event, redaction),
@@ -128,7 +128,7 @@ pub fn payload_text(name: &str, payload: &Payload, redaction: u8) -> String {
         Payload::PassiveDelta(_) | Payload::PassiveSnapshot(_) | Payload::Unread(_) => {
             return made_text(payload).unwrap_or_default();
         }
-        Payload::Notice(notice) => format!("{notice:?}"),
+        Payload::Notice(notice) => notice_text(state, notice),
         Payload::MemberList(change) => list_text(change),
         Payload::ChannelMemberCount { channel_id, .. } => format!("channel={channel_id}"),
     };
@@ -207,7 +207,13 @@ pub fn supplemental_text(guild: Option<(u64, &People)>) -> String {
 }
 
 /// GUILD_CREATE, and a guild in a user's READY.
-pub fn guild_create_text(state: &State, people: &People, large_threshold: u64) -> String {
+pub fn guild_create_text(
+    state: &State,
+    people: &People,
+    reader: Reader<'_>,
+    large_threshold: u64,
+    now_unix_ms: i64,
+) -> String {
     let channels = state.channels.iter().map(|(id, channel)| {
         let overwrites =
             channel.overwrites.iter().map(|o| format!("{}:{}+{}-{}", u8::from(o.is_member), o.id, o.allow, o.deny));
@@ -215,8 +221,10 @@ pub fn guild_create_text(state: &State, people: &People, large_threshold: u64) -
         format!("{id}:{}:{}:{last}:{}", channel.kind, channel.parent.unwrap_or(0), list(overwrites))
     });
     let roles = state.roles.iter().map(|(id, permissions)| format!("{id}:{permissions}"));
+    let threads = state.threads_of(reader.user, !reader.is_bot, None, now_unix_ms);
+    let threads = threads.into_iter().map(|id| state.thread_text(id, reader.user));
     format!(
-        "id={} name={:?} owner={} count={} large={} roles={} channels={} members={} presences={} voice={}",
+        "id={} name={:?} owner={} count={} large={} roles={} channels={} threads={} members={} presences={} voice={}",
         state.guild_id,
         state.name,
         state.owner,
@@ -224,6 +232,7 @@ pub fn guild_create_text(state: &State, people: &People, large_threshold: u64) -
         state.members.len() as u64 > large_threshold,
         list(roles),
         list(channels),
+        list(threads),
         people.members,
         people.presences,
         people.voice,

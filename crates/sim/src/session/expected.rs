@@ -1,6 +1,6 @@
 //! What a session is to be sent under each sequence number, and when that was given.
 
-use crate::naive::Event;
+use crate::naive::{Event, ThreadList};
 use guildhall_stdx::Instant;
 use std::rc::Rc;
 
@@ -21,6 +21,8 @@ pub enum What {
     Made(Rc<str>, Rc<[u64]>),
     /// Of a member list, with its id. None: it only takes rows away.
     List(Rc<str>, Option<Rc<str>>),
+    /// THREAD_LIST_SYNC.
+    Threads(ThreadList),
     /// Made for this session.
     Own(Rc<str>),
     /// READY or READY_SUPPLEMENTAL, before its guilds are known.
@@ -50,6 +52,7 @@ impl What {
     pub fn text(&self) -> Rc<str> {
         match self {
             Self::Event(event, redaction) => event.text(*redaction),
+            Self::Threads(told) => told.text.clone(),
             Self::Made(text, _) | Self::List(text, _) | Self::Own(text) => text.clone(),
             Self::Ready => "READY, which was not due".into(),
             Self::Refusal => "RATE_LIMITED".into(),

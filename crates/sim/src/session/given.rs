@@ -27,7 +27,8 @@ impl Session {
                 Some(event) => match self.pending.pop_front() {
                     Some(what) => what,
                     None => {
-                        let text = payload_text(event.name.as_str(), &event.payload, 0);
+                        let state = state.cloned().unwrap_or_default();
+                        let text = payload_text(event.name.as_str(), &event.payload, 0, &state);
                         return fault(format!(
                             "session {} of {} is given {text}, which is not for it",
                             self.id, self.user
@@ -84,7 +85,7 @@ impl Session {
 
     /// What lists hold is looked at when everything is at rest.
     fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
-        let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0).into();
+        let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0, &State::default()).into();
         let list: Option<Rc<str>> = match &event.audience.gate {
             Gate::List(list) => Some(list.to_string().into()),
             _ => None,

@@ -1,6 +1,7 @@
 //! In the guild, on the way, or out: what a session is told of that, what it subscribes to, and what passive updates owe it.
 
 use super::{Membership, Session, What};
+use crate::naive::ThreadList;
 use crate::naive::{Change, People, State, Untold, guild_create_text, guild_delete_text, supplemental_text};
 use guildhall_model::to_gateway::Subscription;
 use guildhall_stdx::Instant;
@@ -10,13 +11,15 @@ const GUILDS: u32 = 1;
 
 impl Session {
     /// READY can be said: with the guild, or without.
-    pub(super) fn say_ready(&mut self, guild: Option<&State>) {
+    pub(super) fn say_ready(&mut self, now_unix_ms: i64, guild: Option<&State>) {
         self.gather_deadline = None;
         let (reader, threshold) = (self.reader(), self.large_threshold);
         let is_split = self.capabilities.is_prioritized();
         let guilds = match guild {
-            Some(state) if is_split => guild_create_text(state, &People::alone(state, reader), threshold),
-            Some(state) => guild_create_text(state, &People::of(state, reader, threshold), threshold),
+            Some(state) => {
+                let people = if is_split { People::alone(state, reader) } else { People::of(state, reader, threshold) };
+                guild_create_text(state, &people, reader, threshold, now_unix_ms)
+            }
             None => self.unavailable.clone(),
         };
         let supplemental = is_split.then(|| {
@@ -37,18 +40,21 @@ impl Session {
     }
 
     /// Its view of the guild begins, after so many changes that its relay knows of.
-    pub fn enter(&mut self, state: &Rc<State>, passive_above: Option<u64>, changes_count: usize) {
+    pub fn enter(&mut self, now_unix_ms: i64, state: &Rc<State>, passive_above: Option<u64>, changes_count: usize) {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
         self.was_never_active = !self.is_active();
         if self.is_gathering() {
-            self.say_ready(Some(state));
+            self.say_ready(now_unix_ms, Some(state));
         } else if self.is_told_of_guilds() {
-            let guild =
-                guild_create_text(state, &People::of(state, self.reader(), self.large_threshold), self.large_threshold);
+            let (reader, threshold) = (self.reader(), self.large_threshold);
+            let people = People::of(state, reader, threshold);
+            let guild = guild_create_text(state, &people, reader, threshold, now_unix_ms);
             self.expect(What::Own(format!("GUILD_CREATE {guild}").into()));
         }
+        // Of a user account that told only of threads it joined.
+        self.ask_for_threads(now_unix_ms, state);
     }
 
     /// It is no longer in the guild, or could not enter it.
@@ -59,7 +65,7 @@ impl Session {
         self.watched.clear();
         if self.is_gathering() {
             self.unavailable.clear();
-            self.say_ready(None);
+            self.say_ready(0, None);
         } else if self.is_told_of_guilds() {
             self.expect(What::Own(guild_delete_text(guild_id, false).into()));
         }
@@ -76,8 +82,37 @@ impl Session {
     /// READY does not wait any longer.
     pub fn gather_until(&mut self, now: Instant) {
         if self.gather_deadline.is_some_and(|deadline| deadline <= now) {
-            self.say_ready(None);
+            self.say_ready(0, None);
         }
+    }
+
+    // ── threads ──────────────────────────────────────────────────────────────────────────────────
+
+    /// If it wants to be told of all threads, it is: of those that are open.
+    pub fn ask_for_threads(&mut self, now_unix_ms: i64, state: &State) {
+        if self.subscription.threads {
+            self.expect_threads(now_unix_ms, state, None);
+        }
+    }
+
+    /// It views these channels from now on, which have open threads.
+    pub fn gain(&mut self, now_unix_ms: i64, state: &State, channels: &[u64]) {
+        let is_told = match self.is_bot {
+            true => self.intents & GUILDS != 0,
+            // Of those that it joined, if it did not ask for all.
+            false => {
+                self.subscription.threads || !state.threads_of(self.user, true, Some(channels), now_unix_ms).is_empty()
+            }
+        };
+        if is_told {
+            self.expect_threads(now_unix_ms, state, Some(channels.into()));
+        }
+    }
+
+    fn expect_threads(&mut self, now_unix_ms: i64, state: &State, channels: Option<Rc<[u64]>>) {
+        let joined_only = !self.is_bot && !self.subscription.threads;
+        let told = ThreadList::new(state, self.user, joined_only, channels, now_unix_ms);
+        self.expect(What::Threads(told));
     }
 
     // ── passive updates ──────────────────────────────────────────────────────────────────────────

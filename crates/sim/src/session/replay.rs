@@ -15,7 +15,13 @@ impl Session {
     ///
     /// # Errors
     /// When what is left of a passive update is not for it.
-    pub fn withhold_unseen(&mut self, seq: u64, state: Option<&State>, product: &Product) -> Result<(), Fault> {
+    pub fn withhold_unseen(
+        &mut self,
+        now_unix_ms: i64,
+        seq: u64,
+        state: Option<&State>,
+        product: &Product,
+    ) -> Result<(), Fault> {
         let user = self.user;
         let membership = self.membership;
         for (n, expected) in self.expected.iter_mut().enumerate().skip(seq as usize) {
@@ -23,7 +29,8 @@ impl Session {
                 continue;
             }
             let may_see = state.is_some_and(|state| match &expected.what {
-                What::Event(event, _) => event.may_be_replayed_to(user, state),
+                What::Event(event, _) => event.may_be_replayed_to(user, state, now_unix_ms),
+                What::Threads(told) => told.is_still_seen(state, user, now_unix_ms),
                 What::Made(_, channels) => {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
@@ -32,6 +39,14 @@ impl Session {
                 What::Own(_) | What::Ready | What::Refusal => true,
             });
             if let What::Own(_) | What::Ready | What::Refusal = expected.what {
+                continue;
+            }
+            if let (What::Threads(told), false, Some(state)) = (&expected.what, may_see, state)
+                && membership != Membership::None
+                && let Some(left) = told.left(state, user, now_unix_ms)
+            {
+                expected.what = What::Threads(left);
+                expected.withheld = if membership == Membership::Entering { Withheld::Maybe } else { Withheld::No };
                 continue;
             }
             expected.withheld = match (may_see, membership) {

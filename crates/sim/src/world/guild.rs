@@ -24,8 +24,9 @@ impl World {
         for _ in 0..4 {
             let outcome = self.guild.handle_command(now, actor, command);
             let joined = match (command, &outcome) {
-                (Command::AddMember(user), Outcome::Reply(Ok(_))) => Some(user.id),
-                _ => None,
+                (_, Outcome::Reply(Ok(Reply::Imported(imported)))) => imported.added.clone(),
+                (_, Outcome::Reply(Ok(_))) => command.joins().into_iter().collect(),
+                _ => Vec::new(),
             };
             self.after_guild(joined)?;
             match outcome {
@@ -43,16 +44,16 @@ impl World {
     fn load_message(&mut self, channel: ChannelId, message: MessageId) -> Result<(), Fault> {
         let record = self.store.message(channel, message);
         self.guild.handle_message_loaded(channel, message, record.map(Into::into));
-        self.after_guild(None)
+        self.after_guild(Vec::new())
     }
 
     /// Takes what came out of the guild's input, and shows it to the checker in the order it was made.
-    pub(super) fn after_guild(&mut self, joined: Option<UserId>) -> Result<(), Fault> {
+    pub(super) fn after_guild(&mut self, joined: Vec<UserId>) -> Result<(), Fault> {
         self.after_guild_and_job(joined, None)
     }
 
     /// `begun`: the guild when the job began that has just been done.
-    fn after_guild_and_job(&mut self, joined: Option<UserId>, begun: Option<Rc<State>>) -> Result<(), Fault> {
+    fn after_guild_and_job(&mut self, joined: Vec<UserId>, begun: Option<Rc<State>>) -> Result<(), Fault> {
         let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
         let mut events: Vec<Arc<Published>> = Vec::new();
         for output in &outputs {
@@ -85,9 +86,8 @@ impl World {
                 RelayMessage::Published(published) => {
                     let is_new = seen_count == 0 || !Arc::ptr_eq(published, &events[seen_count - 1]);
                     if is_new {
-                        let next = events.get(seen_count + 1).map(|next| &next.event);
+                        current = Some(self.checker.published(now, &events[seen_count..])?);
                         seen_count += 1;
-                        current = Some(self.checker.published(now, &published.event, next)?);
                     }
                     current.clone()
                 }
@@ -134,7 +134,7 @@ impl World {
                 // Only pushed: this loop lets it out.
                 self.collect_silently();
             }
-            if let Some(user_id) = group.joined {
+            for user_id in group.joined {
                 self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user_id)));
             }
         }
@@ -156,7 +156,7 @@ impl World {
         {
             self.release();
             self.guild.handle_committed(version);
-            self.after_guild(None)?;
+            self.after_guild(Vec::new())?;
         }
         let lagging: Vec<RelayId> = self.lagging.iter().copied().collect();
         for relay in lagging {
@@ -166,7 +166,7 @@ impl World {
                 self.trace(|| format!("the link to {relay:?} has room again"));
                 self.lagging.remove(&relay);
                 self.guild.handle_relay_room(relay);
-                self.after_guild(None)?;
+                self.after_guild(Vec::new())?;
             }
         }
         for side in 0..SIDES {
@@ -176,7 +176,7 @@ impl World {
                 let now = self.now();
                 self.checker.heard(&message);
                 self.guild.handle_relay(now, message);
-                self.after_guild(None)?;
+                self.after_guild(Vec::new())?;
             }
         }
         self.run_jobs()?;
@@ -195,10 +195,10 @@ impl World {
             let now = self.now();
             if !self.is_calm && self.rng.chance(0.05) {
                 self.guild.handle_job_lost(now, job.id());
-                self.after_guild(None)?;
+                self.after_guild(Vec::new())?;
             } else {
                 self.guild.handle_job_done(now, job.run());
-                self.after_guild_and_job(None, Some(begun))?;
+                self.after_guild_and_job(Vec::new(), Some(begun))?;
             }
         }
         Ok(())

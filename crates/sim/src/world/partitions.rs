@@ -53,8 +53,8 @@ impl World {
             let text = carried.event.as_ref().map(|event| event.text(0)).unwrap_or_default();
             format!("to {side}: {} {}", crate::act::brief(&carried.message), text.chars().take(200).collect::<String>())
         });
-        self.checker.deliver(carried)?;
         let now = self.now();
+        self.checker.deliver(now, carried)?;
         let messages = self.saboteur.pass(side, carried.message.clone());
         let Side { partition, link, .. } = &mut self.sides[side];
         for message in messages {
@@ -179,7 +179,7 @@ impl World {
             return fault(format!("RESUME of {session_id} from {seq} succeeded, but had to be refused"));
         }
         if has_resumed && let Some(at) = known {
-            self.checker.resumed(at, conn, serial, seq, &self.sides[side].partition)?;
+            self.checker.resumed(now, at, conn, serial, seq, &self.sides[side].partition)?;
         }
         self.after(side)
     }
@@ -233,7 +233,7 @@ impl World {
         let served = served.and_then(|session| self.checker.session_by_id(&session.id));
         if let (Some(patch), Some(at)) = (patch, served) {
             self.trace(|| format!("session {at} subscribes: {patch:?}"));
-            self.checker.subscribed(at, |subscription| subscription.merge(patch));
+            self.checker.subscribed(self.clock.now(), at, |subscription| subscription.merge(patch));
         }
         if is_whole && !self.saboteur.lets_subscribe(side) {
             return Ok(());

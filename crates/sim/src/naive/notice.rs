@@ -1,0 +1,103 @@
+//! Small events about what a guild keeps: for whom they are, and what they say (docs/protocol.md §5.3, §7.1, §7.2, §7.4).
+
+use super::{
+    State,
+    event::{GUILD_MEMBERS, GUILD_MESSAGES, GUILDS, Users},
+    permissions::{BAN_MEMBERS, MANAGE_CHANNELS, MANAGE_WEBHOOKS, VIEW_AUDIT_LOG},
+    text::list,
+    thread::thread_notice_text,
+    who::{ThreadPlace, Who},
+};
+use guildhall_model::ChannelId;
+use guildhall_relay::Notice;
+
+const GUILD_MODERATION: u32 = 1 << 2;
+const GUILD_EXPRESSIONS: u32 = 1 << 3;
+const GUILD_WEBHOOKS: u32 = 1 << 5;
+const GUILD_INVITES: u32 = 1 << 6;
+const GUILD_SCHEDULED_EVENTS: u32 = 1 << 16;
+
+/// Whom a notice is for.
+pub struct NoticeAudience {
+    pub who: Who,
+    pub intents: u32,
+    pub users: Users,
+    /// Who gets it whatever the rest says.
+    pub own: Option<u64>,
+}
+
+/// Of a notice in a guild that was like `before` and is like `state` now.
+pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> NoticeAudience {
+    let own = match notice {
+        Notice::ThreadMembers { added, removed, .. } => {
+            added.as_ref().map(|(added, _)| added.user_id).or(*removed).map(|user| user.get())
+        }
+        _ => None,
+    };
+    let at = |channel: ChannelId| Who::at(state, channel.get());
+    let thread = |id: ChannelId| {
+        let gone = before.thread_place(id.get()).map(|thread| ThreadPlace { is_end: true, ..thread });
+        state.thread_place(id.get()).or(gone)
+    };
+    let thread_for = |id: ChannelId, only: Option<u64>| match (thread(id), only) {
+        (Some(thread), Some(only)) => Who::OneOfThread(thread, only),
+        (Some(thread), None) => Who::Thread(thread),
+        (None, _) => Who::Users(Default::default()),
+    };
+    let (who, intents, users) = match notice {
+        Notice::Ban { .. } => (Who::Guild(BAN_MEMBERS | VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
+        Notice::Invite(invite) => {
+            (Who::Channel(invite.channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
+        }
+        Notice::InviteGone { channel_id, .. } => {
+            (Who::Channel(channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
+        }
+        Notice::Webhooks(channel) => (Who::Channel(channel.get(), MANAGE_WEBHOOKS), GUILD_WEBHOOKS, Users::All),
+        Notice::Pins { channel_id, .. } => (at(*channel_id), GUILDS, Users::Active),
+        Notice::MessagesGone { channel_id, .. } => (at(*channel_id), GUILD_MESSAGES, Users::Active),
+        Notice::Emojis(_) | Notice::Stickers(_) => (Who::Members, GUILD_EXPRESSIONS, Users::All),
+        Notice::ScheduledEvent(_) | Notice::ScheduledEventUser { .. } => {
+            (Who::Members, GUILD_SCHEDULED_EVENTS, Users::All)
+        }
+        Notice::Stage(_) => (Who::Members, GUILDS, Users::All),
+        Notice::Thread(event) => {
+            (thread_for(event.entry.channel.id, event.own.map(|own| own.user_id.get())), GUILDS, Users::Threads)
+        }
+        Notice::ThreadGone(channel) => (thread_for(channel.id, None), GUILDS, Users::Threads),
+        Notice::ThreadMember(member) => {
+            (thread_for(member.thread_id, Some(member.user_id.get())), GUILDS, Users::Threads)
+        }
+        Notice::ThreadMembers { thread_id, .. } => (thread_for(*thread_id, None), GUILD_MEMBERS, Users::Threads),
+        // Relays make it.
+        Notice::ThreadList { .. } => (Who::Users(Default::default()), GUILDS, Users::Watchers),
+    };
+    NoticeAudience { who, intents, users, own }
+}
+
+/// What it says.
+pub fn notice_text(state: &State, notice: &Notice) -> String {
+    match notice {
+        Notice::Ban { user, delete_message_s } => {
+            let seconds = delete_message_s.map_or("none".to_owned(), |seconds| seconds.to_string());
+            format!("user={} delete={seconds}", user.id)
+        }
+        Notice::Invite(invite) => {
+            let inviter = invite.inviter.as_ref().map_or(0, |user| user.id.get());
+            format!("code={} channel={} inviter={inviter}", invite.code, invite.channel_id)
+        }
+        Notice::InviteGone { code, channel_id } => format!("code={code} channel={channel_id}"),
+        Notice::Webhooks(channel_id) => format!("channel={channel_id}"),
+        Notice::Pins { channel_id, last_pin_timestamp } => {
+            format!("channel={channel_id} pinned={}", last_pin_timestamp.is_some())
+        }
+        Notice::MessagesGone { channel_id, ids } => format!("channel={channel_id} ids={}", list(ids.iter())),
+        Notice::Emojis(guild) => list(guild.emojis.iter().map(|emoji| format!("{}:{}", emoji.id, emoji.name))),
+        Notice::Stickers(guild) => {
+            list(guild.stickers.iter().map(|sticker| format!("{}:{}", sticker.id, sticker.name)))
+        }
+        Notice::ScheduledEvent(event) => format!("id={} name={:?}", event.id, event.name),
+        Notice::ScheduledEventUser { event_id, user_id } => format!("event={event_id} user={user_id}"),
+        Notice::Stage(stage) => format!("channel={} topic={:?}", stage.channel_id, stage.topic),
+        threads => thread_notice_text(state, threads).unwrap_or_else(|| format!("{threads:?}")),
+    }
+}

@@ -1,0 +1,110 @@
+//! What a backend does: events in its own words, and members that others are not told of (docs/backend-api.md).
+
+use super::{
+    event::{GUILD_MESSAGES, Users},
+    who::Who,
+};
+use std::collections::BTreeSet;
+
+const GUILD_MESSAGE_TYPING: u32 = 1 << 11;
+
+/// What the command that is being handled asked for, as far as the events do not say so themselves.
+#[derive(Clone, Debug, Default)]
+pub enum Telling {
+    #[default]
+    Usual,
+    /// Members that come in are told only that to themselves.
+    Untold,
+    Publication(Publication),
+}
+
+/// An event in a backend's words.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    pub who: Who,
+    pub kind: PublicationKind,
+    /// Tells it from others.
+    pub number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicationKind {
+    /// A name of its own.
+    Round,
+    Typing(u64),
+    /// A message of this author that mentions somebody.
+    Message(u64, u64),
+}
+
+/// A channel that there is not: what is said there is nobody's newest message.
+const NOWHERE: u64 = 4_242;
+
+impl Publication {
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            PublicationKind::Round => "ROUND_STARTED",
+            PublicationKind::Typing(_) => "TYPING_START",
+            PublicationKind::Message(..) => "MESSAGE_CREATE",
+        }
+    }
+
+    pub fn body(&self) -> serde_json::Value {
+        let n = self.number;
+        match self.kind {
+            PublicationKind::Round => serde_json::json!({"n": n}),
+            PublicationKind::Typing(user) => {
+                serde_json::json!({"channel_id": NOWHERE.to_string(), "user_id": user.to_string(), "timestamp": n})
+            }
+            PublicationKind::Message(author, mentioned) => serde_json::json!({
+                "id": n.to_string(),
+                "channel_id": NOWHERE.to_string(),
+                "author": {"id": author.to_string()},
+                "content": format!("published {n}"),
+                "mentions": [{"id": mentioned.to_string()}],
+                "embeds": [{"title": "an embed"}],
+            }),
+        }
+    }
+
+    pub fn text(&self, redaction: u8) -> String {
+        let n = self.number;
+        match self.kind {
+            PublicationKind::Round => format!("n={n}"),
+            PublicationKind::Typing(user) => format!("channel={NOWHERE} user={user} at={n}"),
+            PublicationKind::Message(author, mentioned) => {
+                let (content, embeds) =
+                    if redaction & 1 != 0 { (String::new(), 0) } else { (format!("published {n}"), 1) };
+                format!(
+                    "id={n} channel={NOWHERE} author={author} content={content:?} embeds={embeds} components=0 \
+                     mentions=[{mentioned}] edited=false"
+                )
+            }
+        }
+    }
+
+    /// Who reads its content whatever they asked for; none: it has none.
+    pub fn readers(&self) -> Option<BTreeSet<u64>> {
+        match self.kind {
+            PublicationKind::Message(author, mentioned) => Some([author, mentioned].into()),
+            PublicationKind::Round | PublicationKind::Typing(_) => None,
+        }
+    }
+
+    /// Of bots.
+    pub fn intents(&self) -> u32 {
+        match self.kind {
+            PublicationKind::Round => 0,
+            PublicationKind::Typing(_) => GUILD_MESSAGE_TYPING,
+            PublicationKind::Message(..) => GUILD_MESSAGES,
+        }
+    }
+
+    /// Who is named gets it also without looking at the guild.
+    pub fn users(&self) -> Users {
+        match (&self.who, self.kind) {
+            (Who::Users(_), _) | (_, PublicationKind::Round) => Users::All,
+            (_, PublicationKind::Typing(_)) => Users::Typing,
+            (_, PublicationKind::Message(..)) => Users::Active,
+        }
+    }
+}
