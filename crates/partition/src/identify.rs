@@ -243,22 +243,30 @@ impl Partition {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
-            let Some(event) = entry.dispatch.event() else { continue };
-            if event.guild_id.get() == 0 {
+            let (event, about) = (entry.dispatch.event(), entry.dispatch.about());
+            let guild_id = match (event, about) {
                 // It was addressed to the account.
-                continue;
-            }
-            let index = session.guilds.get(event.guild_id).map(|guild| guild.relay);
-            let entry = self.relays.get(&event.guild_id).and_then(|relays| relays.get(&index?));
-            let (relay, user_id) = (entry.map(|entry| &entry.relay), session.user.id);
-            let audience = relay.and_then(Relay::audience);
-            if audience.is_some_and(|audience| audience.may_see(user_id, event, now.unix)) {
+                (Some(event), _) if event.guild_id.get() == 0 => continue,
+                (Some(event), _) => event.guild_id,
+                (None, Some(about)) => about.guild_id,
+                (None, None) => continue,
+            };
+            let index = session.guilds.get(guild_id).map(|guild| guild.relay);
+            let relay = self.relays.get(&guild_id).and_then(|relays| relays.get(&index?)).map(|entry| &entry.relay);
+            let user_id = session.user.id;
+            let may_see = relay.and_then(Relay::audience).is_some_and(|audience| match (event, about) {
+                (Some(event), _) => audience.may_see(user_id, event, now.unix),
+                (None, about) => {
+                    let mut channels = about.iter().flat_map(|about| &about.channels);
+                    audience.member(user_id).is_some() && channels.all(|id| audience.may_view(user_id, *id, now.unix))
+                }
+            });
+            if may_see {
                 continue;
             }
             // Of a passive update or a list of threads the rest is still news.
-            let rest = relay
-                .and_then(|relay| relay.renewed(user_id, event, now.unix))
-                .map(|event| Dispatch::direct(&Arc::new(event)));
+            let rest = relay.zip(event).and_then(|(relay, event)| relay.renewed(user_id, event, now.unix));
+            let rest = rest.map(|event| Dispatch::direct(&Arc::new(event)));
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
             self.core.counters.withheld_total += 1;

@@ -353,7 +353,8 @@ impl Partition {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
             if session.profile.shard.is_none_or(|shard| shard.id == 0) {
-                let dispatch = Dispatch::own(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user));
+                let dispatch =
+                    Dispatch::own(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user), None);
                 self.core.push(now, key.slot, &dispatch, Redaction::NONE, link);
             }
         }

@@ -23,7 +23,7 @@ use guildhall_model::{
     },
 };
 use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild};
-use guildhall_session::{Dispatch, Membership};
+use guildhall_session::{About, Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey};
 use serde::Serialize;
 use std::{mem, sync::Arc};
@@ -62,9 +62,17 @@ impl Core {
         self.questions.push((session, guild_id, question));
     }
 
-    fn reply(&mut self, now: Now, key: SlotKey, name: EventName, body: &impl Serialize, link: &mut impl Link) {
+    /// `about`: what it tells, for a replay.
+    fn reply(
+        &mut self,
+        now: Now,
+        key: SlotKey,
+        (name, about): (EventName, About),
+        body: &impl Serialize,
+        link: &mut impl Link,
+    ) {
         let Some(session) = self.sessions.get(key) else { return };
-        let dispatch = Dispatch::own(session.encoding, name, body);
+        let dispatch = Dispatch::own(session.encoding, name, body, Some(about));
         self.push(now, key.slot, &dispatch, Redaction::NONE, link);
     }
 }
@@ -81,6 +89,7 @@ impl Partition {
                 }
                 continue;
             }
+            let about = About::guild(guild_id);
             match question {
                 Question::Subscribe(patch) => {
                     let had_threads = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
@@ -92,18 +101,30 @@ impl Partition {
                     self.subscribe(now, key, guild_id, SubscriptionPatch::default(), false, link);
                 }
                 Question::Soundboard => {
-                    self.core.reply(now, key, EventName::SoundboardSounds, &SoundboardSoundsBody::none(guild_id), link);
+                    self.core.reply(
+                        now,
+                        key,
+                        (EventName::SoundboardSounds, about),
+                        &SoundboardSoundsBody::none(guild_id),
+                        link,
+                    );
                 }
                 Question::ChannelStatuses => {
-                    self.core.reply(now, key, EventName::ChannelStatuses, &ChannelStatusesBody::none(guild_id), link);
+                    self.core.reply(
+                        now,
+                        key,
+                        (EventName::ChannelStatuses, about),
+                        &ChannelStatusesBody::none(guild_id),
+                        link,
+                    );
                 }
                 Question::ChannelInfo => {
-                    self.core.reply(now, key, EventName::ChannelInfo, &ChannelInfoBody::none(guild_id), link);
+                    self.core.reply(now, key, (EventName::ChannelInfo, about), &ChannelInfoBody::none(guild_id), link);
                 }
                 Question::DeletedEntities(request) => {
                     let Some(picture) = self.picture_of(key, guild_id) else { continue };
                     let body = DeletedEntityIdsBody::new(&request, existing(picture));
-                    self.core.reply(now, key, EventName::DeletedEntityIds, &body, link);
+                    self.core.reply(now, key, (EventName::DeletedEntityIds, about), &body, link);
                 }
                 Question::ChannelSync(request) => self.sync_channels(now, key, guild_id, &request, link),
                 Question::RecentMembers(request) => {
@@ -194,9 +215,10 @@ impl Partition {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
         let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
-        let channels = ids.filter_map(|id| picture.meta.channels.get(id)).map(|channel| ChannelBody::from(&**channel));
-        let body = ChannelSyncBody::new(guild_id, channels.collect());
-        core.reply(now, key, EventName::ChannelSync, &body, link);
+        let channels: Vec<_> = ids.filter_map(|id| picture.meta.channels.get(id)).collect();
+        let about = About { guild_id, channels: channels.iter().map(|channel| channel.id).collect() };
+        let bodies = channels.iter().map(|channel| ChannelBody::from(&***channel)).collect();
+        core.reply(now, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies), link);
     }
 
     /// Op 34: the newest messages are in the store; `handle_messages` goes on.
@@ -224,8 +246,10 @@ impl Partition {
         let Some(audience) = entry.relay.audience() else { return };
         // Once more: roles may have changed while the store was read.
         let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, now.unix));
-        let body = LastMessagesBody { guild_id, messages: viewable.map(|message| MessageBody::new(message)).collect() };
-        core.reply(now, session, EventName::LastMessages, &body, link);
+        let viewable: Vec<&Arc<Message>> = viewable.collect();
+        let about = About { guild_id, channels: viewable.iter().map(|message| message.channel_id).collect() };
+        let messages = viewable.into_iter().map(|message| MessageBody::new(message)).collect();
+        core.reply(now, session, (EventName::LastMessages, about), &LastMessagesBody { guild_id, messages }, link);
         self.settle();
     }
 }

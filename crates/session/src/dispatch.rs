@@ -5,7 +5,7 @@
 //! Not here    threads: a dispatch belongs to one partition, and is counted without atomics.
 
 use guildhall_codec::{DispatchFrame, Encoding};
-use guildhall_model::EventName;
+use guildhall_model::{ChannelId, EventName, GuildId};
 use guildhall_relay::{Event, Published, Redaction};
 use serde::Serialize;
 use std::{
@@ -21,11 +21,28 @@ enum Source {
     /// For one session, made by the guild.
     Direct(Arc<Event>),
     /// For one session, made here; its only frame is there from the start.
-    Own,
+    Own(Option<Box<About>>),
     /// For one session, large: its frame is made when it is written, and can be made again.
-    Lazy(Box<dyn Fn() -> DispatchFrame>),
+    Lazy(Box<dyn Fn() -> DispatchFrame>, Option<Box<About>>),
     /// Was one of the above until the session lost the right to see it.
     Withheld,
+}
+
+/// What a dispatch tells that was made for one session: asked at replay, when that session may know less than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Of this guild.
+    pub guild_id: GuildId,
+    /// Of what is in these channels.
+    pub channels: Vec<ChannelId>,
+}
+
+impl About {
+    /// Of a guild, whatever its reader may view there.
+    #[must_use]
+    pub fn guild(guild_id: GuildId) -> Self {
+        Self { guild_id, channels: Vec::new() }
+    }
 }
 
 /// A frame around a body.
@@ -77,18 +94,27 @@ impl Dispatch {
         Self::new(Source::Direct(event.clone()))
     }
 
-    /// A dispatch made here for one session, in its encoding.
+    /// A dispatch made here for one session, in its encoding. `about`: only for who may know of that.
     #[must_use]
-    pub fn own(encoding: Encoding, name: EventName, body: &impl Serialize) -> Rc<Self> {
-        let dispatch = Self::new(Source::Own);
+    pub fn own(encoding: Encoding, name: EventName, body: &impl Serialize, about: Option<About>) -> Rc<Self> {
+        let dispatch = Self::new(Source::Own(about.map(Box::new)));
         *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame_of(encoding, name, body)));
         dispatch
     }
 
     /// A large dispatch made here for one session: READY, GUILD_CREATE. What `make` makes it from should be cheap to keep.
     #[must_use]
-    pub fn lazy(make: impl Fn() -> DispatchFrame + 'static) -> Rc<Self> {
-        Self::new(Source::Lazy(Box::new(make)))
+    pub fn lazy(make: impl Fn() -> DispatchFrame + 'static, about: Option<About>) -> Rc<Self> {
+        Self::new(Source::Lazy(Box::new(make), about.map(Box::new)))
+    }
+
+    /// What it tells, if it was made here and is not for everybody.
+    #[must_use]
+    pub fn about(&self) -> Option<&About> {
+        match &self.source {
+            Source::Own(about) | Source::Lazy(_, about) => about.as_deref(),
+            Source::Published(_) | Source::Direct(_) | Source::Withheld => None,
+        }
     }
 
     /// Stands in for what a session may no longer see; never written.
@@ -103,7 +129,7 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => Some(&published.event),
             Source::Direct(event) => Some(event),
-            Source::Own | Source::Lazy(_) | Source::Withheld => None,
+            Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
         }
     }
 
@@ -112,7 +138,7 @@ impl Dispatch {
     pub fn published_event(&self) -> Option<&Event> {
         match &self.source {
             Source::Published(published) => Some(&published.event),
-            Source::Direct(_) | Source::Own | Source::Lazy(_) | Source::Withheld => None,
+            Source::Direct(_) | Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
         }
     }
 
@@ -131,13 +157,13 @@ impl Dispatch {
     /// Made here for one session, so nobody else's copy is spoilt by compressing it apart.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        matches!(self.source, Source::Own | Source::Lazy(_))
+        matches!(self.source, Source::Own(_) | Source::Lazy(..))
     }
 
     /// Its frame is made when it is written.
     #[must_use]
     pub fn is_lazy(&self) -> bool {
-        matches!(self.source, Source::Lazy(_))
+        matches!(self.source, Source::Lazy(..))
     }
 
     /// It was written: a frame that can be made again is dropped.
@@ -172,7 +198,7 @@ impl Dispatch {
     pub fn frame(&self, encoding: Encoding, redaction: Redaction) -> RefMut<'_, DispatchFrame> {
         RefMut::map(self.cell(encoding, redaction).borrow_mut(), |frame| {
             &mut **frame.get_or_insert_with(|| {
-                if let Source::Lazy(make) = &self.source {
+                if let Source::Lazy(make, _) = &self.source {
                     return Box::new(make());
                 }
                 let event = self.event().expect("own dispatches have their frame, withheld ones are not written");
@@ -189,8 +215,8 @@ impl std::fmt::Debug for Dispatch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match &self.source {
             Source::Published(_) | Source::Direct(_) => self.event().map_or("", Event::wire_name),
-            Source::Own => "own",
-            Source::Lazy(_) => "lazy",
+            Source::Own(_) => "own",
+            Source::Lazy(..) => "lazy",
             Source::Withheld => "withheld",
         };
         formatter.debug_tuple("Dispatch").field(&name).finish()

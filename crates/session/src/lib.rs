@@ -12,7 +12,7 @@ mod ready;
 mod replay;
 mod session;
 
-pub use dispatch::Dispatch;
+pub use dispatch::{About, Dispatch};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
 pub use log::{Log, LogLimits, Logged};

@@ -3,7 +3,7 @@
 //! Spec  docs/protocol.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
-    dispatch::{Dispatch, frame_of},
+    dispatch::{About, Dispatch, frame_of},
     session::{MemberRequest, Session},
 };
 use guildhall_codec::{DispatchFrame, Encoding};
@@ -45,7 +45,7 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
         guild_join_requests: [],
         auth: Empty {},
     };
-    Dispatch::own(session.encoding, EventName::Ready, &body)
+    Dispatch::own(session.encoding, EventName::Ready, &body, None)
 }
 
 /// READY for a user account, with the guilds that were gathered, and READY_SUPPLEMENTAL where it wants READY in two parts.
@@ -72,11 +72,14 @@ pub fn user_ready(
     });
     let supplemental = session.profile.capabilities.is_prioritized().then(|| {
         let ready = ready.clone();
-        Dispatch::lazy(move || {
+        let make = move || {
             ready.with_body(|body| frame_of(ready.encoding, EventName::ReadySupplemental, &body.supplemental()))
-        })
+        };
+        Dispatch::lazy(make, None)
     });
-    let first = Dispatch::lazy(move || ready.with_body(|body| frame_of(ready.encoding, EventName::Ready, &body)));
+    // RESUME never reaches back to READY of a user account.
+    let make = move || ready.with_body(|body| frame_of(ready.encoding, EventName::Ready, &body));
+    let first = Dispatch::lazy(make, None);
     (first, supplemental)
 }
 
@@ -135,7 +138,7 @@ type SnapshotOf<'a> = Box<dyn Fn() -> GuildSnapshot<'a> + 'a>;
 /// RESUMED. Its `d` is never null: several libraries fail on that.
 #[must_use]
 pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
-    Dispatch::own(encoding, EventName::Resumed, &Empty {})
+    Dispatch::own(encoding, EventName::Resumed, &Empty {}, None)
 }
 
 /// GUILD_CREATE.
@@ -144,18 +147,20 @@ pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView,
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
     let is_user = session.kind() == AccountKind::User;
-    Dispatch::lazy(move || {
+    let about = About::guild(picture.id());
+    let make = move || {
         let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user, now);
         let people = people_of(&picture, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
-    })
+    };
+    Dispatch::lazy(make, Some(about))
 }
 
 /// GUILD_DELETE: an outage with `unavailable`, otherwise the session is no longer in it.
 #[must_use]
 pub fn guild_delete(encoding: Encoding, guild_id: GuildId, unavailable: bool) -> Rc<Dispatch> {
     let body = UnavailableGuild { id: guild_id, unavailable: unavailable.then_some(true) };
-    Dispatch::own(encoding, EventName::GuildDelete, &body)
+    Dispatch::own(encoding, EventName::GuildDelete, &body, None)
 }
 
 #[derive(Serialize)]
@@ -180,7 +185,7 @@ pub fn rate_limited(encoding: Encoding, guild_id: GuildId, nonce: Option<&str>, 
         retry_after: retry_after_ms as f64 / 1000.0,
         meta: RateLimitedMeta { guild_id, nonce },
     };
-    Dispatch::own(encoding, EventName::RateLimited, &body)
+    Dispatch::own(encoding, EventName::RateLimited, &body, None)
 }
 
 #[derive(Serialize)]
@@ -221,7 +226,7 @@ pub fn next_chunk(
         presences: with_presences.then(|| listed.iter().filter_map(|entry| presence_of(entry)).collect()),
         nonce: job.answer.nonce.as_deref(),
     };
-    let dispatch = Dispatch::own(encoding, EventName::GuildMembersChunk, &body);
+    let dispatch = Dispatch::own(encoding, EventName::GuildMembersChunk, &body, Some(About::guild(job.guild_id)));
     if let Some(last) = listed.last() {
         job.after = last.member.user.id;
     }

@@ -176,3 +176,59 @@ fn a_live_session_is_not_shown_what_comes_after_it_lost_the_role() {
     say(&mut pair, &ana(), HIDDEN, "three");
     assert_eq!(pair.names(client).len(), 2);
 }
+
+/// What was made for one session and is lost on the way to it, asked for by `ask` and then taken away by `change`: what comes
+/// of it at replay.
+fn lost_on_the_way(
+    account: &std::sync::Arc<guildhall_model::User>,
+    ask: impl FnOnce(&mut Pair, guildhall_test_kit::ClientId),
+    change: impl FnOnce(&mut Pair),
+) -> Vec<String> {
+    let mut pair = world();
+    give_role(&mut pair, account, INSIDERS);
+    say(&mut pair, &ana(), HIDDEN, "secret");
+    let intents = account.bot.then_some(FULL);
+    let client = live(&mut pair, account, intents, ClientParams::JSON);
+    pair.stop_reading(client);
+    ask(&mut pair, client);
+    pair.settle();
+    pair.cut(client);
+    change(&mut pair);
+    pair.settle();
+    let (_, replayed) = replayed(&mut pair, client, account);
+    replayed.into_iter().map(|(_, name)| name).collect()
+}
+
+#[test]
+fn who_was_thrown_out_is_not_shown_the_members_they_asked_for() {
+    let ask = |pair: &mut Pair, client| {
+        let d = serde_json::json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0});
+        pair.client(client).send(8, &d);
+    };
+    assert_eq!(lost_on_the_way(&pro(), ask, |_| {}), ["GUILD_MEMBERS_CHUNK"]);
+    let thrown_out = |pair: &mut Pair| system(pair, Command::RemoveMember(pro().id));
+    assert_eq!(lost_on_the_way(&pro(), ask, thrown_out), ["GUILD_DELETE"]);
+}
+
+#[test]
+fn who_was_thrown_out_is_not_shown_the_guild_that_they_came_into() {
+    let again = |pair: &mut Pair, _| {
+        system(pair, Command::RemoveMember(pro().id));
+        system(pair, Command::AddMember(pro()));
+    };
+    assert_eq!(lost_on_the_way(&pro(), again, |_| {}), ["GUILD_DELETE", "GUILD_CREATE"]);
+    let thrown_out = |pair: &mut Pair| system(pair, Command::RemoveMember(pro().id));
+    assert_eq!(lost_on_the_way(&pro(), again, thrown_out), ["GUILD_DELETE", "GUILD_DELETE"]);
+}
+
+#[test]
+fn who_lost_a_channel_is_not_shown_its_newest_message_that_they_asked_for() {
+    let ask = |pair: &mut Pair, client| {
+        let channels = [channel(HIDDEN).to_string()];
+        let d = serde_json::json!({"guild_id": id::<()>(GUILD).to_string(), "channel_ids": channels});
+        pair.client(client).send(34, &d);
+    };
+    assert_eq!(lost_on_the_way(&bob(), ask, |_| {}), ["LAST_MESSAGES"]);
+    let blind = |pair: &mut Pair| take_role(pair, &bob(), INSIDERS);
+    assert_eq!(lost_on_the_way(&bob(), ask, blind), ["GUILD_MEMBER_UPDATE"]);
+}
