@@ -7,6 +7,7 @@
 //! Invariants  what is looked up in the product is only which sessions exist, and on which connection they are.
 //! Not here    chance: `world.rs`.
 
+mod accounts;
 mod at_rest;
 mod clients;
 mod guild;
@@ -101,6 +102,7 @@ pub struct Identified {
     pub key: SlotKey,
     pub id: Arc<str>,
     pub user: Arc<User>,
+    pub token: u64,
     pub intents: u32,
     pub capabilities: Capabilities,
     pub large_threshold: Option<u64>,

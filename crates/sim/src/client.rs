@@ -32,6 +32,8 @@ pub enum Claim {
 pub struct ConnInfo {
     pub client: usize,
     pub claim: Claim,
+    /// What it said who it is by.
+    pub token: Option<String>,
     /// Subscriptions that are on their way to the server, oldest first.
     pub subscriptions: VecDeque<Sent>,
 }
@@ -49,6 +51,7 @@ pub struct Sent {
 /// See the module.
 pub struct Client {
     pub user: Arc<User>,
+    pub token: String,
     pub params: ClientParams,
     pub intents: Option<u32>,
     pub capabilities: Option<u64>,

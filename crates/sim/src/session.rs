@@ -63,6 +63,12 @@ pub struct Session {
     pub id: Arc<str>,
     pub side: usize,
     pub user: u64,
+    /// Which it came with last.
+    pub token: u64,
+    /// A backend ended it.
+    pub is_closed: bool,
+    /// The client's connection that it began on.
+    pub identified_on: u64,
     pub is_bot: bool,
     pub intents: u32,
     pub large_threshold: u64,
@@ -121,6 +127,9 @@ impl Session {
             id: new.id,
             side,
             user: new.user.id.get(),
+            token: new.token,
+            is_closed: false,
+            identified_on: new.conn_serial,
             is_bot,
             intents: new.intents,
             large_threshold: threshold,

@@ -5,6 +5,7 @@
 //!             a queue here for as long as chance likes, but arrives in order; a full link to a relay cuts its stream.
 //! Not here    which commands and what clients do: `act.rs`.
 
+mod accounts;
 mod clients;
 mod guild;
 mod partitions;
@@ -15,15 +16,16 @@ use crate::{
     act::Actions,
     checker::{Carried, Checker, Fault, SessionLimits},
     client::{Client, ConnInfo},
-    naive::State,
+    naive::{Publication, State},
     pipeline::{Pipeline, Store},
     sabotage::Saboteur,
 };
+use accounts::Tokens;
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, Job};
-use guildhall_model::{GuildId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig, Streams};
-use guildhall_relay::{PartitionId, Relay, RelayId, ToGuild};
+use guildhall_model::{CloseCode, GuildId, User, UserId};
+use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig, Streams, Whose};
+use guildhall_relay::{PartitionId, Published, Relay, RelayId, ToGuild};
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
 use std::{
@@ -44,6 +46,9 @@ const TIMERS_MAX: usize = 64;
 enum Note {
     Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
     Joined(UserId),
+    UserChanged(Arc<User>),
+    Told { published: Arc<Published>, publication: Publication },
+    Close(Whose, CloseCode),
     Moved { socket: FakeSocket, conn: Box<MovingConn>, serial: u64 },
 }
 
@@ -65,6 +70,8 @@ pub struct Side {
     questions: VecDeque<Question>,
     /// Serial numbers of the connections here.
     serials: BTreeMap<SlotKey, u64>,
+    /// Tokens whose sessions were ended here.
+    closed_tokens: BTreeSet<u64>,
 }
 
 /// See the module.
@@ -80,6 +87,7 @@ pub struct World {
     pub checker: Checker,
     pub actions: Actions,
     pub accounts: Vec<Arc<User>>,
+    pub tokens: Tokens,
     /// Nothing goes wrong any more, nobody is slow: everything must arrive.
     pub is_calm: bool,
     /// Messages of one relay that may wait in a partition's inbox; past it its stream is cut.
@@ -112,10 +120,26 @@ fn classic_contexts(seed: u64) -> ClassicContexts {
     contexts
 }
 
+/// Some clients of an account have a token in common.
+fn tokens_of(clients: &mut [Client]) -> Tokens {
+    let mut tokens = Tokens::default();
+    let mut by_user: BTreeMap<UserId, String> = BTreeMap::new();
+    for (n, client) in clients.iter_mut().enumerate() {
+        let mut make = || tokens.make(&client.user);
+        client.token = match by_user.get(&client.user.id).filter(|_| !n.is_multiple_of(3)) {
+            Some(token) => token.clone(),
+            None => make(),
+        };
+        by_user.entry(client.user.id).or_insert_with(|| client.token.clone());
+    }
+    tokens
+}
+
 impl World {
     pub fn new(seed: u64, options: Options) -> Self {
         let mut rng = Rng::new(seed);
-        let setup = crate::act::setup(&mut rng);
+        let mut setup = crate::act::setup(&mut rng);
+        let tokens = tokens_of(&mut setup.clients);
         let (presence_events_per_s_max, presence_burst_max) =
             *rng.pick(&[(100, 200), (10, 5), (20, 1)]).expect("there are some");
         let log_events_max = *rng.pick(&[8_192, 8_192, 30]).expect("there are some");
@@ -165,6 +189,7 @@ impl World {
                 notes: VecDeque::new(),
                 questions: VecDeque::new(),
                 serials: BTreeMap::new(),
+                closed_tokens: BTreeSet::new(),
             }
         };
         let is_observed = rng.chance(0.5);
@@ -196,6 +221,7 @@ impl World {
             guild,
             sides: (0..SIDES).map(side).collect(),
             clients: setup.clients,
+            tokens,
             conns: Vec::new(),
             checker,
             actions: Actions::default(),

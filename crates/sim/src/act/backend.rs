@@ -1,4 +1,4 @@
-//! What backends do beside members and channels: they publish.
+//! What backends do beside members and channels: they publish, change accounts, and end sessions.
 
 use crate::{
     checker::Fault,
@@ -6,12 +6,50 @@ use crate::{
     world::World,
 };
 use guildhall_guild::{Actor, BackendCommand, Command};
-use guildhall_model::{ChannelId, RoleId, UserId};
+use guildhall_model::{ChannelId, CloseCode, RoleId, UserId};
+use guildhall_partition::Whose;
 use guildhall_relay::{BackendEvent, Gate};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl World {
-    pub(super) fn publish(&mut self) -> Result<(), Fault> {
+    pub(super) fn act_as_backend(&mut self) -> Result<(), Fault> {
+        match self.rng.below(16) {
+            0..9 => self.publish(),
+            9..11 => {
+                let mut publication = self.some_publication();
+                let users = self.some_users(5);
+                publication.who = Who::Users(users.clone());
+                let event = backend_event(&publication)?;
+                self.tell_accounts(&users, &publication, event);
+                Ok(())
+            }
+            11..13 => {
+                let at = self.rng.below(self.accounts.len() as u64) as usize;
+                // It begins as it did: searches that are under way find the same.
+                let begin: Vec<&str> = self.accounts[at].display_name().split(' ').take(2).collect();
+                let begin = begin.join(" ");
+                let name = format!("{begin} {}", self.rng.below(10));
+                self.rename(at, &name)
+            }
+            13 | 14 => {
+                let at = self.rng.below(self.clients.len() as u64) as usize;
+                let token = self.clients[at].token.clone();
+                self.revoke(&token);
+                Ok(())
+            }
+            _ => {
+                let at = self.rng.below(self.clients.len() as u64) as usize;
+                let client = &self.clients[at];
+                let of_session = client.session.map(|at| Whose::Session(self.checker.sessions[at].id.clone()));
+                let of_user = Whose::User(client.user.id);
+                let whose = of_session.filter(|_| self.rng.chance(0.7)).unwrap_or(of_user);
+                self.close_sessions(&whose, CloseCode::SessionTimedOut);
+                Ok(())
+            }
+        }
+    }
+
+    fn publish(&mut self) -> Result<(), Fault> {
         let publication = self.some_publication();
         let gate = match &publication.who {
             Who::Viewers(channel) => Gate::Channel(ChannelId::new(*channel)),

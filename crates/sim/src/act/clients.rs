@@ -30,6 +30,13 @@ impl World {
     fn introduce(&mut self, at: usize) {
         let now = self.now().instant.0;
         let spoils = !self.is_calm && self.rng.chance(0.06);
+        if self.rng.chance(0.1) {
+            // By another token of the account.
+            let user_id = self.clients[at].user.id;
+            let tokens = self.clients.iter().filter(|client| client.user.id == user_id).map(|client| &client.token);
+            let tokens: Vec<String> = tokens.cloned().collect();
+            self.clients[at].token.clone_from(self.rng.pick(&tokens).expect("its own is among them"));
+        }
         let client = &mut self.clients[at];
         let Some(wire) = &mut client.wire else { return };
         let known = client.session.map(|session| self.checker.sessions[session].id.to_string());
@@ -50,12 +57,12 @@ impl World {
                     }
                 }
                 let seq = client.seq;
-                wire.send(6, &json!({"token": client.user.username, "session_id": session_id, "seq": seq}));
+                wire.send(6, &json!({"token": client.token, "session_id": session_id, "seq": seq}));
                 client.phase = Phase::Resuming;
                 Claim::Resume { session_id, seq }
             }
             None => {
-                let mut d = identify_payload(&client.user.username, client.intents);
+                let mut d = identify_payload(&client.token, client.intents);
                 if let Some((id, count)) = client.shard {
                     d["shard"] = json!([id, count]);
                 }
@@ -73,6 +80,7 @@ impl World {
         let serial = client.serial as usize;
         self.trace(|| format!("client {at} says {claim:?}"));
         self.conns[serial].claim = claim;
+        self.conns[serial].token = Some(self.clients[at].token.clone());
     }
 
     fn live(&mut self, at: usize) {

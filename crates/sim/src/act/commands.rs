@@ -36,7 +36,7 @@ impl World {
             0..14 => return self.act_on_threads(member, channel),
             14..21 => return self.keep(member, channel),
             21..26 => return self.moderate(member, channel, some_role),
-            26..28 => return self.publish(),
+            26..29 => return self.act_as_backend(),
             _ => {}
         }
         let (actor, command) = match self.rng.below(100) {

@@ -159,6 +159,8 @@ fn client(rng: &mut Rng, accounts: &[Arc<User>]) -> Client {
     let large_threshold = if rng.chance(0.5) { Some(25 + rng.below(226)) } else { None };
     Client {
         user,
+        // They are given out later.
+        token: String::new(),
         params,
         intents,
         capabilities: *rng.pick(&CAPABILITIES).expect("there are some"),

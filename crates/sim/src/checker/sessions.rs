@@ -60,7 +60,7 @@ impl Checker {
         now: Now,
         at: usize,
         conn: SlotKey,
-        conn_serial: u64,
+        (conn_serial, token): (u64, u64),
         seq: u64,
         partition: &Partition,
     ) -> Result<(), Fault> {
@@ -70,7 +70,7 @@ impl Checker {
         };
         let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.clone());
         session.withhold_unseen(now.unix.0, seq, state.as_deref(), product)?;
-        session.resumed(conn, conn_serial, seq);
+        session.resumed(conn, conn_serial, token, seq);
         Ok(())
     }
 

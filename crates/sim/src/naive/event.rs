@@ -17,7 +17,7 @@ const GUILD_PRESENCES: u32 = 1 << 8;
 pub const GUILD_MESSAGES: u32 = 1 << 9;
 const GUILD_MESSAGE_REACTIONS: u32 = 1 << 10;
 const GUILD_MESSAGE_TYPING: u32 = 1 << 11;
-const MESSAGE_CONTENT: u32 = 1 << 15;
+pub const MESSAGE_CONTENT: u32 = 1 << 15;
 
 /// User accounts an event is for, before permissions (docs/protocol.md §7, §8.4, §8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,8 +283,7 @@ impl Event {
     /// What of it is withheld from this reader.
     pub fn redaction(&self, reader: Reader<'_>) -> u8 {
         let Some(publication) = &self.publication else { return redaction_for(reader, &self.payload) };
-        let is_withheld = reader.is_bot && reader.intents & MESSAGE_CONTENT == 0;
-        u8::from(is_withheld && publication.readers().is_some_and(|readers| !readers.contains(&reader.user)))
+        publication.redaction(reader)
     }
 }
 

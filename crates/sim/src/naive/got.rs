@@ -240,6 +240,7 @@ fn text_of(name: &str, d: &Value) -> String {
         ),
         "CHANNEL_UNREAD_UPDATE" => format!("channels={}", unreads(&d["channel_unread_updates"])),
         "GUILD_MEMBER_LIST_UPDATE" => list_update_text(d),
+        "USER_UPDATE" => format!("id={} name={}", plain(&d["id"]), quoted(&d["global_name"])),
         "ROUND_STARTED" => format!("n={}", plain(&d["n"])),
         "RESUMED" => String::new(),
         "RATE_LIMITED" => format!("nonce={}", quoted(&d["meta"]["nonce"])),

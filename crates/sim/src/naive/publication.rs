@@ -1,7 +1,8 @@
 //! What a backend does: events in its own words, and members that others are not told of (docs/backend-api.md).
 
 use super::{
-    event::{GUILD_MESSAGES, Users},
+    Reader,
+    event::{GUILD_MESSAGES, MESSAGE_CONTENT, Users},
     who::Who,
 };
 use std::collections::BTreeSet;
@@ -88,6 +89,12 @@ impl Publication {
             PublicationKind::Message(author, mentioned) => Some([author, mentioned].into()),
             PublicationKind::Round | PublicationKind::Typing(_) => None,
         }
+    }
+
+    /// What of it is withheld from this reader.
+    pub fn redaction(&self, reader: Reader<'_>) -> u8 {
+        let lacks_content = reader.is_bot && reader.intents & MESSAGE_CONTENT == 0;
+        u8::from(lacks_content && self.readers().is_some_and(|readers| !readers.contains(&reader.user)))
     }
 
     /// Of bots.

@@ -40,7 +40,9 @@ impl Session {
         // What ended it may have been something that its relay made: nobody saw that.
         let unseen = u64::from(self.due.is_some()) + 2 * u64::from(!self.subscription.channels.is_empty());
         let unacknowledged = (given + unseen).saturating_sub(self.received_floor);
-        if self.goodbye_on == Some(self.conn_serial) {
+        if self.is_closed {
+            Some("a backend ended it")
+        } else if self.goodbye_on == Some(self.conn_serial) {
             Some("its client said goodbye")
         } else if self.is_expired(now.at, limits.resume_window_ms) {
             Some("it expired")

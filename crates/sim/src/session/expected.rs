@@ -25,6 +25,8 @@ pub enum What {
     Threads(ThreadList),
     /// Made for this session.
     Own(Rc<str>),
+    /// Made for this session, about the guild: only for members.
+    OfGuild(Rc<str>),
     /// READY or READY_SUPPLEMENTAL, before its guilds are known.
     Ready,
     /// RATE_LIMITED; for what is seen when it is read.
@@ -53,7 +55,7 @@ impl What {
         match self {
             Self::Event(event, redaction) => event.text(*redaction),
             Self::Threads(told) => told.text.clone(),
-            Self::Made(text, _) | Self::List(text, _) | Self::Own(text) => text.clone(),
+            Self::Made(text, _) | Self::List(text, _) | Self::Own(text) | Self::OfGuild(text) => text.clone(),
             Self::Ready => "READY, which was not due".into(),
             Self::Refusal => "RATE_LIMITED".into(),
         }

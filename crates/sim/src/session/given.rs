@@ -78,7 +78,7 @@ impl Session {
                 chunk.into_iter().for_each(|chunk| self.chunks.push_front(chunk));
                 Ok(What::Refusal)
             }
-            Some(chunk) => Ok(What::Own(chunk)),
+            Some(chunk) => Ok(What::OfGuild(chunk)),
             None => fault(format!("session {} of {} is answered what it did not ask", self.id, self.user)),
         }
     }

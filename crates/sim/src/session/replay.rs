@@ -35,7 +35,7 @@ impl Session {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
                 What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
-                What::List(_, None) => state.members.contains_key(&user),
+                What::List(_, None) | What::OfGuild(_) => state.members.contains_key(&user),
                 What::Own(_) | What::Ready | What::Refusal => true,
             });
             if let What::Own(_) | What::Ready | What::Refusal = expected.what {
@@ -72,7 +72,8 @@ impl Session {
     }
 
     /// A RESUME succeeded.
-    pub fn resumed(&mut self, conn: SlotKey, conn_serial: u64, seq: u64) {
+    pub fn resumed(&mut self, conn: SlotKey, conn_serial: u64, token: u64, seq: u64) {
+        self.token = token;
         self.received_floor = self.received_floor.max(seq);
         self.conn = Some(conn);
         self.conn_serial = conn_serial;

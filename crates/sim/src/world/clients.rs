@@ -15,7 +15,7 @@ impl World {
         self.actions.shape(&mut self.rng, self.is_calm, &socket);
         let now = self.now();
         let serial = self.conns.len() as u64;
-        self.conns.push(ConnInfo { client, claim: Claim::None, subscriptions: VecDeque::new() });
+        self.conns.push(ConnInfo { client, claim: Claim::None, token: None, subscriptions: VecDeque::new() });
         let params = self.clients[client].params;
         let Side { partition, link, serials, .. } = &mut self.sides[side];
         let key = partition.next_conn_key();
@@ -111,6 +111,7 @@ impl World {
                         code == Some(4000)
                             || client.is_bad && code == Some(4001)
                             || self.is_late(at) && code == Some(4003)
+                            || code.is_some_and(|code| self.may_be_sent_away(at, code))
                     }
                 };
                 if !is_expected {

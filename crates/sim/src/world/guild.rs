@@ -229,10 +229,10 @@ impl World {
     }
 
     fn read_account(&self, question: &Question) -> Result<Account, AuthFailure> {
-        let user = self.accounts.iter().find(|user| user.username == question.token).cloned();
-        let user = user.ok_or(AuthFailure::Invalid)?;
+        let (token, user_id) = self.tokens.find(&question.token).ok_or(AuthFailure::Invalid)?;
+        let user = self.accounts.iter().find(|user| user.id == user_id).cloned().ok_or(AuthFailure::Invalid)?;
         let is_member = question.with_guilds && self.store.members.contains(&user.id);
         let guilds = if is_member { vec![self.guild_id()] } else { Vec::new() };
-        Ok(Account { user, guilds, token: 0 })
+        Ok(Account { user, guilds, token })
     }
 }

@@ -35,7 +35,7 @@ impl World {
     }
 
     /// An input was handled.
-    fn after(&mut self, side: usize) -> Result<(), Fault> {
+    pub(super) fn after(&mut self, side: usize) -> Result<(), Fault> {
         self.outputs(side)?;
         self.look(side, false)?;
         self.reconcile(side)
@@ -71,13 +71,16 @@ impl World {
                 self.sides[side].partition.handle_joined(now, user_id, guild_id);
                 self.after(side)
             }
+            Note::UserChanged(user) => self.user_changed_at(side, &user),
+            Note::Told { published, publication } => self.told_at(side, &published, &publication),
+            Note::Close(whose, code) => self.close_at(side, &whose, code),
             Note::Authenticated { conn, result } => self.authenticated(side, conn, result),
             Note::Moved { socket, conn, serial } => {
                 let key = self.sides[side].partition.next_conn_key();
-                let user = conn.user_id;
+                let (user, token) = (conn.user_id, conn.token);
                 self.sides[side].link.insert(key, socket);
                 self.sides[side].serials.insert(key, serial);
-                self.judge_resume(side, key, serial, user, |world| {
+                self.judge_resume(side, key, serial, (user, token), |world| {
                     let Side { partition, link, .. } = &mut world.sides[side];
                     partition.handle_transferred(now, *conn, link);
                 })
@@ -108,7 +111,7 @@ impl World {
                 }
                 self.after(side)
             }
-            Claim::Resume { .. } => self.judge_resume(side, conn, serial, account.user.id, handle),
+            Claim::Resume { .. } => self.judge_resume(side, conn, serial, (account.user.id, account.token), handle),
         }
     }
 
@@ -130,6 +133,7 @@ impl World {
             key: session.key,
             id: session.id.clone(),
             user: account.user.clone(),
+            token: account.token,
             intents: client.effective_intents(),
             capabilities: Capabilities(client.capabilities.unwrap_or(0)),
             large_threshold: client.large_threshold,
@@ -139,6 +143,7 @@ impl World {
             conn,
             conn_serial: serial,
         };
+        self.check_token(side, account.token)?;
         let now = self.now();
         let (user, guilds) = (new.user.id, new.guilds.clone());
         self.trace(|| format!("{:?} of {user} starts with {guilds:?}", new.key));
@@ -152,7 +157,7 @@ impl World {
         side: usize,
         conn: SlotKey,
         serial: u64,
-        user: UserId,
+        (user, token): (UserId, u64),
         handle: impl FnOnce(&mut Self),
     ) -> Result<(), Fault> {
         let ConnInfo { client, claim, .. } = self.conns[serial as usize].clone();
@@ -179,7 +184,8 @@ impl World {
             return fault(format!("RESUME of {session_id} from {seq} succeeded, but had to be refused"));
         }
         if has_resumed && let Some(at) = known {
-            self.checker.resumed(now, at, conn, serial, seq, &self.sides[side].partition)?;
+            self.check_token(side, token)?;
+            self.checker.resumed(now, at, conn, (serial, token), seq, &self.sides[side].partition)?;
         }
         self.after(side)
     }

@@ -1,0 +1,58 @@
+//! What accounts are told whatever guilds they are in, and sessions that backends end.
+
+use super::{Checker, Fault, fault};
+use crate::{
+    naive::{Publication, Reader, Who},
+    session::{Session, What},
+};
+use guildhall_model::User;
+use guildhall_partition::{Partition, Whose};
+
+impl Checker {
+    fn living(&mut self, side: usize) -> impl Iterator<Item = &mut Session> {
+        self.sessions.iter_mut().filter(move |session| session.side == side && session.gone.is_none())
+    }
+
+    /// A partition is about to end these sessions.
+    pub fn close(&mut self, side: usize, whose: &Whose) {
+        for session in self.living(side) {
+            session.is_closed |= match whose {
+                Whose::Session(id) => session.id == *id,
+                Whose::User(user) => session.user == user.get(),
+                Whose::Token(user, token) => session.user == user.get() && session.token == *token,
+            };
+        }
+    }
+
+    /// They have ended, and left nothing to resume.
+    pub fn check_closed(&self, side: usize, partition: &Partition) -> Result<(), Fault> {
+        let mut closed = self.sessions.iter().filter(|session| session.side == side && session.is_closed);
+        match closed.find(|session| partition.session(session.key).is_some()) {
+            Some(session) => fault(format!("session {} was ended, and is there", session.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// A partition is about to hear that an account changed; of a bot's shards only the first tells it.
+    pub fn user_changed(&mut self, side: usize, user: &User, in_first_shard: impl Fn(usize) -> bool) {
+        let text = format!("USER_UPDATE id={} name={:?}", user.id, user.global_name.as_deref().unwrap_or(""));
+        for session in self.living(side).filter(|session| session.user == user.id.get()) {
+            if in_first_shard(session.identified_on as usize) {
+                session.expect(What::Own(text.as_str().into()));
+            }
+        }
+    }
+
+    /// A partition is about to tell accounts something: bots that asked for such events, user accounts always.
+    pub fn tell(&mut self, side: usize, publication: &Publication) {
+        let Who::Users(users) = &publication.who else { return };
+        for session in self.living(side).filter(|session| users.contains(&session.user)) {
+            let reader: Reader<'_> = session.reader();
+            if !reader.is_bot || publication.intents() == 0 || reader.intents & publication.intents() != 0 {
+                let redaction = publication.redaction(reader);
+                let text = format!("{} {}", publication.name(), publication.text(redaction));
+                session.expect(What::Own(text.into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Accounts from outside: they change, are told something, lose their tokens and their sessions.
+
+use super::{Note, World};
+use crate::{
+    checker::{Fault, fault},
+    naive::Publication,
+    session::Session,
+};
+use guildhall_guild::{Actor, Command};
+use guildhall_model::{CloseCode, GuildId, User, UserId};
+use guildhall_partition::{AuthFailure, Whose};
+use guildhall_relay::{BackendEvent, Effect, Event, Gate, Published};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What tokens are good for: a number, and whose they are.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    good: BTreeMap<String, (u64, UserId)>,
+    made_count: u64,
+}
+
+impl Tokens {
+    /// A token that nobody had before.
+    pub fn make(&mut self, user: &User) -> String {
+        self.made_count += 1;
+        let token = format!("{}~{}", user.username, self.made_count);
+        self.good.insert(token.clone(), (self.made_count, user.id));
+        token
+    }
+
+    pub fn find(&self, token: &str) -> Option<(u64, UserId)> {
+        self.good.get(token).copied()
+    }
+}
+
+impl World {
+    /// An account is called something else: its guild is told, and its sessions.
+    pub fn rename(&mut self, at: usize, name: &str) -> Result<(), Fault> {
+        let user = Arc::new(User { global_name: Some(name.to_owned()), ..User::clone(&self.accounts[at]) });
+        self.accounts[at] = user.clone();
+        self.checker.accounts.insert(user.id.get(), user.clone());
+        self.command(Actor::System, &Command::RefreshMember(user.clone()))?;
+        self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::UserChanged(user.clone())));
+        Ok(())
+    }
+
+    /// Accounts are told something, whatever guilds they are in.
+    pub fn tell_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
+        let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
+        let event = Event::of_backend(GuildId::new(0), Gate::Users(user_ids), Arc::new(event));
+        let published = Arc::new(Published { event, effect: Effect::None });
+        for side in &mut self.sides {
+            side.notes.push_back(Note::Told { published: published.clone(), publication: publication.clone() });
+        }
+    }
+
+    /// A token is good no more: checks that are under way fail, and then its sessions end, wherever they are.
+    pub fn revoke(&mut self, token: &str) {
+        let Some((number, user_id)) = self.tokens.good.remove(token) else { return };
+        for question in self.sides.iter_mut().flat_map(|side| &mut side.questions) {
+            if question.token == token && question.answer.is_some() {
+                question.answer = Some(Err(AuthFailure::Invalid));
+            }
+        }
+        for client in self.clients.iter_mut().filter(|client| client.token == token) {
+            client.token = self.tokens.make(&client.user);
+        }
+        self.close_sessions(&Whose::Token(user_id, number), CloseCode::AuthenticationFailed);
+    }
+
+    pub fn close_sessions(&mut self, whose: &Whose, code: CloseCode) {
+        self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Close(whose.clone(), code)));
+    }
+
+    /// A partition hears of it.
+    pub(super) fn close_at(&mut self, side: usize, whose: &Whose, code: CloseCode) -> Result<(), Fault> {
+        if let Whose::Token(_, number) = whose {
+            self.sides[side].closed_tokens.insert(*number);
+        }
+        self.checker.close(side, whose);
+        let now = self.now();
+        let of_side = &mut self.sides[side];
+        of_side.partition.close_sessions(now, whose, code, &mut of_side.link);
+        self.outputs(side)?;
+        self.look(side, false)?;
+        self.checker.check_closed(side, &self.sides[side].partition)?;
+        self.reconcile(side)
+    }
+
+    pub(super) fn user_changed_at(&mut self, side: usize, user: &Arc<User>) -> Result<(), Fault> {
+        let in_first_shard = |at: usize| self.clients[self.conns[at].client].shard.is_none_or(|(shard, _)| shard == 0);
+        self.checker.user_changed(side, user, in_first_shard);
+        let now = self.now();
+        let of_side = &mut self.sides[side];
+        of_side.partition.handle_user_changed(now, user, &mut of_side.link);
+        self.after(side)
+    }
+
+    pub(super) fn told_at(
+        &mut self,
+        side: usize,
+        published: &Arc<Published>,
+        publication: &Publication,
+    ) -> Result<(), Fault> {
+        self.checker.tell(side, publication);
+        let now = self.now();
+        let user_ids = published.event.audience.gate.users().to_vec();
+        let of_side = &mut self.sides[side];
+        of_side.partition.tell_users(now, published, &user_ids, &mut of_side.link);
+        self.after(side)
+    }
+
+    /// Nobody takes up a session with a token whose sessions were ended here.
+    pub(super) fn check_token(&self, side: usize, token: u64) -> Result<(), Fault> {
+        match self.sides[side].closed_tokens.contains(&token) {
+            true => fault(format!("token {token} is good at {side} after it was revoked there")),
+            false => Ok(()),
+        }
+    }
+
+    /// A client may be told that its token is not good, or that its session was ended.
+    pub(super) fn may_be_sent_away(&self, client: usize, code: u16) -> bool {
+        let client = &self.clients[client];
+        // It may not know its session yet.
+        let is_its = |session: &Session| session.conn_serial == client.serial && session.is_closed;
+        let was_closed = client.session.is_some_and(|session| self.checker.sessions[session].is_closed)
+            || self.checker.sessions.iter().any(is_its);
+        let is_stale = self.conns[client.serial as usize].token.as_ref().is_some_and(|t| self.tokens.find(t).is_none());
+        match code {
+            4004 => is_stale || was_closed,
+            4009 => was_closed,
+            _ => false,
+        }
+    }
+}
