@@ -22,8 +22,8 @@ struct Args {
     /// How many things happen in a run.
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
-    /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication, reordering, passive, lists or
-    /// switch.
+    /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
+    /// threads, joins, moderators, timeouts, kicks, audiences or tokens.
     #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
     broken: Sabotage,
     /// The same as `--break permissions`.
@@ -34,24 +34,30 @@ struct Args {
     trace: bool,
 }
 
+/// What can be broken, by name.
+const SABOTAGES: [(&str, Sabotage); 17] = [
+    ("nothing", Sabotage::None),
+    ("permissions", Sabotage::Permissions),
+    ("staleness", Sabotage::Staleness),
+    ("redaction", Sabotage::Redaction),
+    ("loss", Sabotage::Loss),
+    ("duplication", Sabotage::Duplication),
+    ("reordering", Sabotage::Reordering),
+    ("passive", Sabotage::Passive),
+    ("lists", Sabotage::Lists),
+    ("switch", Sabotage::Switch),
+    ("threads", Sabotage::Threads),
+    ("joins", Sabotage::Joins),
+    ("moderators", Sabotage::Moderators),
+    ("timeouts", Sabotage::Timeouts),
+    ("kicks", Sabotage::Kicks),
+    ("audiences", Sabotage::Audiences),
+    ("tokens", Sabotage::Tokens),
+];
+
 fn sabotage(text: &str) -> Result<Sabotage, String> {
-    Ok(match text {
-        "nothing" => Sabotage::None,
-        "permissions" => Sabotage::Permissions,
-        "staleness" => Sabotage::Staleness,
-        "redaction" => Sabotage::Redaction,
-        "loss" => Sabotage::Loss,
-        "duplication" => Sabotage::Duplication,
-        "reordering" => Sabotage::Reordering,
-        "passive" => Sabotage::Passive,
-        "lists" => Sabotage::Lists,
-        "switch" => Sabotage::Switch,
-        _ => {
-            let all =
-                "nothing, permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch";
-            return Err(format!("one of {all}"));
-        }
-    })
+    let found = SABOTAGES.iter().find(|(name, _)| *name == text).map(|(_, sabotage)| *sabotage);
+    found.ok_or_else(|| format!("one of {}", SABOTAGES.map(|(name, _)| name).join(", ")))
 }
 
 fn main() -> ExitCode {

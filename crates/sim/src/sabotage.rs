@@ -2,9 +2,9 @@
 //!
 //! Invariants  the product's code is what it always is; only what it is told is wrong.
 
-use guildhall_model::{ChannelId, VoiceState};
+use guildhall_model::{ChannelId, Member, VoiceState};
 use guildhall_relay::{
-    Audience, Effect, Event, Gate, IntervalUpdate, ListUpdate, Published, RelayId, RelayMessage, ToRelay,
+    Audience, Effect, Event, Gate, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage, ToRelay,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,6 +33,20 @@ pub enum Sabotage {
     Lists,
     /// One partition does not hear of some subscriptions.
     Switch,
+    /// One relay takes private threads for public ones.
+    Threads,
+    /// One relay does not hear who comes into threads and who is taken out of them.
+    Joins,
+    /// One relay tells everybody what is for who may moderate: bans, invites, webhooks.
+    Moderators,
+    /// One relay does not hear of time-outs.
+    Timeouts,
+    /// One relay does not hear that members left, were thrown out or were banned.
+    Kicks,
+    /// One relay tells everybody what backends publish for some.
+    Audiences,
+    /// One partition goes on serving sessions whose token was revoked.
+    Tokens,
 }
 
 /// The partition whose relay is lied to.
@@ -109,6 +123,11 @@ impl Saboteur {
         !self.count.is_multiple_of(EVERY)
     }
 
+    /// Whether a partition hears that sessions have to end.
+    pub fn lets_close(&self, side: usize) -> bool {
+        self.kind != Sabotage::Tokens || side != VICTIM
+    }
+
     fn change(&self, mut message: ToRelay) -> ToRelay {
         let RelayMessage::Published(published) = &mut message.message else { return message };
         let (mut event, mut effect) = (copy(&published.event), published.effect.clone());
@@ -132,7 +151,36 @@ impl Saboteur {
                 Effect::Message(channel, _) => *channel = ELSEWHERE,
                 _ => return message,
             },
+            Sabotage::Threads => match &mut event.audience.gate {
+                Gate::Thread { is_private, .. } => *is_private = false,
+                _ => return message,
+            },
+            Sabotage::Joins => match (&effect, event.name.as_str()) {
+                (Effect::Thread(..), "THREAD_MEMBERS_UPDATE") => effect = Effect::None,
+                _ => return message,
+            },
+            Sabotage::Moderators => match event.audience.gate {
+                Gate::GuildPermission(_) | Gate::ChannelPermission(..) => event.audience.gate = Gate::Members,
+                _ => return message,
+            },
+            Sabotage::Timeouts => match &mut effect {
+                Effect::Member(_, Some(member)) => {
+                    *member = Arc::new(Member { communication_disabled_until: None, ..Member::clone(member) });
+                }
+                _ => return message,
+            },
+            Sabotage::Kicks => match effect {
+                Effect::Member(_, None) => effect = Effect::None,
+                _ => return message,
+            },
+            Sabotage::Audiences => match (&event.audience.gate, &event.payload) {
+                (Gate::Roles(_) | Gate::Users(_) | Gate::Channel(_), Payload::Backend(_)) => {
+                    event.audience.gate = Gate::Members;
+                }
+                _ => return message,
+            },
             Sabotage::None
+            | Sabotage::Tokens
             | Sabotage::Loss
             | Sabotage::Duplication
             | Sabotage::Reordering

@@ -73,6 +73,33 @@ fn lost_operations_of_member_lists_are_caught() {
 }
 
 #[test]
+fn private_threads_that_others_see_are_caught() {
+    is_caught(Sabotage::Threads);
+    is_caught(Sabotage::Joins);
+}
+
+#[test]
+fn moderation_that_others_see_and_time_outs_without_effect_are_caught() {
+    is_caught(Sabotage::Moderators);
+    is_caught(Sabotage::Timeouts);
+}
+
+#[test]
+fn who_was_thrown_out_and_is_still_told_is_caught() {
+    is_caught(Sabotage::Kicks);
+}
+
+#[test]
+fn what_is_published_to_others_is_caught() {
+    is_caught(Sabotage::Audiences);
+}
+
+#[test]
+fn a_token_that_goes_on_after_it_was_revoked_is_caught() {
+    is_caught(Sabotage::Tokens);
+}
+
+#[test]
 fn loss_duplication_and_reordering_are_caught() {
     is_caught(Sabotage::Loss);
     is_caught(Sabotage::Duplication);

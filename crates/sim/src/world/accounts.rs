@@ -83,7 +83,9 @@ impl World {
         self.checker.close(side, whose);
         let now = self.now();
         let of_side = &mut self.sides[side];
-        of_side.partition.close_sessions(now, whose, code, &mut of_side.link);
+        if self.saboteur.lets_close(side) {
+            of_side.partition.close_sessions(now, whose, code, &mut of_side.link);
+        }
         self.outputs(side)?;
         self.look(side, false)?;
         self.checker.check_closed(side, &self.sides[side].partition)?;
