@@ -340,10 +340,11 @@ impl Guild {
 
     /// What members show, to a session that began to watch them.
     pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
-        let own = self.sessions.find(session).map(|session| session.client.user_id);
+        // Who was thrown out since is told nothing; who is let in again asks again.
+        let Some(own) = self.sessions.find(session).map(|session| session.client.user_id) else { return };
         self.presences.table_was_read();
         // Nobody is told what they show themselves.
-        for user_id in user_ids.iter().take(Subscription::MEMBERS_MAX).filter(|user_id| Some(**user_id) != own) {
+        for user_id in user_ids.iter().take(Subscription::MEMBERS_MAX).filter(|user_id| **user_id != own) {
             let Some(entry) = self.members.entry(*user_id) else { continue };
             let presence = entry.presence.clone().unwrap_or_default();
             let payload = Payload::Presence { user_id: *user_id, presence };

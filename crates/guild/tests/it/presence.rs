@@ -307,4 +307,9 @@ fn who_asks_is_told_what_members_show_now() {
         })
         .collect();
     assert_eq!(told, [(ANA, Status::Idle), (BOB, Status::Offline)]);
+    // The question of somebody who was thrown out may come late.
+    world.system(Command::RemoveMember(EVE));
+    world.sent.clear();
+    world.relay(ToGuild::TellPresences { session: session(0, 2), user_ids: vec![ANA, EVE] });
+    assert_eq!(world.sent.len(), 0);
 }
