@@ -75,8 +75,13 @@ impl Partition {
         conn.is_dirty = false;
         let key = self.core.conns.insert(conn);
         self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
-        self.resume(now, key, (user_id, token), &resume, link);
-        self.take_up_reading(now, key, link);
+        // The token was checked there, and may have been revoked since.
+        if self.closed_tokens.contains(&(user_id, token)) {
+            self.core.close(now, key, CloseCode::AuthenticationFailed, link);
+        } else {
+            self.resume(now, key, (user_id, token), &resume, link);
+            self.take_up_reading(now, key, link);
+        }
         self.answer_questions(now, link);
         self.settle();
         key

@@ -33,6 +33,9 @@ use std::{
 
 /// More joins than these are not remembered; the oldest go first.
 const JOINS_REMEMBERED_MAX: usize = 4_096;
+/// More tokens than these whose sessions were ended are not remembered; the oldest go first. A connection that is on its way from
+/// another partition meanwhile would be served.
+const CLOSED_TOKENS_MAX: usize = 4_096;
 
 pub(crate) struct RelayEntry {
     pub relay: Relay,
@@ -65,13 +68,21 @@ pub struct Partition {
     last_epoch: u32,
     /// Who joined what lately: an account's guilds may have been read just before, and its session start just after.
     pub(crate) joins: VecDeque<(Instant, UserId, GuildId)>,
+    /// Tokens whose sessions were ended here: a connection that came with one may be on its way from another partition.
+    pub(crate) closed_tokens: VecDeque<(UserId, u64)>,
 }
 
 impl Partition {
     /// A partition without connections.
     #[must_use]
     pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
-        Self { core: Core::new(config, gatekeeper), relays: HashMap::new(), last_epoch: 0, joins: VecDeque::new() }
+        Self {
+            core: Core::new(config, gatekeeper),
+            relays: HashMap::new(),
+            last_epoch: 0,
+            joins: VecDeque::new(),
+            closed_tokens: VecDeque::new(),
+        }
     }
 
     /// What has happened so far.
@@ -345,6 +356,14 @@ impl Partition {
         }
         self.joins.push_back((now.instant, user_id, guild_id));
         self.let_in(user_id, guild_id);
+    }
+
+    /// Nobody takes up a session here with this token any more.
+    pub(crate) fn remember_closed(&mut self, user_id: UserId, token: u64) {
+        if self.closed_tokens.len() >= CLOSED_TOKENS_MAX {
+            self.closed_tokens.pop_front();
+        }
+        self.closed_tokens.push_back((user_id, token));
     }
 
     /// An account changed: its sessions here are told, but of a bot with shards only the first.

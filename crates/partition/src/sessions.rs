@@ -2,7 +2,8 @@
 //!
 //! Doors       `session_view`, `session_page`, `session_views_of` to look; `close_sessions` to end; `tell_users` for what is
 //!             addressed to accounts rather than to a guild.
-//! Invariants  V1 who was told to close gets nothing more, and there is nothing left to resume. (tests `guildhall/tests/it/backend.rs`)
+//! Invariants  V1 who was told to close gets nothing more, and there is nothing left to resume; nor does a connection that moves
+//!             here with a token whose sessions were closed resume anything. (tests `guildhall/tests/it/backend.rs`, `it/moves.rs`)
 //! Limits      `PLACES_PER_PAGE_MAX` places are looked at for one page, so that a page never holds up the partition.
 //! Spec        docs/backend-api.md "Sessions".
 
@@ -153,6 +154,9 @@ impl Partition {
 
     /// Closes connections with `code` and forgets their sessions, also those that nobody is connected to. How many.
     pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Link) -> usize {
+        if let Whose::Token(user_id, token) = whose {
+            self.remember_closed(*user_id, *token);
+        }
         let keys: Vec<SlotKey> = match whose {
             Whose::Session(id) => self.core.by_id.get(id).copied().into_iter().collect(),
             Whose::User(user_id) => self.core.sessions_of(*user_id),

@@ -14,7 +14,9 @@ use crate::{
 };
 use guildhall_guild::{Actor, Command, Guild, JobId, Outcome, Output as GuildOutput, Refusal, Reply, Write};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, Leaving, MovingConn, Output, Partition, PartitionConfig};
+use guildhall_partition::{
+    Account, AuthFailure, ConnParams, Leaving, MovingConn, Output, Partition, PartitionConfig, Whose,
+};
 use guildhall_relay::{PartitionId, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
 use std::{
@@ -100,6 +102,8 @@ pub struct Pair {
     pub holds_to_guilds: bool,
     /// Connections on their way to another partition stay there until `false`.
     pub holds_moves: bool,
+    /// The number of whatever token is checked.
+    pub token: u64,
     /// Bytes a partition is given at a time.
     pub read_bytes_max: usize,
     sides: Vec<Side>,
@@ -155,6 +159,7 @@ impl Pair {
             late_answers: BTreeMap::new(),
             messages: BTreeMap::new(),
             holds_moves: false,
+            token: 0,
             read_bytes_max: usize::MAX,
             guilds: BTreeMap::new(),
             accounts: BTreeMap::new(),
@@ -516,7 +521,7 @@ impl Pair {
             guilds.extend(joined);
             guilds.sort_unstable();
         }
-        Ok(Account { user, guilds, token: 0 })
+        Ok(Account { user, guilds, token: self.token })
     }
 
     /// Asks so many clients of a partition to go away and resume, within `GRACE_MS`.
@@ -539,6 +544,12 @@ impl Pair {
         let side = &mut self.sides[side];
         side.partition.close_all(self.clock.now(), &mut side.link);
         self.settle();
+    }
+
+    /// Ends sessions of a partition.
+    pub fn close_sessions(&mut self, side: usize, whose: &Whose, code: CloseCode) -> usize {
+        let side = &mut self.sides[side];
+        side.partition.close_sessions(self.clock.now(), whose, code, &mut side.link)
     }
 
     /// Time passes, and what is due happens. Nothing happens in between: for deadlines in a row call it often.

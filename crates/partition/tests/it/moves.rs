@@ -2,7 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
-use guildhall_partition::Compression;
+use guildhall_model::CloseCode;
+use guildhall_partition::{Compression, Whose};
 use guildhall_test_kit::{ClientId, ClientParams, Pair, PairConfig, Received, identify_payload};
 use serde_json::json;
 
@@ -57,6 +58,26 @@ fn the_session_goes_on_with_socket_and_compression_context() {
         assert_eq!(pair.partition_at(0).conns_count(), 0);
         assert_eq!(pair.partition_at(0).sessions_count(), 1);
     }
+}
+
+#[test]
+fn a_token_that_is_revoked_while_its_connection_moves_takes_up_no_session() {
+    let (mut pair, client) = wanderer(ClientParams::JSON);
+    // The session began with another one, which stays good.
+    pair.token = 7;
+    pair.holds_moves = true;
+    pair.client(client).resume(&pro().username);
+    pair.settle();
+    let whose = Whose::Token(pro().id, 7);
+    assert_eq!((0..2).map(|side| pair.close_sessions(side, &whose, CloseCode::AuthenticationFailed)).sum::<usize>(), 0);
+    pair.holds_moves = false;
+    assert_eq!(pair.close_code(client), Some(4004));
+    assert_eq!(pair.partition_at(0).counters().resumed_total, 0);
+    // With the good one it goes on.
+    pair.token = 0;
+    let client = pair.reconnect_to(1, client, ClientParams::JSON);
+    pair.client(client).resume(&pro().username);
+    assert_eq!(names_only(&mut pair, client), REPLAY);
 }
 
 #[test]
