@@ -1,21 +1,26 @@
 //! What backends do beside members and channels: they publish, change accounts, and end sessions.
 
+use super::{GUILD, role, some_permissions};
 use crate::{
     checker::Fault,
     naive::{Publication, PublicationKind, Telling, Who},
     world::World,
 };
 use guildhall_guild::{Actor, BackendCommand, Command};
-use guildhall_model::{ChannelId, CloseCode, RoleId, UserId};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, CloseCode, Guild as GuildFields, Overwrite, OverwriteKind, Permissions, RoleId,
+    UserId,
+};
 use guildhall_partition::Whose;
 use guildhall_relay::{BackendEvent, Gate};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl World {
     pub(super) fn act_as_backend(&mut self) -> Result<(), Fault> {
-        match self.rng.below(16) {
-            0..9 => self.publish(),
-            9..11 => {
+        match self.rng.below(19) {
+            0..3 => self.put_whole(),
+            3..12 => self.publish(),
+            12..14 => {
                 let mut publication = self.some_publication();
                 let users = self.some_users(5);
                 publication.who = Who::Users(users.clone());
@@ -23,7 +28,7 @@ impl World {
                 self.tell_accounts(&users, &publication, event);
                 Ok(())
             }
-            11..13 => {
+            14 | 15 => {
                 let at = self.rng.below(self.accounts.len() as u64) as usize;
                 // It begins as it did: searches that are under way find the same.
                 let begin: Vec<&str> = self.accounts[at].display_name().split(' ').take(2).collect();
@@ -31,7 +36,7 @@ impl World {
                 let name = format!("{begin} {}", self.rng.below(10));
                 self.rename(at, &name)
             }
-            13 | 14 => {
+            16 | 17 => {
                 let at = self.rng.below(self.clients.len() as u64) as usize;
                 let token = self.clients[at].token.clone();
                 self.revoke(&token);
@@ -47,6 +52,43 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    /// Roles, channels and base fields as the backend has them.
+    fn put_whole(&mut self) -> Result<(), Fault> {
+        let state = self.checker.state.clone();
+        let channels: Vec<u64> = state.channels.keys().copied().collect();
+        let roles: Vec<u64> = state.roles.keys().copied().collect();
+        let command = match (self.rng.below(5), self.rng.pick(&channels), self.rng.pick(&roles)) {
+            (0 | 1, _, Some(id)) => {
+                let permissions = some_permissions(&mut self.rng);
+                BackendCommand::PutRole(Box::new(role(RoleId::new(*id), permissions)), None)
+            }
+            (2 | 3, Some(id), Some(shown_to)) => {
+                let of = &state.channels[id];
+                let kind = ChannelType::from_wire(of.kind).unwrap_or(ChannelType::Text);
+                let everyone = OverwriteKind::Role(GUILD.cast());
+                let shown_to = OverwriteKind::Role(RoleId::new(*shown_to));
+                let hide = Overwrite { target: everyone, allow: Permissions::NONE, deny: Permissions::VIEW_CHANNEL };
+                let show = Overwrite { target: shown_to, allow: Permissions::VIEW_CHANNEL, deny: Permissions::NONE };
+                let overwrites = match (self.rng.below(3), shown_to == everyone) {
+                    (0, _) => Vec::new(),
+                    (_, true) => vec![show],
+                    (_, false) => vec![hide, show],
+                };
+                let parent_id = of.parent.map(ChannelId::new);
+                let channel =
+                    Channel { overwrites, parent_id, ..Channel::new(ChannelId::new(*id), GUILD, kind, &of.name) };
+                BackendCommand::PutChannel(Box::new(channel), None)
+            }
+            _ => {
+                let owner = UserId::new(self.some_user());
+                let name = format!("whole guild {}", self.rng.below(10));
+                BackendCommand::PutGuild(Box::new(GuildFields::new(GUILD, &name, owner)), None)
+            }
+        };
+        self.command(Actor::System, &Command::Backend(Box::new(command)))?;
+        Ok(())
     }
 
     fn publish(&mut self) -> Result<(), Fault> {
