@@ -29,7 +29,7 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
     let view =
         GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
-    let snapshot = snapshot_of(&picture, &view, LARGE_THRESHOLD, Capabilities(0), true, Timestamp(0));
+    let snapshot = snapshot_of(&picture, &view, LARGE_THRESHOLD, Capabilities(0), true, guildhall_stdx::Timestamp(0));
     let people = people_of(&picture, &view);
     let mut body = Vec::new();
     encoding

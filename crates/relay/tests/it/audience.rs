@@ -437,7 +437,7 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     let show = overwrite(OverwriteKind::Member(id(52)), Permissions::VIEW_CHANNEL, Permissions::NONE);
     let open = channel(100, ChannelType::Text, Vec::new());
     let hidden = channel(101, ChannelType::Text, vec![hide, show]);
-    let mut index = AudienceIndex::new(meta(50, &[everyone.clone()], &[open.clone(), hidden]));
+    let mut index = AudienceIndex::new(meta(50, std::slice::from_ref(&everyone), &[open.clone(), hidden]));
     index.seat(listening_user(0), Arc::new(member(51, &[])), 0, &mut ());
     index.seat(Seat { slot: 1, listening: Listening::bot(Intents::NONE) }, Arc::new(member(51, &[])), 0, &mut ());
     index.seat(listening_user(2), Arc::new(member(52, &[])), 0, &mut ());

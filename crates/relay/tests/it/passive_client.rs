@@ -100,7 +100,7 @@ impl Recipients for Post {
     }
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
         let view = view?;
-        let snapshot = snapshot_of(picture, view, 250, Capabilities::NONE, true, Timestamp(0));
+        let snapshot = snapshot_of(picture, view, 250, Capabilities::NONE, true, guildhall_stdx::Timestamp(0));
         let body = serde_json::to_value(&snapshot.channels).expect("it is JSON");
         let number = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
         let newest = body.as_array().into_iter().flatten().filter_map(|channel| {
