@@ -1,6 +1,9 @@
 //! What a dispatch that came says, in the words of `text.rs`.
 
-use super::text::list;
+use super::{
+    got_notice::{notice_text_of, thread_text},
+    text::list,
+};
 use foldhash::fast::FixedState;
 use guildhall_test_kit::{Body, Dispatch};
 use serde_json::Value;
@@ -46,7 +49,7 @@ impl Texts {
 }
 
 /// A scalar without quotes; nothing for null and what is not there.
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
@@ -54,15 +57,15 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn id(value: &Value) -> String {
+pub(super) fn id(value: &Value) -> String {
     if value.is_null() { "0".to_owned() } else { plain(value) }
 }
 
-fn items(value: &Value) -> &[Value] {
+pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn quoted(value: &Value) -> String {
+pub(super) fn quoted(value: &Value) -> String {
     format!("{:?}", value.as_str().unwrap_or(""))
 }
 
@@ -107,6 +110,9 @@ fn overwrites(d: &Value) -> String {
 }
 
 fn text_of(name: &str, d: &Value) -> String {
+    if let Some(body) = notice_text_of(name, d) {
+        return format!("{name} {body}");
+    }
     let body = match name {
         "MESSAGE_CREATE" | "MESSAGE_UPDATE" => message_event_text(d),
         "MESSAGE_DELETE" => format!("id={} channel={}", plain(&d["id"]), plain(&d["channel_id"])),
@@ -167,59 +173,6 @@ fn text_of(name: &str, d: &Value) -> String {
             id(&d["parent_id"]),
             overwrites(d)
         ),
-        "GUILD_BAN_ADD" | "GUILD_BAN_REMOVE" => {
-            let seconds = d.get("delete_message_secs").map_or("none".to_owned(), plain);
-            format!("user={} delete={seconds}", plain(&d["user"]["id"]))
-        }
-        "INVITE_CREATE" => {
-            format!(
-                "code={} channel={} inviter={}",
-                plain(&d["code"]),
-                plain(&d["channel_id"]),
-                id(&d["inviter"]["id"])
-            )
-        }
-        "INVITE_DELETE" => format!("code={} channel={}", plain(&d["code"]), plain(&d["channel_id"])),
-        "WEBHOOKS_UPDATE" => format!("channel={}", plain(&d["channel_id"])),
-        "CHANNEL_PINS_UPDATE" => {
-            format!("channel={} pinned={}", plain(&d["channel_id"]), !d["last_pin_timestamp"].is_null())
-        }
-        "MESSAGE_DELETE_BULK" => {
-            format!("channel={} ids={}", plain(&d["channel_id"]), list(items(&d["ids"]).iter().map(plain)))
-        }
-        "GUILD_EMOJIS_UPDATE" => named(&d["emojis"]),
-        "GUILD_STICKERS_UPDATE" => named(&d["stickers"]),
-        "GUILD_SCHEDULED_EVENT_CREATE" | "GUILD_SCHEDULED_EVENT_UPDATE" | "GUILD_SCHEDULED_EVENT_DELETE" => {
-            format!("id={} name={}", plain(&d["id"]), quoted(&d["name"]))
-        }
-        "GUILD_SCHEDULED_EVENT_USER_ADD" | "GUILD_SCHEDULED_EVENT_USER_REMOVE" => {
-            format!("event={} user={}", plain(&d["guild_scheduled_event_id"]), plain(&d["user_id"]))
-        }
-        "STAGE_INSTANCE_CREATE" | "STAGE_INSTANCE_UPDATE" | "STAGE_INSTANCE_DELETE" => {
-            format!("channel={} topic={}", plain(&d["channel_id"]), quoted(&d["topic"]))
-        }
-        "THREAD_CREATE" | "THREAD_UPDATE" => format!("{} new={}", thread_text(d), d["newly_created"] == true),
-        "THREAD_DELETE" => {
-            format!("id={} parent={} type={}", plain(&d["id"]), id(&d["parent_id"]), plain(&d["type"]))
-        }
-        "THREAD_MEMBER_UPDATE" => format!("thread={} user={}", plain(&d["id"]), plain(&d["user_id"])),
-        "THREAD_MEMBERS_UPDATE" => {
-            let added = items(&d["added_members"]).iter();
-            let added = added.map(|of| format!("{}:{}", plain(&of["user_id"]), plain(&of["member"]["user"]["id"])));
-            format!(
-                "thread={} count={} added={} removed={}",
-                plain(&d["id"]),
-                plain(&d["member_count"]),
-                list(added),
-                list(items(&d["removed_member_ids"]).iter().map(plain))
-            )
-        }
-        "THREAD_LIST_SYNC" => format!(
-            "channels={} threads={} own={}",
-            d.get("channel_ids").map_or("all".to_owned(), |ids| list(items(ids).iter().map(plain))),
-            list(items(&d["threads"]).iter().map(thread_text)),
-            list(items(&d["members"]).iter().map(|own| plain(&own["id"])))
-        ),
         "GUILD_CREATE" => guild_text(d, None),
         "GUILD_DELETE" => format!("id={} unavailable={}", plain(&d["id"]), d["unavailable"] == true),
         "GUILD_MEMBERS_CHUNK" => chunk_text(d),
@@ -247,27 +200,6 @@ fn text_of(name: &str, d: &Value) -> String {
         other => format!("which is not known: {other}"),
     };
     format!("{name} {body}")
-}
-
-/// Emoji, stickers.
-fn named(all: &Value) -> String {
-    list(items(all).iter().map(|one| format!("{}:{}", plain(&one["id"]), plain(&one["name"]))))
-}
-
-fn thread_text(d: &Value) -> String {
-    let metadata = &d["thread_metadata"];
-    format!(
-        "{}:{} parent={} name={} owner={} archived={} locked={} members={} own={}",
-        plain(&d["id"]),
-        plain(&d["type"]),
-        id(&d["parent_id"]),
-        quoted(&d["name"]),
-        plain(&d["owner_id"]),
-        plain(&metadata["archived"]),
-        plain(&metadata["locked"]),
-        plain(&d["member_count"]),
-        d.get("member").map_or("none".to_owned(), |own| plain(&own["user_id"])),
-    )
 }
 
 fn unreads(channels: &Value) -> String {

@@ -6,6 +6,7 @@
 
 mod event;
 mod got;
+mod got_notice;
 mod known;
 mod list;
 mod notice;
