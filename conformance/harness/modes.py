@@ -70,7 +70,17 @@ class Mode:
         return self.compression in STREAMS
 
 
-CLIENTS = ("discord.js", "eris", "discord.py", "discord.py-self", "twilight")
+CLIENTS = (
+    "discord.js",
+    "eris",
+    "oceanic.js",
+    "detritus",
+    "discord.py",
+    "discord.py-self",
+    "nextcord",
+    "disnake",
+    "twilight",
+)
 
 MODES = (
     # JSON only; `zlib-stream` is the only member of its CompressionMethod.
@@ -83,6 +93,19 @@ MODES = (
     Mode("eris", compression="zlib-stream", needs=("pako",), decoder="pako"),
     Mode("eris", encoding="etf", needs=("erlpack",)),
     Mode("eris", encoding="etf", compression="zlib-stream", needs=("erlpack", "zlib-sync"), decoder="zlib-sync"),
+    Mode("oceanic.js"),
+    Mode("oceanic.js", compression="zlib-stream", needs=("zlib-sync",), decoder="zlib-sync"),
+    Mode("oceanic.js", compression="zlib-stream", needs=("pako",), decoder="pako"),
+    Mode("oceanic.js", compression="zlib-stream", decoder="native"),
+    Mode("oceanic.js", compression="zstd-stream", needs=("zstd-napi",), decoder="zstd-napi"),
+    Mode("oceanic.js", encoding="etf", needs=("erlpack",)),
+    Mode("oceanic.js", encoding="etf", compression="zlib-stream", needs=("erlpack",), decoder="native"),
+    Mode("oceanic.js", encoding="etf", compression="zstd-stream", needs=("erlpack", "zstd-napi"), decoder="zstd-napi"),
+    Mode("detritus"),
+    Mode("detritus", compression="zlib-stream", decoder="native"),
+    Mode("detritus", compression="zlib-stream", needs=("pako",), decoder="pako"),
+    Mode("detritus", encoding="etf", needs=("erlpack",)),
+    Mode("detritus", encoding="etf", compression="zlib-stream", needs=("erlpack",), decoder="native"),
     Mode("discord.py"),
     Mode("discord.py", compression="zlib-stream"),
     Mode("discord.py", compression="zstd-stream"),
@@ -97,6 +120,9 @@ MODES = (
         community=LARGE,
         variant="large guild",
     ),
+    Mode("nextcord", compression="zlib-stream"),
+    Mode("disnake"),
+    Mode("disnake", compression="zlib-stream"),
     Mode("twilight"),
     Mode("twilight", compression="zlib-stream"),
     Mode("twilight", compression="zstd-stream"),

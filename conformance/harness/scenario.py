@@ -307,7 +307,7 @@ class Scenario:
             raise Failure(f"{where}: asked for {said}, the mode is {wanted}")
         if mode.is_stream and link.extensions:
             raise Failure(f"{where}: {link.extensions} was agreed to beside {mode.compression}")
-        compresses = [identify["compress"] for identify in link.sent(IDENTIFY)]
+        compresses = [identify.get("compress", False) for identify in link.sent(IDENTIFY)]
         texts, binaries = link.text_frames, link.binary_frames
         if mode.compression == "payload":
             # Large payloads are compressed, and READY or GUILD_CREATE is one.

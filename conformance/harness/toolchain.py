@@ -184,8 +184,12 @@ class Rust(Toolchain):
 TOOLCHAINS = {
     "discord.js": Node("discord.js"),
     "eris": Node("eris"),
+    "oceanic.js": Node("oceanic.js"),
+    "detritus": Node("detritus"),
     "discord.py": Python("discord.py"),
     "discord.py-self": Python("discord.py-self"),
+    "nextcord": Python("nextcord"),
+    "disnake": Python("disnake"),
     "twilight": Rust("twilight"),
     "ws": Node("ws"),
 }
