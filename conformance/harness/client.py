@@ -15,7 +15,9 @@ from .failure import Failure
 
 # What libraries say of a connection that ends without a close frame.
 CUT_COMPLAINT = re.compile(
-    r"ECONNRESET|reset by peer|hang up|\b1006\b|ClientConnection(Reset)?Error|Cannot write to closing transport", re.I
+    r"ECONNRESET|reset by peer|hang up|\b1006\b|ClientConnection(Reset)?Error|Cannot write to closing transport"
+    r"|without closing handshake|end of the stream has been reached unexpectedly",
+    re.I,
 )
 COMPLAINTS_PER_CUT = 2
 

@@ -49,6 +49,8 @@ class Mode:
     decoder: str = ""
     # Whether the library hands on events in the order in which they came.
     keeps_order: bool = True
+    # Whether the library hands on sequence numbers. One that does not must complain of gaps itself.
+    tells_sequence: bool = True
     # Whether the library logs in as the demo's user instead of its bot.
     is_user: bool = False
     # Whether it subscribes to its guilds by itself.
@@ -80,7 +82,14 @@ CLIENTS = (
     "nextcord",
     "disnake",
     "twilight",
+    "serenity",
+    "discordgo",
+    "jda",
 )
+
+# What takes longest to build first, so that the rest is done beside it.
+SLOW_TO_BUILD = ("serenity", "discordgo", "oceanic.js")
+SETUP_ORDER = SLOW_TO_BUILD + tuple(name for name in CLIENTS if name not in SLOW_TO_BUILD)
 
 MODES = (
     # JSON only; `zlib-stream` is the only member of its CompressionMethod.
@@ -126,4 +135,11 @@ MODES = (
     Mode("twilight"),
     Mode("twilight", compression="zlib-stream"),
     Mode("twilight", compression="zstd-stream"),
+    Mode("serenity", compression="payload", tells_sequence=False),
+    Mode("discordgo"),
+    Mode("discordgo", compression="payload"),
+    Mode("jda"),
+    Mode("jda", compression="zlib-stream"),
+    Mode("jda", encoding="etf"),
+    Mode("jda", encoding="etf", compression="zlib-stream"),
 )

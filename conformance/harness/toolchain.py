@@ -4,6 +4,7 @@ Owns        `.cache`: one folder per client and a stamp of what it was made from
 Invariants  versions are pinned by the committed lock files; an up-to-date cache is not touched.
 Not here    which modes exist: `modes.py`.
 """
+import concurrent.futures
 import hashlib
 import os
 import pathlib
@@ -19,8 +20,9 @@ CLIENTS = ROOT / "clients"
 
 LOG_TAIL_LINES = 25
 
-# The features of the twilight crate by the compression they stand for.
-TWILIGHT_FEATURES = {"none": "", "zlib-stream": "zlib", "zstd-stream": "zstd"}
+# Installs at a time. Most of one is waiting for a registry, or a compiler's last, single-threaded steps.
+SETUP_JOBS = 2
+COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 def output(*command):
@@ -156,9 +158,14 @@ class Python(Toolchain):
 
 
 class Rust(Toolchain):
-    """One binary for each compression."""
+    """One binary, or one for each compression where the crate's features choose it."""
 
     tools = ("cargo",)
+
+    def __init__(self, name, features=None):
+        super().__init__(name)
+        # The features by the compression they stand for.
+        self._features = features or {"": ""}
 
     def tool_version(self):
         return output("cargo", "--version")
@@ -169,16 +176,82 @@ class Rust(Toolchain):
     def install(self):
         target = CACHE / "target"
         environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
-        for compression, feature in TWILIGHT_FEATURES.items():
+        for compression, feature in self._features.items():
             command = ("cargo", "build", "--locked", "--features", feature)
             self.run_logged(*command, cwd=self.source, env=environment)
-            shutil.copy(target / "debug" / "conformance-twilight", self._binary(compression))
+            shutil.copy(target / "debug" / f"conformance-{self.name}", self._binary(compression))
 
     def _binary(self, compression):
-        return self.folder / f"client-{compression}"
+        return self.folder / (f"client-{compression}" if compression in self._features else "client-")
 
     def command(self, mode):
         return [str(self._binary(mode.compression))]
+
+
+class Go(Toolchain):
+    """One binary."""
+
+    tools = ("go",)
+
+    def tool_version(self):
+        return output("go", "version")
+
+    def inputs(self):
+        return [self.source / "go.mod", self.source / "go.sum", self.source / "main.go"]
+
+    def install(self):
+        # `readonly` takes go.sum at its word.
+        command = ("go", "build", "-mod=readonly", "-buildvcs=false", "-o", self._binary, ".")
+        self.run_logged(*command, cwd=self.source)
+
+    @property
+    def _binary(self):
+        return self.folder / "client"
+
+    def command(self, mode):
+        return [str(self._binary)]
+
+
+class Java(Toolchain):
+    """Jars from Maven's central repository, and one class compiled against them.
+
+    Maven has no lock file: SHA256SUMS names every jar, those that jars depend on included.
+    """
+
+    tools = ("java", "javac", "mvn")
+
+    def tool_version(self):
+        return output("javac", "-version")
+
+    def inputs(self):
+        return [self.source / name for name in ("pom.xml", "SHA256SUMS", "Client.java")]
+
+    def install(self):
+        pom, _, program = self.inputs()
+        shutil.rmtree(self._jars, ignore_errors=True)
+        command = ("mvn", "-q", "-B", "-f", pom, COPY_DEPENDENCIES, f"-DoutputDirectory={self._jars}")
+        self.run_logged(*command)
+        self._check_jars()
+        self.run_logged("javac", "-d", self._classes, "-cp", f"{self._jars}/*", program)
+
+    def _check_jars(self):
+        wanted = [line.split() for line in self.inputs()[1].read_text().splitlines()]
+        found = [[hashlib.sha256(jar.read_bytes()).hexdigest(), jar.name] for jar in self._jars.glob("*.jar")]
+        differing = sorted({name for _, name in wanted} ^ {name for _, name in found})
+        differing += [name for digest, name in found if [digest, name] not in wanted and name not in differing]
+        if differing:
+            raise Failure(f"setting up {self.name} failed: not as SHA256SUMS has it: {', '.join(differing)}")
+
+    @property
+    def _jars(self):
+        return self.folder / "jars"
+
+    @property
+    def _classes(self):
+        return self.folder / "classes"
+
+    def command(self, mode):
+        return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{self._classes}:{self._jars}/*", "Client"]
 
 
 TOOLCHAINS = {
@@ -190,24 +263,32 @@ TOOLCHAINS = {
     "discord.py-self": Python("discord.py-self"),
     "nextcord": Python("nextcord"),
     "disnake": Python("disnake"),
-    "twilight": Rust("twilight"),
+    "twilight": Rust("twilight", {"none": "", "zlib-stream": "zlib", "zstd-stream": "zstd"}),
+    "serenity": Rust("serenity"),
+    "discordgo": Go("discordgo"),
+    "jda": Java("jda"),
     "ws": Node("ws"),
 }
+
+
+def missing_tools(name):
+    """What this machine lacks to run a client, as a reason to skip it; nothing if it lacks nothing."""
+    missing = TOOLCHAINS[name].missing_tools()
+    return f"{' and '.join(missing)} not found; needed to run {name}" if missing else None
 
 
 def set_up(names):
     """Makes the toolchains of these clients ready; returns what failed, by client."""
     CACHE.mkdir(exist_ok=True)
-    failed = {}
-    for name in names:
-        toolchain = TOOLCHAINS[name]
-        if missing := toolchain.missing_tools():
-            failed[name] = f"{' and '.join(missing)} not found; needed to run {name}"
-        else:
-            try:
-                toolchain.ensure()
-            except (Failure, OSError, subprocess.SubprocessError) as error:
-                failed[name] = str(error)
-        if name in failed:
-            print(failed[name], file=sys.stderr, flush=True)
-    return failed
+
+    def set_up_one(name):
+        try:
+            TOOLCHAINS[name].ensure()
+        except (Failure, OSError, subprocess.SubprocessError) as error:
+            print(error, file=sys.stderr, flush=True)
+            return str(error)
+        return None
+
+    with concurrent.futures.ThreadPoolExecutor(SETUP_JOBS) as pool:
+        failures = dict(zip(names, pool.map(set_up_one, names)))
+    return {name: failure for name, failure in failures.items() if failure}

@@ -1,0 +1,207 @@
+//! serenity: the library of this name, unmodified, against a local node.
+//!
+//! Modes: JSON only, and it always asks for payload compression (`IDENTIFY.compress`).
+//! It keeps sequence numbers to itself, but warns of gaps.
+#![forbid(unsafe_code)]
+
+use serde_json::{Value, json};
+use serenity::all::{
+    ChannelId, ChunkGuildFilter, ClientBuilder, Context, Event, GatewayIntents, GuildId, HttpBuilder, RawEventHandler,
+    ReactionType, UserId,
+};
+use serenity::async_trait;
+use std::collections::HashSet;
+use std::error::Error;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, OnceLock};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Writes one event line.
+fn emit(event: &Value) {
+    let mut out = std::io::stdout().lock();
+    // A closed pipe means the runner is gone, and with it the reader of any complaint.
+    _ = writeln!(out, "{event}");
+    _ = out.flush();
+}
+
+/// Something the library did not like; the runner decides whether a cut socket explains it.
+fn problem(what: &str, detail: &str) {
+    let detail: String = detail.chars().take(2000).collect();
+    emit(&json!({"ev": "problem", "what": what, "detail": detail}));
+}
+
+/// Turns what the library complains about in its log into problems.
+struct Watch;
+
+impl log::Log for Watch {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Info && metadata.target().starts_with("serenity")
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let text = record.args().to_string();
+        if record.level() <= log::Level::Warn {
+            problem(&format!("log {}", record.target()), &text);
+        } else if !text.contains("self=") {
+            // Not one of those that say which function was called.
+            eprintln!("{} {}: {text}", record.level(), record.target());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// What must be remembered from one event to the next.
+#[derive(Default)]
+struct State {
+    own_id: Option<UserId>,
+    guilds_awaited: usize,
+    members_seen: HashSet<UserId>,
+}
+
+/// The library starts a task for each event. They run in order: there is one thread, and none of them waits.
+#[derive(Clone, Default)]
+struct Reports {
+    state: Arc<Mutex<State>>,
+    /// The first event's, to which commands are given.
+    context: Arc<OnceLock<Context>>,
+}
+
+#[async_trait]
+impl RawEventHandler for Reports {
+    async fn raw_event(&self, context: Context, event: Event) {
+        _ = self.context.set(context);
+        emit(&json!({"ev": "dispatch", "s": null, "t": event.name()}));
+        self.state.lock().expect("no other holder panicked").handle(event);
+    }
+}
+
+impl State {
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Ready(event) => {
+                let ready = event.ready;
+                self.own_id = Some(ready.user.id);
+                self.guilds_awaited = ready.guilds.len();
+                let user_id = ready.user.id.to_string();
+                emit(&json!({"ev": "ready", "user_id": user_id, "guilds": ready.guilds.len()}));
+            }
+            Event::Resumed(_) => emit(&json!({"ev": "resumed"})),
+            Event::GuildCreate(event) => {
+                let guild = event.guild;
+                emit(&json!({
+                    "ev": "guild",
+                    "id": guild.id.to_string(),
+                    "name": guild.name,
+                    "member_count": guild.member_count,
+                    "channels": guild.channels.len(),
+                    "roles": guild.roles.len(),
+                    "own_member": self.own_id.is_some_and(|id| guild.members.contains_key(&id)),
+                }));
+                self.guilds_awaited = self.guilds_awaited.saturating_sub(1);
+                if self.guilds_awaited == 0 {
+                    emit(&json!({"ev": "settled"}));
+                }
+            }
+            Event::MessageCreate(event) => emit(&json!({
+                "ev": "message",
+                "id": event.message.id.to_string(),
+                "channel_id": event.message.channel_id.to_string(),
+                "author_id": event.message.author.id.to_string(),
+                "content": event.message.content,
+            })),
+            Event::MessageUpdate(event) => {
+                emit(&json!({"ev": "edit", "id": event.id.to_string(), "content": event.content}));
+            }
+            Event::MessageDelete(event) => emit(&json!({"ev": "delete", "id": event.message_id.to_string()})),
+            Event::ReactionAdd(event) => {
+                let emoji = match &event.reaction.emoji {
+                    ReactionType::Unicode(name) => Some(name.as_str()),
+                    ReactionType::Custom { name, .. } => name.as_deref(),
+                    _ => None,
+                };
+                emit(&json!({
+                    "ev": "reaction",
+                    "message_id": event.reaction.message_id.to_string(),
+                    "user_id": event.reaction.user_id.map(|id| id.to_string()),
+                    "emoji": emoji,
+                }));
+            }
+            Event::TypingStart(event) => emit(&json!({
+                "ev": "typing",
+                "channel_id": event.channel_id.to_string(),
+                "user_id": event.user_id.to_string(),
+            })),
+            Event::GuildMembersChunk(chunk) => {
+                self.members_seen.extend(chunk.members.keys());
+                if chunk.chunk_index + 1 == chunk.chunk_count {
+                    emit(&json!({"ev": "members", "count": self.members_seen.len()}));
+                    self.members_seen.clear();
+                }
+            }
+            Event::Unknown(event) => problem("unknown event", &format!("{event:?}")),
+            _ => {}
+        }
+    }
+}
+
+/// Runs one of the runner's commands; says whether it was the last one.
+async fn run_command(context: &Context, line: &str) -> Result<bool, Failure> {
+    let line: Value = serde_json::from_str(line)?;
+    let text = |key: &str| line[key].as_str().ok_or_else(|| format!("no {key}"));
+    match text("cmd")? {
+        "send" => {
+            let channel_id: ChannelId = text("channel_id")?.parse()?;
+            let message = channel_id.say(&context.http, text("content")?).await?;
+            emit(&json!({"ev": "sent", "id": message.id.to_string()}));
+        }
+        "members" => {
+            let guild_id = GuildId::new(text("guild_id")?.parse()?);
+            context.shard.chunk_guild(guild_id, None, false, ChunkGuildFilter::None, None);
+        }
+        "quit" => return Ok(true),
+        other => return Err(format!("unknown command {other}").into()),
+    }
+    Ok(false)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    let path = std::env::args().nth(1).ok_or("no settings file")?;
+    let settings: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let setting = |key: &str| settings[key].as_str().ok_or_else(|| format!("no {key}"));
+    log::set_boxed_logger(Box::new(Watch))?;
+    log::set_max_level(log::LevelFilter::Info);
+
+    emit(&json!({"ev": "start", "library": "serenity", "version": "0.12.5"}));
+    // The library's own path `/api/v10` is fixed; only the host is ours to choose, and only without its rate limiter.
+    let host = setting("api_base")?.trim_end_matches("/api");
+    let http = HttpBuilder::new(setting("bot_token")?).proxy(host).ratelimiter_disabled(true).build();
+    let reports = Reports::default();
+    let mut client = ClientBuilder::new_with_http(http, GatewayIntents::all()).raw_event_handler(reports.clone()).await?;
+    let shards = client.shard_manager.clone();
+
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Some(context) = reports.context.get() else {
+                problem("command", "before READY");
+                continue;
+            };
+            match run_command(context, &line).await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => problem("command", &error.to_string()),
+            }
+        }
+        shards.shutdown_all().await;
+    });
+    client.start_autosharded().await?;
+    // What reads stdin cannot be called off.
+    std::process::exit(0);
+}
