@@ -32,19 +32,45 @@ pub fn span_of(form: Form, name: &str, text_bytes: usize) -> Span {
     Span { after: after as u32, before: before as u32 }
 }
 
-/// The head of one message on one connection: the first part may be copied from an earlier message of the same name.
+/// Bytes of a head that are copied: behind `run` that are not, `length` from `distance` before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadCopy {
+    pub run: u32,
+    pub length: u32,
+    pub distance: u32,
+}
+
+/// A message that was sent before, as far as its head goes.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlierHead {
+    pub name: &'static str,
+    /// How far before the present text its own begins.
+    pub distance: u32,
+    pub digits: u32,
+}
+
+/// The head of one message on one connection. Parts of it may be copied from earlier ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    bytes: [u8; HEAD_BYTES_MAX],
+    /// What is not copied: at first, all.
+    literals: [u8; HEAD_BYTES_MAX],
+    literals_length: u8,
     length: u8,
     digits: u8,
-    /// How many bytes are copied, and from how far back.
-    copied: Option<(u8, u32)>,
+    copies: [HeadCopy; 2],
+    copies_count: u8,
 }
 
 impl Head {
     /// No head.
-    pub const NONE: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0, digits: 0, copied: None };
+    pub const NONE: Self = Self {
+        literals: [0; HEAD_BYTES_MAX],
+        literals_length: 0,
+        length: 0,
+        digits: 0,
+        copies: [HeadCopy { run: 0, length: 0, distance: 0 }; 2],
+        copies_count: 0,
+    };
 
     /// The head of a JSON message: all that comes before `,"op":0,"d":`.
     #[inline]
@@ -71,38 +97,92 @@ impl Head {
 
     fn push(&mut self, piece: &[u8]) {
         let start = usize::from(self.length);
-        self.bytes[start..start + piece.len()].copy_from_slice(piece);
+        self.literals[start..start + piece.len()].copy_from_slice(piece);
         self.length += piece.len() as u8;
+        self.literals_length = self.length;
     }
 
-    /// Copies what it can of the head of a text that stands `distance` before this one's, which will be at `position`.
+    /// How long it is, copied or not.
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.length)
+    }
+
+    /// Copies what it can of the head of a text of the same name that stands `distance` before this one's, which will be at `position`.
     #[inline]
     pub fn copy_from(&mut self, track: &Track, distance: u32, position: u32, window: u32) {
-        let digits = u32::from(self.digits);
-        // One at least, though no seq should come twice: behind no literals, the last offset is said otherwise.
-        let literal = track.changed_digits(distance, position, digits).max(1);
-        // With another first digit there may be more digits, or fewer, and the heads do not lie alike.
-        if literal < digits && distance <= window {
-            self.copied = Some((self.length - literal as u8, distance));
+        let literal = track.changed_digits(distance, position, self.digits.into());
+        if let Some(copied) = self.copied_digits(literal).filter(|_| distance <= window) {
+            let length = self.length - self.digits + copied;
+            self.keep(&[HeadCopy { run: 0, length: length.into(), distance }]);
         }
     }
 
-    /// All bytes.
+    /// How many digits are the same as before, in front of `changed` that may not be.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
+    fn copied_digits(&self, changed: u32) -> Option<u8> {
+        // One at least is a literal, though no seq should come twice: behind no literals, the last offset is said otherwise.
+        // With another first digit there may be more digits, or fewer, and the heads do not lie alike.
+        u32::from(self.digits).checked_sub(changed.max(1)).filter(|copied| *copied > 0).map(|copied| copied as u8)
+    }
+
+    /// Copies what it can of the head of some other message: what names have in common, and what is around them. `changed`
+    /// digits may be others than there.
+    #[inline]
+    pub fn copy_from_other(&mut self, name: &str, other: EarlierHead, changed: u32, window: u32) {
+        let common = name.bytes().zip(other.name.bytes()).take_while(|(a, b)| a == b).count();
+        // From the beginning of the head to that of the text.
+        let lengths = [(name.len(), self.digits.into()), (other.name.len(), other.digits)]
+            .map(|(name, digits): (usize, u32)| (BEFORE_NAME.len() + name + BEFORE_SEQ.len()) as u32 + digits);
+        let Some(name_distance) = (other.distance + lengths[1]).checked_sub(lengths[0]) else { return };
+        let seq_distance = other.distance + other.digits - u32::from(self.digits);
+        if name_distance.max(seq_distance) > window {
+            return;
+        }
+        let begin = (BEFORE_NAME.len() + common) as u32;
+        let begin = HeadCopy { run: 0, length: begin, distance: name_distance };
+        let rest = (name.len() - common) as u32;
+        let digits = if other.digits == u32::from(self.digits) { self.copied_digits(changed).unwrap_or(0) } else { 0 };
+        let end = HeadCopy { run: rest, length: BEFORE_SEQ.len() as u32 + u32::from(digits), distance: seq_distance };
+        if rest == 0 && name.len() == other.name.len() {
+            self.keep(&[HeadCopy { length: begin.length + end.length, ..begin }]);
+        } else {
+            self.keep(&[begin, end]);
+        }
+    }
+
+    /// Leaves what is copied out of the literals.
+    #[inline]
+    fn keep(&mut self, copies: &[HeadCopy]) {
+        let (mut from, mut to) = (0, 0);
+        for (slot, copy) in self.copies.iter_mut().zip(copies) {
+            *slot = *copy;
+            let run = copy.run as usize;
+            self.literals.copy_within(from..from + run, to);
+            to += run;
+            from += run + copy.length as usize;
+        }
+        self.literals.copy_within(from..usize::from(self.length), to);
+        self.literals_length = (to + usize::from(self.length) - from) as u8;
+        self.copies_count = copies.len() as u8;
     }
 
     /// What is not copied.
     #[inline]
     pub fn literals(&self) -> &[u8] {
-        &self.bytes[self.copied.map_or(0, |(copied, _)| usize::from(copied))..usize::from(self.length)]
+        &self.literals[..usize::from(self.literals_length)]
     }
 
-    /// What is copied: how much, and from how far back.
+    /// What is copied, in order.
     #[inline]
-    pub fn copied(&self) -> Option<(u32, u32)> {
-        self.copied.map(|(length, distance)| (u32::from(length), distance))
+    pub fn copies(&self) -> &[HeadCopy] {
+        &self.copies[..usize::from(self.copies_count)]
+    }
+
+    /// Literals behind what is copied.
+    #[inline]
+    pub fn last_run(&self) -> u32 {
+        u32::from(self.literals_length) - self.copies().iter().map(|copy| copy.run).sum::<u32>()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     alone::Alone,
     coverage::Coverage,
     deflate::{self, DeflateStream},
-    envelope::{Head, NAME_BYTES_MAX, Tail, around, span_of},
+    envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, span_of},
     find::{Candidate, Candidates},
     had::Had,
     history::{History, Scope, Text},
@@ -554,10 +554,11 @@ impl Matcher {
             Form::Json => (Head::json(name, seq), Tail::NONE),
             Form::Etf => (Head::NONE, Tail::etf(name, seq)),
         };
-        let position = track.position().wrapping_add(head.bytes().len() as u32);
+        let position = track.position().wrapping_add(head.len() as u32);
         // An offset says how far before the byte it is for, so up to a text's length more than the distance of the texts.
         let reach = window.saturating_sub(text_bytes as u32);
         let oldest_here = track.oldest(position, reach, self.history.spans());
+        let newest = track.newest(position);
         track.number(seq, position);
         let (candidates, templates, programs) = F::programs(&mut self.prepared[index]);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
@@ -583,13 +584,18 @@ impl Matcher {
         );
         self.counters.written_total += 1;
         let program = &programs[chosen].1;
-        if let Some(distance) = F::head_distance(program, distances)
-            && self.form == Form::Json
-        {
-            head.copy_from(track, distance, position, window);
+        if self.form == Form::Json {
+            if let Some(distance) = F::head_distance(program, distances) {
+                head.copy_from(track, distance, position, window);
+            } else if let Some((id, distance, digits)) = newest
+                && let Some(other) = self.history.text(id)
+            {
+                let changed = track.changed_digits(distance, position, digits);
+                head.copy_from_other(name, EarlierHead { name: other.name, distance, digits }, changed, window);
+            }
         }
         F::write(program, state, tables, distances, (&head, tail.bytes()), out);
-        track.advance(head.bytes().len());
+        track.advance(head.len());
         track.remember(id, position, spans);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);

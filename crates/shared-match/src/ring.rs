@@ -264,6 +264,12 @@ impl PositionRing {
         self.note_oldest();
     }
 
+    /// What was pushed last, and where it stands.
+    #[inline]
+    pub fn last(&self) -> Option<(TextId, u32)> {
+        (self.count > 0).then_some(self.last)
+    }
+
     /// Forgets all.
     pub fn clear(&mut self) {
         self.count = 0;

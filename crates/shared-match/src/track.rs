@@ -92,6 +92,14 @@ impl Track {
         self.ring.oldest(position, reach, spans)
     }
 
+    /// The newest text, how far before `position` it stands, and how many digits the seq had with it: before `number` is told
+    /// the next.
+    #[inline]
+    pub fn newest(&self, position: u32) -> Option<(TextId, u32, u32)> {
+        let (id, at) = self.ring.last()?;
+        Some((id, position.wrapping_sub(at), self.seq.checked_ilog10().unwrap_or(0) + 1))
+    }
+
     /// How far before `position` a text stands.
     #[inline]
     pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {

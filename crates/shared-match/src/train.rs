@@ -66,7 +66,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
                 Form::Json => Head::json(sample.name, *seq),
                 Form::Etf => Head::NONE,
             };
-            let position = track.position().wrapping_add(head.bytes().len() as u32);
+            let position = track.position().wrapping_add(head.len() as u32);
             let oldest = track.oldest(position, WINDOW_BYTES - bytes.len() as u32, history.spans());
             track.number(*seq, position);
             had.fill(id, oldest, track);
@@ -78,11 +78,11 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             }
             if form == Form::Json {
                 // Mostly the last digits; the rest is copied.
-                head.bytes().iter().rev().take(2).for_each(|digit| seen.bytes[usize::from(*digit)] += 1);
+                head.literals().iter().rev().take(2).for_each(|digit| seen.bytes[usize::from(*digit)] += 1);
                 seen.literals[0] += 1;
-                seen.matches[usize::from(codes::match_length(head.bytes().len() as u32 - 2).symbol)] += 1;
+                seen.matches[usize::from(codes::match_length(head.len() as u32 - 2).symbol)] += 1;
             }
-            track.advance(head.bytes().len());
+            track.advance(head.len());
             track.remember(id, position, history.spans());
             track.advance(bytes.len());
         }

@@ -104,13 +104,16 @@ impl Program {
         let bytes_max = self.steps.len() * 10 + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 16;
         let mut writer = BitWriter::new(out, bytes_max);
         writer.put(FIXED_BLOCK.0, FIXED_BLOCK.1);
-        if let Some((length, distance)) = head.copied() {
-            let (value, bits) = code::match_length(length);
-            writer.put(value, bits);
-            let (value, bits) = code::distance(distance);
-            writer.put(value, bits);
+        let mut literals = head.literals();
+        for copy in head.copies() {
+            let (run, rest) = literals.split_at(copy.run as usize);
+            put_literals(run, &mut writer);
+            for (value, bits) in [code::match_length(copy.length), code::distance(copy.distance)] {
+                writer.put(value, bits);
+            }
+            literals = rest;
         }
-        put_literals(head.literals(), &mut writer);
+        put_literals(literals, &mut writer);
         for step in &self.steps {
             writer.put(step.bits, u32::from(step.bits_count));
             if step.slot != NO_SLOT {

@@ -230,22 +230,22 @@ impl Block {
         let start = begin_block(out);
         let head_literals = head.map_or(&[][..], Head::literals);
         self.write_literals(state, tables, head_literals, out);
-        let copied = head.and_then(Head::copied);
-        let count = self.steps.len() + usize::from(self.first.is_some()) + usize::from(copied.is_some());
+        let copies = head.map_or(&[][..], Head::copies);
+        let count = self.steps.len() + usize::from(self.first.is_some()) + copies.len();
         trained_sequences(state, tables, count, out);
         if count > 0 {
             let mut writer = BitWriter::new(out, (count + 1) * SEQUENCE_BYTES_MAX);
             let mut states = self.write_steps(tables, distances, &mut writer);
             if let Some(first) = &self.first {
-                let offset = match copied.is_some() && first.follows_head {
+                let offset = match !copies.is_empty() && first.follows_head {
                     true => Offsetting::REPEAT_LAST.coded(distances),
                     false => first.offsetting.coded(distances),
                 };
-                let run = first.literals + head_literals.len() as u32;
+                let run = first.literals + head.map_or(0, Head::last_run);
                 put_sequence(tables, &mut states, run, offset, first.length, &mut writer);
             }
-            if let Some((length, distance)) = copied {
-                put_sequence(tables, &mut states, 0, codes::offset(distance + 3), length, &mut writer);
+            for copy in copies.iter().rev() {
+                put_sequence(tables, &mut states, copy.run, codes::offset(copy.distance + 3), copy.length, &mut writer);
             }
             let states = states.expect("there is a sequence");
             for (value, bits) in [
