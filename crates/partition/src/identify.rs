@@ -19,7 +19,9 @@ use guildhall_model::{
     to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{Redaction, Relay};
-use guildhall_session::{Dispatch, Gathering, NewSession, Session, bot_ready, partition_of, resumed, user_ready};
+use guildhall_session::{
+    About, Dispatch, Gathering, NewSession, Session, bot_ready, partition_of, resumed, user_ready,
+};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::Limits;
 use std::sync::Arc;
@@ -209,6 +211,7 @@ impl Partition {
                     && session.encoding == encoding
                     && session.gathering.is_none()
                     && session.replay.reaches(resume.seq)
+                    && !self.would_show_too_much(now, session, resume.seq)
             })
         });
         let Some(session_key) = found else {
@@ -243,6 +246,25 @@ impl Partition {
         self.core.pump(now, key, link);
     }
 
+    /// A GUILD_CREATE would be sent again that tells of threads or of people in voice where its reader may not look any more.
+    /// Without it the rest makes no sense, so its client has to begin anew.
+    fn would_show_too_much(&self, now: Now, session: &Session, after: u64) -> bool {
+        (after + 1..=session.replay.last_seq()).filter_map(|seq| session.replay.entry(seq)).any(|entry| {
+            let Some(about) = entry.dispatch.about().filter(|about| about.is_whole()) else { return false };
+            let audience = self.relay_in(session, about.guild_id).and_then(Relay::audience);
+            let audience = audience.filter(|audience| audience.member(session.user.id).is_some());
+            // Who is out of the guild by now is not sent it at all.
+            audience.is_some_and(|audience| {
+                !about.channels().iter().all(|id| audience.may_view(session.user.id, *id, now.unix))
+            })
+        })
+    }
+
+    fn relay_in(&self, session: &Session, guild_id: GuildId) -> Option<&Relay> {
+        let index = session.guilds.get(guild_id)?.relay;
+        self.relays.get(&guild_id)?.get(&index).map(|entry| &entry.relay)
+    }
+
     /// Permissions applied when each event happened; they apply once more to what is sent now.
     fn withhold_unseen(&mut self, now: Now, key: SlotKey, after: u64) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
@@ -262,8 +284,9 @@ impl Partition {
             let may_see = relay.and_then(Relay::audience).is_some_and(|audience| match (event, about) {
                 (Some(event), _) => audience.may_see(user_id, event, now.unix),
                 (None, about) => {
-                    let mut channels = about.iter().flat_map(|about| &about.channels);
-                    audience.member(user_id).is_some() && channels.all(|id| audience.may_view(user_id, *id, now.unix))
+                    let may_view =
+                        |about: &About| about.channels().iter().all(|id| audience.may_view(user_id, *id, now.unix));
+                    audience.member(user_id).is_some() && about.is_none_or(may_view)
                 }
             });
             if may_see {

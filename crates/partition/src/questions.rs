@@ -216,7 +216,7 @@ impl Partition {
         let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
         let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
         let channels: Vec<_> = ids.filter_map(|id| picture.meta.channels.get(id)).collect();
-        let about = About { guild_id, channels: channels.iter().map(|channel| channel.id).collect() };
+        let about = About::channels_of(guild_id, channels.iter().map(|channel| channel.id).collect());
         let bodies = channels.iter().map(|channel| ChannelBody::from(&***channel)).collect();
         core.reply(now, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies), link);
     }
@@ -247,7 +247,7 @@ impl Partition {
         // Once more: roles may have changed while the store was read.
         let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, now.unix));
         let viewable: Vec<&Arc<Message>> = viewable.collect();
-        let about = About { guild_id, channels: viewable.iter().map(|message| message.channel_id).collect() };
+        let about = About::channels_of(guild_id, viewable.iter().map(|message| message.channel_id).collect());
         let messages = viewable.into_iter().map(|message| MessageBody::new(message)).collect();
         core.reply(now, session, (EventName::LastMessages, about), &LastMessagesBody { guild_id, messages }, link);
         self.settle();

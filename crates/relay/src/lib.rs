@@ -39,4 +39,4 @@ pub use protocol::{
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use thread::{ThreadEntry, ThreadEvent, threads_of};
-pub use view::{people_of, snapshot_of};
+pub use view::{people_of, snapshot_of, told_places};

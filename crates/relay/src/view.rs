@@ -100,6 +100,23 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
     }
 }
 
+/// Where there is something in GUILD_CREATE that not everybody is told: threads, and channels with others in voice.
+#[must_use]
+pub fn told_places(
+    picture: &GuildPicture,
+    view: &GuildView,
+    only_joined_threads: bool,
+    now: Timestamp,
+) -> Vec<ChannelId> {
+    let own = view.member.user.id;
+    let viewed = viewed_voice_channels(picture, &view.member);
+    let others = picture.voice.iter().map(|(_, entry)| &entry.state).filter(|state| state.user_id != own);
+    let voice: BTreeSet<ChannelId> =
+        others.filter_map(|state| state.channel_id).filter(|id| viewed.contains(id)).collect();
+    let threads = threads_of(picture, &view.member, only_joined_threads, None, now);
+    voice.into_iter().chain(threads.into_iter().map(|entry| entry.channel.id)).collect()
+}
+
 /// The channels that somebody is in and that `member` can view.
 fn viewed_voice_channels(picture: &GuildPicture, member: &Member) -> BTreeSet<ChannelId> {
     let meta = &picture.meta;

@@ -9,6 +9,7 @@ use guildhall_model::{ChannelId, EventName, GuildId};
 use guildhall_relay::{Event, Published, Redaction};
 use serde::Serialize;
 use std::{
+    borrow::Cow,
     cell::{Cell, RefCell, RefMut},
     num::NonZeroU32,
     rc::Rc,
@@ -29,19 +30,50 @@ enum Source {
 }
 
 /// What a dispatch tells that was made for one session: asked at replay, when that session may know less than before.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Of this guild.
     pub guild_id: GuildId,
-    /// Of what is in these channels.
-    pub channels: Vec<ChannelId>,
+    channels: Channels,
+}
+
+enum Channels {
+    These(Vec<ChannelId>),
+    /// Of a whole guild: found when somebody asks, which is seldom.
+    Found(Box<dyn Fn() -> Vec<ChannelId>>),
 }
 
 impl About {
     /// Of a guild, whatever its reader may view there.
     #[must_use]
     pub fn guild(guild_id: GuildId) -> Self {
-        Self { guild_id, channels: Vec::new() }
+        Self::channels_of(guild_id, Vec::new())
+    }
+
+    /// Of what is in these channels of a guild.
+    #[must_use]
+    pub fn channels_of(guild_id: GuildId, channels: Vec<ChannelId>) -> Self {
+        Self { guild_id, channels: Channels::These(channels) }
+    }
+
+    /// The guild itself, with what `find` says of channels and threads that not everybody can view.
+    #[must_use]
+    pub fn whole(guild_id: GuildId, find: impl Fn() -> Vec<ChannelId> + 'static) -> Self {
+        Self { guild_id, channels: Channels::Found(Box::new(find)) }
+    }
+
+    /// It is the guild itself: without it, what follows makes no sense to a client.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        matches!(self.channels, Channels::Found(_))
+    }
+
+    /// The channels and threads whose content it tells.
+    #[must_use]
+    pub fn channels(&self) -> Cow<'_, [ChannelId]> {
+        match &self.channels {
+            Channels::These(channels) => channels.into(),
+            Channels::Found(find) => find().into(),
+        }
     }
 }
 

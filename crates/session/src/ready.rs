@@ -15,7 +15,9 @@ use guildhall_model::{
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{FoundMembers, GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of};
+use guildhall_relay::{
+    FoundMembers, GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of, told_places,
+};
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
@@ -147,7 +149,10 @@ pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView,
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
     let is_user = session.kind() == AccountKind::User;
-    let about = About::guild(picture.id());
+    let about = {
+        let (picture, view) = (picture.clone(), view.clone());
+        About::whole(picture.id(), move || told_places(&picture, &view, is_user, now))
+    };
     let make = move || {
         let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user, now);
         let people = people_of(&picture, &view);

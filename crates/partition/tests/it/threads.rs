@@ -168,3 +168,46 @@ fn who_was_in_a_private_thread_learns_at_replay_that_it_is_gone_and_nothing_of_w
     assert_eq!(names, ["THREAD_DELETE", "RESUMED"]);
     assert_eq!(pair.dispatches(outsider), []);
 }
+
+/// Somebody away who was let into the guild with a private thread in view, and what becomes of their RESUME.
+fn comes_back_after(change: impl FnOnce(&mut Pair, ChannelId)) -> Vec<String> {
+    let mut pair = stewarded();
+    let thread = begin(&mut pair, &ana(), GENERAL, ChannelType::PrivateThread);
+    let_in(&mut pair, thread, &gob());
+    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    pair.cut(client);
+    // Its relay lost something: the guild comes once more.
+    pair.overflow(relay(0), id(GUILD));
+    pair.room(relay(0), id(GUILD));
+    pair.settle();
+    change(&mut pair, thread);
+    pair.settle();
+    let (_, received) = resumed(&mut pair, client, &gob());
+    received
+        .into_iter()
+        .map(|received| match received {
+            Received::Dispatch(dispatch) => dispatch.name,
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn a_guild_that_tells_of_a_thread_is_not_sent_again_to_who_was_taken_out_of_it() {
+    let all = ["GUILD_DELETE", "GUILD_CREATE", "RESUMED"];
+    assert_eq!(comes_back_after(|_, _| {}), all);
+    assert_eq!(comes_back_after(|pair, thread| put_out(pair, thread, &gob())), ["InvalidSession(false)"]);
+    let managing = |pair: &mut Pair, thread| {
+        give_role(pair, &gob(), STEWARDS);
+        put_out(pair, thread, &gob());
+    };
+    let names = comes_back_after(managing);
+    assert_eq!(names[..2], all[..2], "who manages threads sees it still");
+    assert_eq!(names.last().map(String::as_str), Some("RESUMED"));
+    let thrown_out = |pair: &mut Pair, _| system(pair, Command::RemoveMember(gob().id));
+    assert_eq!(
+        comes_back_after(thrown_out),
+        ["GUILD_DELETE", "GUILD_DELETE", "RESUMED"],
+        "they are not sent it at all"
+    );
+}

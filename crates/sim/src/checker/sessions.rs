@@ -1,6 +1,7 @@
 //! Sessions, as the partitions start, resume and end them: each with a reason, and with what it was given.
 
 use super::{Checker, Fault, Identified, fault};
+use crate::naive::State;
 use crate::session::{Given, Membership, Session};
 use guildhall_partition::Partition;
 use guildhall_stdx::{Now, SlotKey};
@@ -49,6 +50,11 @@ impl Checker {
         if !session.is_bot && seq == 0 {
             // READY is forgotten once it was written.
             return None;
+        }
+        let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.as_deref());
+        let shows_too_much = |state: &State| session.would_show_too_much(now.unix.0, seq, state);
+        if session.membership != Membership::None && state.is_some_and(shows_too_much) {
+            return if session.membership == Membership::Inside { Some(false) } else { None };
         }
         let is_short = last - seq <= self.limits.replay_events_max;
         if is_short && !session.may_be_forgotten(self.given(now), seq, self.limits) { Some(true) } else { None }

@@ -69,7 +69,7 @@ pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> Notice
         }
         Notice::ThreadMembers { thread_id, .. } => (thread_for(*thread_id, None), GUILD_MEMBERS, Users::Threads),
         // Relays make it.
-        Notice::ThreadList { .. } => (Who::Users(Default::default()), GUILDS, Users::Watchers),
+        _ => (Who::Users(Default::default()), GUILDS, Users::Watchers),
     };
     NoticeAudience { who, intents, users, own }
 }

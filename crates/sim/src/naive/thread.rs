@@ -79,6 +79,18 @@ impl State {
         self.threads.iter().filter(is_told).map(|(id, _)| *id).collect()
     }
 
+    /// Where there is something in GUILD_CREATE that not everybody is told: threads, and channels with others in voice.
+    pub fn told_places(&self, user: u64, joined_only: bool, now_unix_ms: i64) -> Vec<u64> {
+        let others = self.voice.iter().filter(|(who, _)| **who != user && self.shows_in_voice(user, **who));
+        let voice = others.map(|(_, (channel, _))| *channel);
+        voice.chain(self.threads_of(user, joined_only, None, now_unix_ms)).collect()
+    }
+
+    /// Whether a member views a channel or thread.
+    pub fn sees_place(&self, user: u64, place: u64, now_unix_ms: i64) -> bool {
+        Who::at(self, place).admits(self, user, now_unix_ms)
+    }
+
     /// A thread, with the member that `user` is in it.
     pub fn thread_text(&self, id: u64, user: u64) -> String {
         let thread = &self.threads[&id];

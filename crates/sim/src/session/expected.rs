@@ -27,6 +27,8 @@ pub enum What {
     Own(Rc<str>),
     /// Made for this session, about the guild: only for members.
     OfGuild(Rc<str>),
+    /// The guild itself, with the threads it tells of and the channels of people in voice.
+    Guild(Rc<str>, Rc<[u64]>),
     /// READY or READY_SUPPLEMENTAL, before its guilds are known.
     Ready,
     /// RATE_LIMITED; for what is seen when it is read.
@@ -55,7 +57,11 @@ impl What {
         match self {
             Self::Event(event, redaction) => event.text(*redaction),
             Self::Threads(told) => told.text.clone(),
-            Self::Made(text, _) | Self::List(text, _) | Self::Own(text) | Self::OfGuild(text) => text.clone(),
+            Self::Made(text, _)
+            | Self::List(text, _)
+            | Self::Own(text)
+            | Self::OfGuild(text)
+            | Self::Guild(text, _) => text.clone(),
             Self::Ready => "READY, which was not due".into(),
             Self::Refusal => "RATE_LIMITED".into(),
         }

@@ -51,7 +51,8 @@ impl Session {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);
             let guild = guild_create_text(state, &people, reader, threshold, now_unix_ms);
-            self.expect(What::OfGuild(format!("GUILD_CREATE {guild}").into()));
+            let told = state.told_places(self.user, !self.is_bot, now_unix_ms);
+            self.expect(What::Guild(format!("GUILD_CREATE {guild}").into(), told.into()));
         }
         // Of a user account that told only of threads it joined.
         self.ask_for_threads(now_unix_ms, state);

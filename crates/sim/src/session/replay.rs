@@ -35,7 +35,7 @@ impl Session {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
                 What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
-                What::List(_, None) | What::OfGuild(_) => state.members.contains_key(&user),
+                What::List(_, None) | What::OfGuild(_) | What::Guild(..) => state.members.contains_key(&user),
                 What::Own(_) | What::Ready | What::Refusal => true,
             });
             if let What::Own(_) | What::Ready | What::Refusal = expected.what {
@@ -69,6 +69,15 @@ impl Session {
             };
         }
         Ok(())
+    }
+
+    /// Whether a replay from behind `seq` would show a guild as it was, with what may not be seen there any more.
+    pub fn would_show_too_much(&self, now_unix_ms: i64, seq: u64, state: &State) -> bool {
+        let sees = |place: &u64| state.sees_place(self.user, *place, now_unix_ms);
+        self.expected.iter().skip(seq as usize).any(|expected| match &expected.what {
+            What::Guild(_, told) => expected.withheld == Withheld::No && !told.iter().all(sees),
+            _ => false,
+        })
     }
 
     /// A RESUME succeeded.
