@@ -230,6 +230,9 @@ impl PartitionLoop {
                 }
                 Note::Authenticated { conn, result } => {
                     self.partition.handle_authenticated(now, conn, result, &mut self.sockets);
+                    // A connection that moves has left its place, which the next note may give to a new one: its socket
+                    // goes first.
+                    self.hand_out_outputs();
                 }
                 Note::Messages { session, guild_id, messages } => {
                     self.partition.handle_messages(now, session, guild_id, &messages, &mut self.sockets);
@@ -316,5 +319,131 @@ impl PartitionLoop {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        gatekeeper::IdentifyGate,
+        mailbox::{ConnPermit, mailbox},
+    };
+    use guildhall_codec::Encoding;
+    use guildhall_model::{ChannelId, MessageId, User, UserId};
+    use guildhall_partition::{Compression, ConnParams, PartitionConfig};
+    use guildhall_relay::PartitionId;
+    use std::{
+        io::Read as _,
+        net::{TcpListener, TcpStream},
+        sync::{Mutex, atomic::AtomicUsize},
+    };
+
+    /// Holds the answers until the test gives them.
+    #[derive(Default)]
+    struct Held(Mutex<Vec<AuthAnswer>>);
+
+    impl Upstream for Held {
+        fn authenticate(&self, _: String, _: bool, answer: AuthAnswer) {
+            self.0.lock().unwrap().push(answer);
+        }
+
+        fn fetch_messages(&self, _: Vec<(ChannelId, MessageId)>, _: MessagesAnswer) {}
+
+        fn try_send_to_guild(&self, _: GuildId, _: ToGuild) -> Result<(), ToGuild> {
+            Ok(())
+        }
+    }
+
+    /// The first of two partitions, turned by hand; of the second there is only the mailbox.
+    struct World {
+        partition: PartitionLoop,
+        second: MailboxReceiver,
+        upstream: Arc<Held>,
+        _second_poll: mio::Poll,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let new_mailbox = || {
+                let poll = mio::Poll::new().unwrap();
+                let (mailbox, receiver) = mailbox(mio::Waker::new(poll.registry(), WAKE).unwrap());
+                (poll, mailbox, receiver)
+            };
+            let ((poll, own_mailbox, receiver), (second_poll, second_mailbox, second)) = (new_mailbox(), new_mailbox());
+            let sockets = Sockets::new(poll.registry().try_clone().unwrap(), None);
+            let mut config = PartitionConfig::new(PartitionId(0), Arc::from("ws://localhost"), [7; 32]);
+            config.partitions_count = 2;
+            let upstream = Arc::new(Held::default());
+            let partition = PartitionLoop {
+                poll,
+                receiver,
+                mailboxes: Arc::from([own_mailbox.clone(), second_mailbox]),
+                own_mailbox,
+                partition: Partition::new(config, Arc::new(IdentifyGate::new(Default::default()))),
+                sockets,
+                upstream: upstream.clone(),
+                clock: SystemClock::default(),
+                stalled: VecDeque::new(),
+                ending: Ending::No,
+                latency: Histogram::default(),
+                taken_at: Vec::new(),
+            };
+            Self { partition, second, upstream, _second_poll: second_poll }
+        }
+
+        /// Hands a socket over, with what its client has said already; the client's end.
+        fn accept(&self, early: Vec<u8>) -> TcpStream {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let stream = listener.accept().unwrap().0;
+            stream.set_nonblocking(true).unwrap();
+            let params = Ok(ConnParams { encoding: Encoding::Json, compression: Compression::None });
+            let permit = ConnPermit::new(Arc::new(AtomicUsize::new(1)));
+            self.partition.own_mailbox.send(Note::Accepted { stream, tls: None, early, params, permit });
+            theirs
+        }
+
+        /// One turn, but for the sleep and what the poll says.
+        fn turn(&mut self) {
+            let now = self.partition.clock.now();
+            self.partition.receiver.begin();
+            self.partition.take_notes(now);
+            self.partition.read_sockets(now, &mut vec![0; READ_BUFFER_BYTES]);
+            self.partition.partition.flush(now, &mut self.partition.sockets);
+            self.partition.hand_out_outputs();
+        }
+    }
+
+    /// A client's short frame, masked with zeros.
+    fn frame(text: &str) -> Vec<u8> {
+        assert!(text.len() < 126);
+        [&[0x81, 0x80 | text.len() as u8][..], &[0; 4], text.as_bytes()].concat()
+    }
+
+    /// Whether the other end has said something, and has not gone.
+    fn hears_something(theirs: &mut TcpStream) -> bool {
+        theirs.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        theirs.read(&mut [0; 64]).unwrap() > 0
+    }
+
+    #[test]
+    fn who_comes_while_another_connection_moves_away_does_not_take_its_socket() {
+        let mut world = World::new();
+        let session_id = format!("0001{:028x}", 7);
+        let resume = format!(r#"{{"op":6,"d":{{"token":"t","session_id":"{session_id}","seq":1}}}}"#);
+        let mut resuming = world.accept(frame(&resume));
+        world.turn();
+        assert!(hears_something(&mut resuming), "HELLO");
+        // Its session lives on the other partition. The same turn sees somebody new.
+        let answer = world.upstream.0.lock().unwrap().pop().expect("the token is asked about");
+        answer.send(Ok(Account { user: Arc::new(User::new(UserId::new(1), "a")), guilds: Vec::new(), token: 1 }));
+        let mut new = world.accept(Vec::new());
+        world.turn();
+        assert!(hears_something(&mut new), "HELLO");
+        let Ok(Note::Moved { socket, .. }) = world.second.notes.try_recv() else {
+            panic!("the connection does not move")
+        };
+        assert_eq!(socket.stream.peer_addr().unwrap(), resuming.local_addr().unwrap());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariants  N1 a full socket is never written to again before it says that it has room. N2 a socket whose reading was
 //!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one frame per socket.
+//!             N4 a place is empty when a socket comes to it.
 //! Limits      `LATER_BYTES_MAX` per frame sent later, the batch's own per batch.
 
 use crate::{
@@ -64,6 +65,7 @@ impl Sockets {
         if self.sockets.len() <= slot {
             self.sockets.resize_with(slot + 1, || None);
         }
+        debug_assert!(self.sockets[slot].is_none(), "what is there would be dropped without a close frame");
         self.sockets[slot] = Some(Socket {
             stream,
             tls,
