@@ -7,6 +7,7 @@ Spec        RFC 6455 section 5.2; docs/protocol.md "Encodings and compression".
 """
 import dataclasses
 import json
+import os
 import struct
 import zlib
 
@@ -26,6 +27,15 @@ class Frame:
     def close_code(self):
         """The code of a close frame; 1005 stands for none, as in the RFC."""
         return struct.unpack(">H", self.payload[:2])[0] if len(self.payload) >= 2 else 1005
+
+
+def client_frame(opcode, payload):
+    """One masked frame, as clients must send it."""
+    mask = os.urandom(4)
+    size = len(payload)
+    length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + size.to_bytes(2, "big")
+    masked = bytes(byte ^ mask[i & 3] for i, byte in enumerate(payload))
+    return bytes([0x80 | opcode]) + length + mask + masked
 
 
 class FrameReader:

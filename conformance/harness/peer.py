@@ -14,7 +14,7 @@ import threading
 import time
 
 from .failure import Failure
-from .frames import BINARY, CLOSE, TEXT, FrameReader
+from .frames import BINARY, CLOSE, TEXT, FrameReader, client_frame
 
 CONTINUATION, PING, PONG = 0, 9, 10
 
@@ -108,12 +108,8 @@ class Peer:
         self._send(TEXT, json.dumps({"op": op, "d": d}).encode())
 
     def _send(self, opcode, payload):
-        mask = os.urandom(4)
-        size = len(payload)
-        length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + size.to_bytes(2, "big")
-        masked = bytes(byte ^ mask[i & 3] for i, byte in enumerate(payload))
         with self._send_lock:
-            self._socket.sendall(bytes([0x80 | opcode]) + length + mask + masked)
+            self._socket.sendall(client_frame(opcode, payload))
 
     def _read(self):
         try:

