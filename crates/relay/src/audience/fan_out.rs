@@ -55,8 +55,10 @@ impl AudienceIndex {
             }
             Gate::Roles(roles) => {
                 let everyone = self.meta.id().cast();
+                // Members keep a role that was deleted until they are written again, and nobody has it.
+                let exists = |role: &&RoleId| self.meta.roles.contains_key(role);
                 let has = |role: &RoleId| *role == everyone || class.standing.roles.binary_search(role).is_ok();
-                roles.iter().any(has)
+                roles.iter().filter(exists).any(has)
             }
             // Decided per user, by `fan_out` and `may_see`.
             Gate::User(_) | Gate::Users(_) => false,

@@ -208,7 +208,10 @@ pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
         Gate::Thread { .. } => false,
         Gate::User(user_id) => member.user.id == *user_id,
         Gate::Users(user_ids) => user_ids.contains(&member.user.id),
-        Gate::Roles(roles) => roles.iter().any(|role| *role == GUILD.cast() || member.roles.contains(role)),
+        Gate::Roles(roles) => roles
+            .iter()
+            .filter(|role| meta.roles.contains_key(*role))
+            .any(|role| *role == GUILD.cast() || member.roles.contains(role)),
     }
 }
 
