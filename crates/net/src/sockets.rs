@@ -13,11 +13,13 @@ use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};
+use rustix::net::sockopt::set_socket_linger;
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},
     mem,
     net::Shutdown,
     os::fd::AsFd as _,
+    time::Duration,
 };
 
 /// Larger frames are sent by themselves: copying them into a batch would cost more than it saves.
@@ -262,6 +264,12 @@ impl Link for Sockets {
 
     fn drop_conn(&mut self, conn: SlotKey) {
         drop(self.take(conn));
+    }
+
+    fn reset_conn(&mut self, conn: SlotKey) {
+        let Some(socket) = self.take(conn) else { return };
+        // An error means that it is gone already.
+        let _ = set_socket_linger(&socket.stream, Some(Duration::ZERO));
     }
 }
 

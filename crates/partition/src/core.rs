@@ -228,7 +228,10 @@ impl Core {
         if let Some(conn) = self.conns.remove(key) {
             self.counters.cut_total += u64::from(!matches!(conn.phase, Phase::Closing));
             self.give_back_rendered(conn.rendered_bytes);
-            link.drop_conn(key);
+            match conn.blocked_since {
+                Some(_) => link.reset_conn(key),
+                None => link.drop_conn(key),
+            }
         }
     }
 

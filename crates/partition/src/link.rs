@@ -61,6 +61,12 @@ pub trait Link {
 
     /// Closes the socket at once. The key is not used again.
     fn drop_conn(&mut self, conn: SlotKey);
+
+    /// The same where the socket was full: what it still holds is thrown away with it. Otherwise the kernel would keep those
+    /// bytes for as long as a client is there that does not read.
+    fn reset_conn(&mut self, conn: SlotKey) {
+        self.drop_conn(conn);
+    }
 }
 
 /// What a partition asks of the rest of the node.

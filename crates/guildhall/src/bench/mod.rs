@@ -1,7 +1,7 @@
 //! Benches: what it costs, measured against the least it could cost in the same run.
 //!
 //! Owns        `guildhall bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets, in
-//!             this process.
+//!             this process; `load` measures `guildhall serve` from outside.
 //! Invariants  `sockets`: the server and the floor take turns in rounds, so whatever else the machine does hits both;
 //!             what is told are medians over the rounds.
 
@@ -12,6 +12,7 @@ mod crowd;
 mod fanout;
 mod floor;
 mod guild;
+mod load;
 mod role;
 mod sched;
 mod server;
@@ -74,6 +75,12 @@ pub enum Bench {
     /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an allocator
     /// that keeps what was freed.
     Upgrades(upgrades::UpgradesArgs),
+    /// Clients that behave beside as many hostile ones: what they notice, and what it costs the server.
+    ///
+    /// A real server process. The same clients hear the same stream of messages, first by themselves, then beside bad ones of
+    /// fifteen kinds that come back whenever they are closed, then by themselves again. Fails if a good one lost anything, or a
+    /// bad one was closed with a code that is not for its kind.
+    Hostile(load::hostile::HostileArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -207,6 +214,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Guild(args) => guild::run(*args),
         Bench::Codec(args) => codec::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
+        Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),

@@ -9,7 +9,7 @@ use guildhall_codec::{DeflateCompressor, ZlibParams};
 use guildhall_ws_proto::{Opcode, append_masked_frame};
 use serde_json::{Value, json};
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
     path::Path,
     process::Stdio,
@@ -49,6 +49,8 @@ struct Witness {
 impl Witness {
     fn begin(demo: &Demo) -> Self {
         let mut ws = Ws::session(demo.addr, &demo.token("bot_token"));
+        // READY comes before the guild has let it in: what is said until then is not for it, and it would wait in vain.
+        ws.expect_event("GUILD_CREATE");
         // It has its connections before anybody hostile comes.
         let mut http = demo.client("bot_token");
         http.get("/api/v10/users/@me").expect("REST answers");
@@ -384,6 +386,11 @@ fn never_reading() {
     });
     println!("{DEAF} that never read were cut after {cut:?}; {} MB more at most", most.saturating_sub(before) >> 20);
     assert!(cut < Duration::from_secs(20), "{cut:?}");
+    // They have not read a byte since, and still they know: the kernel does not keep for them what they never asked for.
+    for ws in &deaf {
+        let error = wait_for("a reset", || ws.stream.take_error().expect("a socket"));
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
     assert!(most.saturating_sub(before) < 96 << 20, "{} bytes", most - before);
     witness.end();
 }

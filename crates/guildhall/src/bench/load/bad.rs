@@ -1,0 +1,456 @@
+//! Bad: clients of every hostile kind, all in one thread. Whoever is closed comes back, again and again.
+//!
+//! Owns        what each kind does (`Kind`), with which codes it is to be closed, and how it was.
+//! Invariants  each has an address of its own, told by `X-Forwarded-For`: what it may do is what one stranger may do.
+//! Limits      one socket each. The thread is nice, so that on a small machine it is the server's work that is measured and
+//!             not the attackers' own.
+
+use super::town::{Account, CHANNEL, GUILD};
+use anyhow::{Context as _, Result};
+use guildhall_codec::{DeflateCompressor, ZlibParams};
+use guildhall_stdx::Rng;
+use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
+use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use rustix::{net::sockopt::set_socket_recv_buffer_size, process::nice};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    io::{ErrorKind, Read, Write},
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+const NICE: i32 = 10;
+const TICK: Duration = Duration::from_millis(20);
+/// A drip is a byte so often.
+const DRIP: Duration = Duration::from_millis(500);
+/// Who never reads asks so many times a connection, within the limit of messages, and so many times at once, which is how many
+/// may wait for their answer.
+const QUESTIONS: usize = 105;
+const QUESTIONS_AT_ONCE: usize = 15;
+/// GUILDS, GUILD_MEMBERS, GUILD_MESSAGES.
+const INTENTS: u32 = 1 | 1 << 1 | 1 << 9;
+const PLAIN: &str = "/?v=10&encoding=json";
+
+/// What a bad client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Opens a socket and says nothing.
+    Mute,
+    /// The head of its request comes a byte at a time.
+    SlowHead,
+    /// The body of its REST request comes a byte at a time.
+    SlowBody,
+    /// Is greeted and says nothing.
+    Silent,
+    /// Its IDENTIFY comes a byte at a time.
+    SlowFrame,
+    /// Has a session and never sends a heartbeat.
+    HalfOpen,
+    /// Announces a message of a mebibyte.
+    Oversize,
+    /// Sends frames that are none.
+    BadFrame,
+    /// Sends messages that are none.
+    BadPayload,
+    /// Commands before it has said who it is.
+    TooEarly,
+    /// A hundred and thirty heartbeats at once.
+    Flood,
+    /// A message that inflates to twelve megabytes.
+    Bomb,
+    /// All of this kind identify as the same bot, twenty times a second.
+    IdentifyStorm,
+    /// A token that nobody was given.
+    WrongToken,
+    /// Has a session, asks for a lot, and reads nothing.
+    NeverReads,
+}
+
+pub const KINDS: [Kind; 15] = [
+    Kind::Mute,
+    Kind::SlowHead,
+    Kind::SlowBody,
+    Kind::Silent,
+    Kind::SlowFrame,
+    Kind::HalfOpen,
+    Kind::Oversize,
+    Kind::BadFrame,
+    Kind::BadPayload,
+    Kind::TooEarly,
+    Kind::Flood,
+    Kind::Bomb,
+    Kind::IdentifyStorm,
+    Kind::WrongToken,
+    Kind::NeverReads,
+];
+
+impl Kind {
+    /// How it may end. Anything else is a fault of the server, but being refused at the door (`http 429`, `http 503`).
+    pub fn ends(self) -> &'static [&'static str] {
+        match self {
+            Self::Mute | Self::SlowHead => &["end", "http 408"],
+            Self::SlowBody => &["end", "http 400", "http 408"],
+            Self::Silent | Self::SlowFrame | Self::TooEarly => &["4003"],
+            Self::HalfOpen => &["4000"],
+            Self::Oversize | Self::Bomb | Self::BadPayload => &["4002"],
+            Self::BadFrame => &["1002"],
+            Self::Flood => &["4008"],
+            // Some get a session and identify once more; some have none when their time to identify is over.
+            Self::IdentifyStorm => &["4008", "4005", "4003"],
+            Self::WrongToken => &["4004"],
+            // It reads nothing, also no close frame.
+            Self::NeverReads => &["end"],
+        }
+    }
+
+    /// What its connection begins with.
+    fn head(self, address: &str, account: &Account) -> String {
+        if self == Self::SlowBody {
+            let scheme = if account.is_bot { "Bot " } else { "" };
+            return format!(
+                "POST /api/v10/channels/{CHANNEL}/messages HTTP/1.1\r\nHost: bench\r\nX-Forwarded-For: {address}\r\n\
+                 Authorization: {scheme}{}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
+                account.token
+            );
+        }
+        let offer = if self == Self::Bomb { "Sec-WebSocket-Extensions: permessage-deflate\r\n" } else { "" };
+        format!(
+            "GET {PLAIN} HTTP/1.1\r\nHost: bench\r\nX-Forwarded-For: {address}\r\nUpgrade: websocket\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
+        )
+    }
+}
+
+/// How the connections of one kind went.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Ends {
+    /// Connections begun.
+    pub connections: u64,
+    /// By code; `end` without one; `http …` for those that were refused before their upgrade.
+    pub ends: BTreeMap<String, u64>,
+}
+
+/// See the module.
+pub struct Bad {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<BTreeMap<Kind, Ends>>>,
+}
+
+impl Bad {
+    /// As many as there are accounts; kinds take turns. Closed ones are back after `away`, more or less.
+    pub fn start(addr: SocketAddr, accounts: Vec<Account>, away: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = stop.clone();
+        let thread = thread::spawn(move || Gang::new(addr, accounts, away)?.run(&theirs));
+        Self { stop, thread }
+    }
+
+    pub fn end(self) -> Result<BTreeMap<Kind, Ends>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().ok().context("the bad clients' thread panicked")?
+    }
+}
+
+struct Client {
+    kind: Kind,
+    account: Account,
+    address: String,
+    stream: Option<TcpStream>,
+    back_at: Instant,
+    answer: Vec<u8>,
+    is_upgraded: bool,
+    has_session: bool,
+    asked: usize,
+    decoder: Decoder,
+    unsent: Vec<u8>,
+    /// What goes out a byte at a time, the last byte first.
+    drip: Vec<u8>,
+    act_at: Instant,
+}
+
+struct Gang {
+    addr: SocketAddr,
+    away: Duration,
+    poll: Poll,
+    clients: Vec<Client>,
+    ends: BTreeMap<Kind, Ends>,
+    bomb: Vec<u8>,
+    /// What all of the identify storm are.
+    storm: String,
+    rng: Rng,
+    turn: usize,
+}
+
+fn decoder() -> Decoder {
+    let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 16 << 20 });
+    decoder.set_rsv1_allowed(true);
+    decoder
+}
+
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    append_masked_frame(Opcode::Text, [0; 4], payload, &mut frame);
+    frame[0] = first;
+    frame
+}
+
+fn text(payload: &Value) -> Vec<u8> {
+    frame(0x81, payload.to_string().as_bytes())
+}
+
+fn identify(token: &str) -> Value {
+    let properties = json!({"os": "linux", "browser": "bad", "device": "bad"});
+    json!({"op": 2, "d": {"token": token, "intents": INTENTS, "properties": properties}})
+}
+
+impl Gang {
+    fn new(addr: SocketAddr, accounts: Vec<Account>, away: Duration) -> Result<Self> {
+        let mut deflater = DeflateCompressor::new(ZlibParams::default(), 15).context("making a bomb")?;
+        let mut bomb = Vec::new();
+        deflater.compress_alone(&[&vec![b' '; 12 << 20]], &mut bomb).context("making a bomb")?;
+        let storm = accounts.iter().find(|account| account.is_bot).context("a bot")?.token.clone();
+        let now = Instant::now();
+        let mut rng = Rng::new(13);
+        let mut clients = Vec::with_capacity(accounts.len());
+        for (index, account) in accounts.into_iter().enumerate() {
+            clients.push(Client {
+                kind: KINDS[index % KINDS.len()],
+                account,
+                address: format!("198.18.{}.{}", index >> 8, index & 255),
+                stream: None,
+                // Not all in the same moment.
+                back_at: now + away.mul_f64(rng.fraction()),
+                answer: Vec::new(),
+                is_upgraded: false,
+                has_session: false,
+                asked: 0,
+                decoder: decoder(),
+                unsent: Vec::new(),
+                drip: Vec::new(),
+                act_at: now,
+            });
+        }
+        let ends = KINDS.into_iter().map(|kind| (kind, Ends::default())).collect();
+        Ok(Self { addr, away, poll: Poll::new()?, clients, ends, bomb, storm, rng, turn: 0 })
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> Result<BTreeMap<Kind, Ends>> {
+        // Of this thread only.
+        let _ = nice(NICE);
+        let mut events = Events::with_capacity(4096);
+        let mut looked_at = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            self.poll.poll(&mut events, Some(TICK))?;
+            for event in &events {
+                let index = event.token().0;
+                if event.is_writable() {
+                    self.write(index);
+                }
+                if self.clients[index].kind == Kind::NeverReads && self.clients[index].has_session {
+                    // What it does not read it still notices: that it was cut.
+                    if event.is_read_closed() || event.is_error() {
+                        self.over(index, "end");
+                    }
+                } else {
+                    self.read(index);
+                }
+            }
+            if looked_at.elapsed() >= TICK {
+                looked_at = Instant::now();
+                for index in 0..self.clients.len() {
+                    self.look(index, looked_at)?;
+                }
+            }
+        }
+        Ok(self.ends)
+    }
+
+    fn look(&mut self, index: usize, now: Instant) -> Result<()> {
+        let client = &mut self.clients[index];
+        if client.stream.is_none() {
+            return if client.back_at <= now { self.connect(index) } else { Ok(()) };
+        }
+        if client.act_at > now {
+            return Ok(());
+        }
+        if let Some(byte) = client.drip.pop() {
+            client.unsent.push(byte);
+            client.act_at = now + DRIP;
+            self.write(index);
+        } else if client.kind == Kind::IdentifyStorm && client.is_upgraded {
+            client.act_at = now + Duration::from_millis(50);
+            let payload = text(&identify(&self.storm));
+            client.unsent.extend(payload);
+            self.write(index);
+        } else if client.kind == Kind::NeverReads && client.has_session {
+            client.act_at = now + Duration::from_millis(400);
+            let ask = |limit: u32, query: &str| {
+                text(&json!({"op": 8, "d": {"guild_id": GUILD.to_string(), "query": query, "limit": limit}}))
+            };
+            if client.asked == 0 && client.account.is_bot {
+                client.unsent.extend(ask(0, ""));
+            }
+            if client.asked < QUESTIONS {
+                client.asked += QUESTIONS_AT_ONCE;
+                client.unsent.extend(ask(100, "m").repeat(QUESTIONS_AT_ONCE));
+            }
+            self.write(index);
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, index: usize) -> Result<()> {
+        let client = &mut self.clients[index];
+        client.back_at = Instant::now() + self.away;
+        let Ok(mut stream) = TcpStream::connect(self.addr) else { return Ok(()) };
+        if client.kind == Kind::NeverReads {
+            let _ = set_socket_recv_buffer_size(&stream, 4 << 10);
+        }
+        stream.set_nodelay(true).ok();
+        self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
+        (client.stream, client.is_upgraded, client.has_session, client.asked) = (Some(stream), false, false, 0);
+        (client.answer, client.decoder, client.drip) = (Vec::new(), decoder(), Vec::new());
+        client.act_at = Instant::now() + DRIP;
+        let mut head = client.kind.head(&client.address, &client.account).into_bytes();
+        match client.kind {
+            Kind::Mute => head.clear(),
+            Kind::SlowHead => {
+                head.reverse();
+                client.drip = std::mem::take(&mut head);
+            }
+            Kind::SlowBody => client.drip = vec![b' '; 999],
+            _ => {}
+        }
+        client.unsent = head;
+        self.ends.entry(client.kind).or_default().connections += 1;
+        Ok(())
+    }
+
+    /// Closed, refused or cut: it comes back.
+    fn over(&mut self, index: usize, how: &str) {
+        let client = &mut self.clients[index];
+        let Some(mut stream) = client.stream.take() else { return };
+        let _ = self.poll.registry().deregister(&mut stream);
+        client.back_at = Instant::now() + self.away.mul_f64(0.5 + self.rng.fraction());
+        *self.ends.entry(client.kind).or_default().ends.entry(how.to_owned()).or_default() += 1;
+    }
+
+    fn write(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let Some(stream) = &mut client.stream else { return };
+        while !client.unsent.is_empty() {
+            match stream.write(&client.unsent) {
+                Ok(count) => drop(client.unsent.drain(..count)),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
+                // What the server said last is still to be read.
+                Err(_) => return client.unsent.clear(),
+            }
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        let mut buffer = [0; 16 << 10];
+        while let Some(stream) = &mut self.clients[index].stream {
+            match stream.read(&mut buffer) {
+                Ok(0) => self.ended(index),
+                Ok(count) => self.take(index, &mut buffer[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
+                Err(_) => self.ended(index),
+            }
+        }
+    }
+
+    fn ended(&mut self, index: usize) {
+        let answer = &self.clients[index].answer;
+        let status = answer.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
+        let how = match status.and_then(|status| std::str::from_utf8(status).ok()) {
+            Some(status) if status != "101" => format!("http {status}"),
+            _ => "end".to_owned(),
+        };
+        self.over(index, &how);
+    }
+
+    fn take(&mut self, index: usize, input: &mut [u8]) {
+        let client = &mut self.clients[index];
+        if client.is_upgraded {
+            return self.take_frames(index, input);
+        }
+        client.answer.extend_from_slice(input);
+        let Some(end) = client.answer.windows(4).position(|window| window == b"\r\n\r\n") else { return };
+        if !client.answer.starts_with(b"HTTP/1.1 101") {
+            return self.ended(index);
+        }
+        client.is_upgraded = true;
+        let mut rest = client.answer.split_off(end + 4);
+        self.take_frames(index, &mut rest);
+    }
+
+    fn take_frames(&mut self, index: usize, input: &mut [u8]) {
+        let mut taken = std::mem::replace(&mut self.clients[index].decoder, decoder());
+        let mut events = taken.handle(input);
+        while let Ok(Some(event)) = events.poll() {
+            match event {
+                Event::Text(payload) if payload.contains("\"op\":10") => self.attack(index),
+                Event::Compressed { .. } if !self.clients[index].has_session => self.attack(index),
+                Event::Text(payload) if payload.contains("\"READY\"") => {
+                    let client = &mut self.clients[index];
+                    (client.has_session, client.act_at) = (true, Instant::now());
+                }
+                Event::Close { code, .. } => {
+                    let how = code.map_or("end".to_owned(), |code| code.to_string());
+                    return self.over(index, &how);
+                }
+                _ => {}
+            }
+        }
+        self.clients[index].decoder = taken;
+    }
+
+    /// It was greeted.
+    fn attack(&mut self, index: usize) {
+        self.turn += 1;
+        let turn = self.turn;
+        let client = &mut self.clients[index];
+        let token = &client.account.token;
+        let bytes = match client.kind {
+            Kind::Mute | Kind::SlowHead | Kind::SlowBody | Kind::Silent | Kind::IdentifyStorm => Vec::new(),
+            Kind::SlowFrame => {
+                client.drip = text(&identify(token));
+                client.drip.reverse();
+                Vec::new()
+            }
+            Kind::HalfOpen | Kind::NeverReads => text(&identify(token)),
+            Kind::Oversize => [&[0x81, 0x80 | 127][..], &(1u64 << 20).to_be_bytes(), &[0; 4]].concat(),
+            Kind::BadFrame => match turn % 4 {
+                0 => frame(0xA1, b"{}"),
+                1 => frame(0x83, b""),
+                2 => frame(0x80, b""),
+                _ => b"\x81\x02{}".to_vec(),
+            },
+            Kind::BadPayload => match turn % 3 {
+                0 => frame(0x81, b"{\"op\":1"),
+                1 => frame(0x81, "[".repeat(10_000).as_bytes()),
+                _ => frame(0x81, b"[]"),
+            },
+            Kind::TooEarly => text(&json!({"op": 3, "d": null})),
+            Kind::Flood => text(&json!({"op": 1, "d": null})).repeat(130),
+            Kind::Bomb => frame(0xC2, &self.bomb),
+            Kind::WrongToken => {
+                // A bot's, but for the last letters: it has to be looked up.
+                let wrong = format!("{}{:06}", &token[..token.len().saturating_sub(6)], turn % 1_000_000);
+                text(&identify(&wrong))
+            }
+        };
+        client.unsent.extend(bytes);
+        client.act_at = Instant::now() + DRIP;
+        self.write(index);
+    }
+}

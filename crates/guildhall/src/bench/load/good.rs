@@ -1,0 +1,462 @@
+//! Good: clients that behave, all in one thread. Each connects, identifies, sends heartbeats, reads at once, and does what a library
+//! does when it is asked to reconnect or loses its connection: it comes back and resumes.
+//!
+//! Owns        their sockets and sessions, what each was told, and when.
+//! Invariants  G1 every seq of a session is one more than the one before, over resumes too. G2 what was said is heard in order, once.
+//!             A breach of either is counted in `Report::faults`, with one example.
+//! Limits      `CONNECTING_MAX` on their way at once.
+
+use super::{
+    curve::Curve,
+    town::{Account, GUILD, Said},
+};
+use anyhow::{Context as _, Result};
+use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, handshake::ClientHandshake};
+use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::{ErrorKind, Read, Write},
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+const CONNECTING_MAX: usize = 100;
+const MESSAGE_BYTES_MAX: u32 = 16 << 20;
+/// GUILDS, GUILD_MESSAGES, MESSAGE_CONTENT.
+const INTENTS: u32 = 1 | 1 << 9 | 1 << 15;
+const TICK: Duration = Duration::from_millis(20);
+/// As libraries wait after op 9: one to five seconds.
+const INVALID_MS: std::ops::Range<u64> = 1_000..5_000;
+/// After a connection that was refused or broke off.
+const RETRY_MS: std::ops::Range<u64> = 500..2_000;
+/// After op 7, or a close that may be resumed.
+const BACK_MS: std::ops::Range<u64> = 0..100;
+pub const STEP_MS: u64 = 250;
+
+/// What happened to all of them.
+#[derive(Debug)]
+pub struct Report {
+    /// From when it was said to when it was heard, in milliseconds, by phase.
+    pub latencies: Vec<Vec<f32>>,
+    /// Numbers that each heard, in order.
+    pub heard: Vec<Vec<u32>>,
+    /// IDENTIFYs of each.
+    pub identified: Vec<u32>,
+    /// Breaches of G1 and G2.
+    pub faults: u64,
+    pub example: Option<String>,
+    /// Closes by code; `cut` without one.
+    pub closes: BTreeMap<String, u64>,
+    pub asked: Curve,
+    pub resumed: Curve,
+    pub refused: Curve,
+    pub ready: Curve,
+}
+
+/// See the module.
+pub struct Good {
+    shared: Arc<Shared>,
+    thread: JoinHandle<Result<Report>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Clients that have a session and are connected.
+    ready_count: AtomicUsize,
+    /// The number that all have heard, if they are asked for it.
+    heard_by_all: Mutex<u32>,
+}
+
+impl Good {
+    /// Connects all of them.
+    pub fn start(addr: SocketAddr, accounts: Vec<Account>, begun: Instant) -> Self {
+        let shared = Arc::new(Shared::default());
+        let theirs = shared.clone();
+        let thread = thread::spawn(move || Swarm::new(addr, accounts, begun, theirs)?.run());
+        Self { shared, thread }
+    }
+
+    pub fn ready_count(&self) -> usize {
+        self.shared.ready_count.load(Ordering::Relaxed)
+    }
+
+    pub fn heard_by_all(&self) -> u32 {
+        *self.shared.heard_by_all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Disconnects them.
+    pub fn end(self) -> Result<Report> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.thread.join().ok().context("the clients' thread panicked")?
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Connects at this time.
+    Away(Instant),
+    Connecting,
+    Upgrading,
+    /// Waits for HELLO, then for READY or RESUMED.
+    Greeted,
+    Live,
+}
+
+struct Client {
+    account: Account,
+    state: State,
+    stream: Option<TcpStream>,
+    handshake: Option<ClientHandshake>,
+    answer: Vec<u8>,
+    decoder: Decoder,
+    /// What a socket did not take at once.
+    unsent: Vec<u8>,
+    session: Option<(String, u64)>,
+    heard: Vec<u32>,
+    identified: u32,
+    interval: Duration,
+    beat_at: Instant,
+}
+
+#[derive(Deserialize)]
+struct Payload<'a> {
+    op: u8,
+    s: Option<u64>,
+    #[serde(borrow)]
+    t: Option<&'a str>,
+    #[serde(borrow)]
+    d: Option<&'a RawValue>,
+}
+
+struct Swarm {
+    addr: SocketAddr,
+    poll: Poll,
+    clients: Vec<Client>,
+    waiting: VecDeque<usize>,
+    connecting: usize,
+    report: Report,
+    begun: Instant,
+    shared: Arc<Shared>,
+    rng: guildhall_stdx::Rng,
+    buffer: Vec<u8>,
+}
+
+fn decoder() -> Decoder {
+    Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX })
+}
+
+impl Swarm {
+    fn new(addr: SocketAddr, accounts: Vec<Account>, begun: Instant, shared: Arc<Shared>) -> Result<Self> {
+        let count = accounts.len();
+        let now = Instant::now();
+        let client = |account| Client {
+            account,
+            state: State::Away(now),
+            stream: None,
+            handshake: None,
+            answer: Vec::new(),
+            decoder: decoder(),
+            unsent: Vec::new(),
+            session: None,
+            heard: Vec::new(),
+            identified: 0,
+            interval: Duration::from_secs(3600),
+            beat_at: now + Duration::from_secs(3600),
+        };
+        Ok(Self {
+            addr,
+            poll: Poll::new()?,
+            clients: accounts.into_iter().map(client).collect(),
+            waiting: VecDeque::new(),
+            connecting: 0,
+            report: Report {
+                latencies: Vec::new(),
+                heard: Vec::new(),
+                identified: vec![0; count],
+                faults: 0,
+                example: None,
+                closes: BTreeMap::new(),
+                asked: Curve::new("asked to reconnect (op 7)", STEP_MS),
+                resumed: Curve::new("resumed", STEP_MS),
+                refused: Curve::new("refused (op 9)", STEP_MS),
+                ready: Curve::new("identified and ready", STEP_MS),
+            },
+            begun,
+            shared,
+            rng: guildhall_stdx::Rng::new(7),
+            buffer: vec![0; 256 << 10],
+        })
+    }
+
+    fn run(mut self) -> Result<Report> {
+        let mut events = Events::with_capacity(4096);
+        let mut looked_at = Instant::now();
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            self.poll.poll(&mut events, Some(TICK))?;
+            for event in &events {
+                let index = event.token().0;
+                if event.is_writable() {
+                    self.write(index);
+                }
+                self.read(index);
+            }
+            if looked_at.elapsed() >= TICK {
+                looked_at = Instant::now();
+                self.look(looked_at)?;
+            }
+        }
+        self.report.heard = self.clients.iter_mut().map(|client| std::mem::take(&mut client.heard)).collect();
+        self.report.identified = self.clients.iter().map(|client| client.identified).collect();
+        Ok(self.report)
+    }
+
+    /// Heartbeats, and who is to connect now.
+    fn look(&mut self, now: Instant) -> Result<()> {
+        let (mut ready, mut heard) = (0, u32::MAX);
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            heard = heard.min(client.heard.last().copied().unwrap_or(0));
+            ready += usize::from(client.state == State::Live);
+            match client.state {
+                State::Away(at) if at <= now => {
+                    client.state = State::Connecting;
+                    self.waiting.push_back(index);
+                }
+                State::Live if client.beat_at <= now => {
+                    client.beat_at = now + client.interval;
+                    let seq = client.session.as_ref().map(|(_, seq)| *seq);
+                    self.send(index, &json!({"op": 1, "d": seq}));
+                }
+                _ => {}
+            }
+        }
+        while self.connecting < CONNECTING_MAX
+            && let Some(index) = self.waiting.pop_front()
+        {
+            self.connect(index)?;
+        }
+        self.shared.ready_count.store(ready, Ordering::Relaxed);
+        *self.shared.heard_by_all.lock().unwrap_or_else(PoisonError::into_inner) = heard;
+        Ok(())
+    }
+
+    fn connect(&mut self, index: usize) -> Result<()> {
+        let Ok(mut stream) = TcpStream::connect(self.addr) else {
+            self.go_away(index, RETRY_MS);
+            return Ok(());
+        };
+        stream.set_nodelay(true).ok();
+        self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
+        let mut nonce = [0; 16];
+        nonce[..8].copy_from_slice(&(index as u64).to_le_bytes());
+        let client = &mut self.clients[index];
+        client.handshake = Some(ClientHandshake::new(&self.addr.to_string(), "/?v=10&encoding=json", nonce));
+        (client.answer, client.decoder) = (Vec::new(), decoder());
+        client.unsent = client.handshake.as_ref().map(|handshake| handshake.request().to_vec()).unwrap_or_default();
+        (client.state, client.stream) = (State::Upgrading, Some(stream));
+        self.connecting += 1;
+        Ok(())
+    }
+
+    /// The connection is over; it comes back some time later.
+    fn go_away(&mut self, index: usize, in_ms: std::ops::Range<u64>) {
+        let ms = in_ms.start + self.rng.below(in_ms.end - in_ms.start);
+        let client = &mut self.clients[index];
+        if matches!(client.state, State::Upgrading | State::Greeted) {
+            self.connecting = self.connecting.saturating_sub(1);
+        }
+        if let Some(mut stream) = client.stream.take() {
+            let _ = self.poll.registry().deregister(&mut stream);
+        }
+        client.state = State::Away(Instant::now() + Duration::from_millis(ms));
+    }
+
+    fn write(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let Some(stream) = &mut client.stream else { return };
+        while !client.unsent.is_empty() {
+            match stream.write(&client.unsent) {
+                Ok(count) => drop(client.unsent.drain(..count)),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
+                Err(_) => return self.go_away(index, RETRY_MS),
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, payload: &Value) {
+        append_masked_frame(
+            Opcode::Text,
+            [1, 2, 3, 4],
+            payload.to_string().as_bytes(),
+            &mut self.clients[index].unsent,
+        );
+        self.write(index);
+    }
+
+    fn read(&mut self, index: usize) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while let Some(stream) = &mut self.clients[index].stream {
+            match stream.read(&mut buffer) {
+                Ok(count) if count > 0 => self.take(index, &mut buffer[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => break,
+                Ok(_) | Err(_) => {
+                    if self.clients[index].state == State::Live {
+                        *self.report.closes.entry("cut".to_owned()).or_default() += 1;
+                    }
+                    self.go_away(index, RETRY_MS);
+                }
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn take(&mut self, index: usize, input: &mut [u8]) {
+        let client = &mut self.clients[index];
+        let Some(handshake) = &client.handshake else { return self.take_frames(index, input) };
+        client.answer.extend_from_slice(input);
+        match handshake.check_answer(&client.answer) {
+            Ok(None) => {}
+            // 503 while it drains, and the like.
+            Err(_) => self.go_away(index, RETRY_MS),
+            Ok(Some(head_bytes)) => {
+                (client.handshake, client.state) = (None, State::Greeted);
+                let mut rest = client.answer.split_off(head_bytes);
+                self.take_frames(index, &mut rest);
+            }
+        }
+    }
+
+    fn take_frames(&mut self, index: usize, input: &mut [u8]) {
+        let mut decoder = std::mem::replace(&mut self.clients[index].decoder, decoder());
+        let mut events = decoder.handle(input);
+        loop {
+            match events.poll() {
+                Ok(None) => break,
+                Ok(Some(Event::Text(text))) => self.take_payload(index, text),
+                Ok(Some(Event::Close { code, .. })) => {
+                    let code = code.map_or("none".to_owned(), |code| code.to_string());
+                    *self.report.closes.entry(code).or_default() += 1;
+                    return self.go_away(index, BACK_MS);
+                }
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    self.fault(|| format!("client {index} got a bad frame: {error}"));
+                    return self.go_away(index, RETRY_MS);
+                }
+            }
+            if self.clients[index].stream.is_none() {
+                return;
+            }
+        }
+        self.clients[index].decoder = decoder;
+    }
+
+    fn fault(&mut self, what: impl FnOnce() -> String) {
+        self.report.faults += 1;
+        self.report.example.get_or_insert_with(what);
+    }
+
+    fn take_payload(&mut self, index: usize, text: &str) {
+        let Ok(payload) = serde_json::from_str::<Payload<'_>>(text) else {
+            return self.fault(|| format!("client {index} got {text:.200}"));
+        };
+        let body = payload.d.map_or("", RawValue::get);
+        match (payload.op, payload.t) {
+            (0, Some("READY")) => {
+                let ready: Value = serde_json::from_str(body).unwrap_or_default();
+                let id = ready["session_id"].as_str().unwrap_or_default().to_owned();
+                self.clients[index].session = Some((id, payload.s.unwrap_or(0)));
+                self.report.ready.count(self.begun.elapsed());
+                self.be_live(index);
+            }
+            (0, name) => self.take_dispatch(index, payload.s.unwrap_or(0), name.unwrap_or_default(), body),
+            (7, _) => {
+                self.report.asked.count(self.begun.elapsed());
+                self.go_away(index, BACK_MS);
+            }
+            (9, _) => {
+                self.report.refused.count(self.begun.elapsed());
+                self.clients[index].session = None;
+                self.go_away(index, INVALID_MS);
+            }
+            (10, _) => self.begin(index, body),
+            _ => {}
+        }
+    }
+
+    /// HELLO: IDENTIFY, or RESUME if there is something to resume.
+    fn begin(&mut self, index: usize, hello: &str) {
+        let hello: Value = serde_json::from_str(hello).unwrap_or_default();
+        let interval = Duration::from_millis(hello["heartbeat_interval"].as_u64().unwrap_or(41_250));
+        let first = interval.mul_f64(self.rng.fraction());
+        let client = &mut self.clients[index];
+        (client.interval, client.beat_at) = (interval, Instant::now() + first);
+        let token = &client.account.token;
+        let payload = match &client.session {
+            Some((id, seq)) => json!({"op": 6, "d": {"token": token, "session_id": id, "seq": seq}}),
+            None => {
+                client.identified += 1;
+                let properties = json!({"os": "linux", "browser": "bench", "device": "bench"});
+                json!({"op": 2, "d": {"token": token, "intents": INTENTS, "properties": properties}})
+            }
+        };
+        self.send(index, &payload);
+    }
+
+    fn be_live(&mut self, index: usize) {
+        if self.clients[index].state != State::Live {
+            self.connecting = self.connecting.saturating_sub(1);
+        }
+        let client = &mut self.clients[index];
+        client.state = State::Live;
+        if !client.account.is_bot && client.session.as_ref().is_some_and(|(_, seq)| *seq == 1) {
+            // It looks at the guild.
+            let subscription = json!({GUILD.to_string(): {"typing": true}});
+            self.send(index, &json!({"op": 37, "d": {"subscriptions": subscription}}));
+        }
+    }
+
+    fn take_dispatch(&mut self, index: usize, seq: u64, name: &str, body: &str) {
+        let client = &mut self.clients[index];
+        if let Some((_, last)) = &mut client.session {
+            let expected = *last + 1;
+            *last = seq;
+            if seq != expected {
+                self.fault(|| format!("client {index} got seq {seq} instead of {expected} ({name})"));
+            }
+        }
+        match name {
+            "RESUMED" => {
+                self.report.resumed.count(self.begun.elapsed());
+                self.be_live(index);
+            }
+            "MESSAGE_CREATE" => {
+                let Some(said) = Said::find(body) else { return };
+                let took_us = (self.begun.elapsed().as_micros() as u64).saturating_sub(said.said_us);
+                if self.report.latencies.len() <= said.phase {
+                    self.report.latencies.resize_with(said.phase + 1, Vec::new);
+                }
+                self.report.latencies[said.phase].push(took_us as f32 / 1000.0);
+                let client = &mut self.clients[index];
+                let last = client.heard.last().copied();
+                client.heard.push(said.number);
+                if last.is_some_and(|last| last >= said.number) {
+                    self.fault(|| format!("client {index} heard {} after {last:?}", said.number));
+                }
+            }
+            _ => {}
+        }
+    }
+}
