@@ -10,7 +10,7 @@ use crate::{
     config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous},
     deflate,
     dictionaries::{self, DictionaryError},
-    issuers,
+    handover, issuers,
     memory::MemoryReader,
     metrics::{Metrics, metrics_router},
     open_files, tls,
@@ -24,8 +24,8 @@ use guildhall_api::{
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
 use guildhall_net::{
-    AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, RunningServer, Server,
-    ServerConfig, SystemClock,
+    AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions, RunningServer,
+    Server, ServerConfig, SystemClock,
 };
 use guildhall_node::{Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
@@ -33,6 +33,7 @@ use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use std::{
+    collections::BTreeMap,
     future::Future,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -127,6 +128,7 @@ pub struct Running {
     server: RunningServer,
     store: Arc<SqliteStore>,
     drain: DrainTimes,
+    handover: HandOverTo,
     gate: Arc<IdentifyGate>,
     contexts: ClassicContexts,
     upgrades: Option<Upgrades>,
@@ -150,6 +152,18 @@ impl DrainTimes {
         Self { notice: ms(config.server.drain_notice_ms), total: ms(config.server.drain_timeout_ms) }
     }
 }
+
+/// Where sessions are left for the next node, and how many bytes of them at most.
+#[derive(Clone, Debug)]
+struct HandOverTo {
+    dir: PathBuf,
+    bytes_max: usize,
+}
+
+/// Writing what may be some hundred megabytes takes no longer on a disk that is in order.
+const HANDOVER_MS_MAX: u64 = 5_000;
+/// The guilds of sessions that return have so long to be loaded; the node lets nobody in before.
+const RETURNING_MAX: Duration = Duration::from_secs(20);
 
 /// A part that is asked to end has at least so long, even if those before it used up the time.
 const PART_MS_MIN: u64 = 1_000;
@@ -217,7 +231,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     }
     let upstream = Arc::new(NodeUpstream::new(node.clone(), session_events));
     let gate = server.identify_gate();
-    let server = server.start(listener, http, upstream, peers(trusted)).map_err(StartError::Partitions)?;
+    let server = server.start_partitions(http, upstream, peers(trusted)).map_err(StartError::Partitions)?;
+    take_over(config, server.partitions(), &node).await;
+    let server = server.open(listener).map_err(StartError::Partitions)?;
 
     let drain = DrainTimes::of(config);
     let upgrades = match config.codec.upgrades {
@@ -236,6 +252,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         server,
         store,
         drain,
+        handover: HandOverTo { dir: config.store.dir.clone(), bytes_max: config.server.handover_bytes_max as usize },
         gate,
         contexts,
         upgrades,
@@ -299,7 +316,7 @@ impl Running {
     /// When a part had failed, or did not end in time.
     pub async fn end(self, failed: bool) -> anyhow::Result<()> {
         tracing::info!("stopping");
-        let in_time = self.stop().await;
+        let in_time = self.stop_and_leave(!failed).await;
         anyhow::ensure!(!failed, "a part of the node failed; the log says which. Start it again");
         anyhow::ensure!(in_time, "not everything ended in time; what was acknowledged is safe");
         Ok(())
@@ -319,9 +336,14 @@ impl Running {
         Ok(())
     }
 
-    /// Stops: `/readyz` says so, then no more clients, then no more commands, then no more writes. False when a part did not
-    /// end in time; what was acknowledged is safe all the same.
+    /// Stops: `/readyz` says so, then no more clients, then no more commands, then their sessions are left for the next node, then
+    /// no more writes. False when a part did not end in time; what was acknowledged is safe all the same.
     pub async fn stop(self) -> bool {
+        self.stop_and_leave(true).await
+    }
+
+    /// Sessions are left only by a node that is sound.
+    async fn stop_and_leave(self, is_sound: bool) -> bool {
         let DrainTimes { notice, total } = self.drain;
         self.ready.store(false, Ordering::Release);
         if self.server.conns_count() > 0 && !notice.is_zero() {
@@ -330,10 +352,28 @@ impl Running {
         }
         let deadline = Instant::now() + total;
         let plan = DrainPlan::within(total);
-        let server = tokio::task::spawn_blocking(move || tell_drained(self.server.drain(plan)));
-        let clients = in_time(deadline, "the partitions", server).await;
-        let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await;
-        let writes = in_time(deadline, "the store", self.store.close()).await;
+        let server = self.server;
+        let letting_go = tokio::task::spawn_blocking(move || {
+            tell_drained(server.let_go(plan));
+            // Said while there still is somebody to say it to.
+            server.partitions().leave_voice();
+            server
+        });
+        let server = in_time(deadline, "the clients", letting_go).await.and_then(Result::ok);
+        let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await.is_some();
+        let clients = match server {
+            None => false,
+            Some(server) => {
+                let leave = (is_sound && guilds && self.handover.bytes_max > 0).then_some(self.handover);
+                let ending = tokio::task::spawn_blocking(move || {
+                    leave.iter().for_each(|to| leave_sessions(&server, to));
+                    server.end();
+                });
+                let deadline = deadline.max(Instant::now() + Duration::from_millis(HANDOVER_MS_MAX));
+                in_time(deadline, "the partitions", ending).await.is_some()
+            }
+        };
+        let writes = in_time(deadline, "the store", self.store.close()).await.is_some();
         clients && guilds && writes
     }
 }
@@ -343,13 +383,60 @@ fn tell_drained(report: DrainReport) {
     tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients are gone");
 }
 
-async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Output = T>) -> bool {
+/// The guilds have ended, and nothing happens any more.
+fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
+    let over = server.partitions().hand_over(to.bytes_max);
+    let sessions: usize = over.iter().map(|over| over.sessions.len()).sum();
+    let left_out: usize = over.iter().map(|over| over.left_out_count).sum();
+    match handover::write(&to.dir, &over) {
+        Ok(()) => tracing::info!(sessions, left_out, "sessions are left for the next node"),
+        Err(error) => tracing::error!(
+            sessions,
+            error = &error as &dyn std::error::Error,
+            "sessions cannot be left for the next node: their clients identify anew"
+        ),
+    }
+}
+
+/// Takes up the sessions that the node before this one left, and waits until their guilds have let them in.
+async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
+    let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
+    let over = match handover::take(&config.store.dir, window_ms, bytes_max) {
+        Ok(None) => return,
+        Ok(Some(over)) => over,
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the sessions of the node before this one are not taken up: their clients identify anew"
+            );
+            return;
+        }
+    };
+    let mut users = BTreeMap::new();
+    for user_id in over.iter().flat_map(|over| over.sessions.iter().map(|session| session.user_id)) {
+        if users.contains_key(&user_id) {
+            continue;
+        }
+        match node.user(user_id).await {
+            Ok(user) => drop(user.map(|user| users.insert(user_id, user))),
+            Err(error) => tracing::warn!(%error, "an account could not be read: its sessions are not taken up"),
+        }
+    }
+    let begun = Instant::now();
+    let (partitions_of, users) = (partitions.clone(), Arc::new(users));
+    let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users)).await.unwrap_or(0);
+    partitions.all_returned(RETURNING_MAX).await;
+    tracing::info!(sessions = taken, ms = begun.elapsed().as_millis() as u64, "sessions of the node before this one");
+}
+
+/// What `work` came to, if it did in time.
+async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Output = T>) -> Option<T> {
     let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(PART_MS_MIN));
-    let in_time = tokio::time::timeout(limit, work).await.is_ok();
-    if !in_time {
+    let done = tokio::time::timeout(limit, work).await.ok();
+    if done.is_none() {
         tracing::warn!(part, limit_ms = limit.as_millis() as u64, "a part did not stop in time");
     }
-    in_time
+    done
 }
 
 /// Opens the store, and finds or makes the key for user tokens.

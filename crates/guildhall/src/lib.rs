@@ -12,6 +12,7 @@ pub mod config;
 mod deflate;
 pub mod demo;
 pub mod dictionaries;
+mod handover;
 pub mod issuers;
 pub mod logging;
 pub mod memory;

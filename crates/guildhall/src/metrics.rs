@@ -177,6 +177,7 @@ impl Snapshot {
         out.counter("identifies", "Sessions started by IDENTIFY", sum.identified_total)?;
         out.counter("identifies_refused", "IDENTIFYs answered with op 9", sum.identifies_refused_total)?;
         out.counter("resumes", "Sessions taken up again by RESUME", sum.resumed_total)?;
+        out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
         out.counter("resumes_refused", "RESUMEs answered with op 9", sum.resumes_refused_total)?;
         out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;
         let closes = |by: &str, closes: &Closes| -> Vec<(Vec<Label>, u64)> {

@@ -222,6 +222,11 @@ impl Gatekeeper for IdentifyGate {
         Ok(())
     }
 
+    fn session_returned(&self, user: &User) {
+        let GateState { accounts, .. } = &mut *self.state();
+        accounts.entry(user.id).or_default().sessions_count += 1;
+    }
+
     fn session_ended(&self, user: &User) {
         let accounts = &mut self.state().accounts;
         let Some(state) = accounts.get_mut(&user.id) else { return };

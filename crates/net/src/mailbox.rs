@@ -8,16 +8,19 @@
 
 use crate::{admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
-use guildhall_partition::{Account, AuthFailure, ConnParams, Leaving, MovingConn, Partition, PartitionConfig, Whose};
+use guildhall_partition::{
+    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, Whose,
+};
 use guildhall_relay::{Published, ToRelay};
 use guildhall_stdx::{Histogram, Now, SlotKey};
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, Sender, SyncSender},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Guilds' messages that may wait for a partition.
@@ -64,6 +67,14 @@ pub enum Note {
     TellUsers { published: Arc<Published>, user_ids: Arc<[UserId]> },
     /// Ask so many more clients to go away and resume (op 7), and say how far that is.
     AskToLeave { count: usize, grace_ms: u64, answer: Sender<Leaving> },
+    /// Have all sessions leave voice.
+    LeaveVoice { done: Sender<()> },
+    /// The guilds have ended: give all sessions away that can be resumed.
+    HandOver { bytes_max: usize, answer: Sender<HandOver> },
+    /// Sessions of the process before this one. How many could be taken up.
+    TakeOver { over: HandOver, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
+    /// Sessions that still wait for a guild are told that it is out of reach.
+    GiveUpReturning,
     /// Take over other limits.
     Limits(Arc<PartitionConfig>),
     /// Close who is there, and end.
@@ -100,6 +111,7 @@ pub struct Mailbox {
     notes: Sender<Note>,
     waker: Arc<mio::Waker>,
     is_awake: Arc<AtomicBool>,
+    lost_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// The receiving end.
@@ -108,6 +120,7 @@ pub struct MailboxReceiver {
     pub guild: Receiver<(Instant, ToRelay)>,
     pub notes: Receiver<Note>,
     is_awake: Arc<AtomicBool>,
+    lost_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// A mailbox whose owner sleeps in the poll behind `waker`.
@@ -115,8 +128,14 @@ pub fn mailbox(waker: mio::Waker) -> (Mailbox, MailboxReceiver) {
     let (guild, guild_receiver) = mpsc::sync_channel(GUILD_MESSAGES_MAX);
     let (notes, notes_receiver) = mpsc::channel();
     let is_awake = Arc::new(AtomicBool::new(false));
-    let receiver = MailboxReceiver { guild: guild_receiver, notes: notes_receiver, is_awake: is_awake.clone() };
-    (Mailbox { guild, notes, waker: Arc::new(waker), is_awake }, receiver)
+    let lost_at = Arc::new(Mutex::new(None));
+    let receiver = MailboxReceiver {
+        guild: guild_receiver,
+        notes: notes_receiver,
+        is_awake: is_awake.clone(),
+        lost_at: lost_at.clone(),
+    };
+    (Mailbox { guild, notes, waker: Arc::new(waker), is_awake, lost_at }, receiver)
 }
 
 impl Mailbox {
@@ -126,7 +145,11 @@ impl Mailbox {
     /// Gives it back when the mailbox is full or its owner is gone.
     pub fn try_send_guild(&self, message: ToRelay) -> Result<(), ToRelay> {
         self.guild.try_send((Instant::now(), message)).map_err(|error| match error {
-            mpsc::TrySendError::Full((_, message)) | mpsc::TrySendError::Disconnected((_, message)) => message,
+            mpsc::TrySendError::Full((at, message)) => {
+                *self.lost_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+                message
+            }
+            mpsc::TrySendError::Disconnected((_, message)) => message,
         })?;
         self.wake();
         Ok(())
@@ -150,6 +173,11 @@ impl Mailbox {
 }
 
 impl MailboxReceiver {
+    /// Whether a guild found the mailbox full within `time`, and may not have begun anew since.
+    pub fn has_lost_within(&self, time: Duration) -> bool {
+        self.lost_at.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < time)
+    }
+
     /// The owner is about to look into the queues: whoever sends from now on has to wake it again.
     pub fn begin(&self) {
         self.is_awake.store(false, Ordering::Release);

@@ -23,6 +23,9 @@ const GUILD_MESSAGES_PER_TURN: usize = 256;
 const RETRY_MS: u64 = 1;
 /// The longest sleep, so that the clock is looked at now and then.
 const SLEEP_MS_MAX: u64 = 1_000;
+/// A guild that found the mailbox full tries again within milliseconds, and its sessions hear of an outage then. What was lost
+/// before this is told by now.
+const LOST_LATELY: Duration = Duration::from_secs(60);
 /// After the close frame, clients have so long to answer it; then the loop ends.
 const CLOSING_MS: u64 = 1_000;
 
@@ -262,6 +265,28 @@ impl PartitionLoop {
                     // Whoever asked may have run out of patience.
                     let _ = answer.send(leaving);
                 }
+                Note::LeaveVoice { done } => {
+                    self.partition.leave_voice();
+                    self.hand_out_outputs();
+                    // Whoever asked may have run out of patience.
+                    let _ = done.send(());
+                }
+                Note::HandOver { bytes_max, answer } => {
+                    // The guilds have ended: what they said is here.
+                    while let Some(message) = self.next_guild_message() {
+                        self.partition.handle_guild(now, message, true, &mut self.sockets);
+                    }
+                    let may_have_lost = self.receiver.has_lost_within(LOST_LATELY);
+                    let over = self.partition.hand_over(now, bytes_max, may_have_lost, &mut self.sockets);
+                    // Whoever asked may have run out of patience.
+                    let _ = answer.send(over);
+                }
+                Note::TakeOver { over, users, taken } => {
+                    let count = self.partition.take_over(now, &over, &users);
+                    // Whoever asked may have run out of patience.
+                    let _ = taken.send(count);
+                }
+                Note::GiveUpReturning => self.partition.give_up_returning(now, &mut self.sockets),
                 Note::Limits(limits) => self.partition.take_limits(&limits),
                 Note::Stop => {
                     self.partition.close_all(now, &mut self.sockets);

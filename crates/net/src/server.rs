@@ -15,13 +15,16 @@ use crate::{
 };
 use axum::Router;
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
-use guildhall_partition::{Checked, Counters, Gatekeeper, Leaving, Partition, PartitionConfig, SessionNews, Whose};
+use guildhall_partition::{
+    Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SessionNews, Whose,
+};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
+use guildhall_session::partition_of;
 use guildhall_stdx::{Histogram, Now};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     io,
     net::SocketAddr,
     sync::{
@@ -30,11 +33,15 @@ use std::{
         mpsc,
     },
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 use tokio::{
     net::TcpListener,
     sync::{Notify, oneshot},
 };
+
+/// How often somebody looks whether guilds have answered.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What partitions ask of the rest of the node.
 pub trait Upstream: Send + Sync + 'static {
@@ -182,6 +189,56 @@ impl Partitions {
         answers.iter().collect()
     }
 
+    /// Has all sessions leave voice. Waits until the guilds were told.
+    pub fn leave_voice(&self) {
+        let (done, all_done) = mpsc::channel();
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::LeaveVoice { done: done.clone() }));
+        drop(done);
+        all_done.iter().for_each(drop);
+    }
+
+    /// All sessions that can be resumed, a partition each, once the guilds have ended; `bytes_max` over all of them. Waits.
+    #[must_use]
+    pub fn hand_over(&self, bytes_max: usize) -> Vec<HandOver> {
+        let bytes_max = bytes_max / self.mailboxes.len().max(1);
+        let (answer, answers) = mpsc::channel();
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::HandOver { bytes_max, answer: answer.clone() }));
+        drop(answer);
+        answers.iter().collect()
+    }
+
+    /// Gives the partitions the sessions of the process before this one, each those whose ids point to it. How many could be
+    /// taken up. Waits.
+    #[must_use]
+    pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>) -> usize {
+        let (taken, counts) = mpsc::channel();
+        for over in over {
+            let first = over.sessions.first().and_then(|session| partition_of(&session.id));
+            let Some(mailbox) = first.and_then(|partition| self.mailboxes.get(usize::from(partition.0))) else {
+                continue;
+            };
+            mailbox.send(Note::TakeOver { over, users: users.clone(), taken: taken.clone() });
+        }
+        drop(taken);
+        counts.iter().sum()
+    }
+
+    /// Waits until the guilds have let all sessions in that returned. After `patience` those that still wait are told of an
+    /// outage.
+    pub async fn all_returned(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        for partition in 0..self.mailboxes.len() as u16 {
+            while self.look(PartitionId(partition), |_, partition| partition.is_returning()).await == Ok(true) {
+                if Instant::now() >= deadline {
+                    tracing::warn!("not all guilds came back in time: their sessions are told of an outage");
+                    self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::GiveUpReturning));
+                    return;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        }
+    }
+
     /// Has every partition take over the limits of `config`; see `PartitionConfig::take_limits`.
     pub fn take_limits(&self, config: PartitionConfig) {
         let config = Arc::new(config);
@@ -286,7 +343,15 @@ impl Server {
         upstream: Arc<dyn Upstream>,
         peers: Peers,
     ) -> io::Result<RunningServer> {
-        let local_addr = listener.local_addr()?;
+        let running = self.start_partitions(http, upstream, peers)?;
+        running.open(listener)
+    }
+
+    /// Runs the partitions; nobody is let in before `Starting::open`.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start_partitions(self, http: Router, upstream: Arc<dyn Upstream>, peers: Peers) -> io::Result<Starting> {
         let partitions_count = self.prepared.len() as u16;
         let failure = Arc::new(Notify::new());
         let batches = may_batch(self.config.io_uring, || SendBatch::new().map(drop));
@@ -345,10 +410,36 @@ impl Server {
             admission: Arc::new(Admission::new(self.config.admission)),
             peers,
         });
+        Ok(Starting { partitions: self.partitions, threads, front, gate: self.gate, failure, batches })
+    }
+}
+
+/// A server whose partitions run, and who lets nobody in yet: sessions that return are to be there before anything happens.
+pub struct Starting {
+    partitions: Partitions,
+    threads: Vec<JoinHandle<()>>,
+    front: Arc<Front>,
+    gate: Arc<IdentifyGate>,
+    failure: Arc<Notify>,
+    batches: bool,
+}
+
+impl Starting {
+    /// Accepts on `listener` from now on. Call within a tokio runtime.
+    ///
+    /// # Errors
+    /// When the listener is not usable.
+    pub fn open(self, listener: TcpListener) -> io::Result<RunningServer> {
+        let local_addr = listener.local_addr()?;
+        let Self { partitions, threads, front, gate, failure, batches } = self;
         let acceptor = tokio::spawn(accept(front.clone(), listener));
-        let partitions = self.partitions;
-        let gate = self.gate;
         Ok(RunningServer { partitions, threads, acceptor, local_addr, front, gate, failure, batches })
+    }
+
+    /// The partitions.
+    #[must_use]
+    pub fn partitions(&self) -> &Partitions {
+        &self.partitions
     }
 }
 
@@ -430,17 +521,29 @@ impl RunningServer {
     /// who stays with a code to resume on, stops accepting, and waits for the threads. REST is answered until the clients are
     /// gone. Blocks, no longer than the plan says and two seconds.
     pub fn drain(self, plan: DrainPlan) -> DrainReport {
+        let report = self.let_go(plan);
+        self.end();
+        report
+    }
+
+    /// The first half of [`drain`](Self::drain): the clients are gone then, their sessions are still there, and nobody new is
+    /// accepted. Blocks.
+    pub fn let_go(&self, plan: DrainPlan) -> DrainReport {
         self.front.is_draining.store(true, Ordering::Release);
         let seed =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let report = ask_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
         self.acceptor.abort();
+        report
+    }
+
+    /// The second half: ends the threads. Blocks.
+    pub fn end(self) {
         self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
         for thread in self.threads {
             // Its panics were caught and told.
             let _ = thread.join();
         }
-        report
     }
 }
 

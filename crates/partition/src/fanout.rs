@@ -7,7 +7,7 @@ use crate::{
     link::{Link, Output},
     questions::Question,
 };
-use guildhall_model::{AccountKind, GuildId, Intents};
+use guildhall_model::GuildId;
 use guildhall_relay::{
     Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction, Seat, SessionKey,
     ToGuild,
@@ -120,6 +120,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let entry = session.guilds.get_mut(guild_id)?;
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
+        let returns = std::mem::take(&mut entry.returns);
         let seat = Seat { slot: key.slot, listening: session.listening(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
             // What it subscribed to while it was not inside.
@@ -128,7 +129,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let session = self.core.sessions.get_mut(key)?;
         if session.gathering.is_some() {
             self.gathered(key, guild_id, Some((picture.clone(), view.clone())));
-        } else if session.kind() == AccountKind::User || session.intents.contains(Intents::GUILDS) {
+        } else if session.is_told_of_guilds() && !returns {
             let dispatch = guild_create(session, picture, view, self.now.unix);
             self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
         }
@@ -140,7 +141,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
         // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
-        entry.membership = Membership::Entering;
+        (entry.membership, entry.returns) = (Membership::Entering, false);
         let is_gathering = session.gathering.is_some();
         if is_gathering {
             self.gathered(key, guild_id, None);
@@ -163,7 +164,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let key = session.key;
         let Some(entry) = session.guilds.get_mut(guild_id) else { return };
         // To its client it is an outage: it is told so, and gets GUILD_CREATE once it is let in again.
-        entry.membership = Membership::Entering;
+        (entry.membership, entry.returns) = (Membership::Entering, false);
         self.core.counters.resets_total += 1;
         match self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) {
             Some(gathering) => {
@@ -239,7 +240,7 @@ impl<L: Link> Fanout<'_, L> {
 
     fn tell_gone(&mut self, key: SlotKey, guild_id: GuildId, unavailable: bool) {
         let Some(session) = self.core.sessions.get(key) else { return };
-        if session.kind() == AccountKind::User || session.intents.contains(Intents::GUILDS) {
+        if session.is_told_of_guilds() {
             let dispatch = guild_delete(session.encoding, guild_id, unavailable);
             self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
         }

@@ -57,6 +57,8 @@ counters! {
     identified_total: u64,
     /// Sessions taken up again by RESUME.
     resumed_total: u64,
+    /// Sessions that were taken over from the process before this one.
+    returned_total: u64,
     /// RESUMEs answered with op 9 `false`.
     resumes_refused_total: u64,
     /// IDENTIFYs answered with op 9 `false`, or not looked at because there were too many at once.

@@ -8,6 +8,7 @@ mod conn;
 mod core;
 mod deflate;
 mod fanout;
+mod handover;
 mod happening;
 mod identify;
 mod inbound;
@@ -21,6 +22,7 @@ mod timers;
 
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, MovingConn};
+pub use handover::HandOver;
 pub use happening::{Closes, Counters};
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
 pub use partition::{Leaving, Partition};

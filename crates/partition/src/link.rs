@@ -141,6 +141,11 @@ pub trait Gatekeeper: Send + Sync {
     /// What the client is told instead.
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial>;
 
+    /// A session came over from the process before this one: it counts among its account's, but it did not identify here.
+    fn session_returned(&self, user: &User) {
+        let _ = user;
+    }
+
     /// A session that was admitted ended.
     fn session_ended(&self, user: &User);
 }

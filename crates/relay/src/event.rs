@@ -9,6 +9,7 @@ use crate::{backend::BackendEvent, listening::ForUsers, payload::Payload};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, RoleId, UserId};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ pub struct Calls {
 }
 
 /// Which members an event is for, before intents.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Gate {
     /// Every member.
     Members,

@@ -168,6 +168,19 @@ impl Relay {
         self.state.as_ref().map(|state| &state.picture)
     }
 
+    /// Whether it lost something of the guild's stream and has not started anew.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.gap_told_at.is_some()
+    }
+
+    /// Tells passive sessions now what their next update would have told them.
+    pub fn update_passive(&mut self, now: Now, out: &mut impl Recipients) {
+        if let Some(at) = self.passive_at {
+            self.handle_timer(Now { instant: at.max(now.instant), ..now }, out);
+        }
+    }
+
     /// Sessions whose view has begun.
     #[must_use]
     pub fn sessions_count(&self) -> usize {

@@ -25,6 +25,8 @@ enum Source {
     Own(Option<Box<About>>),
     /// For one session, large: its frame is made when it is written, and can be made again.
     Lazy(Box<dyn Fn() -> DispatchFrame>, Option<Box<About>>),
+    /// Of the process before this one, in its only form: an event, or what was made for one session.
+    Kept(Option<Box<Event>>, Option<Box<About>>),
     /// Was one of the above until the session lost the right to see it.
     Withheld,
 }
@@ -134,6 +136,19 @@ impl Dispatch {
         dispatch
     }
 
+    /// A dispatch of the process before this one. None if `name` is none.
+    pub(crate) fn restored(
+        (event, about): (Option<Event>, Option<About>),
+        encoding: Encoding,
+        name: &str,
+        body: &[u8],
+    ) -> Option<Rc<Self>> {
+        let frame = DispatchFrame::from_body(encoding, name, body).ok()?;
+        let dispatch = Self::new(Source::Kept(event.map(Box::new), about.map(Box::new)));
+        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame));
+        Some(dispatch)
+    }
+
     /// A large dispatch made here for one session: READY, GUILD_CREATE. What `make` makes it from should be cheap to keep.
     #[must_use]
     pub fn lazy(make: impl Fn() -> DispatchFrame + 'static, about: Option<About>) -> Rc<Self> {
@@ -144,7 +159,7 @@ impl Dispatch {
     #[must_use]
     pub fn about(&self) -> Option<&About> {
         match &self.source {
-            Source::Own(about) | Source::Lazy(_, about) => about.as_deref(),
+            Source::Own(about) | Source::Lazy(_, about) | Source::Kept(_, about) => about.as_deref(),
             Source::Published(_) | Source::Direct(_) | Source::Withheld => None,
         }
     }
@@ -161,6 +176,7 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => Some(&published.event),
             Source::Direct(event) => Some(event),
+            Source::Kept(event, _) => event.as_deref(),
             Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
         }
     }
@@ -170,7 +186,7 @@ impl Dispatch {
     pub fn published_event(&self) -> Option<&Event> {
         match &self.source {
             Source::Published(published) => Some(&published.event),
-            Source::Direct(_) | Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
+            Source::Direct(_) | Source::Kept(..) | Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
         }
     }
 
@@ -248,6 +264,7 @@ impl std::fmt::Debug for Dispatch {
         let name = match &self.source {
             Source::Published(_) | Source::Direct(_) => self.event().map_or("", Event::wire_name),
             Source::Own(_) => "own",
+            Source::Kept(..) => "kept",
             Source::Lazy(..) => "lazy",
             Source::Withheld => "withheld",
         };

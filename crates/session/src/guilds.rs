@@ -25,6 +25,8 @@ pub struct GuildEntry {
     pub relay: u16,
     /// The guild was small enough when it entered: it is active without asking.
     pub starts_active: bool,
+    /// It was inside when the process before this one ended, and nothing has happened since: it is told nothing when it is let in.
+    pub returns: bool,
     /// What a user account subscribed to.
     pub subscription: Option<Box<Subscription>>,
 }
@@ -33,7 +35,14 @@ impl GuildEntry {
     /// About to enter.
     #[must_use]
     pub fn entering(guild_id: GuildId) -> Self {
-        Self { guild_id, membership: Membership::Entering, relay: 0, starts_active: false, subscription: None }
+        Self {
+            guild_id,
+            membership: Membership::Entering,
+            relay: 0,
+            starts_active: false,
+            returns: false,
+            subscription: None,
+        }
     }
 }
 
@@ -51,6 +60,11 @@ impl Guilds {
 
     fn find(&self, guild_id: GuildId) -> Result<usize, usize> {
         self.0.binary_search_by_key(&guild_id, |entry| entry.guild_id)
+    }
+
+    /// All, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut GuildEntry> {
+        self.0.iter_mut()
     }
 
     /// How many.

@@ -7,6 +7,7 @@
 mod dispatch;
 mod guilds;
 mod ids;
+mod kept;
 mod log;
 mod ready;
 mod replay;
@@ -15,6 +16,7 @@ mod session;
 pub use dispatch::{About, Dispatch};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
+pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription, SeenBy};
 pub use log::{Log, LogLimits, Logged};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry};

@@ -60,6 +60,12 @@ pub struct ReplayBuffer {
 const CAPACITY_KEPT: usize = 1;
 
 impl ReplayBuffer {
+    /// An empty one, whose next dispatch comes after `seq`.
+    #[must_use]
+    pub fn after(seq: u64) -> Self {
+        Self { last_seq: seq, ..Self::default() }
+    }
+
     /// Seq of the newest dispatch; 0 before the first.
     #[must_use]
     pub fn last_seq(&self) -> u64 {

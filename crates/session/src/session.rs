@@ -7,7 +7,13 @@
 //! Limits      the replay buffer's; one op 8 for a whole guild per `MEMBERS_INTERVAL_MS`; 5 op 3 per 20 s.
 //! Not here    the connection.     Spec  docs/protocol.md §1.5, §1.8–§1.10.
 
-use crate::{dispatch::Dispatch, guilds::Guilds, log::Log, replay::ReplayBuffer};
+use crate::{
+    dispatch::Dispatch,
+    guilds::{GuildEntry, Guilds, Membership},
+    kept::{KeptGuild, KeptSession, PLATFORMS},
+    log::Log,
+    replay::ReplayBuffer,
+};
 use guildhall_codec::Encoding;
 use guildhall_model::{
     AccountKind, Capabilities, GuildId, Intents, Platform, User,
@@ -179,6 +185,77 @@ impl Session {
         }
     }
 
+    /// As it goes to the next process, but for what it was sent: `KeptSession::push` adds that. None: it has not said READY.
+    #[must_use]
+    pub fn keep(&self) -> Option<KeptSession> {
+        if self.gathering.is_some() {
+            return None;
+        }
+        let guild = |entry: &GuildEntry| KeptGuild {
+            id: entry.guild_id,
+            is_inside: entry.membership == Membership::Inside,
+            subscription: entry.subscription.as_deref().map(Into::into),
+        };
+        let Profile { shard, large_threshold, capabilities, presence, token, os, .. } = &*self.profile;
+        Some(KeptSession {
+            id: self.id.to_string(),
+            user_id: self.user.id,
+            is_etf: self.encoding == Encoding::Etf,
+            compress_payloads: self.compress_payloads,
+            intents: self.intents.0,
+            shard: shard.map(|shard| (shard.id, shard.count)),
+            large_threshold: *large_threshold,
+            capabilities: capabilities.0,
+            status: presence.status,
+            activities: presence.activities.to_vec(),
+            platform: PLATFORMS.iter().position(|platform| *platform == presence.platform).unwrap_or(0) as u8,
+            token: *token,
+            os: os.to_string(),
+            guilds: self.guilds.iter().map(guild).collect(),
+            first_seq: self.replay.first_seq(),
+            entries: Vec::new(),
+        })
+    }
+
+    /// A session of the process before this one, without a connection, about to enter its guilds. What it was sent is still
+    /// to be pushed.
+    #[must_use]
+    pub fn returning(key: SlotKey, kept: &KeptSession, user: Arc<User>, now: Instant) -> Self {
+        let mut guilds = Guilds::default();
+        for KeptGuild { id, is_inside, subscription } in &kept.guilds {
+            let subscription = subscription.clone().map(|kept| Box::new(kept.into()));
+            guilds.insert(GuildEntry { returns: *is_inside, subscription, ..GuildEntry::entering(*id) });
+        }
+        let platform = PLATFORMS.get(usize::from(kept.platform)).copied().unwrap_or(Platform::Web);
+        let profile = Profile {
+            shard: kept.shard.map(|(id, count)| ShardId { id, count: count.max(1) }),
+            large_threshold: kept.large_threshold,
+            capabilities: Capabilities(kept.capabilities),
+            presence: SessionPresence { status: kept.status, activities: kept.activities.clone().into(), platform },
+            token: kept.token,
+            os: kept.os.as_str().into(),
+            asked_again: false,
+            voice_guild: None,
+            member_requests: VecDeque::new(),
+            whole_lists: BTreeMap::new(),
+            presences: Window::default(),
+        };
+        Self {
+            key,
+            conn: None,
+            encoding: if kept.is_etf { Encoding::Etf } else { Encoding::Json },
+            compress_payloads: kept.compress_payloads,
+            replay: ReplayBuffer::after(kept.first_seq.saturating_sub(1)),
+            gathering: None,
+            intents: Intents(kept.intents),
+            detached_at: now,
+            guilds,
+            id: kept.id.as_str().into(),
+            user,
+            profile: Box::new(profile),
+        }
+    }
+
     /// How a guild knows it: by the relay that serves it there. None: it is not in the guild, nor about to be.
     #[must_use]
     pub fn key_in(&self, partition: PartitionId, guild_id: GuildId) -> Option<SessionKey> {
@@ -190,6 +267,12 @@ impl Session {
     #[must_use]
     pub fn kind(&self) -> AccountKind {
         self.user.kind()
+    }
+
+    /// Whether it gets GUILD_CREATE and GUILD_DELETE.
+    #[must_use]
+    pub fn is_told_of_guilds(&self) -> bool {
+        self.kind() == AccountKind::User || self.intents.contains(Intents::GUILDS)
     }
 
     /// Where it runs.

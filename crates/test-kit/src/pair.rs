@@ -15,7 +15,7 @@ use crate::{
 use guildhall_guild::{Actor, Command, Guild, JobId, Outcome, Output as GuildOutput, Refusal, Reply, Write};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, Leaving, MovingConn, Output, Partition, PartitionConfig, Whose,
+    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig, Whose,
 };
 use guildhall_relay::{PartitionId, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
@@ -69,6 +69,22 @@ struct Side {
     notes: VecDeque<Note>,
 }
 
+impl Side {
+    fn new(index: u16, config: &PairConfig, gate: &Arc<ScriptedGate>) -> Self {
+        let of_partition = PartitionConfig {
+            partition: PartitionId(index),
+            partitions_count: config.partitions_count,
+            ..config.partition.clone()
+        };
+        Self {
+            partition: Partition::new(of_partition, gate.clone()),
+            link: if config.batches { FakeLink::batching() } else { FakeLink::default() },
+            mail: VecDeque::new(),
+            notes: VecDeque::new(),
+        }
+    }
+}
+
 struct Slot {
     client: TestClient,
     inbox: Vec<Received>,
@@ -107,6 +123,7 @@ pub struct Pair {
     /// Bytes a partition is given at a time.
     pub read_bytes_max: usize,
     sides: Vec<Side>,
+    config: PairConfig,
     guilds: BTreeMap<GuildId, Guild>,
     accounts: BTreeMap<String, Arc<User>>,
     named_guilds: BTreeMap<UserId, Vec<GuildId>>,
@@ -133,22 +150,10 @@ impl Pair {
     #[must_use]
     pub fn new(config: PairConfig) -> Self {
         let gate = Arc::new(ScriptedGate::default());
-        let side = |partition| Side {
-            partition: Partition::new(
-                PartitionConfig {
-                    partition: PartitionId(partition),
-                    partitions_count: config.partitions_count,
-                    ..config.partition.clone()
-                },
-                gate.clone(),
-            ),
-            link: if config.batches { FakeLink::batching() } else { FakeLink::default() },
-            mail: VecDeque::new(),
-            notes: VecDeque::new(),
-        };
         Self {
             clock: FakeClock::default(),
-            sides: (0..config.partitions_count).map(side).collect(),
+            sides: (0..config.partitions_count).map(|index| Side::new(index, &config, &gate)).collect(),
+            config,
             gate,
             to_guilds: Vec::new(),
             holds_tokens: false,
@@ -537,6 +542,40 @@ impl Pair {
         let now = self.clock.now();
         let side = &mut self.sides[side];
         side.partition.take_back_upgrades(now, count, &mut side.link)
+    }
+
+    /// The process ends, and another one begins with the sessions of the first, and with these guilds as the store has them.
+    /// Every connection is cut. What went over, as it did.
+    pub fn restart(&mut self, guilds: Vec<Guild>, bytes_max: usize) -> Vec<HandOver> {
+        for client in 0..self.clients.len() {
+            self.clients[client].client.socket().cut();
+        }
+        self.settle();
+        self.sides.iter_mut().for_each(|side| side.partition.leave_voice());
+        self.settle();
+        let now = self.clock.now();
+        let over: Vec<HandOver> =
+            self.sides.iter_mut().map(|side| side.partition.hand_over(now, bytes_max, false, &mut side.link)).collect();
+        let text = serde_json::to_string(&over).expect("it is plain data");
+        let over: Vec<HandOver> = serde_json::from_str(&text).expect("as it was written");
+        self.guilds = guilds.into_iter().map(|guild| (guild.id(), guild)).collect();
+        self.to_guilds.clear();
+        let users = self.accounts.values().map(|user| (user.id, user.clone())).collect();
+        for (index, over) in over.iter().enumerate() {
+            let side = Side::new(index as u16, &self.config, &self.gate);
+            self.sides[index] = side;
+            self.sides[index].partition.take_over(now, over, &users);
+        }
+        self.settle();
+        over
+    }
+
+    /// Sessions that still wait for a guild after a restart are told of an outage.
+    pub fn give_up_returning(&mut self) {
+        for side in &mut self.sides {
+            side.partition.give_up_returning(self.clock.now(), &mut side.link);
+        }
+        self.settle();
     }
 
     /// Closes every connection of a partition.

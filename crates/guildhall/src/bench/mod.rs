@@ -81,6 +81,11 @@ pub enum Bench {
     /// fifteen kinds that come back whenever they are closed, then by themselves again. Fails if a good one lost anything, or a
     /// bad one was closed with a code that is not for its kind.
     Hostile(load::hostile::HostileArgs),
+    /// A node full of clients is told to stop and another one takes its place: who is back when, and that nothing is lost.
+    ///
+    /// Real server processes, one after the other on the same folder and port; messages are posted all the time. Fails if
+    /// anybody missed one of those that are kept, heard one twice, or had to identify again.
+    Drain(load::drain::DrainArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -215,6 +220,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Codec(args) => codec::run(args),
         Bench::Upgrades(args) => upgrades::run(*args),
         Bench::Hostile(args) => load::hostile::run(*args),
+        Bench::Drain(args) => load::drain::run(*args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),

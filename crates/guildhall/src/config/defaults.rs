@@ -22,6 +22,8 @@ pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
 /// Most nodes stand alone; who has a load balancer knows how often it asks.
 pub const DRAIN_NOTICE_MS: u32 = 0;
+/// Some hundred thousand sessions of a busy guild share this; it is written and read once, in a second or two.
+pub const HANDOVER_BYTES_MAX: u32 = 256 << 20;
 /// They say how busy a community is, which strangers need not know.
 pub const METRICS: MetricsAccess = MetricsAccess::Local;
 /// It costs less wherever it works, and is not used where it does not.

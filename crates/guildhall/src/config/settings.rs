@@ -119,6 +119,9 @@ settings! {
         /// many per second as this node has been seen to start sessions, or more if they would not be asked in time; up to a
         /// quarter, or 5 s, to waiting for them; the rest is for guilds and the store.
         drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
+        /// Bytes of messages that a node which is told to stop leaves to the next one on the same folder, so that clients resume
+        /// there; sessions past it identify anew. 0: all do.
+        handover_bytes_max: u32, 0..=2_147_483_648 => defaults::HANDOVER_BYTES_MAX;
     }
     /// TLS, for REST and the gateway alike: everything on `server.listen`. Without files: none.
     tls: TlsConfig {

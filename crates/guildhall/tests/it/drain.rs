@@ -214,7 +214,7 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
     );
     assert!(least > Some(0));
 
-    // After the restart nobody is pretended to: op 9, and everybody begins anew.
+    // The next node goes on where this one was: everybody resumes, and has heard everything that is kept.
     let listen = demo.addr.to_string();
     drop(demo);
     let demo = Demo::start_on(dir.path(), &listen, ARGS, Stdio::null());
@@ -224,23 +224,66 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
         client.ws.expect_op(10);
         let resume = json!({"token": token, "session_id": client.session_id, "seq": client.seq});
         client.ws.send(&json!({"op": 6, "d": resume}));
-        assert_eq!(client.ws.expect_op(9)["d"], false);
-        client.ws.identify(&token);
-        client.ws.expect_event("READY");
-        client.ws.expect_event("GUILD_CREATE");
+        loop {
+            match client.ws.next() {
+                Got::Payload(payload) => {
+                    assert!(payload["t"] == "MESSAGE_CREATE" || payload["t"] == "RESUMED", "{payload}");
+                    client.take(&payload);
+                    if payload["t"] == "RESUMED" {
+                        break;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
+    assert!(!dir.path().join("handover.ndjson").exists(), "what was left is taken up once");
     let mut http = demo.client("bot_token");
     let posted =
         http.request("POST", &format!("/api/v10/channels/{channel}/messages"), Some(&json!({"content": "back"})));
     let posted = posted.unwrap().body["id"].clone();
     for client in &mut clients {
-        assert_eq!(client.ws.expect_event("MESSAGE_CREATE")["d"]["id"], posted);
+        let message = client.ws.expect_event("MESSAGE_CREATE");
+        assert_eq!((&message["d"]["id"], message["s"].as_u64()), (&posted, Some(client.seq + 1)));
+        client.take(&message);
     }
     let kept = history(&mut http, &channel);
+    let mut all: Vec<&String> = kept.keys().collect();
+    all.sort_by_key(|id| id.parse::<u64>().unwrap());
+    for client in &clients {
+        let heard: Vec<&String> = client.messages.iter().collect();
+        assert_eq!(heard, all[all.len() - heard.len()..], "all since it came, once and in order");
+        assert!(heard.len() > ids.len(), "{} of {}", heard.len(), ids.len());
+    }
     for (id, content) in &acknowledged {
         assert_eq!(kept.get(id), Some(content), "message {id}");
     }
     assert_eq!(demo.terminate(), Some(0));
+}
+
+/// A node that was killed, or that may not leave anything, pretends nothing: op 9, and everybody begins anew.
+#[test]
+fn without_a_hand_over_sessions_end_with_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [ARGS, &["--set", "server.handover_bytes_max=0"][..]].concat();
+    for is_killed in [true, false] {
+        let demo = Demo::start(dir.path(), if is_killed { ARGS } else { &args });
+        let (listen, token) = (demo.addr.to_string(), demo.token("bot_token"));
+        let ws = Ws::session(demo.addr, &token);
+        let (session_id, seq) = (ws.session_id.clone(), ws.last_seq);
+        if is_killed {
+            demo.kill()
+        } else {
+            assert_eq!(demo.terminate(), Some(0))
+        }
+        let demo = Demo::start_on(dir.path(), &listen, ARGS, Stdio::null());
+        let mut ws = Ws::connect(demo.addr, PLAIN, "").unwrap();
+        ws.expect_op(10);
+        ws.send(&json!({"op": 6, "d": {"token": token, "session_id": session_id, "seq": seq}}));
+        assert_eq!(ws.expect_op(9)["d"], false);
+        ws.identify(&token);
+        ws.expect_event("READY");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod contexts;
 mod deflate;
 mod fixture;
 mod guild_create;
+mod handover;
 mod heartbeats;
 mod identify;
 mod joins;

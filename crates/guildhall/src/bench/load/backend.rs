@@ -85,7 +85,11 @@ impl Http {
     }
 
     fn send(&self, stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Result<()> {
-        let kind = if path.ends_with("/import") || path.ends_with("import?") { "application/x-ndjson" } else { "application/json" };
+        let kind = if path.ends_with("/import") || path.ends_with("import?") {
+            "application/x-ndjson"
+        } else {
+            "application/json"
+        };
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
             self.authorization,

@@ -29,6 +29,12 @@ impl Curve {
         self.counts[index] += 1;
     }
 
+    /// What came after `at`, which is its beginning then.
+    pub fn since(&self, at: Duration) -> Self {
+        let skipped = (at.as_millis() as u64 / self.step_ms) as usize;
+        Self { counts: self.counts.iter().skip(skipped).copied().collect(), ..self.clone() }
+    }
+
     pub fn sum(&self) -> u64 {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
@@ -69,5 +75,6 @@ mod tests {
         assert_eq!(curve.counts, [2, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!((curve.sum(), curve.per_s_max()), (6, 4));
         assert_eq!(curve.chart().lines().count(), 14);
+        assert_eq!(curve.since(Duration::from_millis(900)).counts[..2], [1, 1]);
     }
 }

@@ -151,7 +151,11 @@ pub fn run(args: HostileArgs) -> Result<()> {
         names.into_iter().zip(measured).enumerate().map(|(n, (name, m))| m.phase(name, &report, n + 1)).collect();
     let p99_ratio = phases[1].latency_ms.p99 / phases[0].latency_ms.p99;
     let result = HostileResult { good: args.good, bad: args.bad, phases, p99_ratio, bad_kinds };
-    if args.json { println!("{}", serde_json::to_string(&result)?) } else { print(&result) }
+    if args.json {
+        println!("{}", serde_json::to_string(&result)?)
+    } else {
+        print(&result)
+    }
     check_bad(&result.bad_kinds, args.seconds)
 }
 

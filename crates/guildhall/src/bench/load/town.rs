@@ -33,7 +33,8 @@ pub fn make(backend: &mut Http, count: usize) -> Result<(Vec<Account>, String)> 
     for index in 0..count {
         let flags = if is_bot(index) { PRIVILEGED_INTENTS } else { 0 };
         let id = (FIRST_USER + index as u64).to_string();
-        let user = json!({"id": id, "username": format!("member{index}"), "bot": is_bot(index), "application_flags": flags});
+        let user =
+            json!({"id": id, "username": format!("member{index}"), "bot": is_bot(index), "application_flags": flags});
         let _ = writeln!(lines, "{}", json!({"user": user}));
     }
     let done = backend.send_lines(&format!("/v1/guilds/{GUILD}/members/import"), &lines)?;

@@ -1,0 +1,221 @@
+//! Hand-over: the file in which a node leaves its sessions to the one that is started after it on the same folder.
+//!
+//! Owns        `handover.ndjson` in the store's folder: a head, a line per partition, and the hash of all of it.
+//! Doors       `write` at the end of a drain; `take` at the start, before anybody is let in.
+//! Invariants  F1 a file is taken up once: it is deleted before it is looked at. F2 one that is torn, changed, of another version, too
+//!             old or too large is not taken, and the log says why: its sessions are told to identify (op 9). F3 nobody else on the
+//!             machine reads it: it holds what people were sent. (tests)
+//! Limits      `server.handover_bytes_max` of bodies; older than the time to resume is too old.
+//! Spec        docs/adr/0026.
+
+use guildhall_net::HandOver;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::{
+    fmt::Write as _,
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+const NAME: &str = "handover.ndjson";
+/// Counts up when what is kept of a session changes its meaning.
+const VERSION: u32 = 1;
+/// What a file may have beyond bodies: sessions, who may see what, quotes.
+const OVERHEAD: u64 = 3;
+const OVERHEAD_BYTES: u64 = 64 << 20;
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    guildhall_handover: u32,
+    written_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Foot {
+    sha256: String,
+}
+
+/// Why a file is not taken up.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// It could not be read or deleted.
+    #[error("it cannot be read and deleted")]
+    Io(#[from] io::Error),
+    /// It is not as it was written.
+    #[error("it is torn or was changed")]
+    Torn,
+    /// Another version wrote it.
+    #[error("it is of another version")]
+    Version,
+    /// Nobody can resume any more.
+    #[error("it is {age_ms} ms old, and sessions can be resumed for {age_ms_max}")]
+    Old {
+        /// So old.
+        age_ms: u64,
+        /// The limit.
+        age_ms_max: u64,
+    },
+    /// It is not one of ours.
+    #[error("it has {bytes} bytes, more than server.handover_bytes_max leads to")]
+    Large {
+        /// So many.
+        bytes: u64,
+    },
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join(NAME)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Passes on what is written, and hashes it.
+struct Hashed<W> {
+    to: W,
+    hash: Sha256,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.to.write(bytes)?;
+        self.hash.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Leaves the sessions in `dir`, durably.
+///
+/// # Errors
+/// When it cannot be written. Nothing is left then that would be taken up.
+pub fn write(dir: &Path, partitions: &[HandOver]) -> io::Result<()> {
+    let unfinished = dir.join(format!("{NAME}.part"));
+    let _ = fs::remove_file(&unfinished);
+    let file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let mut out = Hashed { to: BufWriter::new(file), hash: Sha256::new() };
+    line(&mut out, &Head { guildhall_handover: VERSION, written_ms: unix_ms() })?;
+    for of_partition in partitions {
+        line(&mut out, of_partition)?;
+    }
+    let Hashed { mut to, hash } = out;
+    line(&mut to, &Foot { sha256: hex(&hash.finalize()) })?;
+    to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(&unfinished, path(dir))?;
+    File::open(dir)?.sync_all()
+}
+
+fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+/// What the node before this one left in `dir`, if it did; it is not there any more then.
+///
+/// # Errors
+/// See [`TakeError`]. The file is deleted all the same, if it can be.
+pub fn take(dir: &Path, age_ms_max: u64, bytes_max: u64) -> Result<Option<Vec<HandOver>>, TakeError> {
+    let path = path(dir);
+    let _ = fs::remove_file(dir.join(format!("{NAME}.part")));
+    let bytes = match fs::metadata(&path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let is_large = bytes > bytes_max.saturating_mul(OVERHEAD).saturating_add(OVERHEAD_BYTES);
+    let text = if is_large { Vec::new() } else { fs::read(&path)? };
+    // F1. Durably: a crash after this must not bring it back.
+    fs::remove_file(&path)?;
+    File::open(dir)?.sync_all()?;
+    if is_large {
+        return Err(TakeError::Large { bytes });
+    }
+    read(&text, unix_ms(), age_ms_max).map(Some)
+}
+
+fn read(text: &[u8], now_ms: u64, age_ms_max: u64) -> Result<Vec<HandOver>, TakeError> {
+    let lines = text.strip_suffix(b"\n").ok_or(TakeError::Torn)?;
+    let foot_at = lines.iter().rposition(|byte| *byte == b'\n').ok_or(TakeError::Torn)? + 1;
+    let Foot { sha256 } = serde_json::from_slice(&lines[foot_at..]).map_err(|_| TakeError::Torn)?;
+    if hex(&Sha256::digest(&text[..foot_at])) != sha256 {
+        return Err(TakeError::Torn);
+    }
+    let mut lines = text[..foot_at].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let head = lines.next().ok_or(TakeError::Torn)?;
+    let head: Head = serde_json::from_slice(head).map_err(|_| TakeError::Version)?;
+    if head.guildhall_handover != VERSION {
+        return Err(TakeError::Version);
+    }
+    // A clock that was set back says nothing about the age.
+    let age_ms = now_ms.saturating_sub(head.written_ms);
+    if age_ms > age_ms_max {
+        return Err(TakeError::Old { age_ms, age_ms_max });
+    }
+    lines.map(|line| serde_json::from_slice(line).map_err(|_| TakeError::Version)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const LONG: u64 = 180_000;
+
+    fn some() -> Vec<HandOver> {
+        vec![HandOver { left_out_count: 3, ..HandOver::default() }, HandOver::default()]
+    }
+
+    #[test]
+    fn f1_f3_once_and_by_us_only() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(take(dir.path(), LONG, 1 << 20).unwrap().is_none());
+        write(dir.path(), &some()).unwrap();
+        let mode = fs::metadata(path(dir.path())).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(take(dir.path(), LONG, 1 << 20).unwrap(), Some(some()));
+        assert!(take(dir.path(), LONG, 1 << 20).unwrap().is_none());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn f2_what_is_not_as_it_was_written_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &some()).unwrap();
+        let text = fs::read(path(dir.path())).unwrap();
+        assert!(read(&text, unix_ms(), LONG).is_ok());
+        for cut in 0..text.len() {
+            assert!(matches!(read(&text[..cut], unix_ms(), LONG), Err(TakeError::Torn)), "{cut}");
+        }
+        for at in (0..text.len()).filter(|at| text[*at] != b'\n') {
+            let mut changed = text.clone();
+            changed[at] ^= 1;
+            assert!(read(&changed, unix_ms(), LONG).is_err(), "{at}");
+        }
+        assert!(matches!(read(&text, unix_ms() + LONG + 1_000, LONG), Err(TakeError::Old { .. })));
+    }
+
+    #[test]
+    fn f2_it_is_gone_also_when_it_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(path(dir.path()), b"nonsense\n").unwrap();
+        assert!(matches!(take(dir.path(), LONG, 1 << 20), Err(TakeError::Torn)));
+        let file = File::create(path(dir.path())).unwrap();
+        file.set_len(OVERHEAD_BYTES + 4).unwrap();
+        assert!(matches!(take(dir.path(), LONG, 1), Err(TakeError::Large { .. })));
+        assert!(take(dir.path(), LONG, 1 << 20).unwrap().is_none());
+    }
+}

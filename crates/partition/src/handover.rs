@@ -1,0 +1,222 @@
+//! Hand-over: sessions of a partition that ends go to the one that comes after it, in a process of its own.
+//!
+//! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before anybody is let in, then
+//!             `is_returning` until all guilds have answered, or `give_up_returning`.
+//! Invariants  H1 nothing happens to a guild between the last message its relays here got and the first `Attach` of the sessions
+//!             that return: whoever drives this sees to it. H2 so a session that returns is told nothing of a guild it was inside,
+//!             and misses nothing; of any other it is told as after an outage. H3 permissions apply again when it resumes.
+//!             (tests `tests/it/handover.rs`)
+//! Limits      `bytes_max` of bodies over all sessions; those past it are left out, and get op 9 when they come.
+//! Not here    files: `guildhall`.     Spec  docs/adr/0026.
+
+use crate::{
+    core::Core,
+    fanout::Fanout,
+    link::{Link, Output},
+    partition::Partition,
+    sessions::SessionChange,
+    timers::Subject,
+};
+use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
+use guildhall_relay::{Redaction, ToGuild};
+use guildhall_session::{
+    Dispatch, KeptDispatch, KeptSession, Log, LogLimits, Membership, Session, guild_delete, partition_of,
+};
+use guildhall_stdx::{Now, SlotKey};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// The sessions of one partition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HandOver {
+    /// What they may still have to be sent, each once.
+    pub dispatches: Vec<KeptDispatch>,
+    /// Their places refer to `dispatches`.
+    pub sessions: Vec<KeptSession>,
+    /// Sessions for which there was no room.
+    pub left_out_count: usize,
+}
+
+/// In one process a form of a dispatch is known by its address.
+type Places = HashMap<(*const Dispatch, bool, usize), u32>;
+
+const FORGET_NOTHING: LogLimits = LogLimits { events_max: usize::MAX, bytes_max: usize::MAX, age_ms_max: u64::MAX };
+
+impl Partition {
+    /// Has all sessions leave voice: where they are is not stored, so it ends with the process, and others are told while
+    /// they can be.
+    pub fn leave_voice(&mut self) {
+        let partition = self.core.config.partition;
+        let mut leaving = Vec::new();
+        for session in self.sessions() {
+            for entry in session.guilds.iter() {
+                let relay = self.relays.get(&entry.guild_id).and_then(|relays| relays.get(&entry.relay));
+                let voice = relay.and_then(|of| of.relay.picture()?.voice.get(session.user.id));
+                let is_here = voice.is_some_and(|voice| *voice.state.session_id == *session.id);
+                if let (true, Some(of_guild)) = (is_here, session.key_in(partition, entry.guild_id)) {
+                    leaving.push((entry.guild_id, of_guild));
+                }
+            }
+        }
+        for (guild_id, session) in leaving {
+            let update = VoiceStateUpdate {
+                guild_id: Some(guild_id),
+                channel_id: None,
+                self_mute: false,
+                self_deaf: false,
+                self_video: false,
+            };
+            self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session, update }));
+        }
+    }
+
+    /// All sessions that can be resumed, as they are now. With `may_have_lost`, guilds may have said something that did not
+    /// arrive here: to their sessions that is an outage.
+    pub fn hand_over(&mut self, now: Now, bytes_max: usize, may_have_lost: bool, link: &mut impl Link) -> HandOver {
+        let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
+        for (guild_id, relays) in &mut self.relays {
+            for (index, entry) in relays {
+                let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+                entry.relay.update_passive(now, &mut fanout);
+                if may_have_lost || entry.relay.is_behind() {
+                    behind.insert((*guild_id, *index));
+                }
+            }
+        }
+        for key in self.core.sessions.keys() {
+            self.core.tell_outages(now, key, |guild_id, relay| behind.contains(&(guild_id, relay)), link);
+        }
+        let (mut over, mut places, mut bytes) = (HandOver::default(), Places::new(), 0);
+        for key in self.core.sessions.keys() {
+            let Some(session) = self.core.sessions.get(key) else { continue };
+            let Some(kept) = keep(session, &mut over.dispatches, &mut places, &mut bytes, bytes_max) else {
+                over.left_out_count += 1;
+                continue;
+            };
+            over.sessions.push(kept);
+        }
+        over
+    }
+
+    /// Takes up the sessions of the process before this one whose accounts still are. How many.
+    pub fn take_over(&mut self, now: Now, over: &HandOver, users: &BTreeMap<UserId, Arc<User>>) -> usize {
+        // One log for all, from which a stretch is one piece. It goes with the last session that refers to it.
+        let log = Log::new();
+        let mut of_table = Vec::with_capacity(over.dispatches.len());
+        for kept in &over.dispatches {
+            let bytes = kept.body.len();
+            let place = Dispatch::kept(kept)
+                .map(|dispatch| log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING));
+            of_table.push(place.map(|place| (place, bytes)));
+        }
+        let mut count = 0;
+        for kept in &over.sessions {
+            let Some(user) = users.get(&kept.user_id) else { continue };
+            if partition_of(&kept.id) != Some(self.core.config.partition) || self.core.by_id.contains_key(&*kept.id) {
+                continue;
+            }
+            let key = self.core.sessions.next_key();
+            let mut session = Session::returning(key, kept, user.clone(), now.instant);
+            let is_whole = kept.places().all(|place| match place {
+                None => {
+                    session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                    true
+                }
+                Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(place, bytes)| {
+                    session.dispatch_shared(&log, place, bytes);
+                    true
+                }),
+            });
+            if !is_whole {
+                continue;
+            }
+            let (id, guilds) = (session.id.clone(), session.guilds.ids().collect::<Vec<_>>());
+            self.core.gatekeeper.session_returned(user);
+            self.core.sessions.insert(session);
+            self.core.by_id.insert(id, key);
+            self.core.by_user.insert((kept.user_id, key));
+            let expires = now.instant.after_ms(self.core.config.resume_window_ms);
+            self.core.timers.push(expires, Subject::Session(key));
+            self.core.tell_news(SessionChange::Disconnected, key);
+            guilds.into_iter().for_each(|guild_id| self.enter(key, guild_id));
+            count += 1;
+        }
+        self.core.counters.returned_total += count as u64;
+        count
+    }
+
+    /// Whether a session that returned still waits for a guild that it was inside.
+    #[must_use]
+    pub fn is_returning(&self) -> bool {
+        self.sessions().any(|session| session.guilds.iter().any(|entry| entry.returns))
+    }
+
+    /// Those that still wait are told of an outage, and of the guild when it answers.
+    pub fn give_up_returning(&mut self, now: Now, link: &mut impl Link) {
+        for key in self.core.sessions.keys() {
+            self.core.tell_outages(now, key, |_, _| true, link);
+        }
+        self.settle();
+    }
+}
+
+fn keep(
+    session: &Session,
+    table: &mut Vec<KeptDispatch>,
+    places: &mut Places,
+    bytes: &mut usize,
+    bytes_max: usize,
+) -> Option<KeptSession> {
+    let mut kept = session.keep()?;
+    let is_etf = kept.is_etf;
+    for seq in session.replay.first_seq()..=session.replay.last_seq() {
+        let entry = session.replay.entry(seq)?;
+        if entry.dispatch.is_withheld() {
+            kept.push(None);
+            continue;
+        }
+        let known = (Rc::as_ptr(&entry.dispatch), is_etf, entry.redaction.index());
+        let place = match places.get(&known) {
+            Some(place) => *place,
+            None => {
+                let dispatch = entry.dispatch.keep(session.encoding, entry.redaction);
+                *bytes += dispatch.cost_bytes();
+                if *bytes > bytes_max {
+                    *bytes -= dispatch.cost_bytes();
+                    return None;
+                }
+                let place = table.len() as u32;
+                table.push(dispatch);
+                places.insert(known, place);
+                place
+            }
+        };
+        kept.push(Some(place));
+    }
+    Some(kept)
+}
+
+impl Core {
+    /// A session whose guilds may have gone on without it is told that they are out of reach; it gets GUILD_CREATE once it is let in.
+    fn tell_outages(&mut self, now: Now, key: SlotKey, is_out: impl Fn(GuildId, u16) -> bool, link: &mut impl Link) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let mut lost = Vec::new();
+        for entry in session.guilds.iter_mut() {
+            let was_here = entry.membership == Membership::Inside || entry.returns;
+            if was_here && is_out(entry.guild_id, entry.relay) {
+                (entry.membership, entry.returns) = (Membership::Entering, false);
+                lost.push(entry.guild_id);
+            }
+        }
+        let encoding = session.encoding;
+        if session.is_told_of_guilds() {
+            for guild_id in lost {
+                self.push(now, key.slot, &guild_delete(encoding, guild_id, true), Redaction::NONE, link);
+            }
+        }
+    }
+}

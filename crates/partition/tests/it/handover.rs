@@ -1,0 +1,180 @@
+//! Sessions over a restart: nothing lost, nothing told twice, nothing told that may not be seen any more.
+
+use crate::fixture::*;
+use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, id};
+use serde_json::json;
+
+const ROOM: usize = 1 << 20;
+const RESUME_WINDOW_MS: u64 = 180_000;
+
+fn restart(pair: &mut Pair) -> usize {
+    let over = pair.restart(vec![guild().load()], ROOM);
+    over.iter().map(|over| over.sessions.len()).sum()
+}
+
+/// Seq, name and content of what a resume was sent.
+fn told(received: Vec<Received>) -> Vec<(u64, String, String)> {
+    let dispatch = |received| match received {
+        Received::Dispatch(dispatch) => {
+            let content = dispatch.d()["content"].as_str().unwrap_or_default().to_owned();
+            (dispatch.seq, dispatch.name, content)
+        }
+        other => panic!("{other:?} in a replay"),
+    };
+    received.into_iter().map(dispatch).collect()
+}
+
+fn contents(told: &[(u64, String, String)]) -> Vec<&str> {
+    told.iter().map(|(.., content)| content.as_str()).filter(|content| !content.is_empty()).collect()
+}
+
+fn etf() -> ClientParams {
+    let mut params = ClientParams::JSON;
+    params.conn.encoding = guildhall_codec::Encoding::Etf;
+    params
+}
+
+#[test]
+fn h2_x1_a_session_goes_on_where_it_was() {
+    for params in [ClientParams::JSON, etf()] {
+        let mut pair = world();
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        say_all(&mut pair, ["heard".to_owned()]);
+        assert_eq!(heard(&mut pair, client).len(), 1);
+        let seen = pair.client(client).seq;
+        pair.cut(client);
+        say_all(&mut pair, ["one", "two", "three"].map(str::to_owned));
+        assert_eq!(restart(&mut pair), 1);
+        assert_eq!((pair.partition().sessions_count(), pair.partition().is_returning()), (1, false));
+        // It hears what is said from now on as well.
+        say_all(&mut pair, ["four".to_owned()]);
+        let (client, received) = resumed(&mut pair, client, &pro());
+        let told = told(received);
+        assert_eq!(contents(&told), ["one", "two", "three", "four"]);
+        assert!(told.iter().all(|(_, name, _)| name == "MESSAGE_CREATE" || name == "RESUMED"), "{told:?}");
+        assert!(told.iter().enumerate().all(|(n, (seq, ..))| *seq == seen + 1 + n as u64), "{told:?}");
+        say_all(&mut pair, ["live".to_owned()]);
+        assert_eq!(heard(&mut pair, client).len(), 1);
+    }
+}
+
+#[test]
+fn what_sessions_share_goes_over_once() {
+    let mut pair = world();
+    let clients: Vec<ClientId> = (0..20).map(|_| live(&mut pair, &pro(), Some(FULL), ClientParams::JSON)).collect();
+    clients.iter().for_each(|client| pair.client(*client).heartbeat());
+    pair.settle();
+    clients.iter().for_each(|client| pair.cut(*client));
+    say_all(&mut pair, (0..50).map(|n| format!("number {n}")));
+    let over = pair.restart(vec![guild().load()], ROOM);
+    assert_eq!(over[0].sessions.len(), 20);
+    let messages = over[0].dispatches.iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE").count();
+    assert_eq!(messages, 50);
+    assert!(over[0].sessions.iter().all(|session| session.entries.len() <= 3), "{:?}", over[0].sessions[0].entries);
+    for client in clients {
+        let (_, received) = resumed(&mut pair, client, &pro());
+        assert_eq!(contents(&told(received)).len(), 50);
+    }
+}
+
+#[test]
+fn h3_what_may_not_be_seen_any_more_is_withheld() {
+    let mut pair = world();
+    give_role(&mut pair, &pro(), INSIDERS);
+    let client = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+    pair.cut(client);
+    say(&mut pair, &ana(), GENERAL, "open");
+    say(&mut pair, &ana(), HIDDEN, "secret");
+    pair.settle();
+    // As the store has it after the role was taken away: that is how the guild comes back.
+    assert_eq!(restart(&mut pair), 1);
+    let (_, received) = resumed(&mut pair, client, &pro());
+    let told = told(received);
+    assert_eq!(contents(&told), ["open"]);
+    assert_eq!(pair.partition().counters().withheld_total, 1);
+}
+
+#[test]
+fn who_looked_at_a_guild_still_does() {
+    let mut pair = world_with(|config| config.passive_above_members = Some(0));
+    let client = live_user(&mut pair, &bob(), 0);
+    subscribe(&mut pair, client, json!({"typing": true}));
+    pair.take(client);
+    pair.cut(client);
+    say_all(&mut pair, ["before".to_owned()]);
+    assert_eq!(restart(&mut pair), 1);
+    say_all(&mut pair, ["after".to_owned()]);
+    let (_, received) = resumed(&mut pair, client, &bob());
+    let told = told(received);
+    assert_eq!(contents(&told), ["before", "after"]);
+    assert!(told.iter().all(|(_, name, _)| name != "GUILD_CREATE" && name != "GUILD_DELETE"), "{told:?}");
+}
+
+#[test]
+fn passive_sessions_are_told_what_they_would_have_been() {
+    const DELTAS: u64 = 1 << 14;
+    let mut pair = world_with(|config| config.passive_above_members = Some(0));
+    let client = live_user(&mut pair, &bob(), DELTAS);
+    pair.take(client);
+    pair.cut(client);
+    say_all(&mut pair, ["unread".to_owned()]);
+    assert_eq!(restart(&mut pair), 1);
+    let (_, received) = resumed(&mut pair, client, &bob());
+    let told = told(received);
+    assert!(told.iter().any(|(_, name, _)| name == "PASSIVE_UPDATE_V2"), "{told:?}");
+}
+
+#[test]
+fn voice_ends_with_the_process_and_others_are_told() {
+    let mut pair = world();
+    let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+    let speaker = live_user(&mut pair, &bob(), 0);
+    let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+        "self_mute": false, "self_deaf": false});
+    pair.client(speaker).send(4, &d);
+    pair.settle();
+    pair.take(listener);
+    assert_eq!(restart(&mut pair), 2);
+    let (_, received) = resumed(&mut pair, listener, &pro());
+    let left = received.into_iter().find_map(|received| match received {
+        Received::Dispatch(dispatch) if dispatch.name == "VOICE_STATE_UPDATE" => Some(dispatch.d()),
+        _ => None,
+    });
+    assert!(left.expect("a voice state")["channel_id"].is_null());
+}
+
+#[test]
+fn past_the_bound_sessions_are_left_out_and_told_so() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.cut(client);
+    say_all(&mut pair, (0..50).map(|n| format!("number {n}")));
+    let over = pair.restart(vec![guild().load()], 2_000);
+    assert_eq!((over[0].sessions.len(), over[0].left_out_count), (0, 1));
+    refused(&mut pair, client, &pro());
+}
+
+#[test]
+fn a_guild_that_does_not_come_back_in_time_is_an_outage() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    pair.cut(client);
+    pair.restart(vec![], ROOM);
+    assert!(pair.partition().is_returning());
+    pair.give_up_returning();
+    assert!(!pair.partition().is_returning());
+    pair.wake_guild(guild().load());
+    let (_, received) = resumed(&mut pair, client, &pro());
+    let names: Vec<String> = told(received).into_iter().map(|(_, name, _)| name).collect();
+    assert_eq!(names, ["GUILD_DELETE", "GUILD_CREATE", "RESUMED"]);
+}
+
+#[test]
+fn who_does_not_come_is_forgotten() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    assert_eq!(restart(&mut pair), 1);
+    pair.advance(RESUME_WINDOW_MS + 1);
+    assert_eq!(pair.partition().sessions_count(), 0);
+    refused(&mut pair, client, &pro());
+}
