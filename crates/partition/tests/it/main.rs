@@ -23,5 +23,6 @@ mod slow;
 mod storms;
 mod subscriptions;
 mod threads;
+mod traps;
 mod voice;
 mod withheld;
