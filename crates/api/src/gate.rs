@@ -106,6 +106,11 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
             tracing::error!(error = &error as &dyn std::error::Error, "a token could not be checked");
             Err(ApiError::Overloaded)
         }
+        Err(AuthError::KeysComing) => {
+            // It may be anybody's invention.
+            api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);
+            Err(ApiError::Overloaded)
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous},
     deflate,
     dictionaries::{self, DictionaryError},
-    handover, issuers,
+    handover, issuers, jwks_url,
     memory::MemoryReader,
     metrics::{Metrics, metrics_router},
     open_files, tls,
@@ -102,6 +102,9 @@ pub enum StartError {
         #[source]
         source: issuers::ReadError,
     },
+    /// What other issuers' URL is trusted by.
+    #[error("auth.jwks_url cannot be used")]
+    JwksUrl(#[from] jwks_url::TrustError),
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
@@ -134,6 +137,8 @@ pub struct Running {
     upgrades: Option<Upgrades>,
     /// Ends with it.
     _issuers: Option<Watch>,
+    /// Ends with it.
+    _fetching: Option<jwks_url::Fetching>,
     tls: Option<tls::Pair>,
     /// Ends with it.
     _certificates: Option<Watch>,
@@ -202,6 +207,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let issuers = issuers::start(&config.auth, &node).map_err(|(path, source)| StartError::Issuers { path, source })?;
 
+    let fetching = jwks_url::start(&config.auth, &node)?;
+
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = ready.clone();
     let rest = router(ApiState {
@@ -257,6 +264,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         contexts,
         upgrades,
         _issuers: issuers,
+        _fetching: fetching,
         tls,
         _certificates: certificates,
     })

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod dictionaries;
 mod handover;
 pub mod issuers;
+pub mod jwks_url;
 pub mod logging;
 pub mod memory;
 pub mod metrics;

@@ -182,19 +182,52 @@ pub(crate) struct Issued {
     pub(crate) exp: u64,
 }
 
+/// Asked when a token names a key that is not known; says whether it may be soon.
+type Ask = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// The set in force.
-#[derive(Debug, Default)]
-pub(crate) struct IssuersInForce(RwLock<Option<Arc<Issuers>>>);
+#[derive(Default)]
+pub(crate) struct IssuersInForce {
+    issuers: RwLock<Option<Arc<Issuers>>>,
+    ask: RwLock<Option<Ask>>,
+}
+
+/// What became of a token.
+pub(crate) enum Checked {
+    /// It is not theirs to check: those of HS256 are ours.
+    Ours,
+    Good(Issued),
+    Bad,
+    /// It is signed with a key that is not known, and whoever fetches keys is about to.
+    KeysComing,
+}
 
 impl IssuersInForce {
     pub(crate) fn set(&self, issuers: Option<Issuers>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = issuers.map(Arc::new);
+        *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = issuers.map(Arc::new);
     }
 
-    /// None for tokens that are not theirs to check: those of HS256 are ours.
-    pub(crate) fn check(&self, token: &str, now: Timestamp) -> Option<Option<Issued>> {
-        let issuers = self.0.read().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let algorithm = decode_header(token).ok()?.alg;
-        (algorithm != Algorithm::HS256).then(|| issuers.check(token, now))
+    pub(crate) fn on_unknown_key(&self, ask: Ask) {
+        *self.ask.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
+    }
+
+    pub(crate) fn check(&self, token: &str, now: Timestamp) -> Checked {
+        let issuers = self.issuers.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let ask = self.ask.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if issuers.is_none() && ask.is_none() {
+            return Checked::Ours;
+        }
+        let Ok(header) = decode_header(token) else { return Checked::Ours };
+        if header.alg == Algorithm::HS256 {
+            return Checked::Ours;
+        }
+        if let Some(issued) = issuers.as_ref().and_then(|issuers| issuers.check(token, now)) {
+            return Checked::Good(issued);
+        }
+        // Without a key id, or with one that is known, it is the token that is wrong: once there are keys.
+        let is_known = issuers.is_some_and(|issuers| header.kid.is_none() || issuers.keys.iter().any(|key| key.kid == header.kid));
+        let is_ours_to_fetch = matches!(header.alg, Algorithm::EdDSA | Algorithm::RS256);
+        let may_come = !is_known && is_ours_to_fetch && ask.is_some_and(|ask| ask());
+        if may_come { Checked::KeysComing } else { Checked::Bad }
     }
 }

@@ -129,6 +129,9 @@ pub enum AuthError {
     /// It could not be checked now: try again.
     #[error("the token could not be checked")]
     Unavailable(#[source] guildhall_store::StoreError),
+    /// Its key may be on its way: try again.
+    #[error("the keys of the token's issuer are being fetched")]
+    KeysComing,
 }
 
 /// A running node. Cheap to clone; the workers end when `shut_down` is called or the last clone is dropped.
@@ -455,6 +458,11 @@ impl Node {
     /// Whose tokens are good besides our own, from now on.
     pub fn set_issuers(&self, issuers: Option<Issuers>) {
         self.inner.tokens.set_issuers(issuers);
+    }
+
+    /// Who is told that a token names a key that is not known, and says whether it may be soon. Must not wait.
+    pub fn on_unknown_key(&self, ask: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.inner.tokens.on_unknown_key(ask);
     }
 
     /// How long the store's commits take.

@@ -13,7 +13,7 @@
 use crate::{
     AuthError, Issuers,
     cache::Cache,
-    issuers::{Issued, IssuersInForce},
+    issuers::{Checked, Issued, IssuersInForce},
 };
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::{
@@ -187,9 +187,11 @@ impl Tokens {
 
     /// What a user token says, by whoever may say it.
     fn signed_claims(&self, token: &str, now: Timestamp) -> Result<Claims, AuthError> {
-        if let Some(checked) = self.issuers.check(token, now) {
-            let Issued { sub, iat, exp } = checked.ok_or(AuthError::Invalid)?;
-            return Ok(Claims { sub, iat, exp, jti: String::new(), ms: 0 });
+        match self.issuers.check(token, now) {
+            Checked::Ours => {}
+            Checked::Good(Issued { sub, iat, exp }) => return Ok(Claims { sub, iat, exp, jti: String::new(), ms: 0 }),
+            Checked::Bad => return Err(AuthError::Invalid),
+            Checked::KeysComing => return Err(AuthError::KeysComing),
         }
         let decoded = jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation);
         Ok(decoded.map_err(|_| AuthError::Invalid)?.claims)
@@ -197,6 +199,10 @@ impl Tokens {
 
     pub(crate) fn set_issuers(&self, issuers: Option<Issuers>) {
         self.issuers.set(issuers);
+    }
+
+    pub(crate) fn on_unknown_key(&self, ask: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.issuers.on_unknown_key(ask);
     }
 
     async fn check_bot_token(&self, token: &str) -> Result<UserId, AuthError> {

@@ -117,6 +117,9 @@ pub const DEMO_STORE_DIR: &str = "data/demo";
 /// An acknowledged write survives even a power cut.
 pub const SYNCHRONOUS: Synchronous = Synchronous::Full;
 
+/// Issuers put a new key there long before they sign with it.
+pub const JWKS_REFRESH_S: u32 = 300;
+
 /// For people; machines ask for JSON.
 pub const LOG_FORMAT: LogFormat = LogFormat::Text;
 

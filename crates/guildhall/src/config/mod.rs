@@ -7,6 +7,7 @@
 //! Not here    reading the process's environment or the file: the caller brings `Sources`, so tests can fake them.
 
 pub(crate) mod defaults;
+mod jwks;
 mod print;
 mod raw;
 mod settings;
@@ -16,6 +17,7 @@ mod tests;
 mod value;
 
 pub use defaults::DEMO_STORE_DIR;
+pub use jwks::JwksUrl;
 pub use print::{default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
@@ -180,6 +182,9 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     }
     if auth.admin_key.is_some() && auth.admin_key_file.is_some() {
         report("auth", "admin_key_file", "is set together with auth.admin_key; keep one of them".into());
+    }
+    if auth.jwks_file.is_some() && auth.jwks_url.is_some() {
+        report("auth", "jwks_url", "is set together with auth.jwks_file; keep one of them".into());
     }
     let tls = &loaded.config.tls;
     match (&tls.cert_file, &tls.key_file) {

@@ -4,6 +4,7 @@
 
 use super::{
     Effective, Loaded, defaults,
+    jwks::JwksUrl,
     raw::RawConfig,
     value::{
         Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
@@ -269,6 +270,13 @@ settings! {
         /// A JSON Web Key Set with the public keys of others who may sign user tokens, by EdDSA (Ed25519) or RS256: `sub` is the
         /// account's id, `exp` has to be there. Read again when it changes; one that is wrong changes nothing.
         jwks_file: Option<PathBuf> => None;
+        /// The same by URL, fetched at the start, every `jwks_refresh_s`, and when a token names an unknown key; while it cannot be
+        /// fetched the keys before stay in force. https://, or http:// of this machine.
+        jwks_url: Option<JwksUrl> => None;
+        /// How often, seconds. Unknown keys lead to one more fetch per tenth of it, or per 30 s.
+        jwks_refresh_s: u32, 10..=86_400 => defaults::JWKS_REFRESH_S;
+        /// Certificates to trust that URL's server by, PEM. Not set: those that this system trusts.
+        jwks_ca_file: Option<PathBuf> => None;
         /// What such a token must have as `iss`. Not set: anything.
         jwt_issuer: Option<Text> => None;
         /// What such a token must have as `aud`, or among them. Not set: anything; set it if the issuer has other users.

@@ -392,6 +392,6 @@ impl Value for LogFilter {
 }
 
 /// A TOML basic string.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

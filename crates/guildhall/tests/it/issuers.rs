@@ -9,16 +9,22 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use serde_json::json;
 use std::{fs, path::Path, process::Stdio, thread, time::Duration};
 
-fn put_keys(path: &Path, pairs: &[(&str, &Ed25519KeyPair)]) {
+/// A set of these public keys.
+pub fn jwks(pairs: &[(&str, &Ed25519KeyPair)]) -> String {
     let key = |(kid, pair): &(&str, &Ed25519KeyPair)| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": BASE64.encode(pair.public_key().as_ref())});
     let keys: Vec<_> = pairs.iter().map(key).collect();
+    json!({ "keys": keys }).to_string()
+}
+
+fn put_keys(path: &Path, pairs: &[(&str, &Ed25519KeyPair)]) {
     // As such files are changed: a new one takes the place of the old.
     let next = path.with_extension("next");
-    fs::write(&next, json!({ "keys": keys }).to_string()).unwrap();
+    fs::write(&next, jwks(pairs)).unwrap();
     fs::rename(next, path).unwrap();
 }
 
-fn token(kid: &str, pair: &Ed25519KeyPair, sub: &str, audience: &str) -> String {
+/// A token that such a key signs.
+pub fn token(kid: &str, pair: &Ed25519KeyPair, sub: &str, audience: &str) -> String {
     let part = |json: serde_json::Value| BASE64.encode(json.to_string());
     let claims = json!({"sub": sub, "aud": audience, "exp": 4_000_000_000u64});
     let text = format!("{}.{}", part(json!({"alg": "EdDSA", "kid": kid})), part(claims));

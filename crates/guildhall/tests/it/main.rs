@@ -7,6 +7,7 @@ mod dictionary;
 mod drain;
 mod hostile;
 mod issuers;
+mod jwks_url;
 mod kill;
 mod metrics;
 mod reload;

@@ -1,0 +1,291 @@
+//! Keys by URL: other issuers' public keys (`auth.jwks_url`), fetched at the start, regularly, and when a token names one that is unknown.
+//!
+//! Owns        the task that fetches, and when it does (`Schedule`).
+//! Invariants  U1 what cannot be fetched or used changes nothing: the keys in force stay, and the log says why. U2 nobody waits for a
+//!             fetch: a token whose key may be on its way is answered with "try again". U3 unknown keys lead to one fetch per
+//!             `unknown_every` at most, however many tokens name them. U4 without TLS only this machine is asked. (tests)
+//! Limits      `ANSWER_BYTES_MAX`, `TIMEOUT` for the whole exchange; no redirects.
+//! Not here    what a token must be: `guildhall_node::Issuers`.
+
+use crate::config::{AuthConfig, JwksUrl, Text};
+use guildhall_node::{Issuers, IssuersError, Node};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, StatusCode, body::Bytes, header};
+use hyper_util::rt::TokioIo;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::Notify,
+    task::JoinHandle,
+};
+use tokio_rustls::TlsConnector;
+
+/// As much as a set of keys may have.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The first pause after a failure; it doubles up to the time between two fetches.
+const RETRY: Duration = Duration::from_secs(1);
+const UNKNOWN_EVERY_MAX: Duration = Duration::from_secs(30);
+/// Where systems keep the certificates they trust.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Why there is nothing to fetch with.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The file named by `auth.jwks_ca_file`, or the system's.
+    #[error("no certificate to trust can be read from {}", .0.display())]
+    Unreadable(PathBuf),
+    /// The system has none where we look.
+    #[error("this system's trusted certificates were not found: name them with auth.jwks_ca_file")]
+    NoRoots,
+    /// The library's.
+    #[error("TLS cannot be set up")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Why keys were not fetched.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("it did not answer in time")]
+    TooSlow,
+    #[error("it cannot be reached")]
+    Unreachable(#[from] std::io::Error),
+    #[error("it does not speak HTTP as it should")]
+    Http(#[from] hyper::Error),
+    #[error("it answered {0}")]
+    Status(StatusCode),
+    #[error("its answer broke off, or has more than {ANSWER_BYTES_MAX} bytes")]
+    Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("its answer cannot be used")]
+    Unusable(#[from] IssuersError),
+    #[error("its name is none")]
+    Name,
+}
+
+/// When to fetch, and what to say meanwhile.
+#[derive(Debug)]
+struct Schedule {
+    state: Mutex<State>,
+    wanted: Notify,
+    unknown_every: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    has_keys: bool,
+    is_fetching: bool,
+    /// A token named an unknown key, and the fetch for it has not begun.
+    is_asked: bool,
+    may_ask_at: Instant,
+}
+
+impl Schedule {
+    fn new(refresh: Duration, now: Instant) -> Self {
+        let unknown_every = (refresh / 10).clamp(RETRY, UNKNOWN_EVERY_MAX);
+        let state = State { has_keys: false, is_fetching: false, is_asked: false, may_ask_at: now };
+        Self { state: Mutex::new(state), wanted: Notify::new(), unknown_every }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A token names a key that is not known. Whether it may be soon.
+    fn unknown_key(&self, now: Instant) -> bool {
+        let mut state = self.state();
+        if !state.has_keys || state.is_fetching || state.is_asked {
+            return true;
+        }
+        if now < state.may_ask_at {
+            return false;
+        }
+        (state.is_asked, state.may_ask_at) = (true, now + self.unknown_every);
+        self.wanted.notify_one();
+        true
+    }
+
+    fn begin(&self) {
+        let mut state = self.state();
+        (state.is_fetching, state.is_asked) = (true, false);
+    }
+
+    fn end(&self, has_worked: bool) {
+        let mut state = self.state();
+        state.is_fetching = false;
+        state.has_keys |= has_worked;
+    }
+}
+
+/// Fetches until it is dropped.
+#[derive(Debug)]
+pub struct Fetching(JoinHandle<()>);
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Begins to fetch. None when no URL is named. A server that does not answer keeps nobody from starting.
+///
+/// # Errors
+/// When there is nothing to trust it by.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustError> {
+    let Some(url) = auth.jwks_url.clone() else { return Ok(None) };
+    let tls = if url.is_https() { Some(trust(auth.jwks_ca_file.as_deref())?) } else { None };
+    let refresh = Duration::from_secs(auth.jwks_refresh_s.into());
+    let schedule = Arc::new(Schedule::new(refresh, Instant::now()));
+    let of_tokens = schedule.clone();
+    node.on_unknown_key(Arc::new(move || of_tokens.unknown_key(Instant::now())));
+    let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
+    let (issuer, audience, node) = (said(&auth.jwt_issuer), said(&auth.jwt_audience), node.clone());
+    let task = tokio::spawn(async move {
+        let mut failures = 0;
+        loop {
+            schedule.begin();
+            let fetched = match tokio::time::timeout(TIMEOUT, fetch(&url, tls.as_ref())).await {
+                Ok(fetched) => fetched,
+                Err(_) => Err(FetchError::TooSlow),
+            };
+            let fetched = fetched.and_then(|text| Ok(Issuers::parse(&text, issuer.clone(), audience.clone())?));
+            let has_worked = fetched.is_ok();
+            match fetched {
+                Ok(issuers) => {
+                    tracing::debug!(host = url.host(), keys = issuers.keys_count(), "keys of other issuers");
+                    node.set_issuers(Some(issuers));
+                    failures = 0;
+                }
+                Err(error) => {
+                    failures += 1;
+                    tracing::error!(
+                        host = url.host(),
+                        failures,
+                        error = &error as &dyn std::error::Error,
+                        "keys of other issuers cannot be fetched: those before stay in force"
+                    );
+                }
+            }
+            schedule.end(has_worked);
+            let pause = pause(refresh, failures);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = schedule.wanted.notified() => {}
+            }
+        }
+    });
+    Ok(Some(Fetching(task)))
+}
+
+/// Until the next fetch, after so many failures in a row.
+fn pause(refresh: Duration, failures: u32) -> Duration {
+    match failures {
+        0 => refresh,
+        _ => RETRY.saturating_mul(1 << (failures - 1).min(16)).min(refresh),
+    }
+}
+
+fn trust(file: Option<&Path>) -> Result<TlsConnector, TrustError> {
+    let from = match file {
+        Some(file) => file.to_owned(),
+        None => SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or(TrustError::NoRoots)?,
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(&from).map_err(|_| TrustError::Unreadable(from.clone()))?;
+    // One that is broken among a system's hundred is no reason to trust none.
+    roots.add_parsable_certificates(certificates.filter_map(Result::ok));
+    if roots.is_empty() {
+        return Err(TrustError::Unreadable(from));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+async fn fetch(url: &JwksUrl, tls: Option<&TlsConnector>) -> Result<String, FetchError> {
+    let stream = TcpStream::connect((url.host(), url.port())).await?;
+    match tls {
+        None => ask(url, stream).await,
+        Some(tls) => {
+            let name = ServerName::try_from(url.host().to_owned()).map_err(|_| FetchError::Name)?;
+            ask(url, tls.connect(name, stream).await?).await
+        }
+    }
+}
+
+async fn ask(url: &JwksUrl, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<String, FetchError> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let answer = exchange(url, &mut sender).await;
+    connection.abort();
+    answer
+}
+
+async fn exchange(
+    url: &JwksUrl,
+    sender: &mut hyper::client::conn::http1::SendRequest<Empty<Bytes>>,
+) -> Result<String, FetchError> {
+    let request = Request::get(url.path())
+        .header(header::HOST, url.authority())
+        .header(header::ACCEPT, "application/jwk-set+json, application/json")
+        .header(header::USER_AGENT, concat!("guildhall/", env!("CARGO_PKG_VERSION")))
+        .body(Empty::new())
+        .map_err(|_| FetchError::Name)?;
+    let answer = sender.send_request(request).await?;
+    if answer.status() != StatusCode::OK {
+        return Err(FetchError::Status(answer.status()));
+    }
+    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(FetchError::Answer)?;
+    // What is no text is no set of keys, which is said then.
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn u3_unknown_keys_lead_to_one_fetch_per_interval() {
+        let now = Instant::now();
+        let schedule = Schedule::new(Duration::from_secs(100), now);
+        assert!(schedule.unknown_key(now), "none were fetched yet: soon");
+        schedule.begin();
+        schedule.end(true);
+        assert!(schedule.unknown_key(now), "it is asked for");
+        assert!(schedule.unknown_key(now), "and on its way");
+        schedule.begin();
+        assert!(schedule.unknown_key(now));
+        schedule.end(false);
+        let later = |s| now + Duration::from_secs(s);
+        assert!(!schedule.unknown_key(later(1)), "it is not there");
+        assert!(!schedule.unknown_key(later(9)));
+        assert!(schedule.unknown_key(later(10)), "once more");
+    }
+
+    #[test]
+    fn pauses_grow_to_the_usual_one() {
+        let refresh = Duration::from_secs(300);
+        let pauses: Vec<u64> = (0..12).map(|failures| pause(refresh, failures).as_secs()).collect();
+        assert_eq!(pauses, [300, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(pause(refresh, u32::MAX).as_secs(), 300);
+    }
+}
