@@ -86,6 +86,10 @@ pub enum Bench {
     /// Real server processes, one after the other on the same folder and port; messages are posted all the time. Fails if
     /// anybody missed one of those that are kept, heard one twice, or had to identify again.
     Drain(load::drain::DrainArgs),
+    /// A million members imported by the backend API, then ten thousand events a second: memory, and how soon the guild answers.
+    ///
+    /// A real server process; while lines stream in somebody else uses the guild. Fails if a line or an event is lost.
+    Import(load::import::ImportArgs),
     /// One of a bench's processes; started by the bench itself.
     #[command(hide = true, subcommand)]
     Role(BenchRole),
@@ -221,6 +225,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Upgrades(args) => upgrades::run(*args),
         Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Drain(args) => load::drain::run(*args),
+        Bench::Import(args) => load::import::run(*args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),

@@ -21,7 +21,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -73,6 +73,7 @@ struct Shared {
     ready_count: AtomicUsize,
     /// The number that all have heard, if they are asked for it.
     heard_by_all: Mutex<u32>,
+    dispatches: AtomicU64,
 }
 
 impl Good {
@@ -90,6 +91,11 @@ impl Good {
 
     pub fn heard_by_all(&self) -> u32 {
         *self.shared.heard_by_all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Dispatches that all of them got.
+    pub fn dispatches(&self) -> u64 {
+        self.shared.dispatches.load(Ordering::Relaxed)
     }
 
     pub fn has_failed(&self) -> bool {
@@ -429,6 +435,7 @@ impl Swarm {
     }
 
     fn take_dispatch(&mut self, index: usize, seq: u64, name: &str, body: &str) {
+        self.shared.dispatches.fetch_add(1, Ordering::Relaxed);
         let client = &mut self.clients[index];
         if let Some((_, last)) = &mut client.session {
             let expected = *last + 1;

@@ -1,6 +1,6 @@
 //! Load: benches against a real server process, `guildhall serve`, driven from outside by its own API and real clients.
 //!
-//! Owns        `guildhall bench hostile` and `drain`, and what they share: the process (`node`), the backend API as they
+//! Owns        `guildhall bench hostile`, `drain` and `import`, and what they share: the process (`node`), the backend API as they
 //!             ask it (`backend`), clients that behave (`good`), and curves (`curve`).
 //! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or told twice.
 //!             What depends on the machine is printed.
@@ -11,5 +11,6 @@ mod curve;
 pub mod drain;
 mod good;
 pub mod hostile;
+pub mod import;
 mod node;
 mod town;

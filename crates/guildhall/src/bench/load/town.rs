@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 pub const GUILD: u64 = 1_100_000_000_000_000_001;
 pub const CHANNEL: u64 = 1_100_000_000_000_000_002;
 /// Who speaks; never connected.
-const SPEAKER: u64 = 1_100_000_000_000_000_003;
+pub const SPEAKER: u64 = 1_100_000_000_000_000_003;
 const FIRST_USER: u64 = 1_100_000_000_001_000_000;
 
 /// An account with a token.
