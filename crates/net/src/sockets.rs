@@ -409,6 +409,29 @@ mod tests {
         }
     }
 
+    /// Otherwise the kernel would keep some megabytes for each that was cut, for as long as it does not read them.
+    #[test]
+    fn who_is_reset_leaves_nothing_to_the_kernel() {
+        for mut world in worlds() {
+            let mut fill = |slot| {
+                let theirs = world.connect(key(slot, 1));
+                while world.sockets.send(key(slot, 1), &[0; 1 << 16]).unwrap() > 0 {}
+                theirs
+            };
+            let (kept, reset) = (fill(0), fill(1));
+            world.sockets.drop_conn(key(0, 1));
+            world.sockets.reset_conn(key(1, 1));
+            for _ in 0..300 {
+                if reset.peer_addr().is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            assert!(reset.peer_addr().is_err(), "it is told at once, without having read a byte");
+            assert!(kept.peer_addr().is_ok(), "whoever is not reset can still read what was sent");
+        }
+    }
+
     #[test]
     fn the_dead_are_told() {
         for mut world in worlds() {

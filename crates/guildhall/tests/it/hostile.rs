@@ -9,7 +9,7 @@ use guildhall_codec::{DeflateCompressor, ZlibParams};
 use guildhall_ws_proto::{Opcode, append_masked_frame};
 use serde_json::{Value, json};
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{Read, Write},
     net::TcpStream,
     path::Path,
     process::Stdio,
@@ -386,11 +386,6 @@ fn never_reading() {
     });
     println!("{DEAF} that never read were cut after {cut:?}; {} MB more at most", most.saturating_sub(before) >> 20);
     assert!(cut < Duration::from_secs(20), "{cut:?}");
-    // They have not read a byte since, and still they know: the kernel does not keep for them what they never asked for.
-    for ws in &deaf {
-        let error = wait_for("a reset", || ws.stream.take_error().expect("a socket"));
-        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    }
     assert!(most.saturating_sub(before) < 96 << 20, "{} bytes", most - before);
     witness.end();
 }
