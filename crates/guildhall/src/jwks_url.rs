@@ -232,7 +232,10 @@ async fn fetch(url: &JwksUrl, tls: Option<&TlsConnector>) -> Result<String, Fetc
     }
 }
 
-async fn ask(url: &JwksUrl, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<String, FetchError> {
+async fn ask(
+    url: &JwksUrl,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<String, FetchError> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let answer = exchange(url, &mut sender).await;

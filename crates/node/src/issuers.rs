@@ -225,7 +225,8 @@ impl IssuersInForce {
             return Checked::Good(issued);
         }
         // Without a key id, or with one that is known, it is the token that is wrong: once there are keys.
-        let is_known = issuers.is_some_and(|issuers| header.kid.is_none() || issuers.keys.iter().any(|key| key.kid == header.kid));
+        let is_known =
+            issuers.is_some_and(|issuers| header.kid.is_none() || issuers.keys.iter().any(|key| key.kid == header.kid));
         let is_ours_to_fetch = matches!(header.alg, Algorithm::EdDSA | Algorithm::RS256);
         let may_come = !is_known && is_ours_to_fetch && ask.is_some_and(|ask| ask());
         if may_come { Checked::KeysComing } else { Checked::Bad }

@@ -186,7 +186,9 @@ pub(super) async fn join(
     let user = match api.node.authenticate(&token).await {
         Ok(account) if account.user.id == user_id => account.user,
         Ok(_) | Err(guildhall_node::AuthError::Invalid) => return Err(invalid()),
-        Err(guildhall_node::AuthError::Unavailable(_) | guildhall_node::AuthError::KeysComing) => return Err(ApiError::Overloaded),
+        Err(guildhall_node::AuthError::Unavailable(_) | guildhall_node::AuthError::KeysComing) => {
+            return Err(ApiError::Overloaded);
+        }
     };
     super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
     let nick = nick.filter(|nick| !nick.trim().is_empty());

@@ -70,7 +70,8 @@ impl Value for JwksUrl {
         Self::parse(raw.text()?)
     }
     fn expected((): &()) -> String {
-        "a URL that begins with https://, or with http:// and names this machine (localhost, 127.0.0.1, [::1])".to_owned()
+        "a URL that begins with https://, or with http:// and names this machine (localhost, 127.0.0.1, [::1])"
+            .to_owned()
     }
     fn to_toml(&self) -> Option<String> {
         Some(quote(&self.0.to_string()))

@@ -64,6 +64,7 @@ fn trap_18_a_guild_has_one_subscription_whoever_comes() {
     let count = |of: fn(&ToGuild) -> bool| pair.to_guilds.iter().filter(|(_, message)| of(message)).count();
     assert_eq!(count(|message| matches!(message, ToGuild::Subscribe { .. })), 1);
     assert_eq!(count(|message| matches!(message, ToGuild::Attach { .. })), clients.len());
-    let others = count(|m| !matches!(m, ToGuild::Subscribe { .. } | ToGuild::Attach { .. } | ToGuild::WantPresences { .. }));
+    let others =
+        count(|m| !matches!(m, ToGuild::Subscribe { .. } | ToGuild::Attach { .. } | ToGuild::WantPresences { .. }));
     assert_eq!(others, 0, "{:?}", pair.to_guilds.last());
 }
