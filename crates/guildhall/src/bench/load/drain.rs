@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const SETTINGS: &[&str] = &["limits.rest_rate_percent=0", "log.level=info"];
+const SETTINGS: &[&str] = &["limits.rest_rate_percent=0", "limits.backend_requests_per_s=0", "log.level=info"];
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Talk before the signal, and after all are back.
 const TALK: Duration = Duration::from_secs(4);

@@ -23,6 +23,7 @@ use std::{
 /// What the server is told: the waits are shorter than usual, so that each kind is closed many times.
 const SETTINGS: &[&str] = &[
     "limits.rest_rate_percent=0",
+    "limits.backend_requests_per_s=0",
     "limits.rest_trusted_proxies=127.0.0.1",
     "limits.identify_deadline_ms=5000",
     "server.heartbeat_interval_ms=10000",
