@@ -117,6 +117,10 @@ pub struct Core {
     /// Connections that wait for room among these, first come first served; those that are gone among them are never
     /// more than those that are there.
     pub waiting_to_render: VecDeque<SlotKey>,
+    /// Of those, the ones that have chunks of members to make and had no turn.
+    pub waiting_for_chunks: Vec<SlotKey>,
+    /// Chunks of members made since the last flush began.
+    pub chunks_made: usize,
     /// Sessions that have a connection.
     pub attached_count: usize,
     pub fixed: [FixedPayloads; 2],
@@ -152,6 +156,8 @@ impl Core {
             made: VecDeque::new(),
             rendered_bytes: 0,
             waiting_to_render: VecDeque::new(),
+            waiting_for_chunks: Vec::new(),
+            chunks_made: 0,
             attached_count: 0,
             withheld: Dispatch::withheld(),
             counters: Counters::default(),

@@ -177,7 +177,7 @@ impl Partition {
     /// Whether a `flush` has anything to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        !self.core.dirty.is_empty() || self.core.has_turn_to_render()
+        !self.core.dirty.is_empty() || !self.core.waiting_for_chunks.is_empty() || self.core.has_turn_to_render()
     }
 
     // ── connections ──────────────────────────────────────────────────────────────────────────────

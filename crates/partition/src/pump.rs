@@ -36,6 +36,9 @@ const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
 const LAZY_BYTES: usize = 256;
 /// Member chunks made per visit, so that one large guild does not hold up everybody else.
 const CHUNKS_PER_VISIT: usize = 4;
+/// The same for all connections between two inputs: however many ask, what happens meanwhile waits for so many at most. The others'
+/// turn comes next.
+const CHUNKS_PER_TURN: usize = 8;
 
 /// What became of a connection that was pumped.
 enum Pumped {
@@ -168,7 +171,14 @@ impl Core {
     pub fn flush(&mut self, now: Now, link: &mut impl Link) {
         self.submit(now, link);
         self.batching = false;
+        self.chunks_made = 0;
         let mut dirty = std::mem::take(&mut self.dirty);
+        if !self.waiting_for_chunks.is_empty() {
+            // Who had no chunk yet comes before those who had some.
+            let mut first = std::mem::take(&mut self.waiting_for_chunks);
+            first.append(&mut dirty);
+            dirty = first;
+        }
         for key in dirty.drain(..) {
             if let Some(conn) = self.conns.get_mut(key) {
                 conn.is_dirty = false;
@@ -250,15 +260,17 @@ impl Core {
                 if session.profile.member_requests.is_empty() {
                     return Ok(Pumped::Drained);
                 }
-                if chunks == CHUNKS_PER_VISIT {
+                if chunks == CHUNKS_PER_VISIT || self.chunks_made >= CHUNKS_PER_TURN {
                     conn.blocked_since = None;
                     if !conn.is_dirty {
                         conn.is_dirty = true;
-                        self.dirty.push(key);
+                        let queue = if chunks == 0 { &mut self.waiting_for_chunks } else { &mut self.dirty };
+                        queue.push(key);
                     }
                     return Ok(Pumped::Waiting);
                 }
                 chunks += 1;
+                self.chunks_made += 1;
                 push_next_chunk(session);
                 session.replay.enforce(self.config.replay_events_max, self.config.replay_bytes_max, conn.next_seq);
                 continue;

@@ -415,6 +415,13 @@ impl Pair {
         self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user.id, guild_id)));
     }
 
+    /// Hands a partition all that waits for it from its guilds, and nothing else happens.
+    pub fn hand_over_mail(&mut self, side: usize) {
+        while let Some(message) = self.sides[side].mail.pop_front() {
+            self.hand_over(side, message);
+        }
+    }
+
     /// Hands a partition the oldest `count` of what waits for it from its guilds.
     pub fn deliver_mail(&mut self, side: usize, count: usize) {
         for _ in 0..count {

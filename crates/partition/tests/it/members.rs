@@ -54,6 +54,36 @@ fn a_whole_list_comes_in_chunks_of_a_thousand() {
     }
 }
 
+/// However many ask for however much: what is said meanwhile is not behind all of it.
+#[test]
+fn events_go_between_the_chunks_of_many_readers() {
+    let mut pair = world();
+    pair.add_guild(crowd(guild(), 8_000).load());
+    let askers: Vec<ClientId> = (0..30).map(|_| live(&mut pair, &pro(), Some(FULL), ClientParams::JSON)).collect();
+    let listener = live_bot(&mut pair);
+    let before = pair.partition().counters().dispatches_total;
+    let chunks_made = |pair: &Pair| {
+        let seqs = pair.partition().sessions().map(|session| session.replay.last_seq());
+        seqs.sum::<u64>()
+    };
+    let seqs_before = chunks_made(&pair);
+    pair.holds_mail = true;
+    askers.iter().for_each(|client| pair.client(*client).send(8, &request(json!({"query": "", "limit": 0}))));
+    pair.settle();
+    // Thirty answers of nine chunks each, and then somebody says something.
+    say(&mut pair, &ana(), GENERAL, "meanwhile");
+    pair.hand_over_mail(0);
+    assert_eq!(pair.partition().counters().dispatches_total - before, 31, "all but chunks: the message");
+    let made = chunks_made(&pair) - seqs_before - 31;
+    assert!(made <= 16, "{made} chunks before the message was given to all");
+    pair.holds_mail = false;
+    pair.settle();
+    assert_eq!(heard(&mut pair, listener).len(), 1);
+    for client in askers {
+        assert_eq!(names(&mut pair, client).iter().filter(|name| *name == "GUILD_MEMBERS_CHUNK").count(), 9);
+    }
+}
+
 #[test]
 fn events_go_between_the_chunks_of_a_slow_reader() {
     let mut pair = world();

@@ -32,8 +32,10 @@ const TICK: Duration = Duration::from_millis(20);
 const DRIP: Duration = Duration::from_millis(500);
 /// Who never reads asks so many times a connection, within the limit of messages, and so many times at once, which is how many
 /// may wait for their answer.
-const QUESTIONS: usize = 105;
+const QUESTIONS: usize = 510;
 const QUESTIONS_AT_ONCE: usize = 15;
+/// So much may be asked for that kernels' buffers fill.
+pub const MESSAGES_PER_MINUTE: u32 = 600;
 /// GUILDS, GUILD_MEMBERS, GUILD_MESSAGES.
 const INTENTS: u32 = 1 | 1 << 1 | 1 << 9;
 const PLAIN: &str = "/?v=10&encoding=json";
@@ -62,7 +64,7 @@ pub enum Kind {
     BadPayload,
     /// Commands before it has said who it is.
     TooEarly,
-    /// A hundred and thirty heartbeats at once.
+    /// More heartbeats at once than a minute has messages.
     Flood,
     /// A message that inflates to twelve megabytes.
     Bomb,
@@ -441,7 +443,7 @@ impl Gang {
                 _ => frame(0x81, b"[]"),
             },
             Kind::TooEarly => text(&json!({"op": 3, "d": null})),
-            Kind::Flood => text(&json!({"op": 1, "d": null})).repeat(130),
+            Kind::Flood => text(&json!({"op": 1, "d": null})).repeat(MESSAGES_PER_MINUTE as usize + 10),
             Kind::Bomb => frame(0xC2, &self.bomb),
             Kind::WrongToken => {
                 // A bot's, but for the last letters: it has to be looked up.

@@ -5,7 +5,7 @@
 
 use super::{
     backend::Http,
-    bad::{Bad, Ends, Kind},
+    bad::{Bad, Ends, Kind, MESSAGES_PER_MINUTE},
     good::{Good, Report},
     node::{Node, free_addr},
     town::{self, say},
@@ -116,7 +116,8 @@ pub fn run(args: HostileArgs) -> Result<()> {
     ensure!(args.good > 0 && args.bad > 0 && args.rate > 0 && args.seconds > 0, "all numbers start at 1");
     open_files::raise_limit((args.good + args.bad) as u32);
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
-    let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
+    let mut settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
+    settings.push(format!("limits.inbound_per_minute_max={MESSAGES_PER_MINUTE}"));
     let node = Node::start(dir.path(), free_addr()?, &settings)?;
     let mut backend = Http::backend(node.addr, node.key());
     let (mut accounts, speaker) = town::make(&mut backend, args.good + args.bad)?;
