@@ -32,6 +32,17 @@ impl Http {
 
     /// Asks. An error means that nobody knows whether it was done.
     pub fn request(&mut self, method: &str, path: &str, body: &str) -> Result<(u16, Value)> {
+        if method == "GET" {
+            // The server closes connections that were idle; asking again does no harm.
+            if let done @ Ok(_) = self.try_request(method, path, body) {
+                return done;
+            }
+            self.connection = None;
+        }
+        self.try_request(method, path, body)
+    }
+
+    fn try_request(&mut self, method: &str, path: &str, body: &str) -> Result<(u16, Value)> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
