@@ -161,8 +161,6 @@ pub enum Payload {
     Notice(Box<Notice>),
     /// Whatever a backend published.
     Backend(Arc<BackendEvent>),
-    /// Whatever it said, it was rendered by the process before this one: whoever has to send it has its body.
-    Kept,
 }
 
 impl Payload {
@@ -211,7 +209,7 @@ impl Payload {
         }
         let put = Put { encoding, out };
         match self {
-            Self::Backend(_) | Self::Kept => {}
+            Self::Backend(_) => {}
             Self::Message(event) => put.body(&message_body(guild_id, event, redaction)),
             Self::MessageDelete { id, channel_id } => {
                 put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });

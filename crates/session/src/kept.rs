@@ -147,7 +147,8 @@ impl Dispatch {
                 calls: None,
             },
             content_readers: None,
-            payload: Payload::Kept,
+            // It has its body already: nobody asks what it said, only whom it is for.
+            payload: Payload::GuildGone,
         };
         let seen_by = match kept.seen_by.clone() {
             Some(SeenBy::Gate { guild_id, gate, always }) => (Some(event(guild_id, gate, always)), None),
