@@ -6,12 +6,13 @@
 
 use crate::{
     backend::{BackendCommand, Imported},
+    direct::DirectCommand,
     job::{Audience, MemberFilter},
     webhooks::WebhookAccess,
 };
 use guildhall_model::{
-    Ban, Channel, ChannelId, ChannelType, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId, Nonce,
-    Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance,
+    Ban, Channel, ChannelId, ChannelType, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId,
+    Nonce, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance,
     Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
 };
 use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
@@ -166,6 +167,8 @@ pub struct ChannelPatch {
     pub invitable: Option<bool>,
     /// Of a post: its tags.
     pub applied_tags: Option<Vec<Id<()>>>,
+    /// Of a group: who owns it.
+    pub owner_id: Option<UserId>,
 }
 
 /// Changes to a guild's base fields; `None` leaves a field as it is.
@@ -362,6 +365,8 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+    /// What is asked only of direct messages.
+    Direct(DirectCommand),
     /// What only backends ask. System only.
     Backend(Box<BackendCommand>),
 }
@@ -622,6 +627,8 @@ pub enum Reply {
     Guild(Box<GuildReply>),
     /// A channel, with its newest message's id filled in.
     Channel(Arc<Channel>),
+    /// A direct message or a group, with who is in it.
+    Direct(Direct),
     /// A thread, and the actor's own member of it.
     Thread(Box<(ThreadEntry, Option<ThreadMember>)>),
     /// Threads.
@@ -841,6 +848,18 @@ pub enum Refusal {
     /// Only moderators open it.
     #[error("This thread is locked")]
     LockedThread,
+    /// Direct messages have no such thing.
+    #[error("Cannot execute action on a DM channel")]
+    NotInDirect,
+    /// Nobody can be written to by whoever asks.
+    #[error("Cannot send messages to this user")]
+    CannotMessage,
+    /// Not somebody who can be written to.
+    #[error("Invalid Recipient(s)")]
+    InvalidRecipient,
+    /// More people than a group can have.
+    #[error("Maximum number of recipients reached (10)")]
+    TooManyRecipients,
     /// More overwrites than a channel can have.
     #[error("Maximum number of permission overwrites reached (1000)")]
     TooManyOverwrites,
@@ -912,6 +931,10 @@ impl Refusal {
             Self::TooManyReactions => (400, 30010),
             Self::TooManyChannels => (400, 30013),
             Self::TooManyRoles => (400, 30005),
+            Self::NotInDirect => (403, 50003),
+            Self::CannotMessage => (403, 50007),
+            Self::InvalidRecipient => (400, 50033),
+            Self::TooManyRecipients => (400, 30004),
             Self::TooManyOverwrites => (400, 30060),
             Self::UnknownOverwrite => (404, 10009),
             Self::InvalidRole => (400, 50028),

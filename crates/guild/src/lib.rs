@@ -14,6 +14,7 @@ mod channels;
 mod check;
 mod chores;
 mod command;
+mod direct;
 mod expressions;
 mod fields;
 mod invites;
@@ -46,6 +47,7 @@ pub use command::{
     NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo,
     RolePatch, StickerPatch, ThreadList, WebhookPatch, WebhookPost,
 };
+pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use machine::{Guild, Outcome, Output};

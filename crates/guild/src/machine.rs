@@ -61,6 +61,8 @@ pub enum Outcome {
 pub enum Output {
     /// To a relay, once every write before it is durable.
     Relay(RelayId, ToRelay),
+    /// To the sessions of the accounts that its gate names, wherever they are, once every write before it is durable.
+    Users(Arc<Published>),
     /// To the store.
     Write(Write),
     /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so it
@@ -138,16 +140,7 @@ impl Guild {
     pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
         let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
         let guild_id = fields.id;
-        let everyone = Role {
-            id: guild_id.cast(),
-            name: "@everyone".to_owned(),
-            color: 0,
-            hoist: false,
-            position: 0,
-            permissions: Permissions::DEFAULT_EVERYONE,
-            managed: false,
-            mentionable: false,
-        };
+        let everyone = Self::everyone_of(guild_id, Permissions::DEFAULT_EVERYONE);
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
         let record = GuildRecord {
             guild: fields,
@@ -163,6 +156,19 @@ impl Guild {
         everyone.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
         guild.write(Write::PutMember(guild_id, owner));
         guild
+    }
+
+    pub(crate) fn everyone_of(guild_id: GuildId, permissions: Permissions) -> Role {
+        Role {
+            id: guild_id.cast(),
+            name: "@everyone".to_owned(),
+            color: 0,
+            hoist: false,
+            position: 0,
+            permissions,
+            managed: false,
+            mentionable: false,
+        }
     }
 
     /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
@@ -259,6 +265,11 @@ impl Guild {
     }
 
     fn run(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
+        if self.is_direct()
+            && let Some(result) = self.run_direct(now, actor, command)
+        {
+            return result;
+        }
         match command {
             Command::ReadGuild => self.read_guild(now, actor),
             Command::ReadChannel(channel) => self.read_channel(now, actor, *channel),
@@ -346,6 +357,7 @@ impl Guild {
             Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
             Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
             Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+            Command::Direct(_) => Err(Refusal::UnknownChannel.into()),
             Command::Backend(command) => self.run_backend(now, actor, command),
         }
     }
@@ -511,8 +523,12 @@ impl Guild {
         self.put_out(Output::Write(write));
     }
 
-    /// Tells every relay, and says how many. Cost: one message per relay, whatever its sessions.
+    /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay, whatever its sessions.
     pub(crate) fn publish(&mut self, event: Event, effect: Effect) -> u64 {
+        if self.is_direct() {
+            self.publish_direct(event);
+            return 0;
+        }
         self.touch();
         let mut told = 0;
         let published = Arc::new(Published { event, effect });

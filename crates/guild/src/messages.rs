@@ -105,7 +105,7 @@ impl Guild {
         let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
         let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), here.permissions, replied);
         let id: MessageId = self.next_id(now);
-        let guild_id = self.meta.id();
+        let guild_id = self.guild_of_messages();
         let message = Message {
             content: new.content.clone(),
             tts: new.tts && here.can(Permissions::SEND_TTS_MESSAGES),
@@ -128,17 +128,21 @@ impl Guild {
             self.open_thread(now, &here);
             self.join_by_writing(now, &here, author.user.id);
         }
-        Ok(self.say(&here, message, new.nonce.as_ref(), referenced))
+        Ok(self.say(now, &here, message, new.nonce.as_ref(), referenced))
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
     pub(crate) fn say(
         &mut self,
+        now: Now,
         here: &Here,
         message: Message,
         nonce: Option<&Nonce>,
         referenced: Option<Arc<Message>>,
     ) -> Reply {
+        if self.is_direct() {
+            self.open_for(now, |_| true);
+        }
         let key = (message.channel_id, message.id);
         let told = match nonce {
             Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),

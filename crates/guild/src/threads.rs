@@ -170,7 +170,7 @@ impl Guild {
                 // The post's first message has the post's id.
                 ..Message::new(thread_id.cast(), thread_id, self.meta.id(), owner.user.clone())
             };
-            self.say(&here, message, post.nonce.as_ref(), None);
+            self.say(now, &here, message, post.nonce.as_ref(), None);
         }
         self.thread_reply(thread_id, actor)
     }

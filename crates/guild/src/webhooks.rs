@@ -180,7 +180,7 @@ impl Guild {
             webhook_id: Some(id),
             ..Message::new(self.next_id(now), here.channel.id, self.meta.id(), author)
         };
-        Ok(self.say(&here, message, new.nonce.as_ref(), None))
+        Ok(self.say(now, &here, message, new.nonce.as_ref(), None))
     }
 
     /// A message that was posted by this webhook.

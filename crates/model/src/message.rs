@@ -28,18 +28,18 @@ pub struct MessageReference {
     pub message_id: MessageId,
     /// In which channel.
     pub channel_id: ChannelId,
-    /// In which guild.
+    /// In which guild; 0 for a direct message.
     pub guild_id: GuildId,
 }
 
-/// A message of a guild channel, as it is kept. Reactions are kept beside it.
+/// A message, as it is kept. Reactions are kept beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Its id, strictly increasing within a channel.
     pub id: MessageId,
     /// Where it was said.
     pub channel_id: ChannelId,
-    /// The guild of that channel.
+    /// The guild of that channel; 0 for a direct message.
     pub guild_id: GuildId,
     /// Who said it, as they were then.
     pub author: Arc<User>,
@@ -89,6 +89,12 @@ pub struct Message {
 impl Message {
     /// The kind of a plain message.
     pub const KIND_DEFAULT: u8 = 0;
+    /// The kind of the note that somebody came into a group.
+    pub const KIND_RECIPIENT_ADD: u8 = 1;
+    /// The kind of the note that somebody left a group.
+    pub const KIND_RECIPIENT_REMOVE: u8 = 2;
+    /// The kind of the note that a group has another name.
+    pub const KIND_NAME_CHANGE: u8 = 4;
     /// The kind of the note that a message was pinned.
     pub const KIND_PIN: u8 = 6;
     /// The kind of an answer to another message.
@@ -117,6 +123,12 @@ impl Message {
             message_reference: None,
             webhook_id: None,
         }
+    }
+
+    /// It was said in no guild.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.guild_id.get() == 0
     }
 
     /// The account wrote the message or is mentioned in it: its content is never withheld from them.

@@ -22,6 +22,6 @@ pub use admission::{AddressOf, AdmissionLimits, Peers};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
-pub use partition_loop::{AuthAnswer, MessagesAnswer};
+pub use partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Upstream};
 pub use tls::{CertificateError, Certificates};

@@ -212,15 +212,15 @@ impl Payload {
             Self::Backend(_) => {}
             Self::Message(event) => put.body(&message_body(guild_id, event, redaction)),
             Self::MessageDelete { id, channel_id } => {
-                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });
+                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id: some_guild(guild_id) });
             }
             Self::Reaction(event) => put.body(&ReactionEventBody {
                 user_id: event.user_id,
                 channel_id: event.channel_id,
                 message_id: event.message_id,
                 message_author_id: event.member.is_some().then_some(event.author_id),
-                guild_id,
-                member: event.member.as_deref().map(Into::into),
+                guild_id: some_guild(guild_id),
+                member: event.member.as_deref().filter(|_| guild_id.get() != 0).map(Into::into),
                 emoji: (&event.emoji).into(),
                 burst: false,
                 burst_colors: [],
@@ -229,15 +229,15 @@ impl Payload {
             Self::ReactionsCleared { channel_id, message_id, emoji } => put.body(&ReactionsClearedBody {
                 channel_id: *channel_id,
                 message_id: *message_id,
-                guild_id,
+                guild_id: some_guild(guild_id),
                 emoji: emoji.as_ref().map(Into::into),
             }),
             Self::Typing { channel_id, timestamp_s, member } => put.body(&TypingBody {
                 channel_id: *channel_id,
-                guild_id,
+                guild_id: some_guild(guild_id),
                 user_id: member.user.id,
                 timestamp: *timestamp_s,
-                member: (&**member).into(),
+                member: (guild_id.get() != 0).then(|| (&**member).into()),
             }),
             Self::Presence { user_id, presence } => put.body(&PresenceBody::new(Some(guild_id), *user_id, presence)),
             Self::Voice { state, member } => put.body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
@@ -334,6 +334,11 @@ fn unreads(channels: &[(ChannelId, MessageId)]) -> Vec<ChannelUnread> {
     channels.iter().map(unread).collect()
 }
 
+/// The guild, if there is one: what is addressed to accounts names none.
+pub(crate) fn some_guild(guild_id: GuildId) -> Option<GuildId> {
+    (guild_id.get() != 0).then_some(guild_id)
+}
+
 pub(crate) struct Put<'a> {
     encoding: Encoding,
     out: &'a mut Vec<u8>,
@@ -348,10 +353,15 @@ impl Put<'_> {
 }
 
 fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redaction) -> MessageBody<'a> {
-    let extras =
-        MessageExtras { guild_id, channel_type: event.channel_type, member: event.author.as_deref().map(Into::into) };
-    let member_of =
-        |user: &User| event.mentioned.iter().find(|member| member.user.id == user.id).map(|member| &**member);
+    let guild_id = some_guild(guild_id);
+    // Who is in a direct message has no standing in it.
+    let standing = |member: &'a Arc<Member>| guild_id.map(|_| &**member);
+    let extras = MessageExtras {
+        guild_id,
+        channel_type: event.channel_type,
+        member: event.author.as_ref().and_then(standing).map(Into::into),
+    };
+    let member_of = |user: &User| event.mentioned.iter().find(|member| member.user.id == user.id).and_then(standing);
     let mut body = MessageBody::new(&event.message).with_extras(extras, member_of, &event.message);
     if let Some(referenced) = &event.referenced {
         let referenced = MessageBody::new(referenced);
@@ -365,7 +375,8 @@ fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redac
 struct MessageDeleteBody {
     id: MessageId,
     channel_id: ChannelId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
 }
 
 #[derive(Serialize)]
@@ -375,7 +386,8 @@ struct ReactionEventBody<'a> {
     message_id: MessageId,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_author_id: Option<UserId>,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<MemberBody<'a>>,
     emoji: ReactionEmojiBody<'a>,
@@ -389,7 +401,8 @@ struct ReactionEventBody<'a> {
 struct ReactionsClearedBody<'a> {
     channel_id: ChannelId,
     message_id: MessageId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     emoji: Option<ReactionEmojiBody<'a>>,
 }
@@ -397,10 +410,12 @@ struct ReactionsClearedBody<'a> {
 #[derive(Serialize)]
 struct TypingBody<'a> {
     channel_id: ChannelId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     user_id: UserId,
     timestamp: i64,
-    member: MemberBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<MemberBody<'a>>,
 }
 
 #[derive(Serialize)]

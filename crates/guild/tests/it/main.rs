@@ -2,6 +2,7 @@
 
 mod backend;
 mod bulk;
+mod direct;
 mod fixture;
 mod lists;
 mod members;

@@ -101,7 +101,8 @@ struct ReferenceBody {
     kind: u8,
     message_id: MessageId,
     channel_id: ChannelId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
 }
 
 impl From<&MessageReference> for ReferenceBody {
@@ -110,7 +111,7 @@ impl From<&MessageReference> for ReferenceBody {
             kind: 0,
             message_id: reference.message_id,
             channel_id: reference.channel_id,
-            guild_id: reference.guild_id,
+            guild_id: (reference.guild_id.get() != 0).then_some(reference.guild_id),
         }
     }
 }
@@ -118,8 +119,9 @@ impl From<&MessageReference> for ReferenceBody {
 /// What a message carries only on the gateway.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MessageExtras<'a> {
-    /// Where.
-    pub guild_id: GuildId,
+    /// Where; none for a direct message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guild_id: Option<GuildId>,
     /// What kind of channel.
     pub channel_type: ChannelType,
     /// The author's standing, unless they have left.
