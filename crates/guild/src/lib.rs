@@ -5,6 +5,7 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod backend;
 mod bans;
 mod belongings;

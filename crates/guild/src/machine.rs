@@ -14,6 +14,7 @@
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
+    archive::Archive,
     belongings::Belongings,
     cache::{CachedMessage, MessageCache},
     chores::Chores,
@@ -117,6 +118,7 @@ pub struct Guild {
     /// Open and closed ones.
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
     pub(crate) active_threads_count: usize,
+    pub(crate) archive: Archive,
     /// Who is in which of them.
     pub(crate) in_threads: BTreeSet<(UserId, ChannelId)>,
     pub(crate) limits: GuildLimits,
@@ -208,6 +210,7 @@ impl Guild {
             belongings: Belongings::new(record.belongings),
             threads: CowMap::default(),
             active_threads_count: 0,
+            archive: Archive::default(),
             in_threads: BTreeSet::new(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
@@ -400,6 +403,7 @@ impl Guild {
             ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
             ToGuild::RequestMembers { session, request } => self.request_members(now, session, *request),
             ToGuild::RecentMembers { session, request } => self.recent_members(session, *request),
+            ToGuild::ListThread { session, thread_id } => self.tell_thread_list(now, session, thread_id),
             ToGuild::CountMembers { session, channel_id } => self.count_members(now, session, channel_id),
             ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
             ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),
@@ -449,13 +453,15 @@ impl Guild {
         self.recent.forget(now.instant);
         self.flush_lists(now);
         self.do_chore(now);
+        self.archive_threads(now);
         self.tell_waiting(now);
     }
 
     /// When `handle_timer` should be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        [self.recent.sweep_at(), self.chores.due_at(), self.presences.due_at(), self.lists.deadline()]
+        let archive = self.archive.due_at().filter(|_| !self.is_deleted);
+        [self.recent.sweep_at(), self.chores.due_at(), self.presences.due_at(), self.lists.deadline(), archive]
             .into_iter()
             .flatten()
             .min()

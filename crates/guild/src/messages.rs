@@ -42,10 +42,8 @@ impl Guild {
 
     /// The message that a message answers: `Some(None)` when that was deleted, none when it is no reply.
     pub(crate) fn referenced_by(&mut self, message: &Message) -> Result<Option<Option<Arc<Message>>>, Stop> {
-        let Some(reference) = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY) else {
-            return Ok(None);
-        };
-        let referenced = self.find_message((reference.channel_id, reference.message_id))?;
+        let Some(key) = message.answers() else { return Ok(None) };
+        let referenced = self.find_message(key)?;
         Ok(Some(referenced.map(|referenced| referenced.message.clone())))
     }
 
@@ -288,14 +286,15 @@ impl Guild {
         message_id: MessageId,
     ) -> CommandResult {
         let here = self.in_text(now, actor, channel_id)?;
-        let author_id = self.need_message((channel_id, message_id))?.message.author.id;
-        if !here.is(author_id) {
+        let message = self.need_message((channel_id, message_id))?.message.clone();
+        if !here.is(message.author.id) {
             here.need(Permissions::MANAGE_MESSAGES)?;
         }
         self.forget_message((channel_id, message_id));
+        let effect = self.thread_after_deletion(&here, usize::from(is_counted(&message)));
         let payload = Payload::MessageDelete { id: message_id, channel_id };
         let event = self.event(EventName::MessageDelete, self.gate_of(&here.channel), payload);
-        self.publish(event, Effect::None);
+        self.publish(event, effect);
         Ok(Reply::Done)
     }
 
@@ -320,11 +319,19 @@ impl Guild {
         if message_ids.is_empty() || message_ids.len() > self.limits.deleted_messages_max {
             return Err(Refusal::InvalidForm("messages").into());
         }
-        message_ids.iter().for_each(|message_id| self.forget_message((channel_id, *message_id)));
+        let mut counted = 0;
+        for message_id in message_ids {
+            // Of those that are not in memory nobody knows whether they were there.
+            if let Lookup::Found(cached) = self.cache.lookup((channel_id, *message_id)) {
+                counted += usize::from(is_counted(&cached.message));
+            }
+            self.forget_message((channel_id, *message_id));
+        }
+        let effect = self.thread_after_deletion(&here, counted);
         let notice = Notice::MessagesGone { channel_id, ids: message_ids.into() };
         let gate = self.gate_of(&here.channel);
         let event = self.event(EventName::MessageDeleteBulk, gate, Payload::Notice(Box::new(notice)));
-        self.publish(event, Effect::None);
+        self.publish(event, effect);
         Ok(Reply::Done)
     }
 
@@ -339,6 +346,11 @@ impl Guild {
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }
+}
+
+/// It counts among its thread's messages: what a thread or a post begins with does not.
+pub(crate) fn is_counted(message: &Message) -> bool {
+    message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
 
 fn is_exempt_from_slow_mode(here: &Here) -> bool {

@@ -67,6 +67,7 @@ events! {
     ThreadDelete "THREAD_DELETE" GUILDS;
     ThreadMemberUpdate "THREAD_MEMBER_UPDATE" GUILDS;
     ThreadMembersUpdate "THREAD_MEMBERS_UPDATE" GUILD_MEMBERS;
+    ThreadMemberListUpdate "THREAD_MEMBER_LIST_UPDATE" ;
     UserUpdate "USER_UPDATE" ;
     ChannelCreate "CHANNEL_CREATE" GUILDS;
     ChannelUpdate "CHANNEL_UPDATE" GUILDS;

@@ -24,7 +24,7 @@ pub enum Nonce {
 /// The message that a message answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageReference {
-    /// Which message.
+    /// Which message; 0 for the channel itself.
     pub message_id: MessageId,
     /// In which channel.
     pub channel_id: ChannelId,
@@ -97,6 +97,10 @@ impl Message {
     pub const KIND_NAME_CHANGE: u8 = 4;
     /// The kind of the note that a message was pinned.
     pub const KIND_PIN: u8 = 6;
+    /// The kind of the note in a channel that a thread was begun there.
+    pub const KIND_THREAD_CREATED: u8 = 18;
+    /// The kind of what a thread begins with that was begun from a message: that message, by reference.
+    pub const KIND_THREAD_STARTER: u8 = 21;
     /// The kind of an answer to another message.
     pub const KIND_REPLY: u8 = 19;
 
@@ -123,6 +127,14 @@ impl Message {
             message_reference: None,
             webhook_id: None,
         }
+    }
+
+    /// The message that it answers, or that its thread was begun from.
+    #[must_use]
+    pub fn answers(&self) -> Option<(ChannelId, MessageId)> {
+        let reference = self.message_reference?;
+        matches!(self.kind, Self::KIND_REPLY | Self::KIND_THREAD_STARTER)
+            .then_some((reference.channel_id, reference.message_id))
     }
 
     /// It was said in no guild.

@@ -5,6 +5,7 @@
 //! Not here    who gets them: the guild names the gate.     Spec  docs/protocol.md §7.1, §7.2, §7.4.
 
 use crate::{
+    members::MemberEntry,
     payload::{Put, some_guild},
     thread::{ThreadEntry, ThreadEvent},
 };
@@ -12,8 +13,8 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId, ScheduledEvent,
     StageInstance, ThreadMember, User, UserId,
     from_gateway::{
-        DirectBody, EmojiBody, InviteEventBody, ScheduledEventBody, StageInstanceBody, StickerBody, ThreadListSyncBody,
-        ThreadMemberBody, ThreadMembersBody, UserBody,
+        DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody, StageInstanceBody,
+        StickerBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody,
     },
 };
 use guildhall_stdx::Timestamp;
@@ -101,6 +102,13 @@ pub enum Notice {
         /// Who.
         user: Arc<User>,
     },
+    /// THREAD_MEMBER_LIST_UPDATE.
+    ThreadMemberList {
+        /// Where.
+        thread_id: ChannelId,
+        /// Who is in it.
+        members: Vec<MemberEntry>,
+    },
     /// THREAD_LIST_SYNC.
     ThreadList {
         /// Whose threads; none: the whole guild's.
@@ -156,6 +164,14 @@ impl Notice {
                 let added = added.as_ref().map(|(of, member)| (*of, &**member));
                 put.body(&ThreadMembersBody::new(guild_id, *thread_id, *members_count, added, *removed));
             }
+            Self::ThreadMemberList { thread_id, members } => {
+                let listed = members.iter().map(|entry| ListedBody {
+                    user_id: entry.member.user.id,
+                    member: (&*entry.member).into(),
+                    presence: entry.presence.as_deref().map(|p| PresenceBody::new(None, entry.member.user.id, p)),
+                });
+                put.body(&ThreadMemberListBody { guild_id, thread_id: *thread_id, members: listed.collect() });
+            }
             Self::Direct { direct, reader } => put.body(&DirectBody::new(direct, *reader)),
             Self::Recipient { channel_id, user } => {
                 put.body(&RecipientBody { channel_id: *channel_id, user: (&**user).into() });
@@ -175,6 +191,20 @@ struct BanBody<'a> {
     user: UserBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delete_message_secs: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct ThreadMemberListBody<'a> {
+    guild_id: GuildId,
+    thread_id: ChannelId,
+    members: Vec<ListedBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct ListedBody<'a> {
+    user_id: UserId,
+    member: MemberBody<'a>,
+    presence: Option<PresenceBody<'a>>,
 }
 
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ use crate::{
     event::{Calls, ContentReaders, Redaction},
     meta::GuildMeta,
     notice::Notice,
-    passive::{PassiveDelta, PassiveSnapshot},
+    passive::{PassiveDelta, PassiveSnapshot, Unreads},
 };
 use guildhall_codec::Encoding;
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
@@ -23,6 +23,7 @@ use guildhall_model::{
         RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
     },
 };
+use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -156,7 +157,7 @@ pub enum Payload {
     /// GUILD_MEMBER_LIST_UPDATE.
     MemberList(Box<ListChange>),
     /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
-    Unread(Vec<(ChannelId, MessageId)>),
+    Unread(Unreads),
     /// One of the small ones.
     Notice(Box<Notice>),
     /// Whatever a backend published.
@@ -255,7 +256,7 @@ impl Payload {
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
             Self::PassiveDelta(delta) => put.body(&PassiveUpdateV2Body {
                 guild_id,
-                updated_channels: unreads(&delta.channels),
+                updated_channels: unreads(&delta.channels, &delta.pins),
                 updated_voice_states: delta
                     .voice
                     .iter()
@@ -270,7 +271,7 @@ impl Payload {
                     .map(|(id, last_message_id)| ChannelUnread {
                         id: *id,
                         last_message_id: *last_message_id,
-                        last_pin_timestamp: None,
+                        last_pin_timestamp: pinned_at(&snapshot.pins, *id),
                     })
                     .collect(),
                 voice_states: snapshot.voice.iter().map(|entry| VoiceStateBody::within_guild(&entry.state)).collect(),
@@ -285,7 +286,10 @@ impl Payload {
                 ops: change.ops.iter().map(list_op).collect(),
             }),
             Self::Unread(channels) => {
-                put.body(&ChannelUnreadUpdateBody { guild_id, channel_unread_updates: unreads(channels) });
+                put.body(&ChannelUnreadUpdateBody {
+                    guild_id,
+                    channel_unread_updates: unreads(channels, &channels.pins),
+                });
             }
             Self::Notice(notice) => notice.render(guild_id, put),
             Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
@@ -325,11 +329,15 @@ fn list_op(op: &ListOp) -> MemberListOp<'_> {
     }
 }
 
-fn unreads(channels: &[(ChannelId, MessageId)]) -> Vec<ChannelUnread> {
+fn pinned_at(pins: &[(ChannelId, Timestamp)], channel_id: ChannelId) -> Option<Timestamp> {
+    pins.iter().find(|(id, _)| *id == channel_id).map(|(_, at)| *at)
+}
+
+fn unreads(channels: &[(ChannelId, MessageId)], pins: &[(ChannelId, Timestamp)]) -> Vec<ChannelUnread> {
     let unread = |(id, message_id): &(ChannelId, MessageId)| ChannelUnread {
         id: *id,
         last_message_id: Some(*message_id),
-        last_pin_timestamp: None,
+        last_pin_timestamp: pinned_at(pins, *id),
     };
     channels.iter().map(unread).collect()
 }

@@ -94,8 +94,7 @@ pub(super) async fn read(
 
 /// Where the message is that a reply answers; none when it is no reply.
 fn answered_id(message: &Message) -> Option<(ChannelId, MessageId)> {
-    let reference = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY)?;
-    Some((reference.channel_id, reference.message_id))
+    message.answers()
 }
 
 /// The messages that these records answer; none for those that were deleted.

@@ -33,7 +33,7 @@ async fn users() {
     );
     world.get(&world.bot, "/users/999").await.is(404, json!({"message": "Unknown User", "code": 10013}));
     let opened = world.post(&world.bot, "/users/@me/channels", json!({"recipient_id": "101"})).await;
-    assert_eq!((opened.status, &opened.body["recipients"][0]["id"]), (200, &json!("101")));
+    assert!(opened.status == 200 && opened.body.contains("\"recipients\":[{\"id\":\"101\""), "{}", opened.body);
     world.post(&world.bot, "/users/@me/channels", json!({"recipient_id": "999"})).await.has(400, 50033);
 }
 

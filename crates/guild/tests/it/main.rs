@@ -17,4 +17,5 @@ mod relays;
 mod requests;
 mod scale;
 mod structure;
+mod threads;
 mod voice;

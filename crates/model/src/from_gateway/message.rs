@@ -99,7 +99,8 @@ impl ReferencedMessage<'_> {
 struct ReferenceBody {
     #[serde(rename = "type")]
     kind: u8,
-    message_id: MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<MessageId>,
     channel_id: ChannelId,
     #[serde(skip_serializing_if = "Option::is_none")]
     guild_id: Option<GuildId>,
@@ -109,7 +110,7 @@ impl From<&MessageReference> for ReferenceBody {
     fn from(reference: &MessageReference) -> Self {
         Self {
             kind: 0,
-            message_id: reference.message_id,
+            message_id: (reference.message_id.get() != 0).then_some(reference.message_id),
             channel_id: reference.channel_id,
             guild_id: (reference.guild_id.get() != 0).then_some(reference.guild_id),
         }
@@ -192,9 +193,9 @@ impl<'a> MessageBody<'a> {
             flags: message.flags,
             webhook_id: message.webhook_id,
             message_reference: message.message_reference.as_ref().map(Into::into),
-            referenced_message: match message.message_reference {
-                Some(_) if message.kind == Message::KIND_REPLY => ReferencedMessage::Deleted,
-                _ => ReferencedMessage::NotAReply,
+            referenced_message: match message.answers() {
+                Some(_) => ReferencedMessage::Deleted,
+                None => ReferencedMessage::NotAReply,
             },
             extras: None,
         }

@@ -121,6 +121,7 @@ impl Slot {
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
             | ToGuild::RecentMembers { .. }
+            | ToGuild::ListThread { .. }
             | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
