@@ -11,9 +11,9 @@ use crate::{
     webhooks::WebhookAccess,
 };
 use guildhall_model::{
-    Ban, Channel, ChannelId, ChannelType, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId,
-    Nonce, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance,
-    Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
+    Attachment, Ban, Channel, ChannelId, ChannelType, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member,
+    MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent,
+    StageInstance, Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
 };
 use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
 use guildhall_stdx::{CowMap, Timestamp};
@@ -55,6 +55,10 @@ pub struct NewMessage {
     pub embeds: Vec<Value>,
     /// Passed through.
     pub components: Vec<Value>,
+    /// Files that lie somewhere else; their ids are assigned.
+    pub attachments: Vec<Attachment>,
+    /// Of the guild's own.
+    pub sticker_ids: Vec<StickerId>,
     /// Already masked to what a sender may set.
     pub flags: u32,
     /// Who may be mentioned; none: whoever the content mentions.
@@ -98,6 +102,8 @@ pub struct MessagePatch {
     pub embeds: Option<Vec<Value>>,
     /// Replaces the components.
     pub components: Option<Vec<Value>>,
+    /// Which attachments stay.
+    pub attachments: Option<Vec<Id<()>>>,
     /// Replaces the flags that may be set.
     pub flags: Option<u32>,
     /// For the mentions of the new content.
@@ -785,6 +791,9 @@ pub enum Refusal {
     /// No messages go into this kind of channel.
     #[error("Cannot send messages in a non-text channel")]
     NotATextChannel,
+    /// Not one of the guild's.
+    #[error("Invalid sticker sent")]
+    InvalidSticker,
     /// Nothing to say.
     #[error("Cannot send an empty message")]
     EmptyMessage,
@@ -926,6 +935,7 @@ impl Refusal {
             Self::MissingPermissions => (403, 50013),
             Self::NotTheAuthor => (403, 50005),
             Self::NotATextChannel => (400, 50008),
+            Self::InvalidSticker => (400, 50081),
             Self::EmptyMessage => (400, 50006),
             Self::UnknownReference => (400, 50035),
             Self::TooManyReactions => (400, 30010),

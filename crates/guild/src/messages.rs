@@ -15,7 +15,10 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
-use guildhall_model::{ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, UserId};
+use guildhall_model::{
+    Attachment, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, StickerId,
+    StickerItem, UserId,
+};
 use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -80,9 +83,10 @@ impl Guild {
         if new.reply_to.is_some() {
             here.need(Permissions::READ_MESSAGE_HISTORY)?;
         }
-        if new.content.trim().is_empty() && new.embeds.is_empty() && new.components.is_empty() {
-            return Err(Refusal::EmptyMessage.into());
+        if !new.attachments.is_empty() {
+            here.need(Permissions::ATTACH_FILES)?;
         }
+        self.check_filled(new)?;
         // Before slow mode: who repeats a request that succeeded is told so.
         if let Some(nonce) = new.nonce.as_ref().filter(|_| new.enforce_nonce)
             && let Some(reply) = self.message_with_nonce(now, author.user.id, channel_id, nonce)?
@@ -112,6 +116,8 @@ impl Guild {
             mention_roles: mentions.roles,
             embeds: new.embeds.clone(),
             components: new.components.clone(),
+            attachments: self.with_ids(now, &new.attachments),
+            sticker_items: self.sticker_items(&new.sticker_ids).unwrap_or_default(),
             kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
             flags: new.flags,
             message_reference: referenced.as_ref().map(|referenced| MessageReference {
@@ -127,6 +133,30 @@ impl Guild {
             self.join_by_writing(now, &here, author.user.id);
         }
         Ok(self.say(now, &here, message, new.nonce.as_ref(), referenced))
+    }
+
+    /// Whether there is something in a message, and its stickers are the guild's.
+    pub(crate) fn check_filled(&self, new: &NewMessage) -> Result<(), Refusal> {
+        self.sticker_items(&new.sticker_ids)?;
+        let is_empty = new.content.trim().is_empty()
+            && new.embeds.is_empty()
+            && new.components.is_empty()
+            && new.attachments.is_empty()
+            && new.sticker_ids.is_empty();
+        if is_empty { Err(Refusal::EmptyMessage) } else { Ok(()) }
+    }
+
+    pub(crate) fn sticker_items(&self, ids: &[StickerId]) -> Result<Vec<StickerItem>, Refusal> {
+        let item = |id: &StickerId| {
+            let own = self.meta.guild.stickers.iter().find(|own| own.id == *id).ok_or(Refusal::InvalidSticker)?;
+            Ok(StickerItem { id: *id, name: own.name.clone(), format_type: own.format_type })
+        };
+        ids.iter().map(item).collect()
+    }
+
+    /// The same, each with an id.
+    pub(crate) fn with_ids(&mut self, now: Now, attachments: &[Attachment]) -> Vec<Attachment> {
+        attachments.iter().map(|new| Attachment { id: self.next_id(now), ..new.clone() }).collect()
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
@@ -219,7 +249,10 @@ impl Guild {
         let key = (channel_id, message_id);
         let before = self.need_message(key)?.message.clone();
         let is_author = actor == Actor::System || here.is(before.author.id);
-        let changes_content = patch.content.is_some() || patch.embeds.is_some() || patch.components.is_some();
+        let changes_content = patch.content.is_some()
+            || patch.embeds.is_some()
+            || patch.components.is_some()
+            || patch.attachments.is_some();
         if !is_author {
             if changes_content || patch.allowed_mentions.is_some() {
                 return Err(Refusal::NotTheAuthor.into());
@@ -239,11 +272,14 @@ impl Guild {
         if let Some(components) = &patch.components {
             message.components.clone_from(components);
         }
+        if let Some(kept) = &patch.attachments {
+            message.attachments.retain(|attachment| kept.contains(&attachment.id));
+        }
         if let Some(flags) = patch.flags {
             let changeable = if is_author { FLAGS_OF_AUTHORS } else { FLAGS_OF_OTHERS };
             message.flags = message.flags & !changeable | flags & changeable;
         }
-        if message.content.trim().is_empty() && message.embeds.is_empty() && message.components.is_empty() {
+        if message.is_empty() {
             return Err(Refusal::EmptyMessage.into());
         }
         let referenced = self.referenced_by(&before)?;

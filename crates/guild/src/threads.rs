@@ -118,6 +118,12 @@ impl Guild {
         if holds_posts && new.message.is_none() || !holds_posts && new.message.is_some() {
             return Err(Refusal::InvalidForm("message").into());
         }
+        if let Some(post) = &new.message {
+            self.check_filled(post)?;
+            if !post.attachments.is_empty() {
+                parent.need(Permissions::ATTACH_FILES)?;
+            }
+        }
         let owner = parent.person()?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
@@ -174,6 +180,8 @@ impl Guild {
                 mention_roles: mentions.roles,
                 embeds: post.embeds.clone(),
                 components: post.components.clone(),
+                attachments: self.with_ids(now, &post.attachments),
+                sticker_items: self.sticker_items(&post.sticker_ids).unwrap_or_default(),
                 flags: post.flags,
                 // The post's first message has the post's id.
                 ..Message::new(thread_id.cast(), thread_id, self.meta.id(), owner.user.clone())

@@ -50,7 +50,7 @@ pub use id::{
 pub use intents::Intents;
 pub use invite::{Invite, InviteCode, ParseInviteCodeError};
 pub use member::Member;
-pub use message::{Message, MessageReference, Nonce};
+pub use message::{Attachment, Message, MessageReference, Nonce, StickerItem};
 pub use murmur3::murmur3_32;
 pub use opcode::Opcode;
 pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions};

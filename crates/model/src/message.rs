@@ -3,7 +3,7 @@
 //! Spec  docs/protocol.md §6.6.
 
 use crate::{
-    id::{ChannelId, GuildId, MessageId, RoleId, UserId, WebhookId},
+    id::{ChannelId, GuildId, Id, MessageId, RoleId, StickerId, UserId, WebhookId},
     user::User,
 };
 use guildhall_stdx::Timestamp;
@@ -30,6 +30,42 @@ pub struct MessageReference {
     pub channel_id: ChannelId,
     /// In which guild; 0 for a direct message.
     pub guild_id: GuildId,
+}
+
+/// A file that lies somewhere else: the server keeps what it is called, not what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Its id.
+    pub id: Id<()>,
+    /// 1–1024 characters.
+    pub filename: String,
+    /// Bytes, as whoever gave it says.
+    pub size: u64,
+    /// Where it lies.
+    pub url: String,
+    /// Media type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// What it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Of a picture, pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    /// Of a picture, pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+}
+
+/// A sticker on a message, as it was then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StickerItem {
+    /// Which.
+    pub id: StickerId,
+    /// Its name.
+    pub name: String,
+    /// 1 PNG, 2 APNG, 3 Lottie, 4 GIF.
+    pub format_type: u8,
 }
 
 /// A message, as it is kept. Reactions are kept beside it.
@@ -66,6 +102,12 @@ pub struct Message {
     /// Interactive parts, passed through.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Value>,
+    /// Files, by where they lie.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// Stickers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sticker_items: Vec<StickerItem>,
     /// Echo of the sender's mark. Not stored: it concerns only the moment of sending.
     #[serde(skip)]
     pub nonce: Option<Nonce>,
@@ -120,6 +162,8 @@ impl Message {
             mention_roles: Vec::new(),
             embeds: Vec::new(),
             components: Vec::new(),
+            attachments: Vec::new(),
+            sticker_items: Vec::new(),
             nonce: None,
             pinned: false,
             kind: Self::KIND_DEFAULT,
@@ -141,6 +185,16 @@ impl Message {
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.guild_id.get() == 0
+    }
+
+    /// Nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.content.trim().is_empty()
+            && self.embeds.is_empty()
+            && self.components.is_empty()
+            && self.attachments.is_empty()
+            && self.sticker_items.is_empty()
     }
 
     /// The account wrote the message or is mentioned in it: its content is never withheld from them.

@@ -89,6 +89,6 @@ impl Node {
     async fn make_direct(&self, new: NewDirect) -> Result<(), Refusal> {
         let (answer, receiver) = oneshot::channel();
         let guild_id = new.id.cast();
-        self.ask(guild_id, Input::Create(Box::new(New::Direct(new)), answer), receiver).await.map(drop)
+        self.ask(guild_id, Input::Create(New::Direct(new), answer), receiver).await.map(drop)
     }
 }

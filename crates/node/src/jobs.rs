@@ -122,7 +122,7 @@ impl Jobs {
     pub(crate) fn new_guild(&self, now: Now, new: New) -> Guild {
         let limits = self.guild_limits.clone();
         match new {
-            New::Guild(new) => Guild::create(now, new, limits, RESTING_ORIGIN),
+            New::Guild(new) => Guild::create(now, *new, limits, RESTING_ORIGIN),
             New::Direct(new) => Guild::create_direct(now, new, limits, RESTING_ORIGIN),
         }
     }

@@ -274,7 +274,7 @@ impl Node {
         }
         let guild_id = new.guild.id;
         let (answer, receiver) = oneshot::channel();
-        self.ask(guild_id, Input::Create(Box::new(New::Guild(new)), answer), receiver).await?;
+        self.ask(guild_id, Input::Create(New::Guild(Box::new(new)), answer), receiver).await?;
         Ok(guild_id)
     }
 

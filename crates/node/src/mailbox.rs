@@ -32,14 +32,14 @@ pub(crate) struct Ask {
 
 /// What is to be made where nothing is.
 pub(crate) enum New {
-    Guild(NewGuild),
+    Guild(Box<NewGuild>),
     Direct(NewDirect),
 }
 
 /// What a guild is to handle.
 pub(crate) enum Input {
     Command(Ask),
-    Create(Box<New>, oneshot::Sender<Answer>),
+    Create(New, oneshot::Sender<Answer>),
     Relay(ToGuild),
 }
 

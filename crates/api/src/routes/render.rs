@@ -74,6 +74,8 @@ mod tests {
             mention_roles: Vec::new(),
             embeds: vec![json!({"title": "t"})],
             components: vec![json!({"type": 1})],
+            attachments: Vec::new(),
+            sticker_items: Vec::new(),
             nonce: None,
             pinned: false,
             kind: Message::KIND_DEFAULT,

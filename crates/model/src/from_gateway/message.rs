@@ -4,9 +4,9 @@ use super::{Nothing, member::PartialMemberBody, user::UserBody};
 use crate::{
     channel::ChannelType,
     emoji::ReactionEmoji,
-    id::{ChannelId, EmojiId, GuildId, MessageId, RoleId, WebhookId},
+    id::{ChannelId, EmojiId, GuildId, Id, MessageId, RoleId, StickerId, WebhookId},
     member::Member,
-    message::{Message, MessageReference, Nonce},
+    message::{Attachment, Message, MessageReference, Nonce, StickerItem},
     snowflake::timestamp_of,
     user::User,
 };
@@ -130,6 +130,66 @@ pub struct MessageExtras<'a> {
     pub member: Option<PartialMemberBody<'a>>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Attachments<'a>(&'a [Attachment]);
+
+impl Serialize for Attachments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|of| AttachmentBody {
+            id: of.id,
+            filename: &of.filename,
+            size: of.size,
+            url: &of.url,
+            // There is no proxy in between.
+            proxy_url: &of.url,
+            content_type: of.content_type.as_deref(),
+            description: of.description.as_deref(),
+            height: of.height,
+            width: of.width,
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct AttachmentBody<'a> {
+    id: Id<()>,
+    filename: &'a str,
+    size: u64,
+    url: &'a str,
+    proxy_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StickerItems<'a>(&'a [StickerItem]);
+
+impl StickerItems<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for StickerItems<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let item = |of: &StickerItem| StickerItemBody { id: of.id, name: of.name.clone(), format_type: of.format_type };
+        serializer.collect_seq(self.0.iter().map(item))
+    }
+}
+
+#[derive(Serialize)]
+struct StickerItemBody {
+    id: StickerId,
+    name: String,
+    format_type: u8,
+}
+
 /// A message, for REST, MESSAGE_CREATE and MESSAGE_UPDATE.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageBody<'a> {
@@ -143,9 +203,11 @@ pub struct MessageBody<'a> {
     mention_everyone: bool,
     mentions: Vec<MentionBody<'a>>,
     mention_roles: &'a [RoleId],
-    attachments: Nothing,
+    attachments: Attachments<'a>,
     embeds: &'a [Value],
     components: &'a [Value],
+    #[serde(skip_serializing_if = "StickerItems::is_empty")]
+    sticker_items: StickerItems<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reactions: Vec<ReactionBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,9 +245,10 @@ impl<'a> MessageBody<'a> {
                 .map(|user| MentionBody { user: (&**user).into(), member: None })
                 .collect(),
             mention_roles: &message.mention_roles,
-            attachments: [],
+            attachments: Attachments(&message.attachments),
             embeds: &message.embeds,
             components: &message.components,
+            sticker_items: StickerItems(&message.sticker_items),
             reactions: Vec::new(),
             nonce: message.nonce.as_ref(),
             pinned: message.pinned,
@@ -238,6 +301,7 @@ impl<'a> MessageBody<'a> {
     pub fn redacted(mut self) -> Self {
         self.content = "";
         self.embeds = &[];
+        self.attachments = Attachments(&[]);
         self.components = &[];
         self
     }

@@ -27,7 +27,7 @@ impl Slot {
         match input {
             Input::Command(ask) => self.command(cx, ask),
             Input::Create(new, answer) => {
-                let New::Guild(new) = *new else {
+                let New::Guild(new) = new else {
                     // Who asks looks at what there is.
                     cx.given_back.push(self.guild_id);
                     let _ = answer.send(Ok(Reply::Done));

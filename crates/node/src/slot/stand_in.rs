@@ -80,7 +80,7 @@ impl Slot {
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
         match input {
             Input::Command(ask) => self.refuse(cx, ask.answer, refusal),
-            Input::Create(new, answer) if is_absent => self.create(cx, *new, answer),
+            Input::Create(new, answer) if is_absent => self.create(cx, new, answer),
             Input::Create(_, answer) => self.refuse(cx, answer, refusal),
             Input::Relay(message) => {
                 self.streams.handle(&message);

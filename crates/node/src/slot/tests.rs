@@ -143,7 +143,7 @@ impl Bench {
         let mut bench = Self::new();
         let new = NewGuild { guild: GuildFields::new(GUILD, "g", OWNER), owner: Arc::new(User::new(OWNER, "owner")) };
         let (answer, receiver) = oneshot::channel();
-        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(Box::new(New::Guild(new)), answer)));
+        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(New::Guild(Box::new(new)), answer)));
         bench.answer(receiver).unwrap();
         let new = NewChannel {
             name: "general".to_owned(),

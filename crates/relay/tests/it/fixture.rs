@@ -241,6 +241,8 @@ pub fn said_in(
         mention_roles: Vec::new(),
         embeds: Vec::new(),
         components: Vec::new(),
+        attachments: Vec::new(),
+        sticker_items: Vec::new(),
         nonce: None,
         pinned: false,
         kind: 0,

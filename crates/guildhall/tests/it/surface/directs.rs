@@ -182,7 +182,7 @@ fn closed_and_open_again() {
     let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
     let dm = open(&ana, &bob);
     let (mut anas, mut bobs) = (online(&town, &ana), online(&town, &bob));
-    assert_eq!(ids(&anas.ready["private_channels"]), [dm.clone()]);
+    assert_eq!(ids(&anas.ready["private_channels"]), [&*dm]);
     let closed = ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     assert_eq!(closed["id"], json!(dm));
     assert_eq!(anas.event("CHANNEL_DELETE")["id"], json!(dm));
@@ -190,7 +190,7 @@ fn closed_and_open_again() {
     ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     assert_eq!(ana.get("/users/@me/channels"), json!([]));
     assert_eq!(online(&town, &ana).ready["private_channels"], json!([]));
-    assert_eq!(ids(&bob.get("/users/@me/channels")), [dm.clone()]);
+    assert_eq!(ids(&bob.get("/users/@me/channels")), [&*dm]);
     // What is said brings it back, first.
     say(&bob, &dm, "still there?");
     bobs.event("MESSAGE_CREATE");
