@@ -12,7 +12,7 @@ use crate::{
     partition::{Partition, RelayEntry},
 };
 use guildhall_model::{
-    ChannelId, EventName, GuildId, Message, MessageId,
+    ChannelId, EventName, GuildId, Message, MessageId, UserId,
     from_gateway::{
         ChannelBody, ChannelInfoBody, ChannelStatusesBody, ChannelSyncBody, DeletedEntityIdsBody, ExistingEntities,
         LastMessagesBody, MessageBody, SoundboardSoundsBody,

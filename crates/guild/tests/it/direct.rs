@@ -39,8 +39,8 @@ impl Walk {
         let people = if is_group { 3 } else { 2 };
         let recipients = (0..people).map(|n| user(person(n))).collect();
         let guild = Guild::create_direct(now, NewDirect { id: ID, recipients, is_group }, GuildLimits::default(), 1);
-        let mut store = NaiveStore::default();
-        store.users = (0..PEOPLE).map(|n| (person(n), user(person(n)))).collect();
+        let users = (0..PEOPLE).map(|n| (person(n), user(person(n)))).collect();
+        let store = NaiveStore { users, ..NaiveStore::default() };
         let inside = (0..people).map(person).collect();
         let (rng, listed) = (Rng::new(seed), BTreeSet::new());
         let mut walk = Self { guild, store, rng, now, inside, listed, messages: Vec::new(), told_count: 0 };
