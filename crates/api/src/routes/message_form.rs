@@ -97,15 +97,18 @@ fn attachment(value: &Value) -> Parsed<Attachment> {
     }
     form::object(value, |form| {
         let pixels = |v: &Value| form::integer(v, 1, 1 << 20).map(|n| n as u32);
+        // Each is judged, whatever is wrong with the others.
+        let (filename, url) =
+            (form.required("filename", |v| form::text(v, 1, FILENAME_CHARS_MAX)), form.required("url", url));
         Some(Attachment {
             id: Id::new(0),
-            filename: form.required("filename", |v| form::text(v, 1, FILENAME_CHARS_MAX))?,
+            filename: filename?,
             size: form.optional("size", |v| form::integer(v, 0, 1 << 50)).unwrap_or(0) as u64,
             content_type: form.optional("content_type", |v| form::text(v, 1, 255)),
             description: form.optional("description", |v| form::text(v, 0, FILENAME_CHARS_MAX)),
             height: form.optional("height", pixels),
             width: form.optional("width", pixels),
-            url: form.required("url", url)?,
+            url: url?,
         })
     })
 }
