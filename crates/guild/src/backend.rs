@@ -15,6 +15,7 @@ use crate::{
 };
 use guildhall_model::{
     Channel, ChannelType, EventName, Guild as GuildFields, Member, Permissions, Role, RoleId, User, UserId,
+    timestamp_of,
 };
 use guildhall_relay::{BackendEvent, Effect, Event, Gate, Payload};
 use guildhall_stdx::{Now, Timestamp};
@@ -88,6 +89,9 @@ pub struct Imported {
     pub unchanged: u64,
 }
 
+/// A backend's clock may be so far ahead of ours.
+const CLOCKS_APART_MS_MAX: i64 = 60_000;
+
 /// What became of one.
 enum Put {
     Added,
@@ -137,7 +141,7 @@ impl Guild {
             }
             BackendCommand::RefreshUser(user) => Ok(self.refresh_user(now, user)),
             BackendCommand::ImportMembers { members, tell } => self.import_members(now, members, *tell),
-            BackendCommand::Publish { gate, event } => self.publish_of_backend(gate, event),
+            BackendCommand::Publish { gate, event } => self.publish_of_backend(now, gate, event),
         }
     }
 
@@ -272,7 +276,7 @@ impl Guild {
         roles.into_iter().collect()
     }
 
-    fn publish_of_backend(&mut self, gate: &Gate, event: &Arc<BackendEvent>) -> CommandResult {
+    fn publish_of_backend(&mut self, now: Now, gate: &Gate, event: &Arc<BackendEvent>) -> CommandResult {
         match gate {
             Gate::Channel(channel_id) if !self.meta.channels.contains_key(channel_id) => {
                 return Err(Refusal::UnknownChannel.into());
@@ -284,8 +288,22 @@ impl Guild {
             }
             _ => {}
         }
+        let effect = self.newest_of_backend(now, gate, event);
         let event = Event::of_backend(self.meta.id(), gate.clone(), event.clone());
-        Ok(Reply::Count(self.publish(event, Effect::None)))
+        Ok(Reply::Count(self.publish(event, effect)))
+    }
+
+    /// Whoever does not look learns of a backend's message as of any other: it is the channel's newest from now on, until the
+    /// guild is loaded again. Ids of the future are not believed: nothing that is said after them would be news.
+    fn newest_of_backend(&mut self, now: Now, gate: &Gate, event: &BackendEvent) -> Effect {
+        let Gate::Channel(channel_id) = gate else { return Effect::None };
+        let Some(message_id) = event.newest_in(*channel_id) else { return Effect::None };
+        let is_news = self.last_message_ids.get(channel_id).is_none_or(|newest| *newest < message_id);
+        if !is_news || timestamp_of(message_id).0 > now.unix.0 + CLOCKS_APART_MS_MAX {
+            return Effect::None;
+        }
+        Arc::make_mut(&mut self.last_message_ids).insert(*channel_id, message_id);
+        Effect::Message(*channel_id, message_id)
     }
 
     /// As `put_member`, told to others than everybody.

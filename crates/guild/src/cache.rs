@@ -314,6 +314,8 @@ mod tests {
             mention_roles: Vec::new(),
             embeds: Vec::new(),
             components: Vec::new(),
+            attachments: Vec::new(),
+            sticker_items: Vec::new(),
             nonce: None,
             pinned: false,
             kind: Message::KIND_DEFAULT,

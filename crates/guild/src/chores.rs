@@ -21,7 +21,7 @@ pub(crate) const SLICE: usize = 64;
 /// Watched members of a relay that is gone, per slice.
 const WATCHED_SLICE: usize = 1_024;
 /// From one slice to the next: 6,400 members a second, each an event to everybody. A partition takes that.
-const SLICE_EVERY_MS: u64 = 10;
+pub(crate) const SLICE_EVERY_MS: u64 = 10;
 
 /// A relay that is gone.
 #[derive(Debug)]

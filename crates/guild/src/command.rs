@@ -6,13 +6,14 @@
 
 use crate::{
     backend::{BackendCommand, Imported},
+    direct::DirectCommand,
     job::{Audience, MemberFilter},
     webhooks::WebhookAccess,
 };
 use guildhall_model::{
-    Ban, Channel, ChannelId, ChannelType, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member, MessageId, Nonce,
-    Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent, StageInstance,
-    Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
+    Attachment, Ban, Channel, ChannelId, ChannelType, Direct, Emoji, EmojiId, Guild, Id, Invite, InviteCode, Member,
+    MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, ScheduledEvent,
+    StageInstance, Sticker, StickerId, ThreadMember, User, UserId, Webhook, WebhookId,
 };
 use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
 use guildhall_stdx::{CowMap, Timestamp};
@@ -54,6 +55,10 @@ pub struct NewMessage {
     pub embeds: Vec<Value>,
     /// Passed through.
     pub components: Vec<Value>,
+    /// Files that lie somewhere else; their ids are assigned.
+    pub attachments: Vec<Attachment>,
+    /// Of the guild's own.
+    pub sticker_ids: Vec<StickerId>,
     /// Already masked to what a sender may set.
     pub flags: u32,
     /// Who may be mentioned; none: whoever the content mentions.
@@ -97,6 +102,8 @@ pub struct MessagePatch {
     pub embeds: Option<Vec<Value>>,
     /// Replaces the components.
     pub components: Option<Vec<Value>>,
+    /// Which attachments stay.
+    pub attachments: Option<Vec<Id<()>>>,
     /// Replaces the flags that may be set.
     pub flags: Option<u32>,
     /// For the mentions of the new content.
@@ -166,6 +173,8 @@ pub struct ChannelPatch {
     pub invitable: Option<bool>,
     /// Of a post: its tags.
     pub applied_tags: Option<Vec<Id<()>>>,
+    /// Of a group: who owns it.
+    pub owner_id: Option<UserId>,
 }
 
 /// Changes to a guild's base fields; `None` leaves a field as it is.
@@ -362,6 +371,8 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
+    /// What is asked only of direct messages.
+    Direct(DirectCommand),
     /// What only backends ask. System only.
     Backend(Box<BackendCommand>),
 }
@@ -622,6 +633,8 @@ pub enum Reply {
     Guild(Box<GuildReply>),
     /// A channel, with its newest message's id filled in.
     Channel(Arc<Channel>),
+    /// A direct message or a group, with who is in it.
+    Direct(Direct),
     /// A thread, and the actor's own member of it.
     Thread(Box<(ThreadEntry, Option<ThreadMember>)>),
     /// Threads.
@@ -778,6 +791,9 @@ pub enum Refusal {
     /// No messages go into this kind of channel.
     #[error("Cannot send messages in a non-text channel")]
     NotATextChannel,
+    /// Not one of the guild's.
+    #[error("Invalid sticker sent")]
+    InvalidSticker,
     /// Nothing to say.
     #[error("Cannot send an empty message")]
     EmptyMessage,
@@ -841,6 +857,18 @@ pub enum Refusal {
     /// Only moderators open it.
     #[error("This thread is locked")]
     LockedThread,
+    /// Direct messages have no such thing.
+    #[error("Cannot execute action on a DM channel")]
+    NotInDirect,
+    /// Nobody can be written to by whoever asks.
+    #[error("Cannot send messages to this user")]
+    CannotMessage,
+    /// Not somebody who can be written to.
+    #[error("Invalid Recipient(s)")]
+    InvalidRecipient,
+    /// More people than a group can have.
+    #[error("Maximum number of recipients reached (10)")]
+    TooManyRecipients,
     /// More overwrites than a channel can have.
     #[error("Maximum number of permission overwrites reached (1000)")]
     TooManyOverwrites,
@@ -907,11 +935,16 @@ impl Refusal {
             Self::MissingPermissions => (403, 50013),
             Self::NotTheAuthor => (403, 50005),
             Self::NotATextChannel => (400, 50008),
+            Self::InvalidSticker => (400, 50081),
             Self::EmptyMessage => (400, 50006),
             Self::UnknownReference => (400, 50035),
             Self::TooManyReactions => (400, 30010),
             Self::TooManyChannels => (400, 30013),
             Self::TooManyRoles => (400, 30005),
+            Self::NotInDirect => (403, 50003),
+            Self::CannotMessage => (403, 50007),
+            Self::InvalidRecipient => (400, 50033),
+            Self::TooManyRecipients => (400, 30004),
             Self::TooManyOverwrites => (400, 30060),
             Self::UnknownOverwrite => (404, 10009),
             Self::InvalidRole => (400, 50028),

@@ -5,6 +5,7 @@
 //! Not here    threads, loading and committing: `guildhall-node`. Fan-out: `guildhall-relay`.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod backend;
 mod bans;
 mod belongings;
@@ -14,6 +15,7 @@ mod channels;
 mod check;
 mod chores;
 mod command;
+mod direct;
 mod expressions;
 mod fields;
 mod invites;
@@ -46,6 +48,7 @@ pub use command::{
     NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo,
     RolePatch, StickerPatch, ThreadList, WebhookPatch, WebhookPost,
 };
+pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use machine::{Guild, Outcome, Output};

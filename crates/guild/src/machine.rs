@@ -14,6 +14,7 @@
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
+    archive::Archive,
     belongings::Belongings,
     cache::{CachedMessage, MessageCache},
     chores::Chores,
@@ -61,6 +62,8 @@ pub enum Outcome {
 pub enum Output {
     /// To a relay, once every write before it is durable.
     Relay(RelayId, ToRelay),
+    /// To the sessions of the accounts that its gate names, wherever they are, once every write before it is durable.
+    Users(Arc<Published>),
     /// To the store.
     Write(Write),
     /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so it
@@ -115,6 +118,7 @@ pub struct Guild {
     /// Open and closed ones.
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
     pub(crate) active_threads_count: usize,
+    pub(crate) archive: Archive,
     /// Who is in which of them.
     pub(crate) in_threads: BTreeSet<(UserId, ChannelId)>,
     pub(crate) limits: GuildLimits,
@@ -138,16 +142,7 @@ impl Guild {
     pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
         let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
         let guild_id = fields.id;
-        let everyone = Role {
-            id: guild_id.cast(),
-            name: "@everyone".to_owned(),
-            color: 0,
-            hoist: false,
-            position: 0,
-            permissions: Permissions::DEFAULT_EVERYONE,
-            managed: false,
-            mentionable: false,
-        };
+        let everyone = Self::everyone_of(guild_id, Permissions::DEFAULT_EVERYONE);
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
         let record = GuildRecord {
             guild: fields,
@@ -163,6 +158,19 @@ impl Guild {
         everyone.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
         guild.write(Write::PutMember(guild_id, owner));
         guild
+    }
+
+    pub(crate) fn everyone_of(guild_id: GuildId, permissions: Permissions) -> Role {
+        Role {
+            id: guild_id.cast(),
+            name: "@everyone".to_owned(),
+            color: 0,
+            hoist: false,
+            position: 0,
+            permissions,
+            managed: false,
+            mentionable: false,
+        }
     }
 
     /// A guild as it was stored. Ids it makes are above `newest_id`. Takes time with the number of members.
@@ -202,6 +210,7 @@ impl Guild {
             belongings: Belongings::new(record.belongings),
             threads: CowMap::default(),
             active_threads_count: 0,
+            archive: Archive::default(),
             in_threads: BTreeSet::new(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
@@ -259,6 +268,11 @@ impl Guild {
     }
 
     fn run(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
+        if self.is_direct()
+            && let Some(result) = self.run_direct(now, actor, command)
+        {
+            return result;
+        }
         match command {
             Command::ReadGuild => self.read_guild(now, actor),
             Command::ReadChannel(channel) => self.read_channel(now, actor, *channel),
@@ -346,6 +360,7 @@ impl Guild {
             Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
             Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
             Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+            Command::Direct(_) => Err(Refusal::UnknownChannel.into()),
             Command::Backend(command) => self.run_backend(now, actor, command),
         }
     }
@@ -388,6 +403,7 @@ impl Guild {
             ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
             ToGuild::RequestMembers { session, request } => self.request_members(now, session, *request),
             ToGuild::RecentMembers { session, request } => self.recent_members(session, *request),
+            ToGuild::ListThread { session, thread_id } => self.tell_thread_list(now, session, thread_id),
             ToGuild::CountMembers { session, channel_id } => self.count_members(now, session, channel_id),
             ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
             ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),
@@ -437,13 +453,15 @@ impl Guild {
         self.recent.forget(now.instant);
         self.flush_lists(now);
         self.do_chore(now);
+        self.archive_threads(now);
         self.tell_waiting(now);
     }
 
     /// When `handle_timer` should be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        [self.recent.sweep_at(), self.chores.due_at(), self.presences.due_at(), self.lists.deadline()]
+        let archive = self.archive.due_at().filter(|_| !self.is_deleted);
+        [self.recent.sweep_at(), self.chores.due_at(), self.presences.due_at(), self.lists.deadline(), archive]
             .into_iter()
             .flatten()
             .min()
@@ -511,8 +529,12 @@ impl Guild {
         self.put_out(Output::Write(write));
     }
 
-    /// Tells every relay, and says how many. Cost: one message per relay, whatever its sessions.
+    /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay, whatever its sessions.
     pub(crate) fn publish(&mut self, event: Event, effect: Effect) -> u64 {
+        if self.is_direct() {
+            self.publish_direct(event);
+            return 0;
+        }
         self.touch();
         let mut told = 0;
         let published = Arc::new(Published { event, effect });

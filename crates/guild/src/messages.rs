@@ -15,7 +15,10 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
-use guildhall_model::{ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, UserId};
+use guildhall_model::{
+    Attachment, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, StickerId,
+    StickerItem, UserId,
+};
 use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -42,10 +45,8 @@ impl Guild {
 
     /// The message that a message answers: `Some(None)` when that was deleted, none when it is no reply.
     pub(crate) fn referenced_by(&mut self, message: &Message) -> Result<Option<Option<Arc<Message>>>, Stop> {
-        let Some(reference) = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY) else {
-            return Ok(None);
-        };
-        let referenced = self.find_message((reference.channel_id, reference.message_id))?;
+        let Some(key) = message.answers() else { return Ok(None) };
+        let referenced = self.find_message(key)?;
         Ok(Some(referenced.map(|referenced| referenced.message.clone())))
     }
 
@@ -82,9 +83,10 @@ impl Guild {
         if new.reply_to.is_some() {
             here.need(Permissions::READ_MESSAGE_HISTORY)?;
         }
-        if new.content.trim().is_empty() && new.embeds.is_empty() && new.components.is_empty() {
-            return Err(Refusal::EmptyMessage.into());
+        if !new.attachments.is_empty() {
+            here.need(Permissions::ATTACH_FILES)?;
         }
+        self.check_filled(new)?;
         // Before slow mode: who repeats a request that succeeded is told so.
         if let Some(nonce) = new.nonce.as_ref().filter(|_| new.enforce_nonce)
             && let Some(reply) = self.message_with_nonce(now, author.user.id, channel_id, nonce)?
@@ -105,7 +107,7 @@ impl Guild {
         let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
         let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), here.permissions, replied);
         let id: MessageId = self.next_id(now);
-        let guild_id = self.meta.id();
+        let guild_id = self.guild_of_messages();
         let message = Message {
             content: new.content.clone(),
             tts: new.tts && here.can(Permissions::SEND_TTS_MESSAGES),
@@ -114,6 +116,8 @@ impl Guild {
             mention_roles: mentions.roles,
             embeds: new.embeds.clone(),
             components: new.components.clone(),
+            attachments: self.with_ids(now, &new.attachments),
+            sticker_items: self.sticker_items(&new.sticker_ids).unwrap_or_default(),
             kind: if referenced.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
             flags: new.flags,
             message_reference: referenced.as_ref().map(|referenced| MessageReference {
@@ -128,17 +132,45 @@ impl Guild {
             self.open_thread(now, &here);
             self.join_by_writing(now, &here, author.user.id);
         }
-        Ok(self.say(&here, message, new.nonce.as_ref(), referenced))
+        Ok(self.say(now, &here, message, new.nonce.as_ref(), referenced))
+    }
+
+    /// Whether there is something in a message, and its stickers are the guild's.
+    pub(crate) fn check_filled(&self, new: &NewMessage) -> Result<(), Refusal> {
+        self.sticker_items(&new.sticker_ids)?;
+        let is_empty = new.content.trim().is_empty()
+            && new.embeds.is_empty()
+            && new.components.is_empty()
+            && new.attachments.is_empty()
+            && new.sticker_ids.is_empty();
+        if is_empty { Err(Refusal::EmptyMessage) } else { Ok(()) }
+    }
+
+    pub(crate) fn sticker_items(&self, ids: &[StickerId]) -> Result<Vec<StickerItem>, Refusal> {
+        let item = |id: &StickerId| {
+            let own = self.meta.guild.stickers.iter().find(|own| own.id == *id).ok_or(Refusal::InvalidSticker)?;
+            Ok(StickerItem { id: *id, name: own.name.clone(), format_type: own.format_type })
+        };
+        ids.iter().map(item).collect()
+    }
+
+    /// The same, each with an id.
+    pub(crate) fn with_ids(&mut self, now: Now, attachments: &[Attachment]) -> Vec<Attachment> {
+        attachments.iter().map(|new| Attachment { id: self.next_id(now), ..new.clone() }).collect()
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
     pub(crate) fn say(
         &mut self,
+        now: Now,
         here: &Here,
         message: Message,
         nonce: Option<&Nonce>,
         referenced: Option<Arc<Message>>,
     ) -> Reply {
+        if self.is_direct() {
+            self.open_for(now, |_| true);
+        }
         let key = (message.channel_id, message.id);
         let told = match nonce {
             Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
@@ -217,7 +249,10 @@ impl Guild {
         let key = (channel_id, message_id);
         let before = self.need_message(key)?.message.clone();
         let is_author = actor == Actor::System || here.is(before.author.id);
-        let changes_content = patch.content.is_some() || patch.embeds.is_some() || patch.components.is_some();
+        let changes_content = patch.content.is_some()
+            || patch.embeds.is_some()
+            || patch.components.is_some()
+            || patch.attachments.is_some();
         if !is_author {
             if changes_content || patch.allowed_mentions.is_some() {
                 return Err(Refusal::NotTheAuthor.into());
@@ -237,11 +272,14 @@ impl Guild {
         if let Some(components) = &patch.components {
             message.components.clone_from(components);
         }
+        if let Some(kept) = &patch.attachments {
+            message.attachments.retain(|attachment| kept.contains(&attachment.id));
+        }
         if let Some(flags) = patch.flags {
             let changeable = if is_author { FLAGS_OF_AUTHORS } else { FLAGS_OF_OTHERS };
             message.flags = message.flags & !changeable | flags & changeable;
         }
-        if message.content.trim().is_empty() && message.embeds.is_empty() && message.components.is_empty() {
+        if message.is_empty() {
             return Err(Refusal::EmptyMessage.into());
         }
         let referenced = self.referenced_by(&before)?;
@@ -284,14 +322,15 @@ impl Guild {
         message_id: MessageId,
     ) -> CommandResult {
         let here = self.in_text(now, actor, channel_id)?;
-        let author_id = self.need_message((channel_id, message_id))?.message.author.id;
-        if !here.is(author_id) {
+        let message = self.need_message((channel_id, message_id))?.message.clone();
+        if !here.is(message.author.id) {
             here.need(Permissions::MANAGE_MESSAGES)?;
         }
         self.forget_message((channel_id, message_id));
+        let effect = self.thread_after_deletion(&here, usize::from(is_counted(&message)));
         let payload = Payload::MessageDelete { id: message_id, channel_id };
         let event = self.event(EventName::MessageDelete, self.gate_of(&here.channel), payload);
-        self.publish(event, Effect::None);
+        self.publish(event, effect);
         Ok(Reply::Done)
     }
 
@@ -316,11 +355,19 @@ impl Guild {
         if message_ids.is_empty() || message_ids.len() > self.limits.deleted_messages_max {
             return Err(Refusal::InvalidForm("messages").into());
         }
-        message_ids.iter().for_each(|message_id| self.forget_message((channel_id, *message_id)));
+        let mut counted = 0;
+        for message_id in message_ids {
+            // Of those that are not in memory nobody knows whether they were there.
+            if let Lookup::Found(cached) = self.cache.lookup((channel_id, *message_id)) {
+                counted += usize::from(is_counted(&cached.message));
+            }
+            self.forget_message((channel_id, *message_id));
+        }
+        let effect = self.thread_after_deletion(&here, counted);
         let notice = Notice::MessagesGone { channel_id, ids: message_ids.into() };
         let gate = self.gate_of(&here.channel);
         let event = self.event(EventName::MessageDeleteBulk, gate, Payload::Notice(Box::new(notice)));
-        self.publish(event, Effect::None);
+        self.publish(event, effect);
         Ok(Reply::Done)
     }
 
@@ -335,6 +382,11 @@ impl Guild {
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }
+}
+
+/// It counts among its thread's messages: what a thread or a post begins with does not.
+pub(crate) fn is_counted(message: &Message) -> bool {
+    message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
 
 fn is_exempt_from_slow_mode(here: &Here) -> bool {

@@ -44,13 +44,14 @@ impl Guild {
         self.set_pinned(&here, &message, referenced, true);
         self.tell_pins(now, &here, Some(now.unix));
         if let Some(member) = &here.member {
-            let reference = MessageReference { message_id: key.1, channel_id: key.0, guild_id: self.meta.id() };
+            let reference =
+                MessageReference { message_id: key.1, channel_id: key.0, guild_id: self.guild_of_messages() };
             let note = Message {
                 kind: Message::KIND_PIN,
                 message_reference: Some(reference),
-                ..Message::new(self.next_id(now), key.0, self.meta.id(), member.user.clone())
+                ..Message::new(self.next_id(now), key.0, self.guild_of_messages(), member.user.clone())
             };
-            self.say(&here, note, None, None);
+            self.say(now, &here, note, None, None);
         }
         Ok(Reply::Done)
     }

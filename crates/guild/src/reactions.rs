@@ -62,9 +62,10 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there.
+    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there. Direct messages have
+    /// none of their own, and take all.
     fn known_emoji(&self, emoji: &ReactionEmoji) -> Result<ReactionEmoji, Refusal> {
-        let Some(id) = emoji.id else { return Ok(emoji.clone()) };
+        let Some(id) = emoji.id.filter(|_| !self.is_direct()) else { return Ok(emoji.clone()) };
         let own = self.meta.guild.emojis.iter().find(|own| own.id == id).ok_or(Refusal::UnknownEmoji)?;
         Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
     }

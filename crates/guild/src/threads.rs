@@ -6,20 +6,24 @@
 //!             manage its parent's, and nobody else, is told of it. T3 into a closed thread nothing is written but a message,
 //!             which opens it; nothing at all if it is locked, unless by who may manage it.
 //! Limits      `threads_max` in all, `active_threads_max` open, `thread_members_max` in each.
-//! Not here    closing by time: clients hide threads that nobody writes in; the guild leaves them open.
+//!             `SLICE` of them are closed by time at once.
+//! Not here    closing by time: `archive`.
 //! Spec        docs/protocol.md §5.2, §6.5, §7.2, §10.3.
 
 use crate::{
     check::Here,
     command::{Actor, ArchivedThreads, ChannelPatch, NewThread, Refusal, Reply, ThreadList},
     machine::{CommandResult, Guild, Stop},
+    messages::is_counted,
     record::Write,
 };
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, Message, Permissions,
-    ThreadFields, ThreadMember, UserId,
+    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, Member, Message, MessageId,
+    MessageReference, Permissions, ThreadFields, ThreadMember, UserId,
 };
-use guildhall_relay::{Effect, Event, Gate, Notice, Payload, ThreadEntry, ThreadEvent};
+use guildhall_relay::{
+    Effect, Event, Gate, Notice, Payload, RelayMessage, SessionKey, THREAD_LISTED_MAX, ThreadEntry, ThreadEvent,
+};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -39,6 +43,7 @@ impl Guild {
         for thread in threads {
             let members = Arc::new(by_thread.remove(&thread.id).unwrap_or_default());
             self.active_threads_count += usize::from(is_active(&thread));
+            self.archive.load(&thread);
             self.in_threads.extend(members.keys().map(|user_id: &UserId| (*user_id, thread.id)));
             self.threads.insert(thread.id, ThreadEntry { channel: Arc::new(thread), members });
         }
@@ -113,6 +118,12 @@ impl Guild {
         if holds_posts && new.message.is_none() || !holds_posts && new.message.is_some() {
             return Err(Refusal::InvalidForm("message").into());
         }
+        if let Some(post) = &new.message {
+            self.check_filled(post)?;
+            if !post.attachments.is_empty() {
+                parent.need(Permissions::ATTACH_FILES)?;
+            }
+        }
         let owner = parent.person()?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
@@ -140,6 +151,7 @@ impl Guild {
         let members: Members = Arc::new([(own.user_id, own)].into());
         let entry = ThreadEntry { channel: Arc::new(thread), members };
         self.active_threads_count += 1;
+        self.archive.follow(now, &entry.channel);
         self.in_threads.insert((own.user_id, thread_id));
         self.write(Write::PutChannel(entry.channel.clone()));
         self.put_belonging(Belonging::ThreadMember(own));
@@ -147,11 +159,13 @@ impl Guild {
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
         self.tell_thread(EventName::ThreadCreate, &entry, None, Notice::Thread(event), effect);
         self.tell_thread_members(&entry, Some(own), None);
+        let mut began_from = None;
         if let Some(starter) = starter {
             let message = Arc::new(Message { flags: starter.flags | HAS_THREAD, ..Message::clone(&starter) });
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.cache.change((parent_id, message.id), version, |cached| cached.message = message.clone());
+            began_from = Some(message.clone());
             self.tell_message(EventName::MessageUpdate, &parent, message, starter_referenced, Effect::None);
         }
         if let Some(post) = &new.message {
@@ -166,13 +180,56 @@ impl Guild {
                 mention_roles: mentions.roles,
                 embeds: post.embeds.clone(),
                 components: post.components.clone(),
+                attachments: self.with_ids(now, &post.attachments),
+                sticker_items: self.sticker_items(&post.sticker_ids).unwrap_or_default(),
                 flags: post.flags,
                 // The post's first message has the post's id.
                 ..Message::new(thread_id.cast(), thread_id, self.meta.id(), owner.user.clone())
             };
-            self.say(&here, message, post.nonce.as_ref(), None);
+            self.say(now, &here, message, post.nonce.as_ref(), None);
         }
+        self.say_that_it_began(now, &parent, &owner, thread_id, began_from);
         self.thread_reply(thread_id, actor)
+    }
+
+    /// In the thread, what it was begun from; of one that was begun from nothing, a note in the channel that it is there. A
+    /// post speaks for itself, and of private ones nobody is told.
+    fn say_that_it_began(
+        &mut self,
+        now: Now,
+        parent: &Here,
+        owner: &Member,
+        thread_id: ChannelId,
+        began_from: Option<Arc<Message>>,
+    ) {
+        let Some(entry) = self.threads.get(thread_id).filter(|entry| !entry.is_private()) else { return };
+        let thread = entry.channel.clone();
+        if !matches!(parent.channel.kind, ChannelType::Text | ChannelType::Announcement) {
+            return;
+        }
+        let (id, guild_id) = (self.next_id(now), self.meta.id());
+        match began_from {
+            Some(starter) => {
+                let reference = MessageReference { message_id: starter.id, channel_id: parent.channel.id, guild_id };
+                let message = Message {
+                    kind: Message::KIND_THREAD_STARTER,
+                    message_reference: Some(reference),
+                    ..Message::new(id, thread_id, guild_id, starter.author.clone())
+                };
+                let here = Here { channel: thread, member: parent.member.clone(), permissions: parent.permissions };
+                self.say(now, &here, message, None, Some(starter));
+            }
+            None => {
+                let reference = MessageReference { message_id: MessageId::new(0), channel_id: thread_id, guild_id };
+                let message = Message {
+                    kind: Message::KIND_THREAD_CREATED,
+                    content: thread.name.clone(),
+                    message_reference: Some(reference),
+                    ..Message::new(id, parent.channel.id, guild_id, owner.user.clone())
+                };
+                self.say(now, parent, message, None, None);
+            }
+        }
     }
 
     pub(crate) fn thread_reply(&self, thread_id: ChannelId, actor: Actor) -> CommandResult {
@@ -231,14 +288,28 @@ impl Guild {
         let mut channel = Channel::clone(&entry.channel);
         channel.last_message_id = Some(message.id);
         let thread = channel.thread.as_mut()?;
-        thread.total_message_sent = thread.total_message_sent.saturating_add(1);
-        // The message that a post begins with is not counted.
-        if message.id.get() != channel.id.get() {
+        if is_counted(message) {
             thread.message_count = thread.message_count.saturating_add(1);
+        }
+        if message.kind != Message::KIND_THREAD_STARTER {
+            thread.total_message_sent = thread.total_message_sent.saturating_add(1);
         }
         let entry = ThreadEntry { channel: Arc::new(channel), ..entry };
         self.write(Write::PutChannel(entry.channel.clone()));
         Some(self.keep_thread(entry))
+    }
+
+    /// So many messages of a thread that counted are gone. How many were ever sent stays.
+    pub(crate) fn thread_after_deletion(&mut self, here: &Here, counted: usize) -> Effect {
+        let Some(entry) = self.threads.get(here.channel.id).filter(|_| counted > 0).cloned() else {
+            return Effect::None;
+        };
+        let mut channel = Channel::clone(&entry.channel);
+        let Some(thread) = channel.thread.as_mut() else { return Effect::None };
+        thread.message_count = thread.message_count.saturating_sub(counted as u32);
+        let entry = ThreadEntry { channel: Arc::new(channel), ..entry };
+        self.write(Write::PutChannel(entry.channel.clone()));
+        self.keep_thread(entry)
     }
 
     /// Before a message is written in a closed thread, it is opened.
@@ -251,7 +322,7 @@ impl Guild {
         if let Some(thread) = &mut channel.thread {
             (thread.archived, thread.archive_timestamp) = (false, now.unix);
         }
-        self.put_thread(&entry, channel);
+        self.put_thread(now, &entry, channel);
     }
 
     /// Whoever writes in a thread joins it.
@@ -263,11 +334,12 @@ impl Guild {
     }
 
     /// A thread was changed: it is stored and told.
-    fn put_thread(&mut self, before: &ThreadEntry, channel: Channel) {
+    pub(crate) fn put_thread(&mut self, now: Now, before: &ThreadEntry, channel: Channel) {
         let was_active = is_active(&before.channel);
         let is_active = is_active(&channel);
         self.active_threads_count = self.active_threads_count + usize::from(is_active) - usize::from(was_active);
         let entry = ThreadEntry { channel: Arc::new(channel), members: before.members.clone() };
+        self.archive.follow(now, &entry.channel);
         self.write(Write::PutChannel(entry.channel.clone()));
         let effect = self.keep_thread(entry.clone());
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
@@ -335,7 +407,7 @@ impl Guild {
         }
         channel.rate_limit_per_user = patch.rate_limit_per_user.unwrap_or(channel.rate_limit_per_user);
         if channel != *entry.channel {
-            self.put_thread(&entry, channel);
+            self.put_thread(now, &entry, channel);
         }
         self.thread_reply(thread_id, actor)
     }
@@ -353,6 +425,7 @@ impl Guild {
     fn forget_thread(&mut self, entry: &ThreadEntry) {
         let thread_id = entry.channel.id;
         self.threads.remove(thread_id);
+        self.archive.forget(thread_id);
         for user_id in entry.members.keys() {
             self.in_threads.remove(&(*user_id, thread_id));
         }
@@ -508,6 +581,21 @@ impl Guild {
         let has_more = threads.len() > limit;
         threads.truncate(limit);
         Ok(self.thread_list(threads, actor, has_more))
+    }
+
+    /// Who is in a thread, for a session that looks at the list beside it: members with what they show.
+    pub(crate) fn tell_thread_list(&mut self, now: Now, session: SessionKey, thread_id: ChannelId) {
+        let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
+        if self.in_thread(now, Actor::User(user_id), thread_id).is_err() {
+            return;
+        }
+        let Some(entry) = self.threads.get(thread_id) else { return };
+        let listed = entry.members.keys().take(THREAD_LISTED_MAX).filter_map(|id| self.members.entry(*id).cloned());
+        let notice = Notice::ThreadMemberList { thread_id, members: listed.collect() };
+        let gate = Self::gate_of_thread(entry, Some(user_id));
+        let payload = Payload::Notice(Box::new(notice));
+        let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, gate, payload));
+        self.send(session.relay, RelayMessage::Direct { session, event });
     }
 
     pub(crate) fn list_thread_members(&self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult {

@@ -161,9 +161,8 @@ impl Guild {
         let here = self.webhook_channel(now, &webhook, post.thread_id)?;
         self.need_open(&here)?;
         let new: &NewMessage = &post.message;
-        if new.content.trim().is_empty() && new.embeds.is_empty() && new.components.is_empty() {
-            return Err(Refusal::EmptyMessage.into());
-        }
+        self.check_filled(new)?;
+        let sticker_items = self.sticker_items(&new.sticker_ids)?;
         // Nothing is refused from here on.
 
         let author = Arc::new(webhook.author(post.username.as_deref(), post.avatar.as_deref()));
@@ -176,11 +175,13 @@ impl Guild {
             mention_roles: mentions.roles,
             embeds: new.embeds.clone(),
             components: new.components.clone(),
+            attachments: self.with_ids(now, &new.attachments),
+            sticker_items,
             flags: new.flags,
             webhook_id: Some(id),
             ..Message::new(self.next_id(now), here.channel.id, self.meta.id(), author)
         };
-        Ok(self.say(&here, message, new.nonce.as_ref(), None))
+        Ok(self.say(now, &here, message, new.nonce.as_ref(), None))
     }
 
     /// A message that was posted by this webhook.

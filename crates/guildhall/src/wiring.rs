@@ -9,7 +9,9 @@ use guildhall_api::{
     Gateway, Peer, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts, SessionsPage, peer_from,
 };
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
-use guildhall_net::{AuthAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream};
+use guildhall_net::{
+    AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
+};
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, SessionNews, Whose};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
@@ -49,6 +51,14 @@ impl RelaySink for PartitionSink {
 
     fn announce_user(&self, user: &Arc<User>) {
         self.0.announce_user(user);
+    }
+
+    fn tell_users(&self, published: &Arc<Published>) {
+        self.0.tell_direct(published);
+    }
+
+    fn may_tell_users(&self) -> bool {
+        self.0.may_tell_direct()
     }
 }
 
@@ -128,6 +138,17 @@ impl Upstream for NodeUpstream {
                 }
             }
             answer.send(found);
+        });
+    }
+
+    fn fetch_directs(&self, user_id: UserId, answer: DirectsAnswer) {
+        let (node, checks) = (self.node.clone(), self.checks.clone());
+        self.runtime.spawn(async move {
+            let Ok(_permit) = checks.acquire().await else { return };
+            match node.directs_of_user(user_id).await {
+                Ok(directs) => answer.send(directs),
+                Err(error) => tracing::warn!(%error, "an account's direct messages could not be read"),
+            }
         });
     }
 

@@ -3,6 +3,7 @@
 //! Spec  docs/protocol.md §6.4, §6.5.
 
 use crate::{
+    direct::DirectFields,
     id::{ChannelId, GuildId, MessageId, RoleId, UserId},
     permissions::Permissions,
     thread::ThreadFields,
@@ -68,6 +69,12 @@ impl ChannelType {
         matches!(self, Self::Voice | Self::Stage)
     }
 
+    /// It is no guild's.
+    #[must_use]
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Self::Dm | Self::GroupDm)
+    }
+
     /// It is a thread inside another channel.
     #[must_use]
     pub const fn is_thread(self) -> bool {
@@ -109,12 +116,12 @@ pub struct Overwrite {
     pub deny: Permissions,
 }
 
-/// A channel of a guild.
+/// A channel of a guild, or a direct message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
     /// Its id.
     pub id: ChannelId,
-    /// The guild it belongs to.
+    /// The guild it belongs to. A direct message is kept in one of its own, with the same id.
     pub guild_id: GuildId,
     /// What it is.
     #[serde(rename = "type")]
@@ -154,6 +161,9 @@ pub struct Channel {
     /// What only threads have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Box<ThreadFields>>,
+    /// What only direct messages have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<Box<DirectFields>>,
 }
 
 impl Channel {
@@ -176,6 +186,7 @@ impl Channel {
             bitrate: if kind.is_voice() { 64_000 } else { 0 },
             user_limit: 0,
             thread: None,
+            direct: None,
         }
     }
 }

@@ -67,10 +67,13 @@ events! {
     ThreadDelete "THREAD_DELETE" GUILDS;
     ThreadMemberUpdate "THREAD_MEMBER_UPDATE" GUILDS;
     ThreadMembersUpdate "THREAD_MEMBERS_UPDATE" GUILD_MEMBERS;
+    ThreadMemberListUpdate "THREAD_MEMBER_LIST_UPDATE" ;
     UserUpdate "USER_UPDATE" ;
     ChannelCreate "CHANNEL_CREATE" GUILDS;
     ChannelUpdate "CHANNEL_UPDATE" GUILDS;
     ChannelDelete "CHANNEL_DELETE" GUILDS;
+    ChannelRecipientAdd "CHANNEL_RECIPIENT_ADD" ;
+    ChannelRecipientRemove "CHANNEL_RECIPIENT_REMOVE" ;
     ChannelMemberCountUpdate "CHANNEL_MEMBER_COUNT_UPDATE" ;
     ChannelInfo "CHANNEL_INFO" ;
     ChannelStatuses "CHANNEL_STATUSES" ;
@@ -102,4 +105,24 @@ events! {
     ChannelUnreadUpdate "CHANNEL_UNREAD_UPDATE" ;
     // Stands for whatever name a backend made up; the name itself is in the payload.
     Backend "BACKEND" ;
+}
+
+impl EventName {
+    /// A bot's session needs any of these to get it about a direct message. Nobody gives bots the last of them.
+    #[must_use]
+    pub const fn direct_intents(self) -> Intents {
+        match self {
+            Self::MessageCreate
+            | Self::MessageUpdate
+            | Self::MessageDelete
+            | Self::MessageDeleteBulk
+            | Self::ChannelPinsUpdate => Intents::DIRECT_MESSAGES,
+            Self::MessageReactionAdd
+            | Self::MessageReactionRemove
+            | Self::MessageReactionRemoveAll
+            | Self::MessageReactionRemoveEmoji => Intents::DIRECT_MESSAGE_REACTIONS,
+            Self::TypingStart => Intents::DIRECT_MESSAGE_TYPING,
+            _ => Intents::PRIVATE_CHANNELS,
+        }
+    }
 }

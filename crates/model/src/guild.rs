@@ -58,6 +58,9 @@ pub struct Guild {
     /// Stages that are open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stage_instances: Vec<StageInstance>,
+    /// It is no guild to anybody, but what holds a direct message or a group (ADR 25).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_direct: bool,
     /// Language.
     #[serde(default = "locale")]
     pub preferred_locale: String,
@@ -84,6 +87,7 @@ impl Guild {
             stickers: Vec::new(),
             scheduled_events: Vec::new(),
             stage_instances: Vec::new(),
+            is_direct: false,
             preferred_locale: locale(),
         }
     }

@@ -41,6 +41,22 @@ impl Permissions {
     pub const ALL: Self = Self(0x1F_7FFF_FFFF_FFFF);
     /// What remains of a member who is timed out or quarantined.
     pub const TIMED_OUT: Self = Self(1 << 10 | 1 << 16);
+    /// What everybody may in a direct message: view, write, react, pin, embed, attach, read history, use emoji and stickers from
+    /// outside, mention everybody, TTS, voice messages.
+    pub const DIRECT: Self = Self(
+        1 << 6
+            | 1 << 10
+            | 1 << 11
+            | 1 << 12
+            | 1 << 14
+            | 1 << 15
+            | 1 << 16
+            | 1 << 17
+            | 1 << 18
+            | 1 << 37
+            | 1 << 46
+            | 1 << 51,
+    );
     /// What a new guild's `@everyone` role gets.
     pub const DEFAULT_EVERYONE: Self = Self(
         1 << 0

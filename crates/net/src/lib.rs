@@ -23,6 +23,6 @@ pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use guildhall_partition::HandOver;
-pub use partition_loop::{AuthAnswer, MessagesAnswer};
+pub use partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream};
 pub use tls::{CertificateError, Certificates};

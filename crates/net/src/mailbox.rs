@@ -2,12 +2,13 @@
 //!
 //! Owns        two queues and the waker behind them.
 //! Limits      guilds' messages: `GUILD_MESSAGES_MAX`, past it `try_send_guild` gives the message back and the guild cuts the
-//!             relay's stream (it starts again by snapshot). All others are bounded by what they are about: one per
+//!             relay's stream (it starts again by snapshot). Events of direct messages: `DIRECT_EVENTS_MAX`, past it their guilds
+//!             keep them, and take no further commands. All others are bounded by what they are about: one per
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
 //!             one per decision on upgrades, one per request of a backend, which waits for what becomes of it.
 
 use crate::{admission::AddressPermit, tls::Records, url::Refusal};
-use guildhall_model::{CloseCode, GuildId, Message, User, UserId};
+use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, Whose,
 };
@@ -17,7 +18,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender, SyncSender},
     },
     time::{Duration, Instant},
@@ -25,6 +26,9 @@ use std::{
 
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
+
+/// Events of direct messages that may wait for a partition, but for those that guild workers hand over at the same moment.
+pub const DIRECT_EVENTS_MAX: usize = 16_384;
 
 /// A socket on its way to another partition.
 pub struct MovedSocket {
@@ -53,6 +57,8 @@ pub enum Note {
     Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
     /// The answer to `Output::FetchMessages`.
     Messages { session: SlotKey, guild_id: GuildId, messages: Vec<Arc<Message>> },
+    /// The answer to `Output::FetchDirects`; none: they could not be read.
+    Directs { session: SlotKey, directs: Option<Vec<Direct>> },
     /// A connection whose session lives on this partition.
     Moved { socket: MovedSocket, conn: Box<MovingConn> },
     /// An account joined a guild.
@@ -63,8 +69,8 @@ pub enum Note {
     TakeBackUpgrades { count: usize },
     /// Close these sessions; who asked is told how many there were.
     Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
-    /// Tell the sessions of these accounts, whatever guilds they are in.
-    TellUsers { published: Arc<Published>, user_ids: Arc<[UserId]> },
+    /// Tell the sessions of these accounts, whatever guilds they are in. `permit`: it counts for `DIRECT_EVENTS_MAX`.
+    TellUsers { published: Arc<Published>, user_ids: Arc<[UserId]>, permit: Option<DirectPermit> },
     /// Ask so many more clients to go away and resume (op 7), and say how far that is.
     AskToLeave { count: usize, grace_ms: u64, answer: Sender<Leaving> },
     /// Have all sessions leave voice.
@@ -104,9 +110,19 @@ impl Drop for ConnPermit {
     }
 }
 
+/// One event of a direct message that waits for the partition.
+pub struct DirectPermit(Arc<AtomicUsize>);
+
+impl Drop for DirectPermit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The sending end. Cheap to clone.
 #[derive(Clone)]
 pub struct Mailbox {
+    directs_count: Arc<AtomicUsize>,
     guild: SyncSender<(Instant, ToRelay)>,
     notes: Sender<Note>,
     waker: Arc<mio::Waker>,
@@ -128,6 +144,7 @@ pub fn mailbox(waker: mio::Waker) -> (Mailbox, MailboxReceiver) {
     let (guild, guild_receiver) = mpsc::sync_channel(GUILD_MESSAGES_MAX);
     let (notes, notes_receiver) = mpsc::channel();
     let is_awake = Arc::new(AtomicBool::new(false));
+    let directs_count = Arc::new(AtomicUsize::new(0));
     let lost_at = Arc::new(Mutex::new(None));
     let receiver = MailboxReceiver {
         guild: guild_receiver,
@@ -135,7 +152,7 @@ pub fn mailbox(waker: mio::Waker) -> (Mailbox, MailboxReceiver) {
         is_awake: is_awake.clone(),
         lost_at: lost_at.clone(),
     };
-    (Mailbox { guild, notes, waker: Arc::new(waker), is_awake, lost_at }, receiver)
+    (Mailbox { directs_count, guild, notes, waker: Arc::new(waker), is_awake, lost_at }, receiver)
 }
 
 impl Mailbox {
@@ -153,6 +170,17 @@ impl Mailbox {
         })?;
         self.wake();
         Ok(())
+    }
+
+    /// Whether another event of a direct message may come.
+    pub fn has_room_for_direct(&self) -> bool {
+        self.directs_count.load(Ordering::Relaxed) < DIRECT_EVENTS_MAX
+    }
+
+    /// Counts one until it is dropped.
+    pub fn direct_permit(&self) -> DirectPermit {
+        self.directs_count.fetch_add(1, Ordering::Relaxed);
+        DirectPermit(self.directs_count.clone())
     }
 
     /// Hands over anything else; dropped when the owner is gone.

@@ -10,7 +10,7 @@ use crate::{
     sockets::{Sockets, WAKE},
     url::Refusal,
 };
-use guildhall_model::{GuildId, Message};
+use guildhall_model::{Direct, GuildId, Message};
 use guildhall_partition::{Account, AuthFailure, Output, Partition};
 use guildhall_relay::{ToGuild, ToRelay};
 use guildhall_stdx::{Histogram, Instant, Now, SlotKey};
@@ -75,6 +75,30 @@ impl MessagesAnswer {
     pub fn send(self, messages: Vec<Arc<Message>>) {
         let Self { mailbox, session, guild_id } = self;
         mailbox.send(Note::Messages { session, guild_id, messages });
+    }
+}
+
+/// Answers one `Output::FetchDirects`.
+pub struct DirectsAnswer {
+    mailbox: Mailbox,
+    session: SlotKey,
+    is_sent: bool,
+}
+
+impl DirectsAnswer {
+    /// Tells the partition.
+    pub fn send(mut self, directs: Vec<Direct>) {
+        self.is_sent = true;
+        self.mailbox.send(Note::Directs { session: self.session, directs: Some(directs) });
+    }
+}
+
+impl Drop for DirectsAnswer {
+    /// They could not be read: the client may try again.
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.mailbox.send(Note::Directs { session: self.session, directs: None });
+        }
     }
 }
 
@@ -240,6 +264,9 @@ impl PartitionLoop {
                 Note::Messages { session, guild_id, messages } => {
                     self.partition.handle_messages(now, session, guild_id, &messages, &mut self.sockets);
                 }
+                Note::Directs { session, directs } => {
+                    self.partition.handle_directs(now, session, directs, &mut self.sockets);
+                }
                 Note::Moved { socket, conn } => {
                     let key = self.partition.next_conn_key();
                     if let Err(error) = self.sockets.insert(key, socket) {
@@ -257,7 +284,7 @@ impl PartitionLoop {
                 Note::Close { whose, code, closed } => {
                     closed(self.partition.close_sessions(now, &whose, code, &mut self.sockets));
                 }
-                Note::TellUsers { published, user_ids } => {
+                Note::TellUsers { published, user_ids, permit: _permit } => {
                     self.partition.tell_users(now, &published, &user_ids, &mut self.sockets);
                 }
                 Note::AskToLeave { count, grace_ms, answer } => {
@@ -328,6 +355,10 @@ impl PartitionLoop {
                     let answer = MessagesAnswer { mailbox: self.own_mailbox.clone(), session, guild_id };
                     self.upstream.fetch_messages(messages, answer);
                 }
+                Output::FetchDirects { session, user_id } => {
+                    let answer = DirectsAnswer { mailbox: self.own_mailbox.clone(), session, is_sent: false };
+                    self.upstream.fetch_directs(user_id, answer);
+                }
                 // Order matters: nothing overtakes what waits.
                 Output::ToGuild(guild_id, message) if !self.stalled.is_empty() => {
                     self.stalled.push_back((guild_id, message))
@@ -374,6 +405,8 @@ mod tests {
         }
 
         fn fetch_messages(&self, _: Vec<(ChannelId, MessageId)>, _: MessagesAnswer) {}
+
+        fn fetch_directs(&self, _: UserId, _: DirectsAnswer) {}
 
         fn try_send_to_guild(&self, _: GuildId, _: ToGuild) -> Result<(), ToGuild> {
             Ok(())

@@ -9,7 +9,7 @@ use crate::{
     front::{Front, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
-    partition_loop::{AuthAnswer, Ending, MessagesAnswer, PartitionLoop},
+    partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop},
     sockets::{Sockets, WAKE},
     tls::{Certificates, acceptor},
 };
@@ -50,6 +50,9 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// Read messages and answer with those that are there. Must not block.
     fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer);
+
+    /// Read an account's direct messages and answer. Must not block.
+    fn fetch_directs(&self, user_id: UserId, answer: DirectsAnswer);
 
     /// From a relay to its guild, without waiting.
     ///
@@ -172,9 +175,25 @@ impl Partitions {
     /// Tells the sessions of these accounts, on every partition. How many partitions there are.
     pub fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
         for mailbox in self.mailboxes.iter() {
-            mailbox.send(Note::TellUsers { published: published.clone(), user_ids: user_ids.clone() });
+            let (published, user_ids) = (published.clone(), user_ids.clone());
+            mailbox.send(Note::TellUsers { published, user_ids, permit: None });
         }
         self.mailboxes.len()
+    }
+
+    /// Whether every partition has room for another event of a direct message.
+    #[must_use]
+    pub fn may_tell_direct(&self) -> bool {
+        self.mailboxes.iter().all(Mailbox::has_room_for_direct)
+    }
+
+    /// Tells an event of a direct message to those that it is for, on every partition.
+    pub fn tell_direct(&self, published: &Arc<Published>) {
+        let user_ids: Arc<[UserId]> = published.event.audience.gate.users().into();
+        for mailbox in self.mailboxes.iter() {
+            let (published, user_ids) = (published.clone(), user_ids.clone());
+            mailbox.send(Note::TellUsers { published, user_ids, permit: Some(mailbox.direct_permit()) });
+        }
     }
 
     /// Asks `count` more clients of each partition to go away and resume (op 7); who has not gone `grace_ms` later is closed

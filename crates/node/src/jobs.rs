@@ -10,10 +10,10 @@
 use crate::{
     commits::Commits,
     ids::{Ids, RESTING_ORIGIN},
-    mailbox::Mailbox,
+    mailbox::{Mailbox, New},
     pool::{Pool, Task},
 };
-use guildhall_guild::{CachedMessage, Guild, GuildLimits, Job, JobDone, JobId, NewGuild, Write};
+use guildhall_guild::{CachedMessage, Guild, GuildLimits, Job, JobDone, JobId, Write};
 use guildhall_model::{ChannelId, GuildId, MessageId};
 use guildhall_stdx::Now;
 use guildhall_store::{Store, StoreError};
@@ -119,8 +119,12 @@ impl Jobs {
     }
 
     /// A guild that did not exist.
-    pub(crate) fn new_guild(&self, now: Now, new: NewGuild) -> Guild {
-        Guild::create(now, new, self.guild_limits.clone(), RESTING_ORIGIN)
+    pub(crate) fn new_guild(&self, now: Now, new: New) -> Guild {
+        let limits = self.guild_limits.clone();
+        match new {
+            New::Guild(new) => Guild::create(now, *new, limits, RESTING_ORIGIN),
+            New::Direct(new) => Guild::create_direct(now, new, limits, RESTING_ORIGIN),
+        }
     }
 
     pub(crate) fn load_message(&self, guild_id: GuildId, number: u64, channel_id: ChannelId, message_id: MessageId) {

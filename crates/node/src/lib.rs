@@ -11,6 +11,7 @@
 mod cache;
 mod commits;
 mod directory;
+mod directs;
 mod ids;
 mod issuers;
 mod jobs;
@@ -34,13 +35,13 @@ use commits::Commits;
 use directory::Directory;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
-use guildhall_relay::{PartitionId, ToGuild, ToRelay};
+use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::Store;
 use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
 use keys::Keys;
-use mailbox::{Answer, Ask, Input, Mailbox};
+use mailbox::{Answer, Ask, Input, Mailbox, New};
 use pool::Pool;
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use tokens::Tokens;
@@ -66,6 +67,17 @@ pub trait RelaySink: Send + Sync + 'static {
     /// tell them, since no relay of its own knows them yet. Called by guild workers, so it must not wait or panic.
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         let _ = (user_id, guild_id);
+    }
+
+    /// Tells the sessions of the accounts that the event's gate names, wherever they are, in the order of the calls. Called by
+    /// guild workers when `may_tell_users` said so, so it must not wait or panic.
+    fn tell_users(&self, published: &Arc<Published>) {
+        let _ = published;
+    }
+
+    /// Whether there is room to tell users something. False: guilds keep it, and ask again within milliseconds.
+    fn may_tell_users(&self) -> bool {
+        true
     }
 
     /// An account changed, durably: its live sessions, wherever they are, are told. It must not wait or panic.
@@ -265,7 +277,7 @@ impl Node {
         }
         let guild_id = new.guild.id;
         let (answer, receiver) = oneshot::channel();
-        self.ask(guild_id, Input::Create(Box::new(new), answer), receiver).await?;
+        self.ask(guild_id, Input::Create(New::Guild(Box::new(new)), answer), receiver).await?;
         Ok(guild_id)
     }
 
@@ -379,7 +391,7 @@ impl Node {
         self.inner.directory.put_user(user).await
     }
 
-    /// Changes an account, durably, and tells its sessions and the guilds it is in, one after the other. What fails in one
+    /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after the other. What fails in one
     /// guild (it is overloaded, or cannot be loaded) is made up for when it is loaded next.
     ///
     /// # Errors
@@ -387,7 +399,9 @@ impl Node {
     pub async fn update_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
         self.inner.directory.put_user(user.clone()).await?;
         self.inner.relays.announce_user(&user);
-        for guild_id in self.guilds_of_user(user.id).await? {
+        let directs = self.inner.store.directs_of_user(user.id, directs::DIRECTS_OF_USER_MAX).await?;
+        let directs = directs.into_iter().map(|direct| direct.channel.guild_id);
+        for guild_id in self.guilds_of_user(user.id).await?.into_iter().chain(directs) {
             let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user.clone())).await;
             if let Err(refusal) = refreshed {
                 tracing::debug!(%guild_id, %refusal, "a guild was not told that an account changed");

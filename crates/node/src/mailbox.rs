@@ -9,7 +9,7 @@
 //!             Reports need no places: each answers one job, and jobs are bounded by the worker.
 
 use crate::jobs::Report;
-use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
+use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_model::GuildId;
 use guildhall_relay::ToGuild;
 use std::{
@@ -30,10 +30,16 @@ pub(crate) struct Ask {
     pub(crate) loads_count: u8,
 }
 
+/// What is to be made where nothing is.
+pub(crate) enum New {
+    Guild(Box<NewGuild>),
+    Direct(NewDirect),
+}
+
 /// What a guild is to handle.
 pub(crate) enum Input {
     Command(Ask),
-    Create(Box<NewGuild>, oneshot::Sender<Answer>),
+    Create(New, oneshot::Sender<Answer>),
     Relay(ToGuild),
 }
 

@@ -12,8 +12,8 @@
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
 use guildhall_model::UserId;
-use guildhall_relay::{RelayId, ToRelay};
-use std::collections::VecDeque;
+use guildhall_relay::{Published, RelayId, ToRelay};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
 /// Groups of one guild that may wait. A commit takes milliseconds and takes all of them with it.
@@ -25,6 +25,8 @@ pub(crate) struct Group {
     /// Moved out when its commit begins.
     pub(crate) writes: Vec<Write>,
     pub(crate) relay: Vec<(RelayId, ToRelay)>,
+    /// To accounts' sessions.
+    pub(crate) users: Vec<Arc<Published>>,
     /// Late answers to commands. Moved to `answers` by who knows who asked.
     pub(crate) late: Vec<(JobId, Answer)>,
     /// To be run at once. Moved out when the group is made.
@@ -44,6 +46,7 @@ impl Group {
     pub(crate) fn add(&mut self, output: Output) {
         match output {
             Output::Relay(relay, message) => self.relay.push((relay, message)),
+            Output::Users(published) => self.users.push(published),
             Output::Job(job) => self.jobs.push(job),
             Output::Answer(command, answer) => self.late.push((command, answer)),
             Output::Write(write) => {
@@ -54,7 +57,7 @@ impl Group {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.relay.is_empty() && self.answers.is_empty()
+        self.writes.is_empty() && self.relay.is_empty() && self.users.is_empty() && self.answers.is_empty()
     }
 
     /// Whether the guild is gone with it.
@@ -89,6 +92,12 @@ impl Pipeline {
     pub(crate) fn push(&mut self, mut group: Group) {
         group.uncommitted = !group.writes.is_empty();
         self.groups.push_back(group);
+    }
+
+    /// Whether what may go out next tells accounts' sessions something.
+    pub(crate) fn tells_users_next(&self) -> bool {
+        self.committing_count == 0
+            && self.groups.front().is_some_and(|group| !group.uncommitted && !group.users.is_empty())
     }
 
     /// The next group that may go out.

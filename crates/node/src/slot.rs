@@ -178,6 +178,7 @@ impl Slot {
             for relay in mem::take(&mut self.lagging) {
                 self.relay_retry(cx, relay);
             }
+            self.release(cx);
         }
         match self.state {
             State::Live(_) => self.live_timer(cx),
@@ -223,6 +224,17 @@ impl Slot {
         }
     }
 
+    /// It holds a direct message that nobody waits for: nothing is missed but the time to load it.
+    pub(crate) fn is_idle_direct(&self) -> bool {
+        matches!(&self.state, State::Live(guild) if guild.is_direct() && guild.is_idle()) && self.is_quiet()
+    }
+
+    /// Takes it out of memory before its time.
+    pub(crate) fn unload(&mut self, cx: &mut Context<'_>) {
+        self.abandon_guild(cx);
+        self.state = State::Unneeded;
+    }
+
     /// Whether nothing is under way, and nobody waits.
     pub(crate) fn is_quiet(&self) -> bool {
         !matches!(self.state, State::Loading | State::Settling)
@@ -262,7 +274,12 @@ impl Slot {
 
     /// Lets out what is durable, in order.
     fn release(&mut self, cx: &mut Context<'_>) {
-        while let Some(group) = self.pipeline.pop_ready() {
+        loop {
+            if self.pipeline.tells_users_next() && !cx.closing && !cx.relays.may_tell_users() {
+                // Nothing may be lost on the way, and nothing overtakes it: it waits, and with it who asked.
+                return self.retry_soon(cx);
+            }
+            let Some(group) = self.pipeline.pop_ready() else { return };
             let deletes_guild = group.deletes_guild();
             group.changes.iter().for_each(|change| cx.directory.apply(*change));
             let mut cut_off = BTreeSet::new();
@@ -273,6 +290,7 @@ impl Slot {
                     self.relay_lost(cx, relay);
                 }
             }
+            group.users.iter().for_each(|published| cx.relays.tell_users(published));
             for user_id in group.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }

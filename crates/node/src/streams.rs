@@ -64,6 +64,7 @@ impl Streams {
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
             | ToGuild::RecentMembers { .. }
+            | ToGuild::ListThread { .. }
             | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }

@@ -3,7 +3,7 @@
 //! Owns        the slots of its guilds, their timers, what they make ids with, and the queue of guilds to be loaded.
 //! Invariants  W1 a guild's inputs are handled in the order they came. W2 a commit begins after everything that
 //!             was there was handled, so that a burst is one commit. W3 a guild that panics costs only itself.
-//! Limits      `guild_loads_max` loads at once; the mailbox's places.
+//! Limits      `guild_loads_max` loads at once; the mailbox's places; `idle_directs_max` direct messages that nobody uses.
 //! Not here    what a slot does.
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 use guildhall_model::{GuildId, SnowflakeGenerator};
 use guildhall_stdx::Instant;
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -46,6 +46,8 @@ struct Guilds {
     /// What all of them make ids with.
     ids: SnowflakeGenerator,
     closing: bool,
+    /// Those that hold direct messages and could be taken out of memory.
+    idle_directs: HashSet<GuildId>,
 }
 
 /// Refuses what comes after the worker, also if it panicked.
@@ -146,9 +148,21 @@ impl Worker {
         }
     }
 
+    /// Of direct messages that nobody uses some stay in memory; one more goes.
+    fn keep_few_directs(&self, guilds: &mut Guilds, guild_id: GuildId) {
+        if !guilds.slots.get(&guild_id).is_some_and(Slot::is_idle_direct) {
+            guilds.idle_directs.remove(&guild_id);
+        } else if guilds.idle_directs.len() < self.limits.idle_directs_max || guilds.idle_directs.contains(&guild_id) {
+            guilds.idle_directs.insert(guild_id);
+        } else {
+            self.with_slot(guilds, guild_id, false, |slot, cx| slot.unload(cx));
+        }
+    }
+
     /// After a slot was used: begins its commit, sets its timer, or forgets it.
     fn settle(&self, guilds: &mut Guilds, guild_id: GuildId) {
         self.with_slot(guilds, guild_id, false, |slot, cx| slot.begin_commit(cx));
+        self.keep_few_directs(guilds, guild_id);
         let Some(slot) = guilds.slots.get_mut(&guild_id) else { return };
         slot.is_touched = false;
         if slot.is_unneeded() {
@@ -183,6 +197,7 @@ impl Guilds {
             counter: 0,
             ids,
             closing: false,
+            idle_directs: HashSet::new(),
         }
     }
 

@@ -15,16 +15,16 @@ use crate::{
     timers::Subject,
 };
 use guildhall_model::{
-    AccountKind, CloseCode, GuildId, UserId, shard_of,
+    AccountKind, CloseCode, Direct, GuildId, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{Redaction, Relay};
 use guildhall_session::{
-    About, Dispatch, Gathering, NewSession, Session, bot_ready, partition_of, resumed, user_ready,
+    About, Dispatch, Gathering, NewSession, OfDirect, Session, bot_ready, partition_of, resumed, user_ready,
 };
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::Limits;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Joins are remembered for so long: longer than a relay stays cut off.
 const JOIN_REMEMBERED_MS: u64 = 900_000;
@@ -177,8 +177,11 @@ impl Partition {
                 self.core.push(now, key.slot, &ready, Redaction::NONE, link);
             }
             AccountKind::User => {
+                // Read once the session is there: what happens from now on it is told, so that nothing lies in between.
+                let has_directs = session.is_first_shard();
                 session.gathering = Some(Box::new(Gathering {
-                    waiting_count: guilds_count,
+                    waiting_count: guilds_count + usize::from(has_directs),
+                    directs: (!has_directs).then(Vec::new),
                     unavailable: Vec::new(),
                     views: Vec::new(),
                     deadline,
@@ -187,6 +190,10 @@ impl Partition {
                 let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
                 for _ in 0..parts {
                     session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                }
+                if has_directs {
+                    let user_id = session.user.id;
+                    self.core.outputs.push_back(Output::FetchDirects { session: key, user_id });
                 }
                 self.core.timers.push(deadline, Subject::Session(key));
                 self.core.finish_gathering(now, key, link);
@@ -265,9 +272,40 @@ impl Partition {
         self.relays.get(&guild_id)?.get(&index).map(|entry| &entry.relay)
     }
 
+    /// The answer to `Output::FetchDirects`; none: they could not be read.
+    pub fn handle_directs(&mut self, now: Now, key: SlotKey, directs: Option<Vec<Direct>>, link: &mut impl Link) {
+        let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
+        // It may have ended meanwhile, or have waited too long.
+        if let Some(gathering) = gathering.filter(|gathering| gathering.directs.is_none()) {
+            match directs {
+                Some(directs) => {
+                    gathering.directs = Some(directs);
+                    gathering.waiting_count = gathering.waiting_count.saturating_sub(1);
+                    self.core.finish_gathering(now, key, link);
+                }
+                None => self.core.give_up(now, key, link),
+            }
+        }
+        self.settle();
+    }
+
     /// Permissions applied when each event happened; they apply once more to what is sent now.
     fn withhold_unseen(&mut self, now: Now, key: SlotKey, after: u64) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
+        let mut left = BTreeSet::new();
+        for seq in (after + 1..=session.replay.last_seq()).rev() {
+            // What was said in a group before its user left it.
+            let direct = session.replay.entry(seq).and_then(|entry| entry.dispatch.told_of_direct());
+            let Some(OfDirect { channel_id, is_left }) = direct else { continue };
+            let is_past = left.contains(&channel_id);
+            if is_left {
+                left.insert(channel_id);
+            }
+            if is_past {
+                session.replay.replace(seq, self.core.withheld.clone(), 0);
+                self.core.counters.withheld_total += 1;
+            }
+        }
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
             let (event, about) = (entry.dispatch.event(), entry.dispatch.about());
@@ -275,8 +313,8 @@ impl Partition {
                 // It was addressed to the account.
                 (Some(event), _) if event.guild_id.get() == 0 => continue,
                 (Some(event), _) => event.guild_id,
-                (None, Some(about)) => about.guild_id,
-                (None, None) => continue,
+                (None, Some(about)) if about.guild_id.get() != 0 => about.guild_id,
+                (None, _) => continue,
             };
             let index = session.guilds.get(guild_id).map(|guild| guild.relay);
             let relay = self.relays.get(&guild_id).and_then(|relays| relays.get(&index?)).map(|entry| &entry.relay);
@@ -313,11 +351,21 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 }
 
 impl Core {
-    /// Says READY to a user account once no guild is waited for.
+    /// A session whose READY would not be true: its client comes back, and identifies anew.
+    pub(crate) fn give_up(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+        if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
+            self.close(now, conn, CloseCode::UnknownError, link);
+        }
+        self.end_session(key);
+    }
+
+    /// Says READY to a user account once nothing is waited for.
     pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
-        let (ready, supplemental) = user_ready(session, gathering.views, &self.config.resume_gateway_url, now.unix);
+        let directs = gathering.directs.unwrap_or_default();
+        let url = &self.config.resume_gateway_url;
+        let (ready, supplemental) = user_ready(session, gathering.views, directs, url, now.unix);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);

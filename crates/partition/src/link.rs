@@ -4,7 +4,7 @@
 //! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
 
 use crate::{conn::MovingConn, sessions::SessionNews};
-use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User};
+use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild};
 use guildhall_stdx::{Now, SlotKey};
 use std::{io::IoSlice, sync::Arc};
@@ -89,6 +89,13 @@ pub enum Output {
         guild_id: GuildId,
         /// Which.
         messages: Vec<(ChannelId, MessageId)>,
+    },
+    /// Read an account's direct messages; the answer goes to `Partition::handle_directs`.
+    FetchDirects {
+        /// For whose READY.
+        session: SlotKey,
+        /// Whose.
+        user_id: UserId,
     },
     /// Something happened to a session.
     SessionNews(SessionNews),

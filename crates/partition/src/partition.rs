@@ -643,6 +643,10 @@ impl Core {
         if let Some(gathering) = &mut session.gathering
             && gathering.deadline <= now.instant
         {
+            if gathering.directs.is_none() {
+                // What is missing of these nothing would tell later.
+                return self.give_up(now, key, link);
+            }
             // Whoever answers later is told by GUILD_CREATE.
             gathering.waiting_count = 0;
             self.finish_gathering(now, key, link);

@@ -12,7 +12,7 @@ use crate::{
     partition::{Partition, RelayEntry},
 };
 use guildhall_model::{
-    ChannelId, EventName, GuildId, Message, MessageId,
+    ChannelId, EventName, GuildId, Message, MessageId, UserId,
     from_gateway::{
         ChannelBody, ChannelInfoBody, ChannelStatusesBody, ChannelSyncBody, DeletedEntityIdsBody, ExistingEntities,
         LastMessagesBody, MessageBody, SoundboardSoundsBody,
@@ -22,9 +22,9 @@ use guildhall_model::{
         SubscriptionPatch,
     },
 };
-use guildhall_relay::{GuildPicture, Redaction, SessionKey, ToGuild};
+use guildhall_relay::{GuildPicture, Redaction, Relay, SessionKey, THREAD_LISTED_MAX, ToGuild};
 use guildhall_session::{About, Dispatch, Membership};
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_stdx::{Now, SlotKey, Timestamp};
 use serde::Serialize;
 use std::{mem, sync::Arc};
 
@@ -179,6 +179,9 @@ impl Partition {
         knows_threads: bool,
         link: &mut impl Link,
     ) {
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let before = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
+        let had_lists = before.map(|s| s.thread_member_lists.clone()).unwrap_or_default();
         let Some(subscription) = self.remember_subscription(key, guild_id, patch) else { return };
         let Some(session) = self.core.sessions.get(key) else { return };
         let (user_id, listening) = (session.user.id, session.listening(guild_id));
@@ -187,7 +190,11 @@ impl Partition {
         let mut fanout = Fanout::new(core, now, link, &mut entry.logs);
         entry.relay.listen(user_id, key.slot, listening, &mut fanout);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
-        to_guild.extend(entry.relay.watch_members(of_guild, user_id, &subscription.members));
+        let mut followed = subscription.members;
+        followed.extend(members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, now.unix));
+        to_guild.extend(entry.relay.watch_members(of_guild, user_id, &followed));
+        let new_lists = subscription.thread_member_lists.iter().filter(|id| !had_lists.contains(id));
+        to_guild.extend(new_lists.map(|id| ToGuild::ListThread { session: of_guild, thread_id: *id }));
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
         if subscription.threads && !knows_threads {
             self.sync_threads(now, key, guild_id, link);
@@ -252,6 +259,15 @@ impl Partition {
         core.reply(now, session, (EventName::LastMessages, about), &LastMessagesBody { guild_id, messages }, link);
         self.settle();
     }
+}
+
+/// Who is in these threads now, as far as a user can view them: whoever is told of them follows them.
+fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], now: Timestamp) -> Vec<UserId> {
+    let (Some(picture), Some(audience)) = (relay.picture(), relay.audience()) else { return Vec::new() };
+    let Some(member) = audience.member(user_id) else { return Vec::new() };
+    let threads = thread_ids.iter().filter_map(|id| picture.threads.get(*id));
+    let viewed = threads.filter(|entry| entry.is_viewed_by(&picture.meta, member, now));
+    viewed.flat_map(|entry| entry.members.keys().take(THREAD_LISTED_MAX).copied()).collect()
 }
 
 fn existing(picture: &GuildPicture) -> ExistingEntities {

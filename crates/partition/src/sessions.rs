@@ -203,6 +203,9 @@ impl Partition {
 fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
     let event = &published.event;
     debug_assert_eq!(event.audience.users, ForUsers::All);
+    if event.is_direct() && !session.is_first_shard() {
+        return None;
+    }
     if session.user.bot && event.audience.intents.0 != 0 && session.intents.0 & event.audience.intents.0 == 0 {
         return None;
     }

@@ -9,7 +9,7 @@
 
 use crate::event::{Calls, ContentReaders, Redaction};
 use guildhall_codec::{EVENT_NAME_BYTES_MAX, Encoding, transcode_json};
-use guildhall_model::{EventName, RoleId, UserId};
+use guildhall_model::{ChannelId, EventName, Id, MessageId, RoleId, UserId};
 use serde_json::{Value, value::RawValue};
 use std::{
     collections::BTreeSet,
@@ -79,6 +79,8 @@ pub struct BackendEvent {
     body: Box<str>,
     readers: Option<ContentReaders>,
     calls: Option<Calls>,
+    /// Of a new message its id, and the channel it says it is in.
+    newest: Option<(MessageId, Option<ChannelId>)>,
     receipt: Option<Arc<dyn Receipt>>,
 }
 
@@ -100,16 +102,20 @@ impl BackendEvent {
         let refuse = |error: &dyn fmt::Display| BackendEventError::Body(error.to_string());
         transcode_json(json.as_bytes(), &mut Vec::with_capacity(json.len())).map_err(|error| refuse(&error))?;
         let is_message = matches!(known, EventName::MessageCreate | EventName::MessageUpdate);
-        let (mut readers, mut calls) = (None, None);
+        let (mut readers, mut calls, mut newest) = (None, None, None);
         if is_message {
             let message: Value = serde_json::from_str(json).map_err(|error| refuse(&error))?;
             readers = Some(ContentReaders {
                 message: people_of(&message),
                 referenced: message.get("referenced_message").filter(|m| m.is_object()).map(people_of),
             });
-            calls = (known == EventName::MessageCreate).then(|| calls_of(&message));
+            if known == EventName::MessageCreate {
+                calls = Some(calls_of(&message));
+                let channel_id = message.get("channel_id").and_then(parse_id);
+                newest = message.get("id").and_then(parse_id).map(|id| (id, channel_id));
+            }
         }
-        Ok(Self { name: Name::of(name, known), known, body: json.into(), readers, calls, receipt })
+        Ok(Self { name: Name::of(name, known), known, body: json.into(), readers, calls, newest, receipt })
     }
 
     /// The value of `t`.
@@ -134,6 +140,13 @@ impl BackendEvent {
     #[must_use]
     pub fn known(&self) -> EventName {
         self.known
+    }
+
+    /// The message that is new in a channel by it: none if it is about another channel, or says no id.
+    #[must_use]
+    pub fn newest_in(&self, channel_id: ChannelId) -> Option<MessageId> {
+        let (id, of) = self.newest?;
+        of.is_none_or(|of| of == channel_id).then_some(id)
     }
 
     pub(crate) fn readers(&self) -> Option<ContentReaders> {
@@ -169,9 +182,13 @@ impl BackendEvent {
 }
 
 fn id_of(user: &Value) -> Option<UserId> {
-    match user.get("id")? {
+    parse_id(user.get("id")?)
+}
+
+fn parse_id<T>(id: &Value) -> Option<Id<T>> {
+    match id {
         Value::String(text) => text.parse().ok(),
-        Value::Number(number) => number.as_u64().map(UserId::new),
+        Value::Number(number) => number.as_u64().map(Id::new),
         _ => None,
     }
 }

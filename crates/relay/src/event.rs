@@ -5,10 +5,10 @@
 //! Invariants  immutable; who may see it is decided by `audience` alone, at the event and again at replay.
 //! Not here    who that is at this moment: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
-use crate::{backend::BackendEvent, listening::ForUsers, payload::Payload};
+use crate::{backend::BackendEvent, listening::ForUsers, notice::Notice, payload::Payload};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
-use guildhall_model::{ChannelId, EventName, GuildId, Intents, Permissions, RoleId, UserId};
+use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ pub struct Audience {
 /// Something that happened.
 #[derive(Debug)]
 pub struct Event {
-    /// Where.
+    /// Where; 0 for what is addressed to accounts.
     pub guild_id: GuildId,
     /// What kind.
     pub name: EventName,
@@ -193,6 +193,67 @@ impl Event {
         }
     }
 
+    /// Something about a direct message, for those in it. Nothing of it is withheld from anybody.
+    #[must_use]
+    pub fn direct(name: EventName, user_ids: Arc<[UserId]>, payload: Payload) -> Self {
+        Self {
+            guild_id: GuildId::new(0),
+            name,
+            audience: Audience {
+                gate: Gate::Users(user_ids),
+                intents: name.direct_intents(),
+                always: None,
+                never_user_account: None,
+                users: ForUsers::All,
+                about: None,
+                calls: None,
+            },
+            content_readers: None,
+            payload,
+        }
+    }
+
+    /// It is about a direct message, and not what a backend told accounts.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.guild_id.get() == 0 && !matches!(self.payload, Payload::Backend(_))
+    }
+
+    /// The direct message it is about, if it is about one.
+    #[must_use]
+    pub fn direct_channel(&self) -> Option<ChannelId> {
+        if !self.is_direct() {
+            return None;
+        }
+        match &self.payload {
+            Payload::Message(event) => Some(event.message.channel_id),
+            Payload::MessageDelete { channel_id, .. }
+            | Payload::ReactionsCleared { channel_id, .. }
+            | Payload::Typing { channel_id, .. } => Some(*channel_id),
+            Payload::Reaction(event) => Some(event.channel_id),
+            Payload::Notice(notice) => match &**notice {
+                Notice::Pins { channel_id, .. }
+                | Notice::MessagesGone { channel_id, .. }
+                | Notice::Recipient { channel_id, .. } => Some(*channel_id),
+                Notice::Direct { direct, .. } => Some(direct.channel.id),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The group that whoever is told of it has left by it.
+    #[must_use]
+    pub fn group_left(&self) -> Option<ChannelId> {
+        match &self.payload {
+            Payload::Notice(notice) if self.name == EventName::ChannelDelete => match &**notice {
+                Notice::Direct { direct, .. } if direct.channel.kind == ChannelType::GroupDm => Some(direct.channel.id),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// What a backend published. Whom it names gets it also if it does not look at the guild.
     #[must_use]
     pub fn of_backend(guild_id: GuildId, gate: Gate, event: Arc<BackendEvent>) -> Self {
@@ -203,6 +264,17 @@ impl Event {
             // They are called by being named.
             event.audience.calls = None;
         }
+        event
+    }
+
+    /// What a backend published in a direct message, for those in it.
+    #[must_use]
+    pub fn of_backend_in_direct(user_ids: Arc<[UserId]>, event: Arc<BackendEvent>) -> Self {
+        let mut event = Self::of_backend(GuildId::new(0), Gate::Users(user_ids), event);
+        if event.audience.intents != Intents::NONE {
+            event.audience.intents = event.name.direct_intents();
+        }
+        event.content_readers = None;
         event
     }
 

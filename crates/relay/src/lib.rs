@@ -30,7 +30,7 @@ pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;
 pub use notice::Notice;
-pub use passive::{PassiveDelta, PassiveSnapshot};
+pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
@@ -38,5 +38,5 @@ pub use protocol::{
     RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
-pub use thread::{ThreadEntry, ThreadEvent, threads_of};
+pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
 pub use view::{people_of, snapshot_of, told_places};

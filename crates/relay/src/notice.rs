@@ -5,15 +5,16 @@
 //! Not here    who gets them: the guild names the gate.     Spec  docs/protocol.md §7.1, §7.2, §7.4.
 
 use crate::{
-    payload::Put,
+    members::MemberEntry,
+    payload::{Put, some_guild},
     thread::{ThreadEntry, ThreadEvent},
 };
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId, ScheduledEvent,
+    Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId, ScheduledEvent,
     StageInstance, ThreadMember, User, UserId,
     from_gateway::{
-        EmojiBody, InviteEventBody, ScheduledEventBody, StageInstanceBody, StickerBody, ThreadListSyncBody,
-        ThreadMemberBody, ThreadMembersBody, UserBody,
+        DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody, StageInstanceBody,
+        StickerBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody,
     },
 };
 use guildhall_stdx::Timestamp;
@@ -87,6 +88,27 @@ pub enum Notice {
         /// Who went.
         removed: Option<UserId>,
     },
+    /// CHANNEL_CREATE, CHANNEL_UPDATE, CHANNEL_DELETE of a direct message.
+    Direct {
+        /// As it is.
+        direct: Direct,
+        /// Whose view of it.
+        reader: UserId,
+    },
+    /// CHANNEL_RECIPIENT_ADD, CHANNEL_RECIPIENT_REMOVE.
+    Recipient {
+        /// Where.
+        channel_id: ChannelId,
+        /// Who.
+        user: Arc<User>,
+    },
+    /// THREAD_MEMBER_LIST_UPDATE.
+    ThreadMemberList {
+        /// Where.
+        thread_id: ChannelId,
+        /// Who is in it.
+        members: Vec<MemberEntry>,
+    },
     /// THREAD_LIST_SYNC.
     ThreadList {
         /// Whose threads; none: the whole guild's.
@@ -112,6 +134,7 @@ impl Notice {
             }
             Self::Webhooks(channel_id) => put.body(&WebhooksBody { guild_id, channel_id: *channel_id }),
             Self::Pins { channel_id, last_pin_timestamp } => {
+                let guild_id = some_guild(guild_id);
                 put.body(&PinsBody { guild_id, channel_id: *channel_id, last_pin_timestamp: *last_pin_timestamp });
             }
             Self::MessagesGone { channel_id, ids } => {
@@ -141,6 +164,18 @@ impl Notice {
                 let added = added.as_ref().map(|(of, member)| (*of, &**member));
                 put.body(&ThreadMembersBody::new(guild_id, *thread_id, *members_count, added, *removed));
             }
+            Self::ThreadMemberList { thread_id, members } => {
+                let listed = members.iter().map(|entry| ListedBody {
+                    user_id: entry.member.user.id,
+                    member: (&*entry.member).into(),
+                    presence: entry.presence.as_deref().map(|p| PresenceBody::new(None, entry.member.user.id, p)),
+                });
+                put.body(&ThreadMemberListBody { guild_id, thread_id: *thread_id, members: listed.collect() });
+            }
+            Self::Direct { direct, reader } => put.body(&DirectBody::new(direct, *reader)),
+            Self::Recipient { channel_id, user } => {
+                put.body(&RecipientBody { channel_id: *channel_id, user: (&**user).into() });
+            }
             Self::ThreadList { channel_ids, threads, user_id, joined_only: _ } => {
                 let own = threads.iter().filter_map(|entry| entry.members.get(user_id).copied());
                 let bodies = threads.iter().map(|entry| entry.body(entry.members.get(user_id).copied())).collect();
@@ -159,6 +194,26 @@ struct BanBody<'a> {
 }
 
 #[derive(Serialize)]
+struct ThreadMemberListBody<'a> {
+    guild_id: GuildId,
+    thread_id: ChannelId,
+    members: Vec<ListedBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct ListedBody<'a> {
+    user_id: UserId,
+    member: MemberBody<'a>,
+    presence: Option<PresenceBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct RecipientBody<'a> {
+    channel_id: ChannelId,
+    user: UserBody<'a>,
+}
+
+#[derive(Serialize)]
 struct InviteGoneBody {
     code: InviteCode,
     channel_id: ChannelId,
@@ -173,7 +228,8 @@ struct WebhooksBody {
 
 #[derive(Serialize)]
 struct PinsBody {
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     channel_id: ChannelId,
     last_pin_timestamp: Option<Timestamp>,
 }

@@ -22,8 +22,9 @@ use crate::{
     protocol::Effect,
 };
 use guildhall_model::{ChannelId, MessageId, UserId};
+use guildhall_stdx::Timestamp;
 use smallvec::SmallVec;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 /// Channels remembered that a user was in since the last round.
 const LEFT_MAX: usize = 8;
@@ -31,8 +32,10 @@ const LEFT_MAX: usize = 8;
 /// What changed for those who view some of the channels.
 #[derive(Clone, Debug, Default)]
 pub struct PassiveDelta {
-    /// Channels whose newest message changed.
+    /// Channels whose newest message or pin changed, each with its newest message.
     pub channels: Vec<(ChannelId, MessageId)>,
+    /// When something was last pinned in those of them that have pins.
+    pub pins: Vec<(ChannelId, Timestamp)>,
     /// Who joined, moved or changed.
     pub voice: Vec<VoiceEntry>,
     /// Who left.
@@ -47,11 +50,29 @@ impl PassiveDelta {
     }
 }
 
+/// Channels whose newest message or pin changed, for those who are told of nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Unreads {
+    /// Each with its newest message.
+    pub channels: Vec<(ChannelId, MessageId)>,
+    /// When something was last pinned in those of them that have pins.
+    pub pins: Vec<(ChannelId, Timestamp)>,
+}
+
+impl Deref for Unreads {
+    type Target = [(ChannelId, MessageId)];
+    fn deref(&self) -> &Self::Target {
+        &self.channels
+    }
+}
+
 /// All there is for those who view some of the channels.
 #[derive(Clone, Debug, Default)]
 pub struct PassiveSnapshot {
     /// Every channel in view with its newest message, if it has any.
     pub channels: Vec<(ChannelId, Option<MessageId>)>,
+    /// When something was last pinned in those of them that have pins.
+    pub pins: Vec<(ChannelId, Timestamp)>,
     /// Everybody in voice there.
     pub voice: Vec<VoiceEntry>,
 }
@@ -163,13 +184,36 @@ impl ChangeLog {
                     change.left(before, self.version);
                 }
             }
-            Effect::None | Effect::Meta(_) | Effect::Member(..) | Effect::Thread(..) | Effect::Deleted => {}
+            Effect::Meta(meta) => {
+                let before = &picture.meta.channels;
+                let pinned = meta.channels.values().filter(|channel| {
+                    let before = before.get(&channel.id).and_then(|before| before.last_pin_timestamp);
+                    channel.last_pin_timestamp != before && newest_message(picture, channel.id).is_some()
+                });
+                for channel in pinned {
+                    self.version = self.version.wrapping_add(1);
+                    self.channels.insert(channel.id, self.version);
+                }
+            }
+            Effect::None | Effect::Member(..) | Effect::Thread(..) | Effect::Deleted => {}
         }
     }
 
     /// What changed since `from`, for who views the channels that `holds` says. `own`: a user who is told of their own
     /// voice state wherever they are.
     pub fn since(
+        &self,
+        from: u32,
+        picture: &GuildPicture,
+        holds: impl Fn(ChannelId) -> bool,
+        own: Option<UserId>,
+    ) -> PassiveDelta {
+        let mut delta = self.without_pins(from, picture, holds, own);
+        delta.pins = pins_of(picture, delta.channels.iter().map(|(id, _)| *id));
+        delta
+    }
+
+    fn without_pins(
         &self,
         from: u32,
         picture: &GuildPicture,
@@ -236,6 +280,15 @@ impl ChangeLog {
     }
 }
 
+/// When something was last pinned in these channels.
+pub(crate) fn pins_of(
+    picture: &GuildPicture,
+    channels: impl Iterator<Item = ChannelId>,
+) -> Vec<(ChannelId, Timestamp)> {
+    let pinned = |id: ChannelId| Some((id, picture.meta.channels.get(&id)?.last_pin_timestamp?));
+    channels.filter_map(pinned).collect()
+}
+
 fn newest_message(picture: &GuildPicture, channel_id: ChannelId) -> Option<MessageId> {
     let told_with_the_channel = || picture.meta.channels.get(&channel_id).and_then(|channel| channel.last_message_id);
     picture.last_message_ids.get(&channel_id).copied().or_else(told_with_the_channel)
@@ -250,7 +303,9 @@ pub(crate) fn snapshot(
     let meta: &GuildMeta = &picture.meta;
     let in_view =
         |(user_id, entry): &(UserId, &VoiceEntry)| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
+    let pins = pins_of(picture, meta.channels.keys().copied().filter(|id| holds(*id)));
     PassiveSnapshot {
+        pins,
         channels: (meta.channels.values())
             .filter(|channel| holds(channel.id))
             .map(|channel| (channel.id, newest_message(picture, channel.id)))
@@ -269,6 +324,7 @@ pub(crate) fn renewed(
     let mut renewed = PassiveDelta::default();
     let channels = delta.channels.iter().map(|(id, _)| *id).filter(|id| holds(*id));
     renewed.channels.extend(channels.filter_map(|id| Some((id, newest_message(picture, id)?))));
+    renewed.pins = pins_of(picture, renewed.channels.iter().map(|(id, _)| *id));
     let told = delta.voice.iter().map(|entry| entry.state.user_id);
     for user_id in told.chain(delta.left.iter().copied()) {
         match picture.voice.get(user_id) {
@@ -298,7 +354,6 @@ pub(crate) fn channels_of(
 mod tests {
     use super::*;
     use guildhall_model::{Channel, ChannelType, Guild, GuildId, Member, User, VoiceState};
-    use guildhall_stdx::Timestamp;
 
     const ANA: UserId = UserId::new(7);
 

@@ -9,7 +9,7 @@ use crate::{
     event::{Calls, ContentReaders, Redaction},
     meta::GuildMeta,
     notice::Notice,
-    passive::{PassiveDelta, PassiveSnapshot},
+    passive::{PassiveDelta, PassiveSnapshot, Unreads},
 };
 use guildhall_codec::Encoding;
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
@@ -23,6 +23,7 @@ use guildhall_model::{
         RoleBody, UnavailableGuild, UserBody, VoiceStateBody,
     },
 };
+use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -156,7 +157,7 @@ pub enum Payload {
     /// GUILD_MEMBER_LIST_UPDATE.
     MemberList(Box<ListChange>),
     /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
-    Unread(Vec<(ChannelId, MessageId)>),
+    Unread(Unreads),
     /// One of the small ones.
     Notice(Box<Notice>),
     /// Whatever a backend published.
@@ -212,15 +213,15 @@ impl Payload {
             Self::Backend(_) => {}
             Self::Message(event) => put.body(&message_body(guild_id, event, redaction)),
             Self::MessageDelete { id, channel_id } => {
-                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id });
+                put.body(&MessageDeleteBody { id: *id, channel_id: *channel_id, guild_id: some_guild(guild_id) });
             }
             Self::Reaction(event) => put.body(&ReactionEventBody {
                 user_id: event.user_id,
                 channel_id: event.channel_id,
                 message_id: event.message_id,
                 message_author_id: event.member.is_some().then_some(event.author_id),
-                guild_id,
-                member: event.member.as_deref().map(Into::into),
+                guild_id: some_guild(guild_id),
+                member: event.member.as_deref().filter(|_| guild_id.get() != 0).map(Into::into),
                 emoji: (&event.emoji).into(),
                 burst: false,
                 burst_colors: [],
@@ -229,15 +230,15 @@ impl Payload {
             Self::ReactionsCleared { channel_id, message_id, emoji } => put.body(&ReactionsClearedBody {
                 channel_id: *channel_id,
                 message_id: *message_id,
-                guild_id,
+                guild_id: some_guild(guild_id),
                 emoji: emoji.as_ref().map(Into::into),
             }),
             Self::Typing { channel_id, timestamp_s, member } => put.body(&TypingBody {
                 channel_id: *channel_id,
-                guild_id,
+                guild_id: some_guild(guild_id),
                 user_id: member.user.id,
                 timestamp: *timestamp_s,
-                member: (&**member).into(),
+                member: (guild_id.get() != 0).then(|| (&**member).into()),
             }),
             Self::Presence { user_id, presence } => put.body(&PresenceBody::new(Some(guild_id), *user_id, presence)),
             Self::Voice { state, member } => put.body(&VoiceStateBody::event(guild_id, state, member.as_deref())),
@@ -255,7 +256,7 @@ impl Payload {
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
             Self::PassiveDelta(delta) => put.body(&PassiveUpdateV2Body {
                 guild_id,
-                updated_channels: unreads(&delta.channels),
+                updated_channels: unreads(&delta.channels, &delta.pins),
                 updated_voice_states: delta
                     .voice
                     .iter()
@@ -270,7 +271,7 @@ impl Payload {
                     .map(|(id, last_message_id)| ChannelUnread {
                         id: *id,
                         last_message_id: *last_message_id,
-                        last_pin_timestamp: None,
+                        last_pin_timestamp: pinned_at(&snapshot.pins, *id),
                     })
                     .collect(),
                 voice_states: snapshot.voice.iter().map(|entry| VoiceStateBody::within_guild(&entry.state)).collect(),
@@ -285,7 +286,10 @@ impl Payload {
                 ops: change.ops.iter().map(list_op).collect(),
             }),
             Self::Unread(channels) => {
-                put.body(&ChannelUnreadUpdateBody { guild_id, channel_unread_updates: unreads(channels) });
+                put.body(&ChannelUnreadUpdateBody {
+                    guild_id,
+                    channel_unread_updates: unreads(channels, &channels.pins),
+                });
             }
             Self::Notice(notice) => notice.render(guild_id, put),
             Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
@@ -325,13 +329,22 @@ fn list_op(op: &ListOp) -> MemberListOp<'_> {
     }
 }
 
-fn unreads(channels: &[(ChannelId, MessageId)]) -> Vec<ChannelUnread> {
+fn pinned_at(pins: &[(ChannelId, Timestamp)], channel_id: ChannelId) -> Option<Timestamp> {
+    pins.iter().find(|(id, _)| *id == channel_id).map(|(_, at)| *at)
+}
+
+fn unreads(channels: &[(ChannelId, MessageId)], pins: &[(ChannelId, Timestamp)]) -> Vec<ChannelUnread> {
     let unread = |(id, message_id): &(ChannelId, MessageId)| ChannelUnread {
         id: *id,
         last_message_id: Some(*message_id),
-        last_pin_timestamp: None,
+        last_pin_timestamp: pinned_at(pins, *id),
     };
     channels.iter().map(unread).collect()
+}
+
+/// The guild, if there is one: what is addressed to accounts names none.
+pub(crate) fn some_guild(guild_id: GuildId) -> Option<GuildId> {
+    (guild_id.get() != 0).then_some(guild_id)
 }
 
 pub(crate) struct Put<'a> {
@@ -348,10 +361,15 @@ impl Put<'_> {
 }
 
 fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redaction) -> MessageBody<'a> {
-    let extras =
-        MessageExtras { guild_id, channel_type: event.channel_type, member: event.author.as_deref().map(Into::into) };
-    let member_of =
-        |user: &User| event.mentioned.iter().find(|member| member.user.id == user.id).map(|member| &**member);
+    let guild_id = some_guild(guild_id);
+    // Who is in a direct message has no standing in it.
+    let standing = |member: &'a Arc<Member>| guild_id.map(|_| &**member);
+    let extras = MessageExtras {
+        guild_id,
+        channel_type: event.channel_type,
+        member: event.author.as_ref().and_then(standing).map(Into::into),
+    };
+    let member_of = |user: &User| event.mentioned.iter().find(|member| member.user.id == user.id).and_then(standing);
     let mut body = MessageBody::new(&event.message).with_extras(extras, member_of, &event.message);
     if let Some(referenced) = &event.referenced {
         let referenced = MessageBody::new(referenced);
@@ -365,7 +383,8 @@ fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redac
 struct MessageDeleteBody {
     id: MessageId,
     channel_id: ChannelId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
 }
 
 #[derive(Serialize)]
@@ -375,7 +394,8 @@ struct ReactionEventBody<'a> {
     message_id: MessageId,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_author_id: Option<UserId>,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<MemberBody<'a>>,
     emoji: ReactionEmojiBody<'a>,
@@ -389,7 +409,8 @@ struct ReactionEventBody<'a> {
 struct ReactionsClearedBody<'a> {
     channel_id: ChannelId,
     message_id: MessageId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     emoji: Option<ReactionEmojiBody<'a>>,
 }
@@ -397,10 +418,12 @@ struct ReactionsClearedBody<'a> {
 #[derive(Serialize)]
 struct TypingBody<'a> {
     channel_id: ChannelId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
     user_id: UserId,
     timestamp: i64,
-    member: MemberBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<MemberBody<'a>>,
 }
 
 #[derive(Serialize)]

@@ -150,6 +150,13 @@ pub enum ToGuild {
         /// What it asks.
         request: Box<SearchRecentMembers>,
     },
+    /// A session looks at the members of a thread. The answer is a `Direct`; none if it cannot view it.
+    ListThread {
+        /// Which.
+        session: SessionKey,
+        /// Which thread.
+        thread_id: ChannelId,
+    },
     /// A session asks how many can view a channel (op 39). The answer is a `Direct`.
     CountMembers {
         /// Which.

@@ -17,7 +17,7 @@ use crate::{
     listening::Listening,
     lists::{Lists, Told},
     notice::Notice,
-    passive::{ChangeLog, channels_of, renewed, snapshot},
+    passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
     payload::Payload,
     picture::GuildPicture,
     protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
@@ -462,7 +462,9 @@ impl Relay {
                 if left.is_empty() {
                     return None;
                 }
-                (channels_of(left.iter().map(|(id, _)| *id), &[], holds), Payload::Unread(left))
+                let pins = pins_of(&state.picture, left.iter().map(|(id, _)| *id));
+                let channels = channels_of(left.iter().map(|(id, _)| *id), &[], holds);
+                (channels, Payload::Unread(Unreads { channels: left, pins }))
             }
             Payload::Notice(notice) => {
                 let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
@@ -683,7 +685,8 @@ impl State {
             PassiveUpdate::ChannelUnreads if delta.channels.is_empty() => return None,
             PassiveUpdate::ChannelUnreads => {
                 let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &[], holds);
-                (EventName::ChannelUnreadUpdate, channels, Payload::Unread(delta.channels))
+                let unreads = Unreads { channels: delta.channels, pins: delta.pins };
+                (EventName::ChannelUnreadUpdate, channels, Payload::Unread(unreads))
             }
         };
         let event = Event::new(guild_id, name, Gate::Channels(channels), payload);

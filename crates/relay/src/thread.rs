@@ -12,6 +12,9 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Members of a thread that a session which looks at them is told of, and follows: the first by id.
+pub const THREAD_LISTED_MAX: usize = 100;
+
 /// A thread, and who joined it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadEntry {

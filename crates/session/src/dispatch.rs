@@ -36,11 +36,22 @@ pub struct About {
     /// Of this guild.
     pub guild_id: GuildId,
     channels: Channels,
+    is_whole: bool,
+    direct: Option<OfDirect>,
+}
+
+/// What is told of a direct message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfDirect {
+    /// Which.
+    pub channel_id: ChannelId,
+    /// It is a group, and whoever is told has left it.
+    pub is_left: bool,
 }
 
 enum Channels {
     These(Vec<ChannelId>),
-    /// Of a whole guild: found when somebody asks, which is seldom.
+    /// Found when somebody asks, which is seldom.
     Found(Box<dyn Fn() -> Vec<ChannelId>>),
 }
 
@@ -54,19 +65,31 @@ impl About {
     /// Of what is in these channels of a guild.
     #[must_use]
     pub fn channels_of(guild_id: GuildId, channels: Vec<ChannelId>) -> Self {
-        Self { guild_id, channels: Channels::These(channels) }
+        Self { guild_id, channels: Channels::These(channels), is_whole: false, direct: None }
     }
 
     /// The guild itself, with what `find` says of channels and threads that not everybody can view.
     #[must_use]
     pub fn whole(guild_id: GuildId, find: impl Fn() -> Vec<ChannelId> + 'static) -> Self {
-        Self { guild_id, channels: Channels::Found(Box::new(find)) }
+        Self { guild_id, channels: Channels::Found(Box::new(find)), is_whole: true, direct: None }
+    }
+
+    /// As it was before the process began: the guild itself, or else of what is in these channels.
+    #[must_use]
+    pub fn kept(guild_id: GuildId, channels: Vec<ChannelId>, is_whole: bool) -> Self {
+        Self { guild_id, channels: Channels::These(channels), is_whole, direct: None }
+    }
+
+    /// Of a direct message, which is no guild's.
+    #[must_use]
+    pub fn of_direct(direct: OfDirect) -> Self {
+        Self { direct: Some(direct), ..Self::guild(GuildId::new(0)) }
     }
 
     /// It is the guild itself: without it, what follows makes no sense to a client.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        matches!(self.channels, Channels::Found(_))
+        self.is_whole
     }
 
     /// The channels and threads whose content it tells.
@@ -153,6 +176,18 @@ impl Dispatch {
     #[must_use]
     pub fn lazy(make: impl Fn() -> DispatchFrame + 'static, about: Option<About>) -> Rc<Self> {
         Self::new(Source::Lazy(Box::new(make), about.map(Box::new)))
+    }
+
+    /// What it tells of a direct message, if it does.
+    #[must_use]
+    pub fn told_of_direct(&self) -> Option<OfDirect> {
+        match (self.event(), self.about()) {
+            (Some(event), _) => {
+                let is_left = event.group_left().is_some();
+                event.direct_channel().map(|channel_id| OfDirect { channel_id, is_left })
+            }
+            (None, about) => about?.direct,
+        }
     }
 
     /// What it tells, if it was made here and is not for everybody.

@@ -7,7 +7,7 @@
 //! Not here    requests for members under way, which clients ask again; op 3's and op 8's limits, which begin anew; READY that was
 //!             not said: such a session is not kept.     Spec  docs/adr/0026.
 
-use crate::dispatch::{About, Dispatch};
+use crate::dispatch::{About, Dispatch, OfDirect};
 use guildhall_codec::Encoding;
 use guildhall_model::{
     Activity, ChannelId, GuildId, Platform, Status, UserId,
@@ -84,6 +84,15 @@ pub enum SeenBy {
         guild_id: GuildId,
         /// Which.
         channels: Vec<ChannelId>,
+        /// It is the guild itself: see `About::is_whole`.
+        is_whole: bool,
+    },
+    /// Those in a direct message.
+    Direct {
+        /// Which.
+        channel_id: ChannelId,
+        /// Whoever is told has left it: then what was said before is not for them any more.
+        is_left: bool,
     },
 }
 
@@ -91,15 +100,22 @@ impl SeenBy {
     /// The rule of `AudienceIndex::may_see`, without the event.
     fn of(event: &Event) -> Self {
         let guild_id = event.guild_id;
+        if let Some(channel_id) = event.direct_channel() {
+            return Self::Direct { channel_id, is_left: event.group_left().is_some() };
+        }
         let notice = if let Payload::Notice(notice) = &event.payload { Some(&**notice) } else { None };
         match notice {
             Some(Notice::ThreadList { channel_ids, threads, .. }) => {
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter().copied());
-                Self::Views { guild_id, channels: channels.chain(threads.iter().map(|of| of.channel.id)).collect() }
+                Self::Views {
+                    guild_id,
+                    channels: channels.chain(threads.iter().map(|of| of.channel.id)).collect(),
+                    is_whole: false,
+                }
             }
             // There is no thread any more whose members could be asked.
             Some(Notice::ThreadGone(thread)) if thread.parent_id.is_some() => {
-                Self::Views { guild_id, channels: thread.parent_id.into_iter().collect() }
+                Self::Views { guild_id, channels: thread.parent_id.into_iter().collect(), is_whole: false }
             }
             _ => Self::Gate { guild_id, gate: event.audience.gate.clone(), always: event.audience.always },
         }
@@ -126,7 +142,11 @@ impl Dispatch {
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let of_own = |about: &About| SeenBy::Views { guild_id: about.guild_id, channels: about.channels.clone() };
+        let of_own = |about: &About| SeenBy::Views {
+            guild_id: about.guild_id,
+            channels: about.channels().into_owned(),
+            is_whole: about.is_whole(),
+        };
         let seen_by = self.event().map(SeenBy::of).or_else(|| self.about().map(of_own));
         KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }
     }
@@ -152,7 +172,12 @@ impl Dispatch {
         };
         let seen_by = match kept.seen_by.clone() {
             Some(SeenBy::Gate { guild_id, gate, always }) => (Some(event(guild_id, gate, always)), None),
-            Some(SeenBy::Views { guild_id, channels }) => (None, Some(About { guild_id, channels })),
+            Some(SeenBy::Views { guild_id, channels, is_whole }) => {
+                (None, Some(About::kept(guild_id, channels, is_whole)))
+            }
+            Some(SeenBy::Direct { channel_id, is_left }) => {
+                (None, Some(About::of_direct(OfDirect { channel_id, is_left })))
+            }
             None => (None, None),
         };
         Self::restored(seen_by, kept.encoding(), &kept.name, &kept.body)

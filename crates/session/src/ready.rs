@@ -8,7 +8,7 @@ use crate::{
 };
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_model::{
-    AccountKind, Capabilities, EventName, GuildId, Intents, User, UserId,
+    AccountKind, Capabilities, Direct, EventName, GuildId, Intents, User, UserId,
     from_gateway::{
         ApplicationRef, BotReadyBody, ClientInfo, Empty, GatewayGuildBody, GuildSnapshot, MemberBody, PresenceBody,
         ReadyGuild, SelfUserBody, SessionBody, SessionsBody, UnavailableGuild, UserReady,
@@ -50,11 +50,12 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
     Dispatch::own(session.encoding, EventName::Ready, &body, None)
 }
 
-/// READY for a user account, with the guilds that were gathered, and READY_SUPPLEMENTAL where it wants READY in two parts.
+/// READY for a user account, with the guilds and direct messages that were gathered, and READY_SUPPLEMENTAL where it wants READY in two parts.
 #[must_use]
 pub fn user_ready(
     session: &Session,
     views: Vec<(GuildPicture, GuildView)>,
+    directs: Vec<Direct>,
     resume_gateway_url: &Arc<str>,
     now: Timestamp,
 ) -> (Rc<Dispatch>, Option<Rc<Dispatch>>) {
@@ -69,6 +70,7 @@ pub fn user_ready(
         large_threshold: session.large_threshold(),
         missing: session.guilds.ids().filter(|id| !views.iter().any(|(picture, _)| picture.id() == *id)).collect(),
         views,
+        directs,
         resume_gateway_url: resume_gateway_url.clone(),
         now,
     });
@@ -97,6 +99,7 @@ struct ReadyState {
     large_threshold: u16,
     missing: Vec<GuildId>,
     views: Vec<(GuildPicture, GuildView)>,
+    directs: Vec<Direct>,
     resume_gateway_url: Arc<str>,
     /// When its turn came.
     now: Timestamp,
@@ -130,6 +133,7 @@ impl ReadyState {
                 }],
             },
             guilds: views.chain(missing).collect(),
+            directs: &self.directs,
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    AccountKind, Capabilities, GuildId, Intents, Platform, User,
+    AccountKind, Capabilities, Direct, GuildId, Intents, Platform, User,
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{
@@ -40,8 +40,10 @@ const PRESENCES_WINDOW_MS: u64 = 20_000;
 /// Guilds that a user's READY waits for.
 #[derive(Debug)]
 pub struct Gathering {
-    /// Guilds without an answer yet.
+    /// Guilds without an answer yet, and one for the direct messages until they are here.
     pub waiting_count: usize,
+    /// Direct messages of the account; none until they are here.
+    pub directs: Option<Vec<Direct>>,
     /// Guilds that answered that they are out of reach now.
     pub unavailable: Vec<GuildId>,
     /// Guilds that answered.
@@ -254,6 +256,12 @@ impl Session {
             user,
             profile: Box::new(profile),
         }
+    }
+
+    /// It is told what belongs to no guild: of sessions with shards, only the first is.
+    #[must_use]
+    pub fn is_first_shard(&self) -> bool {
+        self.profile.shard.is_none_or(|shard| shard.id == 0)
     }
 
     /// How a guild knows it: by the relay that serves it there. None: it is not in the guild, nor about to be.

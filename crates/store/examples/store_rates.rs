@@ -34,6 +34,8 @@ fn message(n: u64, author: &Arc<User>) -> Write {
         mention_roles: Vec::new(),
         embeds: Vec::new(),
         components: Vec::new(),
+        attachments: Vec::new(),
+        sticker_items: Vec::new(),
         nonce: None,
         pinned: false,
         kind: Message::KIND_DEFAULT,

@@ -20,7 +20,7 @@ pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
 use std::sync::Arc;
 
 /// A record: its id, and what it says.
@@ -60,9 +60,9 @@ pub trait Store: Send + Sync + 'static {
     /// A guild with everything but its messages; none if there is no such guild. Loads all members: call it once per
     /// guild and owner.
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError>;
-    /// Every guild's id, ascending, above `after`, at most `limit`.
+    /// Every guild's id, ascending, above `after`, at most `limit`. Direct messages are none.
     async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
-    /// The guild a channel belongs to.
+    /// The guild a channel belongs to; of a direct message what holds it.
     async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError>;
 
     /// One message of a channel, with all its reactions.
@@ -81,8 +81,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// One account.
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
-    /// The guilds an account is in, ascending, at most `limit`.
+    /// The guilds an account is in, ascending, at most `limit`. Direct messages are none.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
+    /// The direct messages and groups that an account is in, the newest first, at most `limit`; also those it has closed.
+    async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError>;
+    /// The id of the direct message between two accounts, in either order; none if it was never asked for.
+    async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError>;
+    /// The same, `id` from now on if there was none: who makes it asks this first, and takes what it says.
+    async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError>;
     /// The guild that keeps an invite or a webhook.
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError>;
     /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what anybody said there since.

@@ -12,12 +12,15 @@ use crate::{
     received::{Dispatch, Received},
     socket::{FakeLink, FakeSocket, ServerEnd},
 };
-use guildhall_guild::{Actor, Command, Guild, JobId, Outcome, Output as GuildOutput, Refusal, Reply, Write};
+use guildhall_guild::{
+    Actor, Command, DirectCommand, Guild, GuildLimits, JobId, NewDirect, Outcome, Output as GuildOutput, Refusal,
+    Reply, Write,
+};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig, Whose,
 };
-use guildhall_relay::{PartitionId, RelayId, ToGuild, ToRelay};
+use guildhall_relay::{PartitionId, Published, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -60,6 +63,7 @@ enum Note {
     Authenticated(SlotKey, Result<Account, AuthFailure>),
     Joined(UserId, GuildId),
     Moved(FakeSocket, Box<MovingConn>),
+    TellUsers(Arc<Published>, Vec<UserId>),
 }
 
 struct Side {
@@ -116,6 +120,10 @@ pub struct Pair {
     pub holds_mail: bool,
     /// What partitions tell guilds waits until `false`, or `deliver_to_guilds`.
     pub holds_to_guilds: bool,
+    /// Direct messages cannot be read.
+    pub are_directs_down: bool,
+    /// Direct messages are read by `answer_directs`.
+    pub holds_directs: bool,
     /// Connections on their way to another partition stay there until `false`.
     pub holds_moves: bool,
     /// The number of whatever token is checked.
@@ -135,6 +143,7 @@ pub struct Pair {
     questions: VecDeque<Question>,
     /// Questions whose account was read, and whose answer is held.
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
+    held_directs: VecDeque<(usize, SlotKey, UserId)>,
     moves: VecDeque<(usize, FakeSocket, Box<MovingConn>)>,
     clients: Vec<Slot>,
 }
@@ -171,6 +180,9 @@ impl Pair {
             named_guilds: BTreeMap::new(),
             questions: VecDeque::new(),
             answers: VecDeque::new(),
+            held_directs: VecDeque::new(),
+            are_directs_down: false,
+            holds_directs: false,
             moves: VecDeque::new(),
             clients: Vec::new(),
         }
@@ -405,6 +417,30 @@ impl Pair {
         panic!("{command:?} asks for messages without end");
     }
 
+    /// Makes a direct message or a group.
+    pub fn add_direct(&mut self, new: NewDirect) {
+        let guild_id = new.id.cast();
+        self.guilds.insert(guild_id, Guild::create_direct(self.clock.now(), new, GuildLimits::default(), 5));
+        self.drain_guild(guild_id);
+    }
+
+    /// Answers who waits for their direct messages.
+    pub fn answer_directs(&mut self) {
+        let now = self.clock.now();
+        for (side, session, user_id) in std::mem::take(&mut self.held_directs) {
+            let open = Command::Direct(DirectCommand::Open);
+            let directs = self.guilds.values_mut().filter(|guild| guild.is_direct()).filter_map(|guild| {
+                match guild.handle_command(now, Actor::System, &open) {
+                    Outcome::Reply(Ok(Reply::Direct(direct))) => Some(direct),
+                    _ => None,
+                }
+            });
+            let directs: Vec<_> = directs.filter(|direct| direct.is_open_for(user_id)).collect();
+            let Side { partition, link, .. } = &mut self.sides[side];
+            partition.handle_directs(now, session, (!self.are_directs_down).then_some(directs), link);
+        }
+    }
+
     /// A guild's message to a partition, as if it had come from the guild.
     pub fn publish(&mut self, side: usize, message: ToRelay) {
         self.sides[side].mail.push_back(message);
@@ -491,6 +527,12 @@ impl Pair {
                     self.messages.insert((message.channel_id, message.id), message);
                 }
                 GuildOutput::Write(_) => {}
+                GuildOutput::Users(published) => {
+                    let user_ids = published.event.audience.gate.users().to_vec();
+                    self.sides.iter_mut().for_each(|side| {
+                        side.notes.push_back(Note::TellUsers(published.clone(), user_ids.clone()));
+                    });
+                }
                 GuildOutput::Job(job) => guild.handle_job_done(now, job.run()),
                 GuildOutput::Answer(id, answer) => drop(self.late_answers.insert((guild_id, id), answer)),
             }
@@ -670,6 +712,7 @@ impl Pair {
             match note {
                 Note::Authenticated(conn, answer) => partition.handle_authenticated(now, conn, answer, link),
                 Note::Joined(user_id, guild_id) => partition.handle_joined(now, user_id, guild_id),
+                Note::TellUsers(published, user_ids) => partition.tell_users(now, &published, &user_ids, link),
                 Note::Moved(socket, conn) => {
                     link.insert(partition.next_conn_key(), socket);
                     partition.handle_transferred(now, *conn, link);
@@ -716,6 +759,12 @@ impl Pair {
                 let found: Vec<_> = messages.iter().filter_map(|id| self.messages.get(id).cloned()).collect();
                 let Side { partition, link, .. } = &mut self.sides[side];
                 partition.handle_messages(self.clock.now(), session, guild_id, &found, link);
+            }
+            Output::FetchDirects { session, user_id } => {
+                self.held_directs.push_back((side, session, user_id));
+                if !self.holds_directs {
+                    self.answer_directs();
+                }
             }
             Output::SessionNews(_) => {}
             Output::Transfer { to, socket, conn } => {

@@ -282,6 +282,7 @@ impl GuildState {
             voice: voice.collect(),
             channels: std::mem::take(&mut self.unread).into_iter().collect(),
             left: std::mem::take(&mut self.left_voice),
+            pins: Vec::new(),
         }
     }
 

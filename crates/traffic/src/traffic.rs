@@ -202,6 +202,8 @@ impl Traffic {
             mention_roles: role.flatten().into_iter().collect(),
             embeds: embed.into_iter().collect(),
             components: Vec::new(),
+            attachments: Vec::new(),
+            sticker_items: Vec::new(),
             // Clients send one, most bots do not.
             nonce: rng.chance(0.9).then(|| Nonce::Text(nonce.to_string())),
             pinned: false,

@@ -71,11 +71,6 @@ pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathPar
     Ok(Json(UserBody::from(&*user)).into_response())
 }
 
-/// There are no direct messages: the answer clients know from accounts that want none.
-pub(super) async fn open_dm(_: Caller) -> ApiError {
-    ApiError::coded(StatusCode::FORBIDDEN, 50007, "Cannot send messages to this user")
-}
-
 /// The application behind a bot: here one per bot, with the bot's id, name and flags.
 pub(super) async fn application(caller: Caller) -> Result<Response, ApiError> {
     let user: &User = &caller;

@@ -47,6 +47,8 @@ pub(crate) fn create(form: &mut Form<'_>) -> Option<CreateForm> {
 
 /// Reads changes to a channel.
 pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
+    // Of a group; pictures are not kept.
+    form.nullable("icon", |v| form::text(v, 0, 1 << 20));
     Some(ChannelPatch {
         name: form.optional("name", |v| form::text(v, 1, NAME_CHARS_MAX)),
         topic: form.nullable("topic", |v| topic(v, None)),
@@ -61,6 +63,7 @@ pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
         auto_archive_duration: form.optional("auto_archive_duration", auto_archive),
         invitable: form.optional("invitable", form::boolean),
         applied_tags: form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)),
+        owner_id: form.optional("owner", form::id),
     })
 }
 

@@ -21,16 +21,22 @@ use std::sync::Arc;
 /// As many as a guild can have channels.
 const MOVES_MAX: usize = 500;
 
-/// A channel or thread, as it was answered.
-fn told(reply: Reply) -> Result<Response, ApiError> {
+/// A channel, thread or direct message, as it was answered.
+fn told(caller: &Caller, reply: Reply) -> Result<Response, ApiError> {
     match reply {
+        Reply::Direct(direct) => Ok(super::directs::body(caller, &direct)),
         Reply::Thread(thread) => Ok(super::threads::body(&thread)),
         reply => Ok(body(&*expect_reply!(reply, Channel)?)),
     }
 }
 
+/// A channel that has overwrites of its own.
 async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Arc<Channel>, ApiError> {
-    expect_reply!(api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?, Channel)
+    match api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await? {
+        Reply::Direct(_) => Err(Refusal::NotInDirect.into()),
+        Reply::Thread(_) => Err(Refusal::InvalidForm("permission_overwrites").into()),
+        reply => expect_reply!(reply, Channel),
+    }
 }
 
 fn body(channel: &Channel) -> Response {
@@ -43,7 +49,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    told(api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?)
+    told(&caller, api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild that the caller can view.
@@ -115,7 +121,7 @@ pub(super) async fn update(
     let channel_id = params.id("channel_id")?;
     let patch = input.read(channel_form::patch)?;
     let command = Command::UpdateChannel(channel_id, Box::new(patch));
-    told(api.ask_channel(&caller, channel_id, command).await?)
+    told(&caller, api.ask_channel(&caller, channel_id, command).await?)
 }
 
 pub(super) async fn delete(
@@ -124,7 +130,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    told(api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?)
+    told(&caller, api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(

@@ -8,9 +8,8 @@ use crate::{
     error::ApiError,
     form::{self, Fault, Form, Parsed},
 };
-use axum::http::StatusCode;
 use guildhall_guild::{AllowedMentions, MessagePatch, NewMessage, Refusal, ReplyTo};
-use guildhall_model::{ChannelId, Nonce};
+use guildhall_model::{Attachment, ChannelId, Id, Nonce};
 use serde_json::Value;
 
 const CONTENT_CHARS_MAX: usize = 2000;
@@ -19,6 +18,10 @@ const COMPONENTS_MAX: usize = 40;
 const COMPONENTS_BYTES_MAX: usize = 16 * 1024;
 const ALLOWED_IDS_MAX: usize = 100;
 const STICKERS_MAX: usize = 3;
+const ATTACHMENTS_MAX: usize = 10;
+const FILENAME_CHARS_MAX: usize = 1024;
+const URL_CHARS_MAX: usize = 2048;
+const NO_FILES: &str = "This server does not store attachments.";
 /// SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2: what a sender may set.
 const FLAGS: i64 = 4 | 4096 | 8192 | 32768;
 
@@ -29,15 +32,19 @@ fn unsupported(message: &'static str) -> Fault {
 
 /// Reads a new message for `channel_id`.
 pub(crate) fn new_message(body: &Value, has_files: bool, channel_id: ChannelId) -> Result<NewMessage, ApiError> {
-    let (message, has_stickers) = form::object(body, |form| {
+    let message = form::object(body, |form| {
         let content = form.optional("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).unwrap_or_default();
         // `embed` is how API version 9 clients still say it.
         let embeds = match form.optional("embeds", embeds) {
             Some(embeds) => embeds,
             None => form.optional("embed", |v| self::embeds(&Value::Array(vec![v.clone()]))).unwrap_or_default(),
         };
+        let stickers = form.optional("sticker_ids", |v| form::list(v, 0, STICKERS_MAX, form::id));
+        let attachments = form.optional("attachments", |v| form::list(v, 0, ATTACHMENTS_MAX, attachment));
         let message = NewMessage {
             content,
+            attachments: attachments.unwrap_or_default(),
+            sticker_ids: stickers.unwrap_or_default(),
             nonce: form.optional("nonce", nonce),
             enforce_nonce: form.optional("enforce_nonce", form::boolean).unwrap_or(false),
             tts: form.optional("tts", form::boolean).unwrap_or(false),
@@ -48,14 +55,11 @@ pub(crate) fn new_message(body: &Value, has_files: bool, channel_id: ChannelId) 
             reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
         };
         refuse_unsupported(form, has_files);
-        let stickers = form.optional("sticker_ids", |v| form::list(v, 0, STICKERS_MAX, form::id::<()>));
-        Some((message, stickers.is_some_and(|ids| !ids.is_empty())))
+        Some(message)
     })?;
-    if has_stickers {
-        // There are none in any guild.
-        return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50081, "Invalid sticker sent"));
-    }
-    if message.content.trim().is_empty() && message.embeds.is_empty() && message.components.is_empty() {
+    let has_rest = !message.attachments.is_empty() || !message.sticker_ids.is_empty();
+    let has_rich = !message.embeds.is_empty() || !message.components.is_empty();
+    if message.content.trim().is_empty() && !has_rich && !has_rest {
         return Err(Refusal::EmptyMessage.into());
     }
     Ok(message)
@@ -68,6 +72,7 @@ pub(crate) fn message_patch(body: &Value, has_files: bool) -> Result<MessagePatc
             content: form.nullable("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).map(Option::unwrap_or_default),
             embeds: form.nullable("embeds", embeds).map(Option::unwrap_or_default),
             components: form.nullable("components", components).map(Option::unwrap_or_default),
+            attachments: form.nullable("attachments", kept).map(Option::unwrap_or_default),
             flags: form.nullable("flags", flags).map(Option::unwrap_or_default),
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
         };
@@ -76,11 +81,60 @@ pub(crate) fn message_patch(body: &Value, has_files: bool) -> Result<MessagePatc
     })?)
 }
 
+/// Where files lie is said by who may be believed: bots and webhooks.
+pub(crate) fn need_bot(message: &NewMessage, is_bot: bool) -> Result<(), ApiError> {
+    if message.attachments.is_empty() || is_bot {
+        return Ok(());
+    }
+    Err(form::Faults::at("attachments", unsupported(NO_FILES)).into())
+}
+
+/// A file by where it lies. One that only names an upload has no place here.
+fn attachment(value: &Value) -> Parsed<Attachment> {
+    let has_url = value.get("url").is_some_and(|url| !url.is_null());
+    if !has_url {
+        return Err(unsupported(NO_FILES).into());
+    }
+    form::object(value, |form| {
+        let pixels = |v: &Value| form::integer(v, 1, 1 << 20).map(|n| n as u32);
+        // Each is judged, whatever is wrong with the others.
+        let (filename, url) =
+            (form.required("filename", |v| form::text(v, 1, FILENAME_CHARS_MAX)), form.required("url", url));
+        Some(Attachment {
+            id: Id::new(0),
+            filename: filename?,
+            size: form.optional("size", |v| form::integer(v, 0, 1 << 50)).unwrap_or(0) as u64,
+            content_type: form.optional("content_type", |v| form::text(v, 1, 255)),
+            description: form.optional("description", |v| form::text(v, 0, FILENAME_CHARS_MAX)),
+            height: form.optional("height", pixels),
+            width: form.optional("width", pixels),
+            url: url?,
+        })
+    })
+}
+
+fn url(value: &Value) -> Parsed<String> {
+    let url = form::text(value, 1, URL_CHARS_MAX)?;
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Ok(url);
+    }
+    Err(Fault::new("URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').").into())
+}
+
+/// Which attachments stay. None can be added later.
+fn kept(value: &Value) -> Parsed<Vec<Id<()>>> {
+    form::list(value, 0, ATTACHMENTS_MAX, |v| {
+        if v.get("url").is_some() || v.get("filename").is_some_and(|_| v.get("size").is_none()) {
+            return Err(unsupported(NO_FILES).into());
+        }
+        form::object(v, |form| form.required("id", form::id))
+    })
+}
+
 /// Better a clear no than a message without what it was about.
 fn refuse_unsupported(form: &mut Form<'_>, has_files: bool) {
-    let attachments = form.optional("attachments", |v| form::list(v, 0, 10, |_| Ok(())));
-    if has_files || attachments.is_some_and(|list| !list.is_empty()) {
-        form.fault("attachments", unsupported("This server does not store attachments."));
+    if has_files {
+        form.fault("attachments", unsupported(NO_FILES));
     }
     if form.optional("poll", |_| Ok(())).is_some() {
         form.fault("poll", unsupported("This server has no polls."));
@@ -306,12 +360,16 @@ mod tests {
     fn what_has_no_place_is_refused() {
         let tree = json!({"attachments": {"_errors": [
             {"code": "UNSUPPORTED", "message": "This server does not store attachments."}]}});
-        assert_eq!(faults(json!({"content": "x", "attachments": [{"id": 0}]})), tree);
+        let upload = faults(json!({"content": "x", "attachments": [{"id": 0}]}));
+        assert_eq!(upload["attachments"]["0"]["_errors"], tree["attachments"]["_errors"]);
+        let linked = read(json!({"attachments": [{"url": "https://files.example.net/a.png", "filename": "a.png"}]}));
+        assert_eq!(linked.attachments[0].filename, "a.png");
+        assert!(need_bot(&linked, false).is_err() && need_bot(&linked, true).is_ok());
+        let odd = faults(json!({"attachments": [{"url": "file:///a", "filename": ""}]}));
+        assert_eq!(odd["attachments"]["0"]["url"]["_errors"][0]["code"], "URL_TYPE_INVALID_SCHEME");
         let Err(ApiError::Form(got)) = new_message(&json!({"content": "x"}), true, CHANNEL) else { panic!() };
         assert_eq!(serde_json::to_value(got).unwrap(), tree);
         assert_eq!(faults(json!({"poll": {}}))["poll"]["_errors"][0]["code"], "UNSUPPORTED");
-        let error = new_message(&json!({"sticker_ids": ["1"]}), false, CHANNEL).unwrap_err();
-        assert_eq!(status_and_message(error), (400, "Invalid sticker sent".to_owned()));
     }
 
     #[test]

@@ -94,8 +94,7 @@ pub(super) async fn read(
 
 /// Where the message is that a reply answers; none when it is no reply.
 fn answered_id(message: &Message) -> Option<(ChannelId, MessageId)> {
-    let reference = message.message_reference.filter(|_| message.kind == Message::KIND_REPLY)?;
-    Some((reference.channel_id, reference.message_id))
+    message.answers()
 }
 
 /// The messages that these records answer; none for those that were deleted.
@@ -126,6 +125,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let message = message_form::new_message(&body.value, body.has_files, channel_id)?;
+    message_form::need_bot(&message, caller.bot)?;
     let command = Command::CreateMessage(channel_id, Box::new(message));
     let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Message)?;
     Ok(Json(render::reply(&caller, &reply)).into_response())

@@ -10,6 +10,7 @@ mod bootstrap;
 mod channel_form;
 mod channels;
 mod commands;
+mod directs;
 mod embeds;
 mod expressions;
 mod guilds;
@@ -63,6 +64,10 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         )
         .route("/channels/{channel_id}/invites", get(invites::of_channel).post(invites::create))
         .route("/channels/{channel_id}/webhooks", get(webhooks::of_channel).post(webhooks::create))
+        .route(
+            "/channels/{channel_id}/recipients/{user_id}",
+            put(directs::add_recipient).delete(directs::remove_recipient),
+        )
         .route("/channels/{channel_id}/pins", get(pins::list))
         .route("/channels/{channel_id}/pins/{message_id}", put(pins::add).delete(pins::remove))
         .route("/channels/{channel_id}/messages/pins", get(pins::page))
@@ -132,7 +137,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .route("/gateway", get(bootstrap::gateway))
         .route("/gateway/bot", get(bootstrap::gateway_bot))
         .route("/users/@me", get(bootstrap::own_user).patch(bootstrap::update_own_user))
-        .route("/users/@me/channels", post(bootstrap::open_dm))
+        .route("/users/@me/channels", get(directs::list).post(directs::open))
         .route("/users/@me/guilds", get(guilds::list_own))
         .route("/users/@me/guilds/{guild_id}", delete(members::leave))
         .route("/users/@me/guilds/{guild_id}/member", get(members::read_own))

@@ -1,7 +1,7 @@
 //! Rendering: messages as one account may see them.
 //!
-//! Invariants  R1 a bot whose application lacks MESSAGE_CONTENT sees no content but in messages it wrote or is
-//!             mentioned in; the message a reply answers is judged apart. (tests `r1_*`)
+//! Invariants  R1 a bot whose application lacks MESSAGE_CONTENT sees no content but in direct messages, and in what it wrote
+//!             or is mentioned in; the message a reply answers is judged apart. (tests `r1_*`)
 //!             Spec  docs/protocol.md §4.3, §6.6.
 
 use guildhall_guild::{MessageRecord, MessageReply};
@@ -14,7 +14,7 @@ use guildhall_model::{
 fn plain<'a>(viewer: &User, message: &'a Message) -> MessageBody<'a> {
     let body = MessageBody::new(message);
     let reads_content = !viewer.bot || viewer.application_flags & User::APPLICATION_MESSAGE_CONTENT != 0;
-    if reads_content || message.concerns(viewer.id) { body } else { body.redacted() }
+    if reads_content || message.is_direct() || message.concerns(viewer.id) { body } else { body.redacted() }
 }
 
 /// A message with its reactions. `referenced` is the message it answers: `Some(None)` when that was deleted, none
@@ -74,6 +74,8 @@ mod tests {
             mention_roles: Vec::new(),
             embeds: vec![json!({"title": "t"})],
             components: vec![json!({"type": 1})],
+            attachments: Vec::new(),
+            sticker_items: Vec::new(),
             nonce: None,
             pinned: false,
             kind: Message::KIND_DEFAULT,

@@ -84,6 +84,7 @@ pub(super) async fn create(
     let mut new = form::object(&input.value, |form| new_thread(form, None))?;
     if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
         let message = message_form::new_message(message, input.has_files, parent)?;
+        message_form::need_bot(&message, caller.bot)?;
         new.message = Some(Box::new(message));
     }
     begin(&api, &caller, parent, new).await

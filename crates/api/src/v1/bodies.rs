@@ -132,6 +132,7 @@ impl GuildPut {
             stickers: kept(before, |before| &before.stickers),
             scheduled_events: kept(before, |before| &before.scheduled_events),
             stage_instances: kept(before, |before| &before.stage_instances),
+            is_direct: false,
             preferred_locale: self.preferred_locale,
         }
     }

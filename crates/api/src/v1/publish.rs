@@ -20,8 +20,8 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Actor, BackendCommand, Command, Reply};
-use guildhall_model::{ChannelId, GuildId};
+use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Reply};
+use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -50,7 +50,7 @@ struct AudienceBody {
     /// Every member of this guild. With `roles` or `users`: the guild these are meant in.
     #[serde(default)]
     guild: Option<Snowflake>,
-    /// Members who can view this channel, when it is sent and when it is replayed.
+    /// Members who can view this channel, when it is sent and when it is replayed; of a direct message those in it.
     #[serde(default)]
     channel: Option<Snowflake>,
     /// Members of `guild` with any of these roles.
@@ -254,13 +254,12 @@ async fn hand_over(
             if publication.audience.guild.is_some_and(|guild| guild.id() != guild_id) {
                 return Err(V1Error::not_found("channel in this guild"));
             }
-            Ok(to_guild(v1, guild_id, Gate::Channel(channel_id), event))
+            match recipients(v1, guild_id, channel_id).await? {
+                Some(user_ids) => Err(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
+                None => Ok(to_guild(v1, guild_id, Gate::Channel(channel_id), event)),
+            }
         }
-        To::Users(user_ids) => {
-            let event = Event::of_backend(GuildId::new(0), Gate::Users(user_ids.clone()), event);
-            let published = Arc::new(Published { event, effect: Effect::None });
-            Err(v1.gateway.tell_users(&published, &user_ids) as u64)
-        }
+        To::Users(user_ids) => Err(to_users(v1, Event::of_backend(GuildId::new(0), Gate::Users(user_ids), event))),
     };
     let v1 = v1.clone();
     Ok(async move {
@@ -273,6 +272,25 @@ async fn hand_over(
         };
         Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
     })
+}
+
+/// Who is in a direct message; none for a channel of a guild.
+async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Option<Arc<[UserId]>>, V1Error> {
+    // Most channels can be told apart without asking.
+    if guild_id.get() != channel_id.get() {
+        return Ok(None);
+    }
+    let open = Command::Direct(DirectCommand::Open);
+    match v1.in_time(v1.node.begin(guild_id, Actor::System, open)).await? {
+        Ok(Reply::Direct(direct)) => Ok(Some(direct.recipients.iter().map(|user| user.id).collect())),
+        _ => Ok(None),
+    }
+}
+
+/// How many partitions are going to say whom they reached.
+fn to_users(v1: &V1, event: Event) -> u64 {
+    let user_ids: Arc<[UserId]> = event.audience.gate.users().into();
+    v1.gateway.tell_users(&Arc::new(Published { event, effect: Effect::None }), &user_ids) as u64
 }
 
 fn to_guild(

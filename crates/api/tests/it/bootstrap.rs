@@ -32,7 +32,9 @@ async fn users() {
                "public_flags": 0, "avatar_decoration_data": null}),
     );
     world.get(&world.bot, "/users/999").await.is(404, json!({"message": "Unknown User", "code": 10013}));
-    world.post(&world.bot, "/users/@me/channels", json!({"recipient_id": "101"})).await.has(403, 50007);
+    let opened = world.post(&world.bot, "/users/@me/channels", json!({"recipient_id": "101"})).await;
+    assert!(opened.status == 200 && opened.body.contains("\"recipients\":[{\"id\":\"101\""), "{}", opened.body);
+    world.post(&world.bot, "/users/@me/channels", json!({"recipient_id": "999"})).await.has(400, 50033);
 }
 
 #[tokio::test]

@@ -261,6 +261,7 @@ impl World {
                 Output::Answer(command, answer) => {
                     assert!(self.answers.insert(command, answer).is_none(), "answered twice");
                 }
+                Output::Users(_) => panic!("a guild tells relays"),
                 Output::Relay(relay, message) => {
                     self.check_stream(relay, &message);
                     self.sent.push((relay, message));

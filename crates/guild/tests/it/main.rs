@@ -2,6 +2,7 @@
 
 mod backend;
 mod bulk;
+mod direct;
 mod fixture;
 mod lists;
 mod members;
@@ -16,4 +17,5 @@ mod relays;
 mod requests;
 mod scale;
 mod structure;
+mod threads;
 mod voice;

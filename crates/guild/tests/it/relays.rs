@@ -214,7 +214,7 @@ fn a_loss_drops_what_was_not_polled() {
             }
             Output::Relay(..) => kept += 1,
             Output::Write(write) => world.store.apply(write),
-            Output::Job(_) | Output::Answer(..) => panic!("it takes no time"),
+            Output::Job(_) | Output::Answer(..) | Output::Users(_) => panic!("it takes no time"),
         }
     }
     assert_eq!((lost, kept), (1, 3));

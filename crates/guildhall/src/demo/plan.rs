@@ -277,6 +277,8 @@ fn history(rng: &mut Rng, ids: &mut Ids, at: Timestamp, channels: &[Channel], pe
                 mention_roles: Vec::new(),
                 embeds: Vec::new(),
                 components: Vec::new(),
+                attachments: Vec::new(),
+                sticker_items: Vec::new(),
                 nonce: None,
                 pinned: false,
                 kind: Message::KIND_DEFAULT,

@@ -354,6 +354,31 @@ fn events_reach_whom_they_are_for() {
     refused(&mut backend, json!({"t": "X", "audience": {"guild": GUILD}}), 400, "");
 }
 
+#[test]
+fn events_reach_who_is_in_a_direct_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    let [ana, bob, bot] = [ANA, BOB, BOT].map(|id| backend.token(id));
+    let mut rest = Http::new(demo.addr, &bob);
+    let path = "/api/v10/users/@me/channels";
+    let direct = rest.request("POST", path, Some(&json!({"recipient_id": BOT}))).unwrap();
+    let direct = direct.body["id"].clone();
+    let (_ana, _) = client(&demo, &ana, "encoding=json", 0);
+    let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
+    // DIRECT_MESSAGES, without MESSAGE_CONTENT.
+    let (mut helper, _) = client(&demo, &bot, "encoding=etf", 1 << 12);
+    let event = |t: &str| json!({"t": t, "d": {"content": "hi"}, "audience": {"channel": direct}});
+    assert_eq!(backend.publish(event("CALLING"))["reached"], 2);
+    assert_eq!(backend.publish(event("MESSAGE_CREATE"))["reached"], 2);
+    assert_eq!(backend.publish(event("TYPING_START"))["reached"], 1, "the bot did not ask for it");
+    for client in [&mut bob, &mut helper] {
+        client.await_payload(0, Some("CALLING"));
+        assert_eq!(client.await_payload(0, Some("MESSAGE_CREATE"))["d"]["content"], "hi");
+    }
+}
+
 /// The name of the next event whose name is one letter.
 fn next_single_letter(client: &mut Client) -> Value {
     loop {

@@ -1,6 +1,7 @@
 //! The Discord-compatible surface over real sockets, a file per subject.
 
 mod bans;
+mod directs;
 mod expressions;
 mod invites;
 mod pins;

@@ -9,6 +9,7 @@ use guildhall::{
     config::{Flag, Sources, load},
 };
 use guildhall_codec::Encoding;
+use guildhall_guild::{Actor, Command, NewSticker, Reply};
 use guildhall_model::{User, UserId};
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, handshake::ClientHandshake};
 use serde_json::{Value, json};
@@ -140,6 +141,19 @@ impl Town {
             owner.done("PUT", &path, json!({"access_token": other.token}));
         }
         (guild, channel)
+    }
+
+    /// A sticker of `owner`'s guild; its id. Over REST it would come as form data.
+    pub fn sticker(&self, guild: &str, owner: &Person, name: &str) -> String {
+        let node = self.running.as_ref().expect("it runs").node.clone();
+        let new = NewSticker { name: name.to_owned(), description: None, tags: name.to_owned() };
+        let actor = Actor::User(owner.id.parse().expect("an id"));
+        let command = Command::CreateSticker(Box::new(new));
+        let made = self.runtime.block_on(node.command(guild.parse().expect("an id"), actor, command));
+        match made {
+            Ok(Reply::Sticker(sticker)) => sticker.id.to_string(),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A session that has its READY.

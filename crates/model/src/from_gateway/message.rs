@@ -4,9 +4,9 @@ use super::{Nothing, member::PartialMemberBody, user::UserBody};
 use crate::{
     channel::ChannelType,
     emoji::ReactionEmoji,
-    id::{ChannelId, EmojiId, GuildId, MessageId, RoleId, WebhookId},
+    id::{ChannelId, EmojiId, GuildId, Id, MessageId, RoleId, StickerId, WebhookId},
     member::Member,
-    message::{Message, MessageReference, Nonce},
+    message::{Attachment, Message, MessageReference, Nonce, StickerItem},
     snowflake::timestamp_of,
     user::User,
 };
@@ -99,18 +99,20 @@ impl ReferencedMessage<'_> {
 struct ReferenceBody {
     #[serde(rename = "type")]
     kind: u8,
-    message_id: MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<MessageId>,
     channel_id: ChannelId,
-    guild_id: GuildId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guild_id: Option<GuildId>,
 }
 
 impl From<&MessageReference> for ReferenceBody {
     fn from(reference: &MessageReference) -> Self {
         Self {
             kind: 0,
-            message_id: reference.message_id,
+            message_id: (reference.message_id.get() != 0).then_some(reference.message_id),
             channel_id: reference.channel_id,
-            guild_id: reference.guild_id,
+            guild_id: (reference.guild_id.get() != 0).then_some(reference.guild_id),
         }
     }
 }
@@ -118,13 +120,74 @@ impl From<&MessageReference> for ReferenceBody {
 /// What a message carries only on the gateway.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MessageExtras<'a> {
-    /// Where.
-    pub guild_id: GuildId,
+    /// Where; none for a direct message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guild_id: Option<GuildId>,
     /// What kind of channel.
     pub channel_type: ChannelType,
     /// The author's standing, unless they have left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<PartialMemberBody<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attachments<'a>(&'a [Attachment]);
+
+impl Serialize for Attachments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|of| AttachmentBody {
+            id: of.id,
+            filename: &of.filename,
+            size: of.size,
+            url: &of.url,
+            // There is no proxy in between.
+            proxy_url: &of.url,
+            content_type: of.content_type.as_deref(),
+            description: of.description.as_deref(),
+            height: of.height,
+            width: of.width,
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct AttachmentBody<'a> {
+    id: Id<()>,
+    filename: &'a str,
+    size: u64,
+    url: &'a str,
+    proxy_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StickerItems<'a>(&'a [StickerItem]);
+
+impl StickerItems<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for StickerItems<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let item = |of: &StickerItem| StickerItemBody { id: of.id, name: of.name.clone(), format_type: of.format_type };
+        serializer.collect_seq(self.0.iter().map(item))
+    }
+}
+
+#[derive(Serialize)]
+struct StickerItemBody {
+    id: StickerId,
+    name: String,
+    format_type: u8,
 }
 
 /// A message, for REST, MESSAGE_CREATE and MESSAGE_UPDATE.
@@ -140,9 +203,11 @@ pub struct MessageBody<'a> {
     mention_everyone: bool,
     mentions: Vec<MentionBody<'a>>,
     mention_roles: &'a [RoleId],
-    attachments: Nothing,
+    attachments: Attachments<'a>,
     embeds: &'a [Value],
     components: &'a [Value],
+    #[serde(skip_serializing_if = "StickerItems::is_empty")]
+    sticker_items: StickerItems<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reactions: Vec<ReactionBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,9 +245,10 @@ impl<'a> MessageBody<'a> {
                 .map(|user| MentionBody { user: (&**user).into(), member: None })
                 .collect(),
             mention_roles: &message.mention_roles,
-            attachments: [],
+            attachments: Attachments(&message.attachments),
             embeds: &message.embeds,
             components: &message.components,
+            sticker_items: StickerItems(&message.sticker_items),
             reactions: Vec::new(),
             nonce: message.nonce.as_ref(),
             pinned: message.pinned,
@@ -190,9 +256,9 @@ impl<'a> MessageBody<'a> {
             flags: message.flags,
             webhook_id: message.webhook_id,
             message_reference: message.message_reference.as_ref().map(Into::into),
-            referenced_message: match message.message_reference {
-                Some(_) if message.kind == Message::KIND_REPLY => ReferencedMessage::Deleted,
-                _ => ReferencedMessage::NotAReply,
+            referenced_message: match message.answers() {
+                Some(_) => ReferencedMessage::Deleted,
+                None => ReferencedMessage::NotAReply,
             },
             extras: None,
         }
@@ -235,6 +301,7 @@ impl<'a> MessageBody<'a> {
     pub fn redacted(mut self) -> Self {
         self.content = "";
         self.embeds = &[];
+        self.attachments = Attachments(&[]);
         self.components = &[];
         self
     }

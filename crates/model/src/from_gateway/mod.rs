@@ -6,6 +6,7 @@
 
 mod channel;
 mod deleted_entities;
+mod direct;
 mod gateway_guild;
 mod guild;
 mod happening;
@@ -27,6 +28,7 @@ mod webhook;
 
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
+pub use direct::DirectBody;
 pub use gateway_guild::{GatewayGuildBody, GuildPeople, GuildSnapshot};
 pub use guild::{EmojiBody, GuildBody, GuildReference, RestGuildBody, UnavailableGuild};
 pub use happening::{ScheduledEventBody, StageInstanceBody, StickerBody};

@@ -33,7 +33,7 @@ pub struct BotReadyBody<'a> {
     pub application: ApplicationRef,
     /// `normal`.
     pub session_type: &'static str,
-    /// None yet.
+    /// None for bots: they learn of a direct message by what is said in it.
     pub private_channels: Nothing,
     /// None for bots.
     pub presences: Nothing,
@@ -52,7 +52,6 @@ pub struct BotReadyBody<'a> {
 /// Fields of a user's READY that never vary here.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReadyConstants {
-    private_channels: Nothing,
     relationships: Nothing,
     user_settings_proto: &'static str,
     connected_accounts: Nothing,
@@ -77,7 +76,6 @@ pub(super) struct ReadyConstants {
 impl Default for ReadyConstants {
     fn default() -> Self {
         Self {
-            private_channels: [],
             relationships: [],
             user_settings_proto: "",
             connected_accounts: [],

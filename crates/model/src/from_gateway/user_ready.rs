@@ -7,11 +7,13 @@
 //! Limits      one guild's snapshot is held at a time; people are held as references.
 
 use super::{
-    Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, SelfUserBody, SessionsBody, UserBody, VoiceStateBody,
-    gateway_guild::voice_states, member::MergedMemberBody, presence::MergedPresenceBody, ready::ReadyConstants,
+    DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, SelfUserBody, SessionsBody, UserBody,
+    VoiceStateBody, gateway_guild::voice_states, member::MergedMemberBody, presence::MergedPresenceBody,
+    ready::ReadyConstants,
 };
 use crate::{
     capabilities::Capabilities,
+    direct::Direct,
     id::{GuildId, UserId},
     member::Member,
     user::User,
@@ -64,6 +66,8 @@ pub struct UserReady<'a, G> {
     pub sessions: SessionsBody<'a>,
     /// All guilds of the account.
     pub guilds: Vec<ReadyGuild<'a, G>>,
+    /// The direct messages in its list.
+    pub directs: &'a [Direct],
 }
 
 impl<'a, G> UserReady<'a, G> {
@@ -73,11 +77,17 @@ impl<'a, G> UserReady<'a, G> {
         self.capabilities.is_prioritized().then_some(ReadySupplementalBody { guilds: &self.guilds })
     }
 
+    fn private_channels(&self, deduplicated: bool) -> Vec<DirectBody<'a>> {
+        let body = if deduplicated { DirectBody::deduplicated } else { DirectBody::new };
+        self.directs.iter().map(|direct| body(direct, self.user.id)).collect()
+    }
+
     /// Every user who is named in either part, once.
     fn users(&self) -> BTreeMap<UserId, &'a User> {
         let people = self.guilds.iter().filter_map(ReadyGuild::people);
         let members = people.flat_map(GuildPeople::members).map(|member| &*member.user);
-        std::iter::once(self.user).chain(members).map(|user| (user.id, user)).collect()
+        let written_to = self.directs.iter().flat_map(|direct| direct.recipients.iter()).map(|user| &**user);
+        std::iter::once(self.user).chain(members).chain(written_to).map(|user| (user.id, user)).collect()
     }
 }
 
@@ -94,6 +104,7 @@ impl<'a, G: Fn() -> GuildSnapshot<'a>> Serialize for UserReady<'a, G> {
             merged_members: deduplicated.then_some(MergedMembers { guilds: &self.guilds, listed }),
             merged_presences: (deduplicated && !prioritized).then(|| MergedPresences::new(&self.guilds)),
             users: deduplicated.then(|| self.users().into_values().map(Into::into).collect()),
+            private_channels: self.private_channels(deduplicated),
             presences: (!deduplicated).then_some([]),
             session_id: self.session_id,
             resume_gateway_url: self.resume_gateway_url,
@@ -122,6 +133,7 @@ struct Ready<'r, 'a, G> {
     merged_presences: Option<MergedPresences<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<Vec<UserBody<'a>>>,
+    private_channels: Vec<DirectBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     presences: Option<Nothing>,
     session_id: &'a str,

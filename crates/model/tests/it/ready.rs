@@ -35,6 +35,7 @@ fn ready<'a, G: Fn() -> GuildSnapshot<'a>>(world: &'a World, bits: u64, snapshot
             ReadyGuild::Unavailable(DARK),
             ReadyGuild::Complete { id: GUILD, people: world.people(), snapshot },
         ],
+        directs: &[],
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Context, Delivery, Parked, Slot, State};
 use crate::{
     jobs::GuildJobEnd,
-    mailbox::{Ask, Input},
+    mailbox::{Ask, Input, New},
     pipeline::Group,
 };
 use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
@@ -27,6 +27,12 @@ impl Slot {
         match input {
             Input::Command(ask) => self.command(cx, ask),
             Input::Create(new, answer) => {
+                let New::Guild(new) = new else {
+                    // Who asks looks at what there is.
+                    cx.given_back.push(self.guild_id);
+                    let _ = answer.send(Ok(Reply::Done));
+                    return;
+                };
                 // Asked again, perhaps because the first answer was lost: the same owner gets the same answer.
                 let now = cx.now;
                 let read = self.run(cx, |guild| guild.handle_command(now, Actor::System, &Command::ReadGuild));

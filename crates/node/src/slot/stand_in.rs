@@ -3,9 +3,9 @@
 use super::{Context, Delivery, Slot, State, live::collect};
 use crate::{
     jobs::LoadError,
-    mailbox::{Answer, Input},
+    mailbox::{Answer, Input, New},
 };
-use guildhall_guild::{Guild, NewGuild, Refusal, Reply};
+use guildhall_guild::{Guild, Refusal, Reply};
 use guildhall_model::UserId;
 use guildhall_relay::{GuildMeta, GuildPicture, RelayId, RelayMessage, ToGuild};
 use std::{
@@ -80,7 +80,7 @@ impl Slot {
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
         match input {
             Input::Command(ask) => self.refuse(cx, ask.answer, refusal),
-            Input::Create(new, answer) if is_absent => self.create(cx, *new, answer),
+            Input::Create(new, answer) if is_absent => self.create(cx, new, answer),
             Input::Create(_, answer) => self.refuse(cx, answer, refusal),
             Input::Relay(message) => {
                 self.streams.handle(&message);
@@ -121,6 +121,7 @@ impl Slot {
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
             | ToGuild::RecentMembers { .. }
+            | ToGuild::ListThread { .. }
             | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
@@ -152,10 +153,13 @@ impl Slot {
         }
     }
 
-    /// Comes from `Node::create_guild`; goes on to `Guild::create`, then `release`.
-    fn create(&mut self, cx: &mut Context<'_>, new: NewGuild, answer: oneshot::Sender<Answer>) {
+    /// Comes from `Node::create_guild` and the like; goes on to `Guild::create`, then `release`.
+    fn create(&mut self, cx: &mut Context<'_>, new: New, answer: oneshot::Sender<Answer>) {
         let (now, jobs) = (cx.now, cx.jobs);
-        let owner_id = new.owner.id;
+        let owner_id = match &new {
+            New::Guild(new) => Some(new.owner.id),
+            New::Direct(_) => None,
+        };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut guild = jobs.new_guild(now, new);
             let group = collect(&mut guild);
@@ -166,7 +170,7 @@ impl Slot {
             return self.refuse(cx, answer, Refusal::Unavailable);
         };
         group.answers.push((answer, Ok(Reply::Done)));
-        group.joined.push(owner_id);
+        group.joined.extend(owner_id);
         // Its writes come before anything that it does from here on.
         self.pipeline.push(group);
         self.begin(cx, guild);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     ids::{Ids, worker_ids},
-    mailbox::Mailbox,
+    mailbox::{Mailbox, New},
     pool::Pool,
 };
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
@@ -143,7 +143,7 @@ impl Bench {
         let mut bench = Self::new();
         let new = NewGuild { guild: GuildFields::new(GUILD, "g", OWNER), owner: Arc::new(User::new(OWNER, "owner")) };
         let (answer, receiver) = oneshot::channel();
-        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(Box::new(new), answer)));
+        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(New::Guild(Box::new(new)), answer)));
         bench.answer(receiver).unwrap();
         let new = NewChannel {
             name: "general".to_owned(),

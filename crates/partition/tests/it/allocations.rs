@@ -101,8 +101,12 @@ impl Crowd {
         let now = self.clock.now();
         loop {
             while let Some(output) = self.partition.poll_output() {
-                if let Output::ToGuild(_, message) = output {
-                    self.guild.handle_relay(now, message);
+                match output {
+                    Output::ToGuild(_, message) => self.guild.handle_relay(now, message),
+                    Output::FetchDirects { session, .. } => {
+                        self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
+                    }
+                    _ => {}
                 }
             }
             self.take_mail();

@@ -1,6 +1,8 @@
 //! Sessions over a restart: nothing lost, nothing told twice, nothing told that may not be seen any more.
 
 use crate::fixture::*;
+use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, NewMessage};
+use guildhall_model::ChannelId;
 use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, id};
 use serde_json::json;
 
@@ -177,4 +179,39 @@ fn who_does_not_come_is_forgotten() {
     pair.advance(RESUME_WINDOW_MS + 1);
     assert_eq!(pair.partition().sessions_count(), 0);
     refused(&mut pair, client, &pro());
+}
+
+/// What was said in a group is not for who has left it, whichever process sends it, and whenever they left.
+#[test]
+fn x2_of_a_group_that_was_left_nothing_is_told() {
+    const GROUP: ChannelId = ChannelId::new(9_000);
+    let found = |pair: &mut Pair| {
+        pair.add_direct(NewDirect { id: GROUP, recipients: vec![ana(), bob(), gob()], is_group: true });
+    };
+    let run = |pair: &mut Pair, command| {
+        pair.command_in(GROUP.cast(), Actor::User(ana().id), command).expect("ana may");
+        pair.settle();
+    };
+    let throw_out = || Command::Direct(DirectCommand::RemoveRecipient(bob().id));
+    for leaves in [None, Some("before"), Some("after")] {
+        let mut pair = world();
+        found(&mut pair);
+        let client = live_user(&mut pair, &bob(), 0);
+        pair.take(client);
+        pair.cut(client);
+        let new = NewMessage { content: "among us".to_owned(), ..NewMessage::default() };
+        run(&mut pair, Command::CreateMessage(GROUP, Box::new(new)));
+        if leaves == Some("before") {
+            run(&mut pair, throw_out());
+        }
+        assert_eq!(restart(&mut pair), 1);
+        if leaves == Some("after") {
+            found(&mut pair);
+            run(&mut pair, throw_out());
+        }
+        let (_, received) = resumed(&mut pair, client, &bob());
+        let told = told(received);
+        assert_eq!(contents(&told).contains(&"among us"), leaves.is_none(), "{leaves:?}: {told:?}");
+        assert_eq!(told.iter().any(|(_, name, _)| name == "CHANNEL_DELETE"), leaves.is_some(), "{leaves:?}: {told:?}");
+    }
 }

@@ -7,6 +7,7 @@ mod closing;
 mod compression;
 mod contexts;
 mod deflate;
+mod directs;
 mod fixture;
 mod guild_create;
 mod handover;

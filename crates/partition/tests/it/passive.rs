@@ -2,11 +2,12 @@
 //! twice when they look again (docs/protocol.md §8.5).
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, Command};
+use guildhall_guild::{Actor, BackendCommand, Command};
 use guildhall_model::User;
+use guildhall_relay::{BackendEvent, Gate};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id, identify_payload, user};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
 
 const V1: u64 = 1 << 11;
@@ -399,5 +400,51 @@ fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
         pair.advance_with_heartbeats(2 * ROUND_MS);
         assert_eq!(reader.take(&mut pair, &truth), 0, "seed {seed}: told once");
         pair.take(bot);
+    }
+}
+
+#[test]
+fn pins_and_what_backends_say_are_news_to_who_does_not_look() {
+    for (capabilities, key) in [(0, "channel_unread_updates"), (V1, "channels"), (V2, "updated_channels")] {
+        let mut pair = quiet();
+        let client = live_user(&mut pair, &bob(), capabilities);
+        let message = say(&mut pair, &ana(), GENERAL, "one");
+        let news = |pair: &mut Pair| {
+            pair.settle();
+            pair.advance_with_heartbeats(ROUND_MS);
+            let dispatches = pair.dispatches(client);
+            assert_eq!(dispatches.len(), 1, "{dispatches:?}");
+            dispatches[0].d()[key][0].clone()
+        };
+        assert!(news(&mut pair).get("last_pin_timestamp").is_none());
+        pair.command(Actor::User(ana().id), Command::Pin(channel(GENERAL), message)).unwrap();
+        let pinned = news(&mut pair);
+        assert!(pinned["last_pin_timestamp"].is_string(), "{pinned}");
+        assert_ne!(pinned["last_message_id"], message.to_string(), "the note that it was pinned");
+        // Only the pin moves.
+        system(&mut pair, Command::Unpin(channel(GENERAL), message));
+        let unpinned = news(&mut pair);
+        assert_eq!(
+            (&unpinned["last_message_id"], unpinned.get("last_pin_timestamp")),
+            (&pinned["last_message_id"], None)
+        );
+
+        let note: u64 = text(&pinned["last_message_id"]).parse().unwrap();
+        let newest = note + (1 << 30);
+        let publish = |pair: &mut Pair, id: u64| {
+            let body = RawValue::from_string(format!(r#"{{"id":"{id}","channel_id":"{}"}}"#, channel(GENERAL)));
+            let event = BackendEvent::new("MESSAGE_CREATE", &body.unwrap(), None).unwrap();
+            let gate = Gate::Channel(channel(GENERAL));
+            let command = BackendCommand::Publish { gate, event: Arc::new(event) };
+            system(pair, Command::Backend(Box::new(command)));
+        };
+        publish(&mut pair, newest);
+        assert_eq!(news(&mut pair)["last_message_id"], newest.to_string());
+        // Older ones, and those of a clock that is far ahead, are none.
+        publish(&mut pair, message.get());
+        publish(&mut pair, newest + (1 << 45));
+        pair.settle();
+        pair.advance_with_heartbeats(ROUND_MS);
+        assert_eq!(pair.dispatches(client), []);
     }
 }

@@ -244,6 +244,8 @@ pub fn said_in(
         mention_roles: Vec::new(),
         embeds: Vec::new(),
         components: Vec::new(),
+        attachments: Vec::new(),
+        sticker_items: Vec::new(),
         nonce: None,
         pinned: false,
         kind: 0,

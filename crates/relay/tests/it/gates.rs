@@ -197,6 +197,8 @@ fn message(author: u64, mentions: &[u64]) -> Message {
         mention_roles: Vec::new(),
         embeds: Vec::new(),
         components: Vec::new(),
+        attachments: Vec::new(),
+        sticker_items: Vec::new(),
         nonce: None,
         pinned: false,
         kind: 0,

@@ -68,8 +68,11 @@ pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> Notice
             (thread_for(member.thread_id, Some(member.user_id.get())), GUILDS, Users::Threads)
         }
         Notice::ThreadMembers { thread_id, .. } => (thread_for(*thread_id, None), GUILD_MEMBERS, Users::Threads),
-        // Relays make it.
-        _ => (Who::Users(Default::default()), GUILDS, Users::Watchers),
+        // Relays make the first; nobody here asks for the second; the others are no guild's.
+        Notice::ThreadList { .. }
+        | Notice::ThreadMemberList { .. }
+        | Notice::Direct { .. }
+        | Notice::Recipient { .. } => (Who::Users(Default::default()), GUILDS, Users::Watchers),
     };
     NoticeAudience { who, intents, users, own }
 }

@@ -42,6 +42,7 @@ impl Shown {
             | ToGuild::Voice { .. }
             | ToGuild::RequestMembers { .. }
             | ToGuild::RecentMembers { .. }
+            | ToGuild::ListThread { .. }
             | ToGuild::CountMembers { .. }
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }

@@ -80,7 +80,7 @@ impl World {
                     self.jobs.push_back((job, self.checker.state.clone()));
                     continue;
                 }
-                GuildOutput::Answer(..) => continue,
+                GuildOutput::Answer(..) | GuildOutput::Users(_) => continue,
             };
             let event = match &message.message {
                 RelayMessage::Published(published) => {

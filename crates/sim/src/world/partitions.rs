@@ -261,6 +261,12 @@ impl World {
                     self.checker.told_guild(side, &message)?;
                     self.sides[side].to_guild.push_back(message);
                 }
+                // There are none here: they are no guild's.
+                Output::FetchDirects { session, .. } => {
+                    let now = self.now();
+                    let Side { partition, link, .. } = &mut self.sides[side];
+                    partition.handle_directs(now, session, Some(Vec::new()), link);
+                }
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
                 Output::SessionNews(_) => {}
                 Output::Transfer { to, socket, conn } => {

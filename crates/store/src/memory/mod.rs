@@ -11,7 +11,7 @@ mod state;
 use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
 use state::State;
 use std::{
     collections::BTreeMap,
@@ -86,6 +86,18 @@ impl Store for MemoryStore {
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         Ok(self.lock().state.guilds_of_user(user_id).take(limit as usize).collect())
+    }
+
+    async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError> {
+        Ok(self.lock().state.directs_of_user(user_id).take(limit as usize).collect())
+    }
+
+    async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
+        Ok(self.lock().state.direct_of_pair(pair))
+    }
+
+    async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError> {
+        Ok(self.lock().state.direct_of_pair_or_insert(pair, id))
     }
 
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {

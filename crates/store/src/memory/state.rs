@@ -6,7 +6,7 @@
 use crate::{Page, StoreError};
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Guild, GuildId, Member, Message, MessageId,
+    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Direct, Guild, GuildId, Member, Message, MessageId,
     ReactionEmoji, Role, RoleId, User, UserId,
 };
 use std::{
@@ -27,6 +27,8 @@ pub(super) struct State {
     members_by_user: BTreeSet<(UserId, GuildId)>,
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
     belongings: BTreeMap<(GuildId, BelongingKey), Belonging>,
+    /// Of two accounts, the smaller id first.
+    direct_pairs: BTreeMap<[UserId; 2], ChannelId>,
     /// No entry for messages without.
     reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
 }
@@ -233,16 +235,21 @@ impl State {
         self.members.range((id, UserId::new(0))..=(id, UserId::new(u64::MAX))).map(|(_, member)| member)
     }
 
+    fn with_last_message(&self, id: ChannelId) -> Option<Channel> {
+        let mut channel = Channel::clone(self.channels.get(&id)?);
+        channel.last_message_id = self.newest(id, LAST_MESSAGE).next().map(|message| message.id);
+        Some(channel)
+    }
+
+    fn is_direct(&self, id: GuildId) -> bool {
+        self.guilds.get(&id).is_some_and(|guild| guild.is_direct)
+    }
+
     pub(super) fn load_guild(&self, id: GuildId) -> Option<GuildRecord> {
         let guild = Guild::clone(self.guilds.get(&id)?);
         let roles = self.roles.range((id, RoleId::new(0))..=(id, RoleId::new(u64::MAX)));
         let roles = roles.map(|(_, role)| Role::clone(role)).collect();
-        let with_last_message = |channel_id| {
-            let mut channel = Channel::clone(self.channels.get(&channel_id)?);
-            channel.last_message_id = self.newest(channel_id, LAST_MESSAGE).next().map(|message| message.id);
-            Some(channel)
-        };
-        let channels = self.channels_of(id).into_iter().filter_map(with_last_message).collect();
+        let channels = self.channels_of(id).into_iter().filter_map(|id| self.with_last_message(id)).collect();
         let with_account = |member: &Arc<Member>| match self.users.get(&member.user.id) {
             Some(user) if !Arc::ptr_eq(user, &member.user) => {
                 Arc::new(Member { user: Arc::clone(user), ..Member::clone(member) })
@@ -256,7 +263,7 @@ impl State {
     }
 
     pub(super) fn guild_ids(&self, after: GuildId) -> impl Iterator<Item = GuildId> {
-        self.guilds.keys().copied().skip_while(move |id| *id <= after)
+        self.guilds.values().filter(move |guild| guild.id > after && !guild.is_direct).map(|guild| guild.id)
     }
 
     pub(super) fn guild_of_channel(&self, id: ChannelId) -> Option<GuildId> {
@@ -317,7 +324,26 @@ impl State {
 
     pub(super) fn guilds_of_user(&self, id: UserId) -> impl Iterator<Item = GuildId> {
         let range = (id, GuildId::new(0))..=(id, GuildId::new(u64::MAX));
-        self.members_by_user.range(range).map(|(_, guild_id)| *guild_id)
+        self.members_by_user.range(range).map(|(_, guild_id)| *guild_id).filter(|id| !self.is_direct(*id))
+    }
+
+    pub(super) fn directs_of_user(&self, id: UserId) -> impl Iterator<Item = Direct> {
+        let range = (id, GuildId::new(0))..=(id, GuildId::new(u64::MAX));
+        let directs = self.members_by_user.range(range).rev().map(|(_, id)| *id).filter(|id| self.is_direct(*id));
+        directs.filter_map(|id| {
+            let recipients = self.members_of(id).filter_map(|member| self.user(member.user.id)).collect();
+            Some(Direct { channel: Arc::new(self.with_last_message(id.cast())?), recipients })
+        })
+    }
+
+    pub(super) fn direct_of_pair(&self, mut pair: [UserId; 2]) -> Option<ChannelId> {
+        pair.sort_unstable();
+        self.direct_pairs.get(&pair).copied()
+    }
+
+    pub(super) fn direct_of_pair_or_insert(&mut self, mut pair: [UserId; 2], id: ChannelId) -> ChannelId {
+        pair.sort_unstable();
+        *self.direct_pairs.entry(pair).or_insert(id)
     }
 
     pub(super) fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Option<GuildId> {
@@ -341,6 +367,7 @@ impl State {
         let roles = self.roles.keys().map(|(_, id)| id.get());
         let channels = self.channels.keys().map(|id| id.get());
         let messages = self.messages.keys().map(|(_, id)| id.get());
-        users.chain(guilds).chain(roles).chain(channels).chain(messages).max().unwrap_or(0)
+        let pairs = self.direct_pairs.values().map(|id| id.get());
+        users.chain(guilds).chain(roles).chain(channels).chain(messages).chain(pairs).max().unwrap_or(0)
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
-use guildhall_model::{Belonging, BelongingKey, GuildId, Id, Member, ReactionEmoji, RoleId, User};
+use guildhall_model::{Belonging, BelongingKey, ChannelId, GuildId, Id, Member, ReactionEmoji, RoleId, User, UserId};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -119,6 +119,14 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
         if !matches!(write, Write::PutUser(_) | Write::PutMember(..)) {
             changes.append(&mut missing);
             changes.append(&mut members);
+        }
+        if let Write::PutGuild(guild) = write
+            && guild.is_direct
+        {
+            changes.push(put(Table::Guilds, &[int(guild.id)], &**guild)?);
+            let sql = "INSERT INTO directs (id) VALUES (?1) ON CONFLICT DO NOTHING";
+            changes.push(run("direct message", sql, [Value::Int(int(guild.id))]));
+            continue;
         }
         changes.push(match write {
             Write::PutUser(user) => put(Table::Users, &[int(user.id)], &**user)?,
@@ -274,6 +282,18 @@ pub(super) fn insert_setting(name: &str, value: &[u8]) -> Change {
         "INSERT INTO settings (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
         [Value::Text(name.into()), Value::Bytes(value.to_vec())],
     )
+}
+
+pub(super) fn insert_pair(pair: [UserId; 2], id: ChannelId) -> Change {
+    let [low, high] = sorted(pair).map(|user_id| Value::Int(int(user_id)));
+    let sql = "INSERT INTO direct_pairs (low, high, id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    run("direct message", sql, [low, high, Value::Int(int(id))])
+}
+
+/// Two accounts, in whatever order, as they are stored.
+pub(super) fn sorted(mut pair: [UserId; 2]) -> [UserId; 2] {
+    pair.sort_unstable();
+    pair
 }
 
 /// An id as a column: ids are below 2⁶³.

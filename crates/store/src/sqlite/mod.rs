@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use change::Change;
 use data_dir::DataDir;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
     migrate::{MigrateError, Migrator},
@@ -271,6 +271,20 @@ impl Store for SqliteStore {
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         read::guilds_of_user(&self.read_pool, user_id, limit).await
+    }
+
+    async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError> {
+        read::directs_of_user(&self.read_pool, &self.accounts, user_id, limit).await
+    }
+
+    async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
+        read::direct_of_pair(&self.read_pool, pair).await
+    }
+
+    async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError> {
+        self.write(vec![change::insert_pair(pair, id)]).await?;
+        // Pairs are never changed or removed, so there is one now.
+        Ok(self.direct_of_pair(pair).await?.unwrap_or(id))
     }
 
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {

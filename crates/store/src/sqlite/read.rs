@@ -9,7 +9,9 @@ use super::{
 use crate::{IdAndData, Page, StoreError, TokenHash, TokenRecord};
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
-use guildhall_model::{Belonging, BelongingKind, Channel, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{
+    Belonging, BelongingKind, Channel, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use serde::de::DeserializeOwned;
 use sqlx::{
@@ -38,7 +40,23 @@ const MEMBERS: &str = "\
     SELECT members.data, users.data FROM members JOIN users ON users.id = members.user_id \
     WHERE members.guild_id = ?1 ORDER BY members.user_id";
 
-const GUILDS_OF_USER: &str = "SELECT guild_id FROM members WHERE user_id = ?1 ORDER BY guild_id LIMIT ?2";
+const GUILDS_OF_USER: &str = "\
+    SELECT guild_id FROM members WHERE user_id = ?1 AND NOT EXISTS (SELECT 1 FROM directs WHERE id = guild_id) \
+    ORDER BY guild_id LIMIT ?2";
+const GUILD_IDS: &str = "\
+    SELECT id FROM guilds WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = guilds.id) \
+    ORDER BY id LIMIT ?2";
+
+const DIRECT_CHANNELS: &str = "\
+    SELECT channels.data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
+    FROM members CROSS JOIN directs ON directs.id = members.guild_id CROSS JOIN channels ON channels.id = directs.id \
+    WHERE members.user_id = ?1 ORDER BY members.guild_id DESC LIMIT ?2";
+/// Who is in those from `?2` on.
+const DIRECT_RECIPIENTS: &str = "\
+    SELECT others.guild_id, users.data FROM members AS own CROSS JOIN directs ON directs.id = own.guild_id \
+    CROSS JOIN members AS others ON others.guild_id = directs.id CROSS JOIN users ON users.id = others.user_id \
+    WHERE own.user_id = ?1 AND own.guild_id >= ?2";
+const DIRECT_OF_PAIR: &str = "SELECT id FROM direct_pairs WHERE low = ?1 AND high = ?2";
 
 const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1";
 const GUILD_OF_BELONGING: &str = "SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 LIMIT 1";
@@ -95,7 +113,7 @@ pub(super) async fn load_guild(
 }
 
 pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-    let query = sqlx::query("SELECT id FROM guilds WHERE id > ?1 ORDER BY id LIMIT ?2");
+    let query = sqlx::query(GUILD_IDS);
     each_of(pool, query.bind(int(after)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
@@ -222,6 +240,44 @@ pub(super) async fn guilds_of_user(pool: &SqlitePool, user_id: UserId, limit: u3
     each_of(pool, sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
+pub(super) async fn directs_of_user(
+    pool: &SqlitePool,
+    accounts: &Accounts,
+    user_id: UserId,
+    limit: u32,
+) -> Result<Vec<Direct>, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let channels = sqlx::query(DIRECT_CHANNELS).bind(int(user_id)).bind(limit);
+    let channels = each(&mut snapshot, channels, |row| {
+        let mut channel: Channel = object("channel", row, 0)?;
+        channel.last_message_id = row.try_get::<Option<i64>, _>(1)?.map(id);
+        Ok(channel)
+    });
+    let channels = channels.await?;
+    let Some(oldest) = channels.last() else { return Ok(Vec::new()) };
+    let recipients = sqlx::query(DIRECT_RECIPIENTS).bind(int(user_id)).bind(int(oldest.id));
+    let mut people: HashMap<ChannelId, Vec<Arc<User>>> = HashMap::new();
+    each(&mut snapshot, recipients, |row| {
+        let of = people.entry(id(row.try_get(0)?)).or_default();
+        of.push(accounts.share(object("account", row, 1)?));
+        Ok(())
+    })
+    .await?;
+    snapshot.commit().await?;
+    let direct = |channel: Channel| {
+        let mut recipients = people.remove(&channel.id).unwrap_or_default();
+        recipients.sort_unstable_by_key(|user| user.id);
+        Direct { channel: Arc::new(channel), recipients: recipients.into() }
+    };
+    Ok(channels.into_iter().map(direct).collect())
+}
+
+pub(super) async fn direct_of_pair(pool: &SqlitePool, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
+    let [low, high] = change::sorted(pair).map(int);
+    let query = sqlx::query_scalar(DIRECT_OF_PAIR).bind(low).bind(high);
+    Ok(query.fetch_optional(pool).await?.map(id))
+}
+
 pub(super) async fn guild_of_belonging(
     pool: &SqlitePool,
     kind: BelongingKind,
@@ -295,6 +351,7 @@ const LARGEST_ID: &str = "\
     SELECT MAX(id) FROM guilds UNION ALL \
     SELECT MAX((SELECT id FROM roles WHERE guild_id = guilds.id ORDER BY id DESC LIMIT 1)) FROM guilds UNION ALL \
     SELECT MAX(id) FROM channels UNION ALL \
+    SELECT MAX(id) FROM direct_pairs UNION ALL \
     SELECT MAX((SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1)) FROM channels)";
 
 pub(super) async fn largest_id(pool: &SqlitePool) -> Result<u64, StoreError> {
@@ -346,6 +403,10 @@ mod tests {
             (REACTION_USERS, &[]),
             (MEMBERS, &[]),
             (GUILDS_OF_USER, &[]),
+            (GUILD_IDS, &[]),
+            (DIRECT_CHANNELS, &[]),
+            (DIRECT_RECIPIENTS, &[]),
+            (DIRECT_OF_PAIR, &[]),
             (BELONGINGS, &[]),
             (GUILD_OF_BELONGING, &[]),
             (MESSAGES_BY, &[]),
@@ -355,7 +416,7 @@ mod tests {
             // Within one message.
             (REACTIONS, &["USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY"]),
             // The largest key of a table is at its end, though it is called a search of the whole.
-            (LARGEST_ID, &["SCAN guilds", "SCAN channels", "SCAN (subquery-6)"]),
+            (LARGEST_ID, &["SCAN guilds", "SCAN channels", "SCAN (subquery-7)"]),
         ] {
             let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&pool).await;
             for step in plan.unwrap().iter().map(|row| row.get::<String, _>("detail")) {

@@ -90,6 +90,8 @@ pub fn message(guild_id: u64, channel_id: u64, n: u64) -> Message {
         mention_roles: Vec::new(),
         embeds: Vec::new(),
         components: Vec::new(),
+        attachments: Vec::new(),
+        sticker_items: Vec::new(),
         nonce: None,
         pinned: false,
         kind: 0,

@@ -149,7 +149,7 @@ impl GuildThread {
             match output {
                 Output::Relay(RelayId { partition, .. }, message) => self.tell_partition(partition.0, message)?,
                 Output::Job(job) => self.jobs.send(job).ok().context("the jobs' thread ended")?,
-                Output::Write(_) | Output::Answer(..) => {}
+                Output::Write(_) | Output::Answer(..) | Output::Users(_) => {}
             }
         }
         if let Some(event) = event {

@@ -371,6 +371,10 @@ impl PartitionThread {
                 Output::ToGuild(_, message) => self.ends.guild.send(ToGuildThread::Relay(message))?,
                 // Answered where the session is opened.
                 Output::Authenticate { .. } | Output::FetchMessages { .. } => {}
+                Output::FetchDirects { session, .. } => {
+                    let now = self.clock.now();
+                    self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
+                }
                 Output::SessionNews(_) => {}
                 Output::Transfer { .. } => anyhow::bail!("nobody resumes here"),
             }

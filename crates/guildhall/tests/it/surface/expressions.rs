@@ -136,3 +136,34 @@ fn whoever_changes_their_name_is_told_and_their_guilds() {
     assert_eq!(ana.get(&format!("/guilds/{guild}/audit-logs"))["audit_log_entries"], json!([]));
     bot.refused("GET", &format!("/guilds/{guild}/audit-logs"), NOTHING, 403, 50013);
 }
+
+#[test]
+fn stickers_and_files_by_where_they_lie_are_told_with_a_message() {
+    let mut town = Town::new();
+    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
+    let (guild, general) = town.guild(&ana, &[&bot]);
+    let messages = format!("/channels/{general}/messages");
+    let sticker = town.sticker(&guild, &ana, "wave");
+    let mut client = town.connect(&ana, EVERYTHING);
+    ana.refused("POST", &messages, json!({"sticker_ids": ["77"]}), 400, 50081);
+    let said = ana.done("POST", &messages, json!({"sticker_ids": [sticker]}));
+    let items = json!([{"id": sticker, "name": "wave", "format_type": 1}]);
+    assert_eq!((&said["sticker_items"], &client.event("MESSAGE_CREATE")["sticker_items"]), (&items, &items));
+    let file =
+        json!({"url": "https://files.example.net/a.png", "filename": "a.png", "size": 5, "width": 8, "height": 9});
+    ana.refused("POST", &messages, json!({"attachments": [file]}), 400, 50035);
+    bot.refused("POST", &messages, json!({"attachments": [{"id": 0, "filename": "a.png"}]}), 400, 50035);
+    let said = bot.done("POST", &messages, json!({"attachments": [file, file]}));
+    let told = client.event("MESSAGE_CREATE");
+    let first = &told["attachments"][0];
+    assert_eq!((&first["url"], &first["proxy_url"]), (&file["url"], &file["url"]));
+    assert_eq!((&first["filename"], &first["size"], &first["width"]), (&json!("a.png"), &json!(5), &json!(8)));
+    assert_ne!(first["id"], told["attachments"][1]["id"]);
+    let path = format!("{messages}/{}", said["id"].as_str().unwrap());
+    let kept = bot.done("PATCH", &path, json!({"attachments": [{"id": first["id"]}]}));
+    assert_eq!(kept["attachments"], json!([first]));
+    bot.refused("PATCH", &path, json!({"attachments": []}), 400, 50006);
+    town.restart();
+    let history = town.again(&ana).get(&messages);
+    assert_eq!((&history[0]["attachments"], &history[1]["sticker_items"]), (&json!([first]), &items));
+}

@@ -187,3 +187,28 @@ fn a_post_of_a_forum_begins_with_its_message() {
     ana.done("DELETE", &format!("/channels/{forum}"), NOTHING);
     ana.refused("GET", &format!("/channels/{}", post["id"].as_str().unwrap()), NOTHING, 404, 10003);
 }
+
+#[test]
+fn who_looks_at_a_threads_members_is_told_who_they_are_and_follows_them() {
+    let town = Town::new();
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    let (guild, general) = town.guild(&ana, &[&bob, &eve]);
+    let open = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "open", "type": 11}));
+    let secret = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "secret", "type": 12}));
+    let mut client = town.connect(&eve, EVERYTHING);
+    let lists = json!({"thread_member_lists": [secret["id"], open["id"]]});
+    client.send(37, &json!({"subscriptions": {guild.clone(): lists}}));
+    let told = client.event("THREAD_MEMBER_LIST_UPDATE");
+    assert_eq!((&told["thread_id"], &told["guild_id"]), (&open["id"], &json!(guild)), "the other is not hers to see");
+    let member = &told["members"][0];
+    assert_eq!((&member["user_id"], &member["member"]["user"]["id"]), (&json!(bob.id), &json!(bob.id)));
+    assert_eq!((&member["presence"], told["members"].as_array().unwrap().len()), (&NOTHING, 1));
+    // Those listed are followed.
+    ana.done("PATCH", &format!("/guilds/{guild}/members/{}", bob.id), json!({"nick": "bobby"}));
+    assert_eq!(client.event("GUILD_MEMBER_UPDATE")["nick"], "bobby");
+    // The same once more is nothing new.
+    client.send(37, &json!({"subscriptions": {guild: lists}}));
+    bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "witness"}));
+    client.event("MESSAGE_CREATE");
+    assert_eq!(client.names(), [""; 0]);
+}

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
 use guildhall_store::{Page, Store, StoreError, TokenHash, TokenRecord};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -150,6 +150,18 @@ impl Store for FaultStore {
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         self.inner.guilds_of_user(user_id, limit).await
+    }
+
+    async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError> {
+        self.inner.directs_of_user(user_id, limit).await
+    }
+
+    async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
+        self.inner.direct_of_pair(pair).await
+    }
+
+    async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError> {
+        self.inner.direct_of_pair_or_insert(pair, id).await
     }
 
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {

@@ -3,7 +3,7 @@
 use super::bounded;
 use guildhall_model::{EventName, GuildId, MessageId, UserId};
 use guildhall_node::RelaySink;
-use guildhall_relay::{PartitionId, Payload, RelayId, RelayMessage, ToGuild, ToRelay};
+use guildhall_relay::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -16,6 +16,9 @@ struct State {
     full: BTreeSet<PartitionId>,
     refused_count: usize,
     joined: Vec<(UserId, GuildId)>,
+    told: Vec<(EventName, Vec<UserId>)>,
+    users_full: bool,
+    users_refused_count: usize,
 }
 
 /// Every partition's mailbox.
@@ -36,6 +39,20 @@ impl RelaySink for Relays {
         result
     }
 
+    fn tell_users(&self, published: &Arc<Published>) {
+        let event = &published.event;
+        self.0.send_modify(|state| state.told.push((event.name, event.audience.gate.users().to_vec())));
+    }
+
+    fn may_tell_users(&self) -> bool {
+        let mut may = true;
+        self.0.send_modify(|state| {
+            may = !state.users_full;
+            state.users_refused_count += usize::from(!may);
+        });
+        may
+    }
+
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         self.0.send_modify(|state| state.joined.push((user_id, guild_id)));
     }
@@ -50,6 +67,27 @@ impl Relays {
                 state.full.remove(&PartitionId(partition))
             };
         });
+    }
+
+    /// There is no room for what is told to accounts.
+    pub fn set_users_full(&self, full: bool) {
+        self.0.send_modify(|state| state.users_full = full);
+    }
+
+    /// Waits until so often there was no room for it; time passes meanwhile.
+    pub async fn wait_users_refused(&self, count: usize, world: &super::World) {
+        bounded(async {
+            while self.0.borrow().users_refused_count < count {
+                world.pass(100);
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// What accounts were told so far.
+    pub fn told(&self) -> Vec<(EventName, Vec<UserId>)> {
+        self.0.borrow().told.clone()
     }
 
     /// Who was announced so far.

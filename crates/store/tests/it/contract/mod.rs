@@ -1,6 +1,7 @@
 //! Contract: what every store does. A driver instantiates it with `suite!`.
 
 pub mod batches;
+pub mod directs;
 pub mod guilds;
 pub mod messages;
 pub mod node;
@@ -40,6 +41,7 @@ macro_rules! suite {
                 concurrent_batches,
                 only_the_faulty_batch_fails,
             ],
+            directs: [listed_apart_from_guilds, one_for_each_pair],
             pages: [edges_of_a_channel, around_a_message, against_a_naive_model],
             node: [tokens, tokens_of_an_account, records, settings, lists_in_pages],
             random: [same_as_memory],

@@ -1,0 +1,105 @@
+//! Archive: threads in which nothing is said for a while are closed.
+//!
+//! Owns        `Archive`: when to look at which open thread.
+//! Doors       `load`, `follow` and `forget` from `threads`; `Guild::archive_threads` from `Guild::handle_timer`.
+//! Invariants  A1 an open thread is closed once its time has passed since it was begun, opened, or something was said in it,
+//!             and not before. A message costs nothing here: whether there was one is asked when the time has come.
+//!             (test `threads::a1_*`)
+//! Limits      one entry per open thread; `SLICE` threads at once, the others `SLICE_EVERY_MS` later.
+
+use crate::{
+    chores::{SLICE, SLICE_EVERY_MS},
+    machine::Guild,
+};
+use guildhall_model::{Channel, ChannelId, timestamp_of};
+use guildhall_stdx::{Instant, Now};
+use std::collections::{BTreeMap, BTreeSet};
+
+const MINUTE_MS: i64 = 60_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Archive {
+    /// When to look, Unix milliseconds. It may be too early, never too late.
+    looks: BTreeSet<(i64, ChannelId)>,
+    of_thread: BTreeMap<ChannelId, i64>,
+    due_at: Option<Instant>,
+}
+
+/// When a thread is to be closed; none if it is closed.
+fn closes_at(channel: &Channel) -> Option<i64> {
+    let thread = channel.thread.as_ref().filter(|thread| !thread.archived)?;
+    let said_at = channel.last_message_id.map_or(i64::MIN, |id| timestamp_of(id).0);
+    Some(thread.archive_timestamp.0.max(said_at) + i64::from(thread.auto_archive_duration) * MINUTE_MS)
+}
+
+impl Archive {
+    pub fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// A thread that was stored: what the time is then, the first timer knows.
+    pub fn load(&mut self, channel: &Channel) {
+        if let Some(at) = closes_at(channel) {
+            self.set(channel.id, at);
+            self.due_at = Some(Instant(0));
+        }
+    }
+
+    /// A thread is new, or changed.
+    pub fn follow(&mut self, now: Now, channel: &Channel) {
+        match closes_at(channel) {
+            Some(at) => self.set(channel.id, at),
+            None => self.forget(channel.id),
+        }
+        self.arm(now);
+    }
+
+    pub fn forget(&mut self, thread_id: ChannelId) {
+        if let Some(at) = self.of_thread.remove(&thread_id) {
+            self.looks.remove(&(at, thread_id));
+        }
+    }
+
+    fn set(&mut self, thread_id: ChannelId, at: i64) {
+        self.forget(thread_id);
+        self.looks.insert((at, thread_id));
+        self.of_thread.insert(thread_id, at);
+    }
+
+    fn arm(&mut self, now: Now) {
+        self.due_at = self.looks.first().map(|(at, _)| {
+            let wait_ms = at.saturating_sub(now.unix.0);
+            now.instant.after_ms(u64::try_from(wait_ms).unwrap_or(0).max(SLICE_EVERY_MS))
+        });
+    }
+
+    fn pop(&mut self, now: Now) -> Option<ChannelId> {
+        let (_, thread_id) = self.looks.first().copied().filter(|(at, _)| *at <= now.unix.0)?;
+        self.forget(thread_id);
+        Some(thread_id)
+    }
+}
+
+impl Guild {
+    /// Closes those whose time has come.
+    pub(crate) fn archive_threads(&mut self, now: Now) {
+        if self.archive.due_at.is_none_or(|at| at > now.instant) {
+            return;
+        }
+        for _ in 0..SLICE {
+            let Some(thread_id) = self.archive.pop(now) else { break };
+            let Some(entry) = self.threads.get(thread_id).cloned() else { continue };
+            match closes_at(&entry.channel) {
+                Some(at) if at <= now.unix.0 => {
+                    let mut channel = Channel::clone(&entry.channel);
+                    if let Some(thread) = &mut channel.thread {
+                        (thread.archived, thread.archive_timestamp) = (true, now.unix);
+                    }
+                    self.put_thread(now, &entry, channel);
+                }
+                _ => self.archive.follow(now, &entry.channel),
+            }
+        }
+        self.archive.arm(now);
+    }
+}

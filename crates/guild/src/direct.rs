@@ -1,0 +1,335 @@
+//! Direct messages and groups: a guild of few that nobody is told is one.
+//!
+//! Owns        what differs from a guild: who may ask what, who is told, coming, leaving and closing.
+//! Doors       `Guild::create_direct`; `run_direct` sees every command first; `publish_direct` takes every event.
+//! Invariants  I1 only those in it may ask anything, and only they are told. I2 nothing told names a guild. I3 a group has an
+//!             owner who is in it, as long as anybody is. I4 who closed one has it in their list again before they are told
+//!             what is said in it. (tests `it/direct.rs`)
+//! Limits      `Direct::RECIPIENTS_MAX` people, so that whatever goes through all of them stays small.
+//! Spec        docs/protocol.md §6.4, §10.2; ADR 25.
+
+use crate::{
+    check::Here,
+    command::{Actor, ChannelPatch, Command, Refusal, Reply},
+    limits::GuildLimits,
+    machine::{CommandResult, Guild, Output, Stop},
+    record::{GuildRecord, Write},
+};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, Direct, DirectFields, EventName, Guild as GuildFields, GuildId, Member, Message,
+    Permissions, User, UserId,
+};
+use guildhall_relay::{Effect, Event, Notice, Payload, Published};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+/// A direct message or a group to be made: see `Guild::create_direct`.
+#[derive(Clone, Debug)]
+pub struct NewDirect {
+    /// Its id, which what holds it has too.
+    pub id: ChannelId,
+    /// Who made it, and the others: at most `Direct::RECIPIENTS_MAX`.
+    pub recipients: Vec<Arc<User>>,
+    /// It is a group, whoever is in it.
+    pub is_group: bool,
+}
+
+/// What is asked only of direct messages.
+#[derive(Clone, Debug)]
+pub enum DirectCommand {
+    /// The actor wants it in their list.
+    Open,
+    /// Brings somebody into a group.
+    AddRecipient(Arc<User>),
+    /// Throws somebody out of a group (its owner).
+    RemoveRecipient(UserId),
+}
+
+impl Guild {
+    /// A direct message or a group that did not exist; the outputs hold its writes, and tell those in it.
+    #[must_use]
+    pub fn create_direct(now: Now, new: NewDirect, limits: GuildLimits, origin: u16) -> Self {
+        let guild_id: GuildId = new.id.cast();
+        let mut members: Vec<_> =
+            new.recipients.iter().map(|user| Arc::new(Member::new(user.clone(), now.unix))).collect();
+        members.sort_unstable_by_key(|member| member.user.id);
+        members.dedup_by_key(|member| member.user.id);
+        let kind = if new.is_group { ChannelType::GroupDm } else { ChannelType::Dm };
+        let owner_id = new.recipients.first().filter(|_| new.is_group).map(|user| user.id);
+        let mut channel = Channel::new(new.id, guild_id, kind, "");
+        channel.direct = Some(Box::new(DirectFields { owner_id, ..DirectFields::default() }));
+        let record = GuildRecord {
+            // Nobody may everything.
+            guild: GuildFields { is_direct: true, ..GuildFields::new(guild_id, "", UserId::new(0)) },
+            roles: vec![Self::everyone_of(guild_id, Permissions::DIRECT)],
+            channels: vec![channel],
+            members: members.clone(),
+            belongings: Vec::new(),
+        };
+        let mut guild = Self::load(record, limits, origin);
+        guild.write(Write::PutGuild(guild.meta.guild.clone()));
+        let roles: Vec<_> = guild.meta.roles.values().cloned().collect();
+        roles.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
+        members.into_iter().for_each(|member| guild.write(Write::PutMember(guild_id, member)));
+        let channels: Vec<_> = guild.meta.channels.values().cloned().collect();
+        channels.into_iter().for_each(|channel| guild.write(Write::PutChannel(channel)));
+        guild.tell_direct(EventName::ChannelCreate, &guild.recipient_ids());
+        guild
+    }
+
+    /// It holds a direct message or a group.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.meta.guild.is_direct
+    }
+
+    /// What messages say of the guild they are in.
+    pub(crate) fn guild_of_messages(&self) -> GuildId {
+        if self.is_direct() { GuildId::new(0) } else { self.meta.id() }
+    }
+
+    fn recipient_ids(&self) -> Arc<[UserId]> {
+        self.members.iter().map(|entry| entry.member.user.id).collect()
+    }
+
+    fn own_channel(&self) -> Result<Arc<Channel>, Refusal> {
+        self.meta.channels.values().next().cloned().ok_or(Refusal::UnknownChannel)
+    }
+
+    fn direct(&self) -> Result<Direct, Refusal> {
+        let channel = self.with_newest_message(self.own_channel()?);
+        Ok(Direct { channel, recipients: self.members.iter().map(|entry| entry.member.user.clone()).collect() })
+    }
+
+    /// Tells an event of a direct message to those in it.
+    pub(crate) fn publish_direct(&mut self, event: Event) {
+        let to = self.recipient_ids();
+        self.tell_users(event.name, to, event.payload);
+    }
+
+    fn tell_users(&mut self, name: EventName, to: Arc<[UserId]>, payload: Payload) {
+        self.touch();
+        let event = Event::direct(name, to, payload);
+        self.put_out(Output::Users(Arc::new(Published { event, effect: Effect::None })));
+    }
+
+    /// Tells these how it is. Each sees it without themselves.
+    fn tell_direct(&mut self, name: EventName, readers: &[UserId]) {
+        let Ok(direct) = self.direct() else { return };
+        for reader in readers {
+            let notice = Notice::Direct { direct: direct.clone(), reader: *reader };
+            self.tell_users(name, [*reader].into(), Payload::Notice(Box::new(notice)));
+        }
+    }
+
+    fn tell_recipient(&mut self, name: EventName, channel_id: ChannelId, user: &Arc<User>, to: Arc<[UserId]>) {
+        let notice = Notice::Recipient { channel_id, user: user.clone() };
+        self.tell_users(name, to, Payload::Notice(Box::new(notice)));
+    }
+
+    /// What is asked of a direct message. None: it is done as in any guild.
+    pub(crate) fn run_direct(&mut self, now: Now, actor: Actor, command: &Command) -> Option<CommandResult> {
+        Some(match command {
+            Command::AuthorizeHistory(_)
+            | Command::CreateMessage(..)
+            | Command::EditMessage(..)
+            | Command::DeleteMessage(..)
+            | Command::Pin(..)
+            | Command::Unpin(..)
+            | Command::ListPins(_)
+            | Command::AddReaction(..)
+            | Command::RemoveReaction(..)
+            | Command::StartTyping(_) => return None,
+            Command::ReadChannel(channel) => {
+                self.in_channel(now, actor, *channel).and_then(|_| self.direct()).map(Reply::Direct).map_err(Stop::from)
+            }
+            Command::UpdateChannel(channel, patch) => self.update_group(now, actor, *channel, patch),
+            Command::DeleteChannel(channel) => self.close_direct(now, actor, *channel),
+            Command::RefreshMember(user) => self.refresh_recipient(now, actor, user),
+            Command::Direct(command) => self.run_direct_only(now, actor, command),
+            Command::DeleteMessages(channel, _)
+            | Command::ClearReactions(channel, ..)
+            | Command::CreateThread(channel, _)
+            | Command::ListArchivedThreads(channel, _)
+            | Command::PutOverwrite(channel, _)
+            | Command::DeleteOverwrite(channel, _)
+            | Command::CreateInvite(channel, _)
+            | Command::ListInvites(Some(channel))
+            | Command::CreateWebhook(channel, _)
+            | Command::ListWebhooks(Some(channel)) => {
+                let here = self.in_channel(now, actor, *channel);
+                Err(here.map_or_else(Stop::from, |_| Refusal::NotInDirect.into()))
+            }
+            _ => Err(Refusal::UnknownGuild.into()),
+        })
+    }
+
+    fn run_direct_only(&mut self, now: Now, actor: Actor, command: &DirectCommand) -> CommandResult {
+        let channel_id = self.own_channel()?.id;
+        let here = self.in_channel(now, actor, channel_id)?;
+        match command {
+            DirectCommand::Open => {
+                if let Some(member) = here.member {
+                    self.open_for(now, |user_id| user_id == member.user.id);
+                }
+                Ok(Reply::Direct(self.direct()?))
+            }
+            DirectCommand::AddRecipient(user) => {
+                need_group(&here)?;
+                self.add_recipient(now, &here, user)
+            }
+            DirectCommand::RemoveRecipient(user_id) => {
+                need_group(&here)?;
+                let owner_id = here.channel.direct.as_ref().and_then(|direct| direct.owner_id);
+                let is_owner = here.member.as_ref().is_none_or(|member| Some(member.user.id) == owner_id);
+                if !is_owner && !here.is(*user_id) {
+                    return Err(Refusal::MissingPermissions.into());
+                }
+                let member = self.member(*user_id).ok_or(Refusal::UnknownUser)?;
+                self.leave_group(now, &here, &member);
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    /// Changes what the channel says of itself; `here` is as it was before.
+    fn put_direct(&mut self, now: Now, channel: Channel) {
+        let channel = Arc::new(channel);
+        self.write(Write::PutChannel(channel.clone()));
+        self.change_meta(now, |meta| {
+            Arc::make_mut(&mut meta.channels).insert(channel.id, channel);
+        });
+    }
+
+    fn change_direct(&mut self, now: Now, channel: &Arc<Channel>, change: impl FnOnce(&mut DirectFields)) {
+        let mut channel = Channel::clone(&self.with_newest_message(channel.clone()));
+        change(channel.direct.get_or_insert_default());
+        self.put_direct(now, channel);
+    }
+
+    /// Whoever closed it, and is meant, has it in their list again.
+    pub(crate) fn open_for(&mut self, now: Now, is_meant: impl Fn(UserId) -> bool) {
+        let Ok(channel) = self.own_channel() else { return };
+        let closed = channel.direct.iter().flat_map(|direct| &direct.closed_by).copied();
+        let back: Vec<UserId> = closed.filter(|user_id| is_meant(*user_id)).collect();
+        if !back.is_empty() {
+            self.change_direct(now, &channel, |direct| direct.closed_by.retain(|user_id| !back.contains(user_id)));
+            self.tell_direct(EventName::ChannelCreate, &back);
+        }
+    }
+
+    fn add_recipient(&mut self, now: Now, here: &Here, user: &Arc<User>) -> CommandResult {
+        if self.member(user.id).is_some() {
+            return Ok(Reply::Done);
+        }
+        if user.bot {
+            return Err(Refusal::CannotMessage.into());
+        }
+        if self.members.len() >= Direct::RECIPIENTS_MAX {
+            return Err(Refusal::TooManyRecipients.into());
+        }
+        // Nothing is refused from here on.
+        let before = self.recipient_ids();
+        self.store_member(now, Member::new(user.clone(), now.unix));
+        self.tell_recipient(EventName::ChannelRecipientAdd, here.channel.id, user, before);
+        self.tell_direct(EventName::ChannelCreate, &[user.id]);
+        self.note(now, here, Message::KIND_RECIPIENT_ADD, user, |message| message.mentions = vec![user.clone()]);
+        Ok(Reply::Done)
+    }
+
+    fn leave_group(&mut self, now: Now, here: &Here, member: &Member) {
+        let user = &member.user;
+        self.tell_direct(EventName::ChannelDelete, &[user.id]);
+        self.members.remove(user.id);
+        self.write(Write::DeleteMember(self.meta.id(), user.id));
+        let Some(next) = self.members.iter().map(|entry| &entry.member).min_by_key(|m| (m.joined_at, m.user.id)) else {
+            return self.end_direct();
+        };
+        let (next_id, left) = (next.user.id, self.recipient_ids());
+        self.tell_recipient(EventName::ChannelRecipientRemove, here.channel.id, user, left.clone());
+        if here.channel.direct.as_ref().is_some_and(|direct| direct.owner_id == Some(user.id)) {
+            self.change_direct(now, &here.channel, |direct| direct.owner_id = Some(next_id));
+            self.tell_direct(EventName::ChannelUpdate, &left);
+        }
+        self.note(now, here, Message::KIND_RECIPIENT_REMOVE, user, |message| message.mentions = vec![user.clone()]);
+    }
+
+    /// Nobody is left, or the operator ends it: with everything that was said in it.
+    fn end_direct(&mut self) {
+        self.write(Write::DeleteGuild(self.meta.id()));
+        self.is_deleted = true;
+    }
+
+    /// A DM is closed for whoever asks; a group is left.
+    fn close_direct(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        let direct = self.direct()?;
+        let Some(member) = &here.member else {
+            self.tell_direct(EventName::ChannelDelete, &self.recipient_ids());
+            self.end_direct();
+            return Ok(Reply::Direct(direct));
+        };
+        if here.channel.kind == ChannelType::GroupDm {
+            self.leave_group(now, &here, member);
+            return Ok(Reply::Direct(direct));
+        }
+        let user_id = member.user.id;
+        if direct.is_open_for(user_id) {
+            self.change_direct(now, &here.channel, |direct| direct.closed_by.push(user_id));
+            self.tell_direct(EventName::ChannelDelete, &[user_id]);
+        }
+        Ok(Reply::Direct(direct))
+    }
+
+    fn update_group(&mut self, now: Now, actor: Actor, channel_id: ChannelId, patch: &ChannelPatch) -> CommandResult {
+        let here = self.in_channel(now, actor, channel_id)?;
+        need_group(&here)?;
+        let before = self.with_newest_message(here.channel.clone());
+        let mut channel = Channel::clone(&before);
+        let fields = channel.direct.get_or_insert_default();
+        if let Some(owner_id) = patch.owner_id.filter(|owner_id| fields.owner_id != Some(*owner_id)) {
+            if here.member.as_ref().is_some_and(|member| fields.owner_id != Some(member.user.id)) {
+                return Err(Refusal::MissingPermissions.into());
+            }
+            self.member(owner_id).ok_or(Refusal::InvalidRecipient)?;
+            fields.owner_id = Some(owner_id);
+        }
+        if let Some(name) = &patch.name {
+            channel.name.clone_from(name);
+        }
+        if channel == *before {
+            return Ok(Reply::Direct(self.direct()?));
+        }
+        // Nothing is refused from here on.
+        let name = (channel.name != before.name).then(|| channel.name.clone());
+        self.put_direct(now, channel);
+        self.tell_direct(EventName::ChannelUpdate, &self.recipient_ids());
+        if let (Some(member), Some(name)) = (&here.member, name) {
+            self.note(now, &here, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
+        }
+        Ok(Reply::Direct(self.direct()?))
+    }
+
+    /// Says in the group what happened to it; who did it is its author, and `of` if nobody did.
+    fn note(&mut self, now: Now, here: &Here, kind: u8, of: &Arc<User>, fill: impl FnOnce(&mut Message)) {
+        let author = here.member.as_ref().map_or(of, |member| &member.user).clone();
+        let id = self.next_id(now);
+        let mut message = Message { kind, ..Message::new(id, here.channel.id, self.guild_of_messages(), author) };
+        fill(&mut message);
+        self.say(now, here, message, None, None);
+    }
+
+    /// An account in it changed. Clients learn of that by its guilds; here the next messages are signed with it.
+    fn refresh_recipient(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+        self.in_guild(now, actor)?.need_system()?;
+        let member = self.need_member(user.id)?;
+        if member.user != *user {
+            self.store_member(now, Member { user: user.clone(), ..Member::clone(&member) });
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn need_group(here: &Here) -> Result<(), Refusal> {
+    if here.channel.kind == ChannelType::GroupDm { Ok(()) } else { Err(Refusal::NotInDirect) }
+}

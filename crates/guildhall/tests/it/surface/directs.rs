@@ -1,0 +1,333 @@
+//! Direct messages and groups.
+
+use crate::town::{Client, EVERYTHING, Person, Town, names};
+use serde_json::{Value, json};
+
+const NOTHING: Value = Value::Null;
+/// DIRECT_MESSAGES, DIRECT_MESSAGE_REACTIONS, DIRECT_MESSAGE_TYPING.
+const DIRECT: u64 = 1 << 12 | 1 << 13 | 1 << 14;
+
+fn id(value: &Value) -> String {
+    value["id"].as_str().expect("an id").to_owned()
+}
+
+/// Opens the direct message of two; its id.
+fn open(person: &Person, other: &Person) -> String {
+    id(&person.done("POST", "/users/@me/channels", json!({"recipient_id": other.id})))
+}
+
+fn say(person: &Person, channel: &str, text: &str) -> String {
+    id(&person.done("POST", &format!("/channels/{channel}/messages"), json!({"content": text})))
+}
+
+/// A connection of a user account.
+fn online(town: &Town, person: &Person) -> Client {
+    Client::connect(town.addr, person, json!({}))
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    list.as_array().expect("a list").iter().map(id).collect()
+}
+
+#[test]
+fn two_write_to_each_other_and_nobody_else_hears() {
+    let town = Town::new();
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    town.guild(&ana, &[&bob, &eve]);
+    let (mut anas, mut bobs, mut eves) = (online(&town, &ana), online(&town, &bob), online(&town, &eve));
+    assert_eq!(anas.ready["private_channels"], json!([]));
+    let opened = ana.done("POST", "/users/@me/channels", json!({"recipient_id": bob.id}));
+    let dm = id(&opened);
+    assert_eq!((&opened["type"], &opened["recipients"][0]["id"]), (&json!(1), &json!(bob.id)));
+    let created = bobs.event("CHANNEL_CREATE");
+    assert_eq!((&created["id"], ids(&created["recipients"])), (&json!(dm), vec![ana.id.clone()]));
+    assert_eq!(anas.event("CHANNEL_CREATE")["recipients"][0]["id"], json!(bob.id));
+    // Whoever asks again, and from either side, gets the same; nobody is told again.
+    assert_eq!((open(&ana, &bob), open(&bob, &ana)), (dm.clone(), dm.clone()));
+
+    let messages = format!("/channels/{dm}/messages");
+    let said = ana.done("POST", &messages, json!({"content": format!("hi <@{}>", bob.id), "nonce": "n"}));
+    let told = bobs.event("MESSAGE_CREATE");
+    assert_eq!((&told["id"], &told["channel_id"], &told["channel_type"]), (&said["id"], &json!(dm), &json!(1)));
+    assert_eq!((&told["author"]["id"], &told["mentions"][0]["id"]), (&json!(ana.id), &json!(bob.id)));
+    for absent in ["guild_id", "member"] {
+        assert!(told.get(absent).is_none(), "{absent}: {told}");
+    }
+    assert!(told["mentions"][0].get("member").is_none());
+    assert_eq!(anas.event("MESSAGE_CREATE")["nonce"], "n");
+    let message = id(&said);
+
+    bob.done("POST", &format!("/channels/{dm}/typing"), NOTHING);
+    let typing = anas.event("TYPING_START");
+    assert_eq!((&typing["user_id"], typing.get("guild_id"), typing.get("member")), (&json!(bob.id), None, None));
+    bob.done("PUT", &format!("{messages}/{message}/reactions/%F0%9F%94%A5/@me"), NOTHING);
+    let reaction = anas.event("MESSAGE_REACTION_ADD");
+    assert_eq!((&reaction["user_id"], reaction.get("guild_id"), reaction.get("member")), (&json!(bob.id), None, None));
+    bob.done("DELETE", &format!("{messages}/{message}/reactions/%F0%9F%94%A5/@me"), NOTHING);
+    assert!(anas.event("MESSAGE_REACTION_REMOVE").get("guild_id").is_none());
+    bob.done("PUT", &format!("{messages}/pins/{message}"), NOTHING);
+    assert!(anas.event("MESSAGE_UPDATE").get("guild_id").is_none());
+    assert!(anas.event("CHANNEL_PINS_UPDATE").get("guild_id").is_none());
+    let note = anas.event("MESSAGE_CREATE");
+    assert_eq!((&note["type"], note["message_reference"].get("guild_id")), (&json!(6), None));
+    let answer = json!({"content": "yes?", "message_reference": {"message_id": message}});
+    let answer = bob.done("POST", &messages, answer);
+    assert_eq!((&answer["type"], answer["message_reference"].get("guild_id")), (&json!(19), None));
+    assert_eq!(anas.event("MESSAGE_CREATE")["referenced_message"]["id"], json!(message));
+    // What is one's own may be changed and taken back, and nothing else.
+    ana.done("PATCH", &format!("{messages}/{message}"), json!({"content": "hello"}));
+    assert_eq!(bobs.event("MESSAGE_UPDATE")["content"], "hi <@101>", "the pin");
+    assert_eq!(bobs.event("MESSAGE_UPDATE")["content"], "hello");
+    bob.refused("PATCH", &format!("{messages}/{message}"), json!({"content": "x"}), 403, 50005);
+    bob.refused("DELETE", &format!("{messages}/{message}"), NOTHING, 403, 50013);
+    ana.done("DELETE", &format!("{messages}/{message}"), NOTHING);
+    let gone = bobs.event("MESSAGE_DELETE");
+    assert_eq!((&gone["id"], gone.get("guild_id")), (&json!(message), None));
+    assert_eq!(ids(&bob.get(&format!("{messages}?limit=2"))).len(), 2);
+    assert_eq!(bob.get(&format!("/channels/{dm}"))["last_message_id"], answer["id"]);
+
+    // Nobody else may ask anything, and nobody else was told anything.
+    for (method, path) in [
+        ("GET", format!("/channels/{dm}")),
+        ("GET", messages.clone()),
+        ("POST", format!("/channels/{dm}/typing")),
+        ("DELETE", format!("/channels/{dm}")),
+        ("PUT", format!("/channels/{dm}/recipients/{}", eve.id)),
+    ] {
+        eve.refused(method, &path, NOTHING, 403, 50001);
+    }
+    eve.refused("POST", &messages, json!({"content": "x"}), 403, 50001);
+    assert_eq!(eves.names(), [""; 0]);
+}
+
+#[test]
+fn it_is_no_guild() {
+    let town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let dm = open(&ana, &bob);
+    for path in [format!("/guilds/{dm}"), format!("/guilds/{dm}/channels"), format!("/guilds/{dm}/roles")] {
+        ana.refused("GET", &path, NOTHING, 404, 10004);
+    }
+    ana.refused("PATCH", &format!("/guilds/{dm}"), json!({"name": "mine"}), 404, 10004);
+    ana.refused("DELETE", &format!("/guilds/{dm}/members/{}", bob.id), NOTHING, 404, 10004);
+    assert_eq!(ana.get("/users/@me/guilds"), json!([]));
+    // What channels have and these have not.
+    let invites = format!("/channels/{dm}/invites");
+    ana.refused("POST", &invites, json!({}), 403, 50003);
+    ana.refused("POST", &format!("/channels/{dm}/threads"), json!({"name": "t", "type": 11}), 403, 50003);
+    ana.refused("POST", &format!("/channels/{dm}/webhooks"), json!({"name": "w"}), 403, 50003);
+    ana.refused("PUT", &format!("/channels/{dm}/permissions/{dm}"), json!({"type": 0, "deny": "1024"}), 403, 50003);
+    ana.refused("DELETE", &format!("/channels/{dm}/permissions/{dm}"), NOTHING, 403, 50003);
+    ana.refused("PATCH", &format!("/channels/{dm}"), json!({"name": "us"}), 403, 50003);
+    ana.refused("PUT", &format!("/channels/{dm}/recipients/{}", bob.id), NOTHING, 403, 50003);
+    let both = json!({"messages": [say(&ana, &dm, "one"), say(&ana, &dm, "two")]});
+    ana.refused("POST", &format!("/channels/{dm}/messages/bulk-delete"), both, 403, 50003);
+    let mut anas = online(&town, &ana);
+    assert_eq!(anas.ready["guilds"], json!([]));
+    assert_eq!(anas.names(), [""; 0]);
+}
+
+#[test]
+fn who_cannot_be_written_to() {
+    let town = Town::new();
+    let (ana, bot, other) = (town.user(100, "ana"), town.bot(200, "bot"), town.bot(201, "other"));
+    let path = "/users/@me/channels";
+    ana.refused("POST", path, json!({}), 400, 50035);
+    ana.refused("POST", path, json!({"recipient_id": "x"}), 400, 50035);
+    ana.refused("POST", path, json!({"recipient_id": "999"}), 400, 50033);
+    ana.refused("POST", path, json!({"recipient_id": ana.id}), 403, 50007);
+    bot.refused("POST", path, json!({"recipient_id": other.id}), 403, 50007);
+    bot.refused("POST", path, json!({"recipients": [ana.id, other.id]}), 403, 20001);
+    ana.refused("POST", path, json!({"recipients": [bot.id, other.id]}), 403, 50007);
+    // One in a list is a direct message, as user clients ask for it.
+    let dm = id(&ana.done("POST", path, json!({"recipients": [bot.id]})));
+    assert_eq!(dm, open(&bot, &ana));
+    assert_eq!(ids(&ana.get(path)), [dm]);
+    assert_eq!(bot.get(path), json!([]));
+}
+
+#[test]
+fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
+    let town = Town::new();
+    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
+    town.guild(&ana, &[&bot]);
+    // No MESSAGE_CONTENT, and none of a guild's intents.
+    let mut direct = town.connect(&bot, DIRECT);
+    let mut first = Client::connect(town.addr, &bot, json!({"intents": DIRECT, "shard": [0, 2]}));
+    let mut second = Client::connect(town.addr, &bot, json!({"intents": DIRECT, "shard": [1, 2]}));
+    let mut messages_only = town.connect(&bot, 1 << 12);
+    let mut guilds_only = town.connect(&bot, EVERYTHING & !DIRECT & !(1 << 8));
+    assert_eq!(direct.ready["private_channels"], json!([]));
+    let dm = open(&ana, &bot);
+    let message = say(&ana, &dm, "secret");
+    for client in [&mut direct, &mut first, &mut messages_only] {
+        assert_eq!(client.event("MESSAGE_CREATE")["content"], "secret");
+    }
+    ana.done("POST", &format!("/channels/{dm}/typing"), NOTHING);
+    ana.done("PUT", &format!("/channels/{dm}/messages/{message}/reactions/%F0%9F%94%A5/@me"), NOTHING);
+    let mut anas = online(&town, &ana);
+    let answer = say(&bot, &dm, "heard");
+    assert_eq!(anas.event("MESSAGE_CREATE")["id"], json!(answer));
+    for client in [&mut direct, &mut first] {
+        assert_eq!(client.names(), ["TYPING_START", "MESSAGE_REACTION_ADD", "MESSAGE_CREATE"]);
+    }
+    assert_eq!(messages_only.names(), ["MESSAGE_CREATE"]);
+    assert_eq!(second.names(), [""; 0]);
+    assert_eq!(guilds_only.names(), ["GUILD_CREATE"]);
+}
+
+#[test]
+fn closed_and_open_again() {
+    let town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let dm = open(&ana, &bob);
+    let (mut anas, mut bobs) = (online(&town, &ana), online(&town, &bob));
+    assert_eq!(ids(&anas.ready["private_channels"]), [&*dm]);
+    let closed = ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
+    assert_eq!(closed["id"], json!(dm));
+    assert_eq!(anas.event("CHANNEL_DELETE")["id"], json!(dm));
+    // Once more says nothing, and it is not listed.
+    ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
+    assert_eq!(ana.get("/users/@me/channels"), json!([]));
+    assert_eq!(online(&town, &ana).ready["private_channels"], json!([]));
+    assert_eq!(ids(&bob.get("/users/@me/channels")), [&*dm]);
+    // What is said brings it back, first.
+    say(&bob, &dm, "still there?");
+    bobs.event("MESSAGE_CREATE");
+    assert_eq!(names(&anas.told()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
+    ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
+    anas.event("CHANNEL_DELETE");
+    // So does asking for it.
+    assert_eq!(open(&ana, &bob), dm);
+    anas.event("CHANNEL_CREATE");
+    assert_eq!((anas.names(), bobs.names()), (Vec::new(), Vec::new()));
+    assert_eq!(ids(&ana.get("/users/@me/channels")), [dm]);
+}
+
+#[test]
+fn a_resume_replays_them_and_a_restart_keeps_them() {
+    let mut town = Town::new();
+    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
+    let away = online(&town, &ana).lose();
+    let bot_away = town.connect(&bot, DIRECT).lose();
+    let (mut bobs, mut bots) = (online(&town, &bob), town.connect(&bot, DIRECT));
+    let dm = open(&bob, &ana);
+    let first = say(&bob, &dm, "first");
+    let with_bot = open(&ana, &bot);
+    say(&ana, &with_bot, "to a bot");
+    bobs.event("MESSAGE_CREATE");
+    bots.event("MESSAGE_CREATE");
+    let (mut anas, replayed) = away.resume();
+    assert_eq!(names(&replayed), ["CHANNEL_CREATE", "MESSAGE_CREATE", "CHANNEL_CREATE", "MESSAGE_CREATE"]);
+    assert_eq!(replayed[1].1["id"], json!(first));
+    assert_eq!(names(&bot_away.resume().1), ["MESSAGE_CREATE"]);
+    say(&bob, &dm, "second");
+    assert_eq!(anas.event("MESSAGE_CREATE")["content"], "second");
+
+    town.restart();
+    let (ana, bob) = (town.again(&ana), town.again(&bob));
+    let mut anas = online(&town, &ana);
+    assert_eq!(ids(&anas.ready["private_channels"]), [with_bot, dm.clone()]);
+    let last = &anas.ready["private_channels"][1]["last_message_id"];
+    assert_eq!(ids(&bob.get(&format!("/channels/{dm}/messages")))[0], last.as_str().expect("an id"));
+    // Clients that take users apart get ids.
+    let deduplicated = Client::connect(town.addr, &ana, json!({"capabilities": 1 << 4}));
+    assert_eq!(deduplicated.ready["private_channels"][1]["recipient_ids"], json!([bob.id]));
+    let users = ids(&deduplicated.ready["users"]);
+    assert!([&ana.id, &bob.id, &bot.id].iter().all(|id| users.contains(id)), "{users:?}");
+    assert_eq!(open(&ana, &bob), dm);
+    say(&ana, &dm, "third");
+    assert_eq!(anas.event("MESSAGE_CREATE")["content"], "third");
+}
+
+#[test]
+fn groups() {
+    let mut town = Town::new();
+    let (ana, bob, cat) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "cat"));
+    let (dan, bot) = (town.user(103, "dan"), town.bot(200, "bot"));
+    let mut bobs = online(&town, &bob);
+    let made = ana.done("POST", "/users/@me/channels", json!({"recipients": [bob.id, cat.id]}));
+    let group = id(&made);
+    assert_eq!((&made["type"], &made["name"], &made["owner_id"]), (&json!(3), &NOTHING, &json!(ana.id)));
+    assert_eq!(ids(&made["recipients"]), [bob.id.clone(), cat.id.clone()]);
+    assert_eq!(ids(&bobs.event("CHANNEL_CREATE")["recipients"]), [ana.id.clone(), cat.id.clone()]);
+    // Another one is another one.
+    assert_ne!(id(&ana.done("POST", "/users/@me/channels", json!({"recipients": [bob.id, cat.id]}))), group);
+    bobs.event("CHANNEL_CREATE");
+    let path = format!("/channels/{group}");
+
+    let renamed = cat.done("PATCH", &path, json!({"name": "us"}));
+    assert_eq!((&renamed["name"], &bobs.event("CHANNEL_UPDATE")["name"]), (&json!("us"), &json!("us")));
+    let note = bobs.event("MESSAGE_CREATE");
+    assert_eq!((&note["type"], &note["content"], &note["channel_type"]), (&json!(4), &json!("us"), &json!(3)));
+    cat.refused("PATCH", &path, json!({"owner": cat.id}), 403, 50013);
+
+    let mut dans = online(&town, &dan);
+    bob.done("PUT", &format!("{path}/recipients/{}", dan.id), NOTHING);
+    let added = bobs.event("CHANNEL_RECIPIENT_ADD");
+    assert_eq!((&added["channel_id"], &added["user"]["id"]), (&json!(group), &json!(dan.id)));
+    let note = bobs.event("MESSAGE_CREATE");
+    assert_eq!((&note["type"], &note["mentions"][0]["id"]), (&json!(1), &json!(dan.id)));
+    assert_eq!(names(&dans.told()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
+    // Once more says nothing; bots and strangers do not come in.
+    bob.done("PUT", &format!("{path}/recipients/{}", dan.id), NOTHING);
+    bob.refused("PUT", &format!("{path}/recipients/{}", bot.id), NOTHING, 403, 50007);
+    bob.refused("PUT", &format!("{path}/recipients/999"), NOTHING, 400, 50033);
+    bob.refused("DELETE", &format!("{path}/recipients/{}", dan.id), NOTHING, 403, 50013);
+
+    // Whoever is thrown out is told so, and nothing after it; what was said before is not told later either.
+    say(&bob, &group, "dan hears");
+    dans.event("MESSAGE_CREATE");
+    let away = dans.lose();
+    say(&bob, &group, "too late for dan");
+    ana.done("DELETE", &format!("{path}/recipients/{}", dan.id), NOTHING);
+    assert_eq!(bobs.event("CHANNEL_RECIPIENT_REMOVE")["user"]["id"], json!(dan.id));
+    let last = say(&bob, &group, "not for dan");
+    while bobs.event("MESSAGE_CREATE")["id"] != json!(last) {}
+    let (mut dans, replayed) = away.resume();
+    assert_eq!(names(&replayed), ["CHANNEL_DELETE"]);
+    assert_eq!(dans.names(), [""; 0]);
+    dan.refused("GET", &format!("{path}/messages"), NOTHING, 403, 50001);
+
+    town.restart();
+    let (ana, bob, cat, dan) = (town.again(&ana), town.again(&bob), town.again(&cat), town.again(&dan));
+    let mut bobs = online(&town, &bob);
+    assert!(ids(&bobs.ready["private_channels"]).contains(&group));
+    assert!(!ids(&online(&town, &dan).ready["private_channels"]).contains(&group));
+    // Who made it leaves: the one who came next owns it.
+    let left = ana.done("DELETE", &path, NOTHING);
+    assert_eq!(left["id"], json!(group));
+    assert_eq!(bobs.event("CHANNEL_RECIPIENT_REMOVE")["user"]["id"], json!(ana.id));
+    assert_eq!(bobs.event("CHANNEL_UPDATE")["owner_id"], json!(bob.id));
+    assert_eq!(bobs.event("MESSAGE_CREATE")["type"], 2);
+    ana.refused("GET", &path, NOTHING, 403, 50001);
+    bob.done("DELETE", &path, NOTHING);
+    cat.done("DELETE", &path, NOTHING);
+    cat.refused("GET", &path, NOTHING, 404, 10003);
+}
+
+#[test]
+fn a_group_is_of_ten() {
+    let town = Town::new();
+    let people: Vec<Person> = (0..11).map(|n| town.user(100 + n, "somebody")).collect();
+    let all: Vec<&String> = people[1..].iter().map(|person| &person.id).collect();
+    people[0].refused("POST", "/users/@me/channels", json!({"recipients": all}), 400, 30004);
+    let group = id(&people[0].done("POST", "/users/@me/channels", json!({"recipients": all[..8]})));
+    people[0].done("PUT", &format!("/channels/{group}/recipients/{}", all[8]), NOTHING);
+    people[0].refused("PUT", &format!("/channels/{group}/recipients/{}", all[9]), NOTHING, 400, 30004);
+    people[0].done("DELETE", &format!("/channels/{group}/recipients/{}", all[3]), NOTHING);
+    people[0].done("PUT", &format!("/channels/{group}/recipients/{}", all[9]), NOTHING);
+}
+
+#[test]
+fn an_account_that_changed_is_told_as_it_is() {
+    let town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let dm = open(&ana, &bob);
+    say(&ana, &dm, "before");
+    let mut bobs = online(&town, &bob);
+    ana.done("PATCH", "/users/@me", json!({"username": "anna"}));
+    say(&ana, &dm, "after");
+    assert_eq!(bobs.event("MESSAGE_CREATE")["author"]["username"], "anna");
+    assert_eq!(bob.get("/users/@me/channels")[0]["recipients"][0]["username"], "anna");
+}

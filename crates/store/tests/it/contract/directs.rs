@@ -1,0 +1,59 @@
+//! Direct messages: kept like guilds, listed apart from them.
+
+use crate::support::*;
+use futures_util::future::join_all;
+use guildhall_guild::Write;
+use guildhall_model::{Channel, ChannelType, Guild, GuildId};
+use guildhall_store::Store;
+use std::sync::Arc;
+
+fn direct(n: u64, users: &[u64]) -> Vec<Write> {
+    let guild_id: GuildId = id(n);
+    let fields = Guild { is_direct: true, ..Guild::new(guild_id, "", id(0)) };
+    let channel = Channel::new(id(n), guild_id, ChannelType::Dm, "");
+    let mut writes = vec![Write::PutGuild(Arc::new(fields)), Write::PutChannel(Arc::new(channel))];
+    writes.extend(users.iter().map(|user| Write::PutMember(guild_id, member(*user))));
+    writes
+}
+
+pub async fn listed_apart_from_guilds(store: &dyn Store) {
+    store.commit(vec![Write::PutGuild(guild(10)), Write::PutMember(id(10), member(1))]).await.unwrap();
+    store.commit(direct(20, &[1, 2])).await.unwrap();
+    store.commit(direct(30, &[3, 1])).await.unwrap();
+    store.commit(vec![put_message(20, 20, 500)]).await.unwrap();
+    assert_eq!(store.guilds_of_user(id(1), 10).await.unwrap(), [id(10)]);
+    assert_eq!(store.guilds_of_user(id(2), 10).await.unwrap(), []);
+    assert_eq!(store.guild_ids(id(0), 10).await.unwrap(), [id(10)]);
+    assert_eq!(store.guild_of_channel(id(20)).await.unwrap(), Some(id(20)));
+    let directs = store.directs_of_user(id(1), 10).await.unwrap();
+    let told: Vec<_> = directs
+        .iter()
+        .map(|direct| {
+            let people: Vec<u64> = direct.recipients.iter().map(|user| user.id.get()).collect();
+            (direct.channel.id.get(), people, direct.channel.last_message_id.map(|id| id.get()))
+        })
+        .collect();
+    assert_eq!(told, [(30, vec![1, 3], None), (20, vec![1, 2], Some(500))]);
+    assert_eq!(store.directs_of_user(id(1), 1).await.unwrap(), directs[..1]);
+    assert_eq!(store.directs_of_user(id(4), 10).await.unwrap(), []);
+    assert!(store.load_guild(id(20)).await.unwrap().is_some_and(|record| record.guild.is_direct));
+    // What changes it later does not make it a guild, and what ends it ends it.
+    store.commit(direct(20, &[])).await.unwrap();
+    store.commit(vec![Write::DeleteMember(id(30), id(1))]).await.unwrap();
+    assert_eq!(store.directs_of_user(id(1), 10).await.unwrap(), directs[1..]);
+    store.commit(vec![Write::DeleteGuild(id(20))]).await.unwrap();
+    assert_eq!(store.directs_of_user(id(2), 10).await.unwrap(), []);
+}
+
+pub async fn one_for_each_pair(store: &dyn Store) {
+    assert_eq!(store.direct_of_pair([id(1), id(2)]).await.unwrap(), None);
+    let asked = (0..4u64).map(|n| {
+        let pair = if n % 2 == 0 { [id(1), id(2)] } else { [id(2), id(1)] };
+        store.direct_of_pair_or_insert(pair, id(100 + n))
+    });
+    let got: Vec<_> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    assert!(got.iter().all(|id| *id == got[0]), "{got:?}");
+    assert_eq!(store.direct_of_pair([id(2), id(1)]).await.unwrap(), Some(got[0]));
+    assert_eq!(store.direct_of_pair([id(1), id(3)]).await.unwrap(), None);
+    assert!(store.largest_id().await.unwrap() >= got[0].get(), "an id that is promised is not given away");
+}
