@@ -23,7 +23,11 @@ use axum::{
 use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, NewMember};
 use guildhall_model::{GuildId, RoleId};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use utoipa::{IntoParams, ToSchema};
 
 /// Faulty lines that are told; with more, the file is another than was meant.
@@ -180,6 +184,7 @@ impl Import {
             let command = BackendCommand::ImportMembers { members, tell: self.tell };
             let command = Command::Backend(Box::new(command));
             let mut tries = 1;
+            let began = Instant::now();
             let reply = loop {
                 match self.v1.ask(self.guild_id, command.clone()).await {
                     // Putting twice what was put already changes nothing.
@@ -191,6 +196,8 @@ impl Import {
                 }
             };
             let imported = expect_read!(reply, Imported)?;
+            // An import has time; who talks in the guild meanwhile has not. So it leaves the node as much as it took.
+            tokio::time::sleep(began.elapsed().min(BATCH_PAUSE)).await;
             self.progress.added += imported.added.len() as u64;
             self.progress.changed += imported.changed;
             self.progress.unchanged += imported.unchanged;
