@@ -1,6 +1,7 @@
 //! SQLite: the store of a single node.
 //!
-//! Owns        a data directory, a writer task with the only write connection, a pool of read connections.
+//! Owns        a data directory, a writer task with the only connection that writes, one that merges the write-ahead log, a pool of
+//!             read connections.
 //! Invariants  an acknowledged write was committed to the write-ahead log before; with `Synchronous::Full` it was
 //!             on disk. Reads never wait for writes.
 //! Limits      `SqliteOptions`. The write-ahead log is cut back to `LOG_BYTES_KEPT` when it has been merged; it grows
@@ -12,6 +13,7 @@ mod accounts;
 mod apply;
 mod change;
 mod data_dir;
+mod merge;
 mod read;
 mod writer;
 
@@ -25,6 +27,7 @@ use change::Change;
 use data_dir::DataDir;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
+use merge::Merger;
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
     migrate::{MigrateError, Migrator},
@@ -39,9 +42,11 @@ use writer::{Batch, Counters, Job, WriteEnd, Writer};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
-/// Pages in the write-ahead log before a commit merges them into the database: 16 MiB. Merging costs two more waits
+/// About so many pages go into the write-ahead log before they are merged into the database: 8 MiB. Merging costs two more waits
 /// for the disk, so not too often; the log is what a restart reads after a crash, so not too rarely.
-const LOG_PAGES_MAX: u32 = 4096;
+const LOG_PAGES: u32 = 2048;
+/// With so many a commit merges them, as nothing else has: 64 MiB.
+const LOG_PAGES_MAX: u32 = 16_384;
 const LOG_BYTES_KEPT: u32 = 64 << 20;
 /// Page cache of the write connection and of each read connection.
 const WRITE_CACHE_KIB: u32 = 16 << 10;
@@ -120,8 +125,9 @@ impl SqliteStore {
         let read = read.pragma("cache_size", format!("-{READ_CACHE_KIB}"));
         let read_pool = pool_options(options.read_connections.max(1)).connect_with(read);
         let read_pool = read_pool.await.map_err(|source| StoreError::Open { path, source })?;
+        let merger = Merger::start(write.clone(), LOG_PAGES);
         let write = WriteEnd::Own { options: Box::new(write), connection: Some(connection) };
-        Ok(Self::start(&options, write, read_pool, Some(data_dir)))
+        Ok(Self::start(&options, write, read_pool, Some(merger), Some(data_dir)))
     }
 
     /// An empty database that lives as long as the store, for tests. It has one connection for everything.
@@ -132,16 +138,23 @@ impl SqliteStore {
         let options = SqliteOptions::default();
         let pool = pool_options(1).connect_with(connect_options(&options)).await?;
         migrate(&mut *pool.acquire().await?).await?;
-        Ok(Self::start(&options, WriteEnd::Shared(pool.clone()), pool, None))
+        Ok(Self::start(&options, WriteEnd::Shared(pool.clone()), pool, None, None))
     }
 
-    fn start(options: &SqliteOptions, write: WriteEnd, read_pool: SqlitePool, data_dir: Option<DataDir>) -> Self {
+    fn start(
+        options: &SqliteOptions,
+        write: WriteEnd,
+        read_pool: SqlitePool,
+        merger: Option<Merger>,
+        data_dir: Option<DataDir>,
+    ) -> Self {
         let (jobs, queue) = mpsc::channel(options.queued_batches_max.max(1));
         let counters = Arc::new(Counters::default());
         let writer = Writer {
             jobs: queue,
             transaction_writes_max: options.transaction_writes_max,
             write,
+            merger,
             read_pool: read_pool.clone(),
             statements: Statements::new(),
             counters: Arc::clone(&counters),

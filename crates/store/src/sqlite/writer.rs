@@ -11,6 +11,7 @@ use super::{
     apply::{Fault, Statements},
     change::Change,
     data_dir::DataDir,
+    merge::Merger,
 };
 use crate::StoreError;
 use sqlx::{
@@ -79,6 +80,8 @@ pub(super) struct Writer {
     pub(super) jobs: mpsc::Receiver<Job>,
     pub(super) transaction_writes_max: usize,
     pub(super) write: WriteEnd,
+    /// None in memory.
+    pub(super) merger: Option<Merger>,
     pub(super) read_pool: SqlitePool,
     pub(super) statements: Statements,
     pub(super) counters: Arc<Counters>,
@@ -98,6 +101,9 @@ impl Writer {
         }
         // Readers first: the last connection to close merges the log into the database, and theirs cannot write.
         self.read_pool.close().await;
+        if let Some(merger) = self.merger {
+            merger.close().await;
+        }
         if let WriteEnd::Own { connection: Some(connection), .. } = self.write
             && let Err(error) = connection.close().await
         {
@@ -141,6 +147,9 @@ impl Writer {
         let committed = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
         self.counters.transactions.fetch_add(u64::from(committed > 0), Relaxed);
         self.counters.batches.fetch_add(committed, Relaxed);
+        if let Some(merger) = &mut self.merger {
+            merger.committed(group.iter().map(|batch| batch.changes.len()).sum());
+        }
         for (batch, answer) in group.into_iter().zip(answers) {
             // Whoever does not wait any more does not want to know.
             let _ = batch.reply.send(answer);

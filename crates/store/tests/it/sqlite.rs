@@ -275,3 +275,26 @@ async fn another_programs_lock_is_an_error_that_passes() {
     store.commit(vec![put_message(100, 101, 502)]).await.unwrap();
     assert_eq!(page(&store, 101, Page::Newest, 10).await, [502]);
 }
+
+/// While it is open, and though no commit does it: the log is merged again and again, and stays short.
+#[tokio::test]
+async fn the_log_is_merged_beside_the_commits() {
+    let dir = TempDir::new();
+    let store = open(dir.path()).await;
+    store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let bytes = |name: &str| fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
+    // Some twenty megabytes of log.
+    for batch in 0..1_000 {
+        store.commit((0..20).map(|n| put_message(100, 101, 1_000 + batch * 20 + n)).collect()).await.unwrap();
+    }
+    let messages = store.messages(id(101), Page::Newest, 1000).await.unwrap();
+    assert_eq!((messages.len(), messages[0].message.id), (1000, id(1_000 + 20_000 - 1)));
+    for _ in 0..1_000 {
+        if bytes("guildhall.db") > 1 << 20 {
+            assert!(bytes("guildhall.db-wal") < 32 << 20, "{}", bytes("guildhall.db-wal"));
+            return store.close().await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("nothing was merged: the database has {} bytes", bytes("guildhall.db"));
+}
