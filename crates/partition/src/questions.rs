@@ -83,9 +83,14 @@ impl Partition {
         for (key, guild_id, question) in mem::take(&mut self.core.questions) {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
-                // What a client subscribes to while its guild is out of reach holds once it is back.
-                if let Question::Subscribe(patch) = question {
-                    self.remember_subscription(key, guild_id, patch);
+                // What a client subscribes to while its guild is out of reach holds once it is back. Also if that is nothing
+                // any more: its relay still has what it followed before.
+                if let Question::Subscribe(patch) = question
+                    && let Some(subscription) = self.remember_subscription(key, guild_id, patch)
+                    && let Some(session) = self.core.sessions.get_mut(key)
+                    && let Some(guild) = session.guilds.get_mut(guild_id)
+                {
+                    guild.subscription = Some(Box::new(subscription));
                 }
                 continue;
             }

@@ -260,6 +260,26 @@ fn what_is_subscribed_to_while_the_guild_is_out_counts_once_it_is_back() {
 }
 
 #[test]
+fn what_is_given_up_while_the_guild_is_out_is_not_followed_once_it_is_back() {
+    let mut pair = quiet();
+    let client = live_user(&mut pair, &bob(), 0);
+    watch(&mut pair, client, &[gob()]);
+    let list = json!({"channels": {id::<()>(GENERAL).to_string(): [[0, 99]]}});
+    subscribe(&mut pair, client, list);
+    pair.holds_to_guilds = true;
+    pair.overflow(relay(0), id(GUILD));
+    pair.room(relay(0), id(GUILD));
+    pair.take(client);
+    subscribe(&mut pair, client, json!({"members": [], "channels": {}}));
+    pair.holds_to_guilds = false;
+    pair.deliver_to_guilds(usize::MAX);
+    pair.take(client);
+    nick(&mut pair, &gob(), "other");
+    shows(&mut pair, &gob(), Status::Idle);
+    assert_eq!(names(&mut pair, client), [""; 0]);
+}
+
+#[test]
 fn who_was_thrown_out_is_told_nothing_that_they_asked_for_before() {
     let mut pair = quiet();
     let client = live_user(&mut pair, &bob(), 0);
