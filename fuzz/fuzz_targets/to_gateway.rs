@@ -39,7 +39,10 @@ fuzz_target!(|data: &[u8]| {
         assert!(presence.activities.len() <= PresenceUpdate::ACTIVITIES_MAX);
     }
     if let Ok(request) = RequestGuildMembers::parse(&d) {
-        assert!(!request.guild_ids.is_empty());
+        // None at all is asked for by an empty list, and by nothing else.
+        let asks_for_nothing = d["guild_id"].as_array().is_some_and(Vec::is_empty);
+        assert_eq!(request.guild_ids.is_empty(), asks_for_nothing);
+        assert!(request.guild_ids.len() <= RequestGuildMembers::GUILDS_MAX);
         assert!(request.nonce.is_none_or(|nonce| nonce.len() <= 32));
         match request.query {
             MemberQuery::All => {}

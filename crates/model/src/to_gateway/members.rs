@@ -36,7 +36,8 @@ pub struct RequestGuildMembers {
 impl RequestGuildMembers {
     /// More ids than these are dropped.
     pub const IDS_MAX: usize = 100;
-    const GUILDS_MAX: usize = 200;
+    /// Further guilds are left out.
+    pub const GUILDS_MAX: usize = 200;
 
     /// Reads the payload.
     ///
