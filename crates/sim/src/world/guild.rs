@@ -25,6 +25,10 @@ impl World {
             let outcome = self.guild.handle_command(now, actor, command);
             let joined = match (command, &outcome) {
                 (_, Outcome::Reply(Ok(Reply::Imported(imported)))) => imported.added.clone(),
+                (Command::Backend(_), Outcome::Reply(Ok(Reply::Created(made)))) => match &**made {
+                    Reply::Member(member) => vec![member.user.id],
+                    _ => Vec::new(),
+                },
                 (_, Outcome::Reply(Ok(_))) => command.joins().into_iter().collect(),
                 _ => Vec::new(),
             };
