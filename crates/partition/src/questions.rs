@@ -83,14 +83,9 @@ impl Partition {
         for (key, guild_id, question) in mem::take(&mut self.core.questions) {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
-                // What a client subscribes to while its guild is out of reach holds once it is back. Also if that is nothing
-                // any more: its relay still has what it followed before.
-                if let Question::Subscribe(patch) = question
-                    && let Some(subscription) = self.remember_subscription(key, guild_id, patch)
-                    && let Some(session) = self.core.sessions.get_mut(key)
-                    && let Some(guild) = session.guilds.get_mut(guild_id)
-                {
-                    guild.subscription = Some(Box::new(subscription));
+                // What a client subscribes to while its guild is out of reach holds once it is back.
+                if let Question::Subscribe(patch) = question {
+                    self.remember_subscription(key, guild_id, patch);
                 }
                 continue;
             }
@@ -160,6 +155,7 @@ impl Partition {
         self.relay_of(key, guild_id)?.0.relay.picture()
     }
 
+    /// Also if that is nothing any more: until `subscribe` has told it, the relay has what the session followed before.
     fn remember_subscription(
         &mut self,
         key: SlotKey,
@@ -167,11 +163,16 @@ impl Partition {
         patch: SubscriptionPatch,
     ) -> Option<Subscription> {
         let guild = self.core.sessions.get_mut(key)?.guilds.get_mut(guild_id)?;
-        let mut subscription = guild.subscription.take().unwrap_or_default();
+        let subscription = guild.subscription.get_or_insert_default();
         subscription.merge(patch);
-        let now = (*subscription).clone();
-        guild.subscription = (now != Subscription::default()).then_some(subscription);
-        Some(now)
+        Some((**subscription).clone())
+    }
+
+    /// Nothing is kept for who follows nothing.
+    fn forget_empty_subscription(&mut self, key: SlotKey, guild_id: GuildId) {
+        if let Some(guild) = self.core.sessions.get_mut(key).and_then(|session| session.guilds.get_mut(guild_id)) {
+            guild.subscription.take_if(|subscription| **subscription == Subscription::default());
+        }
     }
 
     /// `knows_threads`: it was told of all open threads before.
@@ -188,6 +189,7 @@ impl Partition {
         let before = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
         let had_lists = before.map(|s| s.thread_member_lists.clone()).unwrap_or_default();
         let Some(subscription) = self.remember_subscription(key, guild_id, patch) else { return };
+        self.forget_empty_subscription(key, guild_id);
         let Some(session) = self.core.sessions.get(key) else { return };
         let (user_id, listening) = (session.user.id, session.listening(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
