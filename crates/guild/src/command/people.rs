@@ -1,0 +1,95 @@
+//! Who comes in, stays and goes: members, bans, invites, and many at once.
+
+use crate::job::MemberFilter;
+use guildhall_model::{ChannelId, InviteCode, RoleId, User};
+use guildhall_stdx::Timestamp;
+use std::sync::Arc;
+
+/// Changes to a member; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct MemberPatch {
+    /// New nick, or none.
+    pub nick: Option<Option<String>>,
+    /// All roles.
+    pub roles: Option<Vec<RoleId>>,
+    /// Server mute.
+    pub mute: Option<bool>,
+    /// Server deafen.
+    pub deaf: Option<bool>,
+    /// Move in voice, or disconnect.
+    pub channel_id: Option<Option<ChannelId>>,
+    /// Time-out until then, or end of it.
+    pub communication_disabled_until: Option<Option<Timestamp>>,
+}
+
+/// Somebody to be brought in.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Who.
+    pub user: Arc<User>,
+    /// Their nick (MANAGE_NICKNAMES).
+    pub nick: Option<String>,
+    /// Their roles (MANAGE_ROLES).
+    pub roles: Vec<RoleId>,
+    /// Server-muted (MUTE_MEMBERS).
+    pub mute: bool,
+    /// Server-deafened (DEAFEN_MEMBERS).
+    pub deaf: bool,
+}
+
+/// Somebody to be banned.
+#[derive(Clone, Debug)]
+pub struct NewBan {
+    /// Who.
+    pub user: Arc<User>,
+    /// Why.
+    pub reason: Option<String>,
+    /// How far back what they said is deleted: told, and done by the caller.
+    pub delete_message_s: u32,
+}
+
+/// A stretch of a sorted list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page<T> {
+    /// The last so many before it, still ascending.
+    Before(T, usize),
+    /// The first so many after it.
+    After(T, usize),
+}
+
+/// An invite to be made.
+#[derive(Clone, Debug)]
+pub struct NewInvite {
+    /// One that nobody can guess and no other has.
+    pub code: InviteCode,
+    /// For how long, seconds; 0 for ever.
+    pub max_age_s: u32,
+    /// How often; 0 as often as one likes.
+    pub max_uses: u32,
+    /// Whoever comes in by it leaves with their last session.
+    pub temporary: bool,
+    /// Never a similar one instead.
+    pub is_unique: bool,
+}
+
+/// Whom to remove: the owner, the actor and who is online stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// Roles that do not save their bearers; all below the actor's highest.
+    pub roles: Vec<RoleId>,
+    /// Who joined at this moment or later stays.
+    pub joined_before: Timestamp,
+    /// Tell how many there are, and leave them.
+    pub counts_only: bool,
+}
+
+/// A role for many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkRole {
+    /// Which.
+    pub role_id: RoleId,
+    /// Whether they have it from then on.
+    pub has: bool,
+    /// For whom.
+    pub filter: MemberFilter,
+}

@@ -1,0 +1,218 @@
+//! Why a guild does not do what was asked, with the HTTP status and code of docs/protocol.md §10.1.
+
+/// Why a guild refuses a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such guild, or the actor is not in it.
+    #[error("Unknown Guild")]
+    UnknownGuild,
+    /// No such channel here.
+    #[error("Unknown Channel")]
+    UnknownChannel,
+    /// No such message.
+    #[error("Unknown Message")]
+    UnknownMessage,
+    /// Not a member.
+    #[error("Unknown Member")]
+    UnknownMember,
+    /// No such role.
+    #[error("Unknown Role")]
+    UnknownRole,
+    /// No such custom emoji.
+    #[error("Unknown Emoji")]
+    UnknownEmoji,
+    /// No such user.
+    #[error("Unknown User")]
+    UnknownUser,
+    /// Not banned.
+    #[error("Unknown Ban")]
+    UnknownBan,
+    /// No such invite, or it is over.
+    #[error("Unknown Invite")]
+    UnknownInvite,
+    /// No such webhook.
+    #[error("Unknown Webhook")]
+    UnknownWebhook,
+    /// Not the webhook's token.
+    #[error("Invalid Webhook Token")]
+    InvalidWebhookToken,
+    /// They may not come in.
+    #[error("The user is banned from this guild.")]
+    Banned,
+    /// The actor cannot see it.
+    #[error("Missing Access")]
+    MissingAccess,
+    /// The actor can see it but not do that.
+    #[error("Missing Permissions")]
+    MissingPermissions,
+    /// Somebody else wrote it.
+    #[error("Cannot edit a message authored by another user")]
+    NotTheAuthor,
+    /// No messages go into this kind of channel.
+    #[error("Cannot send messages in a non-text channel")]
+    NotATextChannel,
+    /// Not one of the guild's.
+    #[error("Invalid sticker sent")]
+    InvalidSticker,
+    /// Nothing to say.
+    #[error("Cannot send an empty message")]
+    EmptyMessage,
+    /// The message a reply answers does not exist.
+    #[error("Invalid Form Body")]
+    UnknownReference,
+    /// More different emoji than a message can have.
+    #[error("Maximum number of reactions reached (20)")]
+    TooManyReactions,
+    /// More channels, roles or the like than a guild can have.
+    #[error("Maximum number of guild channels reached (500)")]
+    TooManyChannels,
+    /// More roles than a guild can have.
+    #[error("Maximum number of guild roles reached (250)")]
+    TooManyRoles,
+    /// More bans than a guild can have.
+    #[error("Maximum number of bans has been reached (500000)")]
+    TooManyBans,
+    /// More invites than a guild can have.
+    #[error("Maximum number of invites reached (1000)")]
+    TooManyInvites,
+    /// More webhooks than a channel can have.
+    #[error("Maximum number of webhooks reached (15)")]
+    TooManyWebhooks,
+    /// More pins than a channel can have.
+    #[error("Maximum number of pins reached for the channel (250)")]
+    TooManyPins,
+    /// No such sticker.
+    #[error("Unknown Sticker")]
+    UnknownSticker,
+    /// Nothing like that is announced.
+    #[error("Unknown Guild Scheduled Event")]
+    UnknownScheduledEvent,
+    /// No stage is open there.
+    #[error("Unknown Stage Instance")]
+    UnknownStage,
+    /// One is open already.
+    #[error("The Stage is already open")]
+    StageExists,
+    /// More emoji than a guild can have.
+    #[error("Maximum number of emojis reached (250)")]
+    TooManyEmojis,
+    /// More stickers than a guild can have.
+    #[error("Maximum number of stickers reached (60)")]
+    TooManyStickers,
+    /// More is announced than a guild can have.
+    #[error("Maximum number of uncompleted guild scheduled events has been reached (100)")]
+    TooManyScheduledEvents,
+    /// More threads than a guild can have.
+    #[error("Maximum number of active threads reached (1000)")]
+    TooManyThreads,
+    /// More members than a thread can have.
+    #[error("Maximum number of thread participants has been reached (1000)")]
+    TooManyThreadMembers,
+    /// A message has one thread at most.
+    #[error("A thread has already been created for this message")]
+    ThreadExists,
+    /// Nothing goes on in a closed thread.
+    #[error("Tried to perform an operation on an archived thread, such as editing a message or adding a user")]
+    ArchivedThread,
+    /// Only moderators open it.
+    #[error("This thread is locked")]
+    LockedThread,
+    /// Direct messages have no such thing.
+    #[error("Cannot execute action on a DM channel")]
+    NotInDirect,
+    /// Nobody can be written to by whoever asks.
+    #[error("Cannot send messages to this user")]
+    CannotMessage,
+    /// Not somebody who can be written to.
+    #[error("Invalid Recipient(s)")]
+    InvalidRecipient,
+    /// More people than a group can have.
+    #[error("Maximum number of recipients reached (10)")]
+    TooManyRecipients,
+    /// More overwrites than a channel can have.
+    #[error("Maximum number of permission overwrites reached (1000)")]
+    TooManyOverwrites,
+    /// No such overwrite.
+    #[error("Unknown Permission Overwrite")]
+    UnknownOverwrite,
+    /// `@everyone` or a managed role, where it cannot be.
+    #[error("Invalid Role")]
+    InvalidRole,
+    /// Only who is in voice can be moved there.
+    #[error("Target user is not connected to voice.")]
+    NotInVoice,
+    /// This field cannot have that value here.
+    #[error("Invalid Form Body")]
+    InvalidForm(&'static str),
+    /// Slow mode: again in so many milliseconds.
+    #[error("This action cannot be performed due to slowmode rate limit.")]
+    SlowMode {
+        /// When it is over.
+        retry_after_ms: u64,
+    },
+    /// Somebody else changed it meanwhile: read it again.
+    #[error("It was changed meanwhile")]
+    Changed,
+    /// The guild cannot be loaded, or its worker is overloaded: try again.
+    #[error("Service Unavailable")]
+    Unavailable,
+}
+
+impl Refusal {
+    /// HTTP status and JSON error code.
+    #[must_use]
+    pub fn status_and_code(self) -> (u16, u32) {
+        match self {
+            Self::UnknownGuild => (404, 10004),
+            Self::UnknownChannel => (404, 10003),
+            Self::UnknownMessage => (404, 10008),
+            Self::UnknownMember => (404, 10007),
+            Self::UnknownRole => (404, 10011),
+            Self::UnknownEmoji => (400, 10014),
+            Self::UnknownUser => (404, 10013),
+            Self::UnknownBan => (404, 10026),
+            Self::UnknownInvite => (404, 10006),
+            Self::UnknownWebhook => (404, 10015),
+            Self::InvalidWebhookToken => (401, 50027),
+            Self::Banned => (403, 40007),
+            Self::TooManyBans => (400, 30035),
+            Self::TooManyInvites => (400, 30016),
+            Self::TooManyWebhooks => (400, 30007),
+            Self::TooManyPins => (400, 30003),
+            Self::UnknownSticker => (404, 10060),
+            Self::UnknownScheduledEvent => (404, 10070),
+            Self::UnknownStage => (404, 10067),
+            Self::StageExists => (400, 150_006),
+            Self::TooManyEmojis => (400, 30008),
+            Self::TooManyStickers => (400, 30039),
+            Self::TooManyScheduledEvents => (400, 30038),
+            Self::TooManyThreads => (400, 160_006),
+            Self::TooManyThreadMembers => (400, 30033),
+            Self::ThreadExists => (400, 160_004),
+            Self::ArchivedThread => (403, 50083),
+            Self::LockedThread => (403, 160_005),
+            Self::MissingAccess => (403, 50001),
+            Self::MissingPermissions => (403, 50013),
+            Self::NotTheAuthor => (403, 50005),
+            Self::NotATextChannel => (400, 50008),
+            Self::InvalidSticker => (400, 50081),
+            Self::EmptyMessage => (400, 50006),
+            Self::UnknownReference => (400, 50035),
+            Self::TooManyReactions => (400, 30010),
+            Self::TooManyChannels => (400, 30013),
+            Self::TooManyRoles => (400, 30005),
+            Self::NotInDirect => (403, 50003),
+            Self::CannotMessage => (403, 50007),
+            Self::InvalidRecipient => (400, 50033),
+            Self::TooManyRecipients => (400, 30004),
+            Self::TooManyOverwrites => (400, 30060),
+            Self::UnknownOverwrite => (404, 10009),
+            Self::InvalidRole => (400, 50028),
+            Self::NotInVoice => (400, 40032),
+            Self::InvalidForm(_) => (400, 50035),
+            Self::SlowMode { .. } => (429, 20016),
+            Self::Changed => (409, 0),
+            Self::Unavailable => (503, 0),
+        }
+    }
+}

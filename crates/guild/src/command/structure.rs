@@ -1,0 +1,120 @@
+//! A guild's base fields, roles and channels: made, changed, put into order.
+
+use guildhall_model::{ChannelId, ChannelType, Guild, Id, Overwrite, Permissions, User, UserId};
+use std::sync::Arc;
+
+/// Changes to a guild's base fields; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct GuildPatch {
+    /// New name.
+    pub name: Option<String>,
+    /// New description, or none.
+    pub description: Option<Option<String>>,
+    /// New owner.
+    pub owner_id: Option<UserId>,
+    /// Where idle people in voice go, or nowhere.
+    pub afk_channel_id: Option<Option<ChannelId>>,
+    /// Seconds until then.
+    pub afk_timeout: Option<u16>,
+    /// 0–4.
+    pub verification_level: Option<u8>,
+    /// 0 all messages, 1 only mentions.
+    pub default_message_notifications: Option<u8>,
+    /// 0–2.
+    pub explicit_content_filter: Option<u8>,
+    /// Where system messages go, or nowhere.
+    pub system_channel_id: Option<Option<ChannelId>>,
+    /// Language.
+    pub preferred_locale: Option<String>,
+}
+
+/// A guild to be made: see `Guild::create`.
+#[derive(Clone, Debug)]
+pub struct NewGuild {
+    /// Base fields.
+    pub guild: Guild,
+    /// Its first member.
+    pub owner: Arc<User>,
+}
+
+/// Changes to a role; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct RolePatch {
+    /// New name.
+    pub name: Option<String>,
+    /// New colour.
+    pub color: Option<u32>,
+    /// Shown apart.
+    pub hoist: Option<bool>,
+    /// New position.
+    pub position: Option<i32>,
+    /// New permissions.
+    pub permissions: Option<Permissions>,
+    /// Everybody may mention it.
+    pub mentionable: Option<bool>,
+}
+
+/// Changes to a channel; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct ChannelPatch {
+    /// New name.
+    pub name: Option<String>,
+    /// New topic, or none.
+    pub topic: Option<Option<String>>,
+    /// New position.
+    pub position: Option<i32>,
+    /// New category, or none.
+    pub parent_id: Option<Option<ChannelId>>,
+    /// Age-restricted.
+    pub nsfw: Option<bool>,
+    /// Slow mode, seconds.
+    pub rate_limit_per_user: Option<u16>,
+    /// Most people in voice.
+    pub user_limit: Option<u16>,
+    /// All overwrites.
+    pub overwrites: Option<Vec<Overwrite>>,
+    /// Of a thread: nobody writes in it.
+    pub archived: Option<bool>,
+    /// Of a thread: only moderators open it again.
+    pub locked: Option<bool>,
+    /// Of a thread: minutes until clients hide it.
+    pub auto_archive_duration: Option<u16>,
+    /// Of a private thread: its members bring others in.
+    pub invitable: Option<bool>,
+    /// Of a post: its tags.
+    pub applied_tags: Option<Vec<Id<()>>>,
+    /// Of a group: who owns it.
+    pub owner_id: Option<UserId>,
+}
+
+/// Where a channel is to be; `None` leaves it there.
+#[derive(Clone, Debug)]
+pub struct ChannelMove {
+    /// Which.
+    pub id: ChannelId,
+    /// Its new place.
+    pub position: Option<i32>,
+    /// Its new category, or none.
+    pub parent_id: Option<Option<ChannelId>>,
+    /// It gets its category's overwrites.
+    pub lock_permissions: bool,
+}
+
+/// A channel to be made.
+#[derive(Clone, Debug)]
+pub struct NewChannel {
+    /// 1–100 characters.
+    pub name: String,
+    /// What it is.
+    pub kind: ChannelType,
+    /// What it is about.
+    pub topic: Option<String>,
+    /// Its category.
+    pub parent_id: Option<ChannelId>,
+    /// Its place; none: last.
+    pub position: Option<i32>,
+    /// Who may do what in it.
+    pub overwrites: Vec<Overwrite>,
+    /// Most people in voice, 0 for no limit.
+    pub user_limit: u16,
+}

@@ -1,0 +1,39 @@
+//! Webhooks: made, changed, and what they post.
+
+use super::NewMessage;
+use guildhall_model::ChannelId;
+
+/// A webhook to be made.
+#[derive(Clone, Debug)]
+pub struct NewWebhook {
+    /// What its messages are signed with.
+    pub name: String,
+    /// Hash of the picture.
+    pub avatar: Option<String>,
+    /// One that nobody can guess.
+    pub token: String,
+}
+
+/// Changes to a webhook; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct WebhookPatch {
+    /// New name.
+    pub name: Option<String>,
+    /// New picture, or none.
+    pub avatar: Option<Option<String>>,
+    /// Where it posts from now on; not by token.
+    pub channel_id: Option<ChannelId>,
+}
+
+/// Something to be posted by a webhook. Lengths and counts were checked by the caller.
+#[derive(Clone, Debug)]
+pub struct WebhookPost {
+    /// What.
+    pub message: NewMessage,
+    /// Signed with this instead.
+    pub username: Option<String>,
+    /// With this picture instead.
+    pub avatar: Option<String>,
+    /// Into this thread of its channel.
+    pub thread_id: Option<ChannelId>,
+}
