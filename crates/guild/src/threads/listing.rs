@@ -1,0 +1,83 @@
+//! Threads and who is in them, for whoever asks.
+//!
+//! Owns        `ListThreads`, `ListArchivedThreads`, `ListThreadMembers`, and the list beside an open thread.
+
+use super::is_active;
+use crate::{
+    command::{Actor, ArchivedThreads, Reply, ThreadList},
+    machine::{CommandResult, Guild},
+};
+use guildhall_model::{ChannelId, EventName, Permissions};
+use guildhall_relay::{Notice, Payload, RelayMessage, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
+use guildhall_stdx::Now;
+use std::sync::Arc;
+
+impl Guild {
+    /// The open threads that the actor can view.
+    pub(crate) fn list_threads(&self, now: Now, actor: Actor) -> CommandResult {
+        self.in_guild(now, actor)?;
+        let is_viewed =
+            |entry: &ThreadEntry| is_active(&entry.channel) && self.in_thread(now, actor, entry.channel.id).is_ok();
+        let threads: Vec<_> = self.threads.iter().map(|(_, entry)| entry).filter(|e| is_viewed(e)).cloned().collect();
+        Ok(self.thread_list(threads, actor, false))
+    }
+
+    /// Closed threads of a channel, those that were closed last first. Private ones: all (MANAGE_THREADS), or only one's own.
+    pub(crate) fn list_archived_threads(
+        &self,
+        now: Now,
+        actor: Actor,
+        parent_id: ChannelId,
+        which: ArchivedThreads,
+    ) -> CommandResult {
+        let ArchivedThreads { are_private, are_own, before, limit } = which;
+        let parent = self.in_channel(now, actor, parent_id)?;
+        parent.need(Permissions::READ_MESSAGE_HISTORY)?;
+        if are_private && !are_own {
+            parent.need(Permissions::MANAGE_THREADS)?;
+        }
+        let archived_at = |entry: &ThreadEntry| {
+            entry.channel.thread.as_ref().filter(|thread| thread.archived).map(|thread| thread.archive_timestamp)
+        };
+        let is_in = |entry: &ThreadEntry| actor.user_id().is_none_or(|id| entry.members.contains_key(&id));
+        let is_meant = |entry: &&ThreadEntry| {
+            entry.channel.parent_id == Some(parent_id)
+                && entry.is_private() == are_private
+                && (!are_own || is_in(entry))
+                && archived_at(entry).is_some_and(|at| before.is_none_or(|before| at < before))
+        };
+        let mut threads: Vec<_> = self.threads.iter().map(|(_, entry)| entry).filter(is_meant).cloned().collect();
+        threads.sort_unstable_by_key(|entry| std::cmp::Reverse((archived_at(entry), entry.channel.id)));
+        let has_more = threads.len() > limit;
+        threads.truncate(limit);
+        Ok(self.thread_list(threads, actor, has_more))
+    }
+
+    pub(crate) fn list_thread_members(&self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult {
+        let here = self.in_thread(now, actor, thread_id)?;
+        let entry = self.need_thread(&here)?;
+        let members = entry.members.values().map(|of| (*of, self.member(of.user_id)));
+        Ok(Reply::ThreadMembers(members.collect()))
+    }
+
+    fn thread_list(&self, threads: Vec<ThreadEntry>, actor: Actor, has_more: bool) -> Reply {
+        let own = |entry: &ThreadEntry| actor.user_id().and_then(|user_id| entry.members.get(&user_id).copied());
+        let own = threads.iter().filter_map(own).collect();
+        Reply::Threads(Box::new(ThreadList { threads, own, has_more }))
+    }
+
+    /// Who is in a thread, for a session that looks at the list beside it: members with what they show.
+    pub(crate) fn tell_thread_list(&mut self, now: Now, session: SessionKey, thread_id: ChannelId) {
+        let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
+        if self.in_thread(now, Actor::User(user_id), thread_id).is_err() {
+            return;
+        }
+        let Some(entry) = self.threads.get(thread_id) else { return };
+        let listed = entry.members.keys().take(THREAD_LISTED_MAX).filter_map(|id| self.members.entry(*id).cloned());
+        let notice = Notice::ThreadMemberList { thread_id, members: listed.collect() };
+        let gate = Self::gate_of_thread(entry, Some(user_id));
+        let payload = Payload::Notice(Box::new(notice));
+        let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, gate, payload));
+        self.send(session.relay, RelayMessage::Direct { session, event });
+    }
+}

@@ -1,0 +1,142 @@
+//! Who is in a thread: brought in, come in by writing, left, thrown out.
+//!
+//! Owns        `AddThreadMember`, `RemoveThreadMember`.
+//! Limits      `thread_members_max`.
+
+use crate::{
+    check::Here,
+    command::{Actor, Refusal, Reply},
+    machine::{CommandResult, Guild},
+};
+use guildhall_model::{
+    Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Permissions, ThreadMember, UserId,
+};
+use guildhall_relay::{Effect, Event, Notice, Payload, ThreadEntry, ThreadEvent};
+use guildhall_stdx::Now;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Guild {
+    /// Oneself, where one can view it; others, where one may write. Into a private thread only from inside, if it lets
+    /// members invite.
+    pub(crate) fn add_thread_member(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        thread_id: ChannelId,
+        user_id: UserId,
+    ) -> CommandResult {
+        let here = self.in_thread(now, actor, thread_id)?;
+        self.need_open(&here)?;
+        let entry = self.need_thread(&here)?.clone();
+        if !here.is(user_id) {
+            here.need(Permissions::SEND_MESSAGES)?;
+            let thread = entry.channel.thread.as_ref();
+            let may_invite = !entry.is_private()
+                || here.can(Permissions::MANAGE_THREADS)
+                || thread.is_some_and(|thread| thread.invitable || here.is(thread.owner_id));
+            if !may_invite {
+                return Err(Refusal::MissingPermissions.into());
+            }
+            // They must be able to see where they are brought.
+            self.need_member(user_id)?;
+            let parent_id = entry.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
+            self.in_channel(now, Actor::User(user_id), parent_id)?;
+        }
+        if entry.members.contains_key(&user_id) {
+            return Ok(Reply::Done);
+        }
+        if entry.members.len() >= self.limits.thread_members_max {
+            return Err(Refusal::TooManyThreadMembers.into());
+        }
+        self.add_to_thread(now, &entry, user_id);
+        Ok(Reply::Done)
+    }
+
+    /// Oneself; others with MANAGE_THREADS, or by who began a private one.
+    pub(crate) fn remove_thread_member(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        thread_id: ChannelId,
+        user_id: UserId,
+    ) -> CommandResult {
+        let here = self.in_thread(now, actor, thread_id)?;
+        self.need_open(&here)?;
+        let entry = self.need_thread(&here)?.clone();
+        if !here.is(user_id) {
+            let is_owner = entry.channel.thread.as_ref().is_some_and(|thread| here.is(thread.owner_id));
+            if !(entry.is_private() && is_owner) {
+                here.need(Permissions::MANAGE_THREADS)?;
+            }
+        }
+        if !entry.members.contains_key(&user_id) {
+            return Err(Refusal::UnknownMember.into());
+        }
+        self.take_from_thread(&entry, user_id);
+        Ok(Reply::Done)
+    }
+
+    /// Whoever writes in a thread joins it.
+    pub(crate) fn join_by_writing(&mut self, now: Now, here: &Here, user_id: UserId) {
+        let Some(entry) = self.threads.get(here.channel.id).cloned() else { return };
+        if !entry.members.contains_key(&user_id) && entry.members.len() < self.limits.thread_members_max {
+            self.add_to_thread(now, &entry, user_id);
+        }
+    }
+
+    fn add_to_thread(&mut self, now: Now, entry: &ThreadEntry, user_id: UserId) {
+        let member = ThreadMember { thread_id: entry.channel.id, user_id, join_timestamp: now.unix, flags: 0 };
+        let mut members = BTreeMap::clone(&entry.members);
+        members.insert(user_id, member);
+        let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
+        self.in_threads.insert((user_id, entry.channel.id));
+        self.put_belonging(Belonging::ThreadMember(member));
+        self.keep_thread(entry.clone());
+        self.tell_thread_members(&entry, Some(member), None);
+        // To whoever came in it is as good as new.
+        let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
+        self.tell_thread(EventName::ThreadCreate, &entry, Some(user_id), Notice::Thread(event), Effect::None);
+    }
+
+    fn take_from_thread(&mut self, entry: &ThreadEntry, user_id: UserId) {
+        let mut members = BTreeMap::clone(&entry.members);
+        members.remove(&user_id);
+        let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
+        let key = BelongingKey { kind: BelongingKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
+        self.delete_belonging(key);
+        self.in_threads.remove(&(user_id, entry.channel.id));
+        self.keep_thread(entry.clone());
+        self.tell_thread_members(&entry, None, Some(user_id));
+    }
+
+    /// Who is a member no more is in no thread.
+    pub(crate) fn take_from_threads(&mut self, user_id: UserId) {
+        let of_user = self.in_threads.range((user_id, ChannelId::new(0))..=(user_id, ChannelId::new(u64::MAX)));
+        let threads: Vec<_> = of_user.filter_map(|(_, id)| self.threads.get(*id).cloned()).collect();
+        threads.iter().for_each(|entry| self.take_from_thread(entry, user_id));
+    }
+
+    /// THREAD_MEMBERS_UPDATE: also to whoever it is about, whatever their intents.
+    pub(super) fn tell_thread_members(
+        &mut self,
+        entry: &ThreadEntry,
+        added: Option<ThreadMember>,
+        removed: Option<UserId>,
+    ) {
+        let added_member = added.and_then(|added| Some((added, self.member(added.user_id)?)));
+        let about = added.map(|added| added.user_id).or(removed);
+        let notice = Notice::ThreadMembers {
+            thread_id: entry.channel.id,
+            members_count: entry.members.len(),
+            added: added_member,
+            removed,
+        };
+        let gate = Self::gate_of_thread(entry, None);
+        let event: Event = self.event(EventName::ThreadMembersUpdate, gate, Payload::Notice(Box::new(notice)));
+        let event = match about {
+            Some(user_id) => event.always_to(user_id),
+            None => event,
+        };
+        self.publish(event, Effect::Thread(entry.channel.id, Some(entry.clone())));
+    }
+}
