@@ -9,11 +9,13 @@ import asyncio
 import base64
 import json
 import logging
+import pathlib
 import re
 import sys
 
-with open(sys.argv[1], encoding="utf-8") as file:
-    SETTINGS = json.load(file)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from relatives import SETTINGS, Events, emit, problem  # noqa: E402
 
 if SETTINGS["compression"] != "zstd-stream":
     sys.modules["zstandard"] = None  # `import zstandard` now fails, as where it is not installed
@@ -34,17 +36,6 @@ BROWSER = {
     "release_channel": "stable",
     "client_build_number": 1,
 }
-
-
-def emit(ev, **fields):
-    """Writes one event line."""
-    sys.stdout.write(json.dumps({"ev": ev, **fields}) + "\n")
-    sys.stdout.flush()
-
-
-def problem(what, detail):
-    """Something the library did not like; the runner decides whether a cut socket explains it."""
-    emit("problem", what=what, detail=str(detail)[:2000])
 
 
 async def browser_properties(_session, _type, **_options):
@@ -83,7 +74,7 @@ class Watch(logging.Handler):
         return bool(self.COMPLAINTS.search(text))
 
 
-class Client(discord.Client):
+class Client(Events, discord.Client):
     """Reports what it sees, and what its caches hold."""
 
     def __init__(self):
@@ -107,44 +98,12 @@ class Client(discord.Client):
         self.reading = asyncio.create_task(self.read_commands())
 
     async def on_socket_raw_receive(self, text):
-        payload = json.loads(text)
-        if payload["op"] == DiscordWebSocket.DISPATCH:
-            emit("dispatch", s=payload["s"], t=payload["t"])
-        if payload["t"] == "READY":
+        if json.loads(text)["t"] == "READY":
             self.lists.clear()
-            emit("ready", user_id=payload["d"]["user"]["id"], guilds=len(payload["d"]["guilds"]))
+        await super().on_socket_raw_receive(text)
 
-    async def on_ready(self):
-        for guild in self.guilds:
-            emit(
-                "guild",
-                id=str(guild.id),
-                name=guild.name,
-                member_count=guild.member_count,
-                channels=len(guild.channels),
-                roles=len(guild.roles),
-                own_member=guild.me is not None and guild.me.id == self.user.id,
-                chunked=guild.chunked,
-            )
-        emit("settled")
-
-    async def on_resumed(self):
-        emit("resumed")
-
-    async def on_message(self, message):
-        emit(
-            "message",
-            id=str(message.id),
-            channel_id=str(message.channel.id),
-            author_id=str(message.author.id),
-            content=message.content,
-        )
-
-    async def on_message_edit(self, _before, after):
-        emit("edit", id=str(after.id), content=after.content)
-
-    async def on_message_delete(self, message):
-        emit("delete", id=str(message.id))
+    def guild_fields(self, guild):
+        return {**super().guild_fields(guild), "chunked": guild.chunked}
 
     async def on_raw_reaction_add(self, reaction):
         emit(
@@ -154,28 +113,11 @@ class Client(discord.Client):
             emoji=str(reaction.emoji),
         )
 
-    async def on_typing(self, channel, user, _when):
-        emit("typing", channel_id=str(channel.id), user_id=str(user.id))
-
     async def on_raw_member_list_update(self, data):
         try:
             self.lists.setdefault((data["guild_id"], data["id"]), MemberList()).apply(data)
         except (Fault, KeyError) as error:
             problem("member list", f"{error!r} in {json.dumps(data)}")
-
-    async def on_error(self, event, *_args, **_kwargs):
-        problem(f"exception in {event}", repr(sys.exc_info()[1]))
-
-    async def read_commands(self):
-        """Runs the runner's commands; a failed one is a problem, not a crash."""
-        reader = asyncio.StreamReader()
-        await self.loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            command = json.loads(line)
-            try:
-                await self.run_command(**command)
-            except Exception as error:
-                problem(f"command {command['cmd']}", repr(error))
 
     async def run_command(self, cmd, guild_id=0, channel_id=0, **arguments):
         guild = self.get_guild(int(guild_id))

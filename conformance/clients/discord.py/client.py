@@ -6,14 +6,16 @@ Modes: it speaks JSON only and asks for the stream compression its build has: zs
 `compress: true` in IDENTIFY, which without a stream compression asks for payload compression.
 """
 import asyncio
-import json
 import logging
+import pathlib
 import re
 import sys
 import zlib
 
-with open(sys.argv[1], encoding="utf-8") as file:
-    SETTINGS = json.load(file)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from relatives import SETTINGS, Reports, emit, problem  # noqa: E402
+
 COMPRESSION = SETTINGS["compression"]
 
 if COMPRESSION != "zstd-stream":
@@ -21,17 +23,6 @@ if COMPRESSION != "zstd-stream":
 
 import discord  # noqa: E402
 from discord.gateway import DiscordWebSocket  # noqa: E402
-
-
-def emit(ev, **fields):
-    """Writes one event line."""
-    sys.stdout.write(json.dumps({"ev": ev, **fields}) + "\n")
-    sys.stdout.flush()
-
-
-def problem(what, detail):
-    """Something the library did not like; the runner decides whether a cut socket explains it."""
-    emit("problem", what=what, detail=str(detail)[:2000])
 
 
 class WholePayloads:
@@ -94,7 +85,7 @@ class Watch(logging.Handler):
             sys.stderr.write(f"{record.levelname} {record.name}: {text[:400]}\n")
 
 
-class Client(discord.AutoShardedClient):
+class Client(Reports, discord.AutoShardedClient):
     """Reports what it sees."""
 
     def __init__(self):
@@ -105,76 +96,6 @@ class Client(discord.AutoShardedClient):
     async def setup_hook(self):
         # Kept, for the loop itself holds tasks only weakly.
         self.reading = asyncio.create_task(self.read_commands())
-
-    async def on_socket_raw_receive(self, text):
-        payload = json.loads(text)
-        if payload["op"] == DiscordWebSocket.DISPATCH:
-            emit("dispatch", s=payload["s"], t=payload["t"])
-        if payload["t"] == "READY":
-            emit("ready", user_id=payload["d"]["user"]["id"], guilds=len(payload["d"]["guilds"]))
-
-    async def on_ready(self):
-        for guild in self.guilds:
-            emit(
-                "guild",
-                id=str(guild.id),
-                name=guild.name,
-                member_count=guild.member_count,
-                channels=len(guild.channels),
-                roles=len(guild.roles),
-                own_member=guild.me is not None and guild.me.id == self.user.id,
-            )
-        emit("settled")
-
-    async def on_resumed(self):
-        emit("resumed")
-
-    async def on_message(self, message):
-        emit(
-            "message",
-            id=str(message.id),
-            channel_id=str(message.channel.id),
-            author_id=str(message.author.id),
-            content=message.content,
-        )
-
-    async def on_message_edit(self, _before, after):
-        emit("edit", id=str(after.id), content=after.content)
-
-    async def on_message_delete(self, message):
-        emit("delete", id=str(message.id))
-
-    async def on_reaction_add(self, reaction, user):
-        emit("reaction", message_id=str(reaction.message.id), user_id=str(user.id), emoji=str(reaction.emoji))
-
-    async def on_typing(self, channel, user, _when):
-        emit("typing", channel_id=str(channel.id), user_id=str(user.id))
-
-    async def on_error(self, event, *_args, **_kwargs):
-        problem(f"exception in {event}", repr(sys.exc_info()[1]))
-
-    async def read_commands(self):
-        """Runs the runner's commands; a failed one is a problem, not a crash."""
-        reader = asyncio.StreamReader()
-        await self.loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            command = json.loads(line)
-            try:
-                await self.run_command(command)
-            except Exception as error:
-                problem(f"command {command['cmd']}", repr(error))
-
-    async def run_command(self, command):
-        match command["cmd"]:
-            case "send":
-                message = await self.get_channel(int(command["channel_id"])).send(command["content"])
-                emit("sent", id=str(message.id))
-            case "members":
-                guild = self.get_guild(int(command["guild_id"]))
-                await guild.chunk()
-                emit("members", count=len(guild.members))
-            case "quit":
-                await self.close()
 
 
 async def main():

@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import disnake  # noqa: E402
-from forks import SETTINGS, Reports, problem, run  # noqa: E402
+from relatives import SETTINGS, Reports, problem, run  # noqa: E402
 
 
 class Client(Reports, disnake.AutoShardedClient):

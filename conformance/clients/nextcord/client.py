@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import nextcord  # noqa: E402
-from forks import Reports, run  # noqa: E402
+from relatives import Reports, run  # noqa: E402
 
 
 class Client(Reports, nextcord.Client):

@@ -1,6 +1,6 @@
-"""Forks: what the programs of nextcord and disnake share. Both descend from discord.py 1.7 and kept its names.
+"""Relatives: what the programs of discord.py and of its forks (discord.py-self, nextcord, disnake) share.
 
-Owns        the events, the commands, and the ear for what the library complains of in its log.
+Owns        the events, the commands of bots, and the ear of nextcord and disnake for complaints in the log.
 Not here    how a library is brought into a mode and pointed at the node: its own `client.py`.
 Spec        ../README.md "The line protocol".
 """
@@ -49,8 +49,8 @@ class Watch(logging.Handler):
             sys.stderr.write(f"{record.levelname} {record.name}: {text[:400]}\n")
 
 
-class Reports:
-    """To be mixed into the library's Client: reports what it sees."""
+class Events:
+    """To be mixed into the library's Client: reports what it sees, and reads commands."""
 
     async def on_socket_raw_receive(self, text):
         payload = json.loads(text)
@@ -61,16 +61,19 @@ class Reports:
 
     async def on_ready(self):
         for guild in self.guilds:
-            emit(
-                "guild",
-                id=str(guild.id),
-                name=guild.name,
-                member_count=guild.member_count,
-                channels=len(guild.channels),
-                roles=len(guild.roles),
-                own_member=guild.me is not None and guild.me.id == self.user.id,
-            )
+            emit("guild", **self.guild_fields(guild))
         emit("settled")
+
+    def guild_fields(self, guild):
+        """What is told of a guild."""
+        return {
+            "id": str(guild.id),
+            "name": guild.name,
+            "member_count": guild.member_count,
+            "channels": len(guild.channels),
+            "roles": len(guild.roles),
+            "own_member": guild.me is not None and guild.me.id == self.user.id,
+        }
 
     async def on_resumed(self):
         emit("resumed")
@@ -90,9 +93,6 @@ class Reports:
     async def on_message_delete(self, message):
         emit("delete", id=str(message.id))
 
-    async def on_reaction_add(self, reaction, user):
-        emit("reaction", message_id=str(reaction.message.id), user_id=str(user.id), emoji=str(reaction.emoji))
-
     async def on_typing(self, channel, user, _when):
         emit("typing", channel_id=str(channel.id), user_id=str(user.id))
 
@@ -107,19 +107,26 @@ class Reports:
         while line := await reader.readline():
             command = json.loads(line)
             try:
-                await self.run_command(command)
+                await self.run_command(**command)
             except Exception as error:
                 problem(f"command {command['cmd']}", repr(error))
             if command["cmd"] == "quit":
                 return
 
-    async def run_command(self, command):
-        match command["cmd"]:
+
+class Reports(Events):
+    """Of a bot."""
+
+    async def on_reaction_add(self, reaction, user):
+        emit("reaction", message_id=str(reaction.message.id), user_id=str(user.id), emoji=str(reaction.emoji))
+
+    async def run_command(self, cmd, guild_id=0, channel_id=0, content=None):
+        match cmd:
             case "send":
-                message = await self.get_channel(int(command["channel_id"])).send(command["content"])
+                message = await self.get_channel(int(channel_id)).send(content)
                 emit("sent", id=str(message.id))
             case "members":
-                guild = self.get_guild(int(command["guild_id"]))
+                guild = self.get_guild(int(guild_id))
                 await guild.chunk()
                 emit("members", count=len(guild.members))
             case "quit":
