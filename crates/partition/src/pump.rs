@@ -23,6 +23,7 @@ use guildhall_codec::{
     websocket_header,
 };
 use guildhall_model::{AccountKind, CloseCode};
+use guildhall_prefetch::prefetch;
 use guildhall_relay::Redaction;
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
@@ -39,6 +40,13 @@ const CHUNKS_PER_VISIT: usize = 4;
 /// The same for all connections between two inputs: however many ask, what happens meanwhile waits for so many at most. The others'
 /// turn comes next.
 const CHUNKS_PER_TURN: usize = 8;
+
+/// How many connections ahead memory is asked for what they are, ...
+const CONNS_AHEAD: usize = 12;
+/// ... for what they are written with and for, ...
+const COMPRESSORS_AHEAD: usize = 8;
+/// ... and for what the writer looks up.
+const RINGS_AHEAD: usize = 4;
 
 /// What became of a connection that was pumped.
 enum Pumped {
@@ -179,16 +187,40 @@ impl Core {
             first.append(&mut dirty);
             dirty = first;
         }
-        for key in dirty.drain(..) {
+        for at in 0..dirty.len() {
+            self.warm(&dirty[at..]);
+            let key = dirty[at];
             if let Some(conn) = self.conns.get_mut(key) {
                 conn.is_dirty = false;
                 self.pump(now, key, link);
             }
         }
+        dirty.clear();
         self.give_turns_to_render(now, link);
         if self.dirty.is_empty() {
             // Keep the larger allocation.
             self.dirty = dirty;
+        }
+    }
+
+    /// Asks memory for what the connections need that come after the first of these: each step reads what the one before it
+    /// has asked for.
+    fn warm(&self, coming: &[SlotKey]) {
+        if let Some(key) = coming.get(CONNS_AHEAD) {
+            self.conns.prefetch(key.slot);
+        }
+        if let Some(conn) = coming.get(COMPRESSORS_AHEAD).and_then(|key| self.conns.get(*key)) {
+            if let Phase::Serving(session) = conn.phase {
+                self.sessions.prefetch(session.slot);
+            }
+            if let Some(compressor) = &conn.compressor {
+                prefetch(&**compressor);
+            }
+        }
+        if let Some(conn) = coming.get(RINGS_AHEAD).and_then(|key| self.conns.get(*key))
+            && let Some(compressor) = &conn.compressor
+        {
+            self.matchers.warm(compressor, conn.encoding);
         }
     }
 

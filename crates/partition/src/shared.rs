@@ -247,6 +247,16 @@ impl Matchers {
             .get_or_insert_with(|| Box::new(Matcher::new(form, Tables::built_in(form), limits)))
     }
 
+    /// Asks memory for what [`Matchers::write`] will look at when this connection is sent the newest event.
+    pub fn warm(&self, compressor: &Compressor, encoding: Encoding) {
+        let Some(matcher) = &self.by_encoding[encoding as usize] else { return };
+        match compressor {
+            Compressor::Shared(SharedStream { format: Format::Zstd(stream), .. }) => matcher.warm_zstd(stream),
+            Compressor::Shared(SharedStream { format: Format::Deflate(stream), .. }) => matcher.warm_deflate(stream),
+            Compressor::Classic(_) => {}
+        }
+    }
+
     /// Appends a message outside the sequence, compressed.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Matcher: searches once per text, writes per connection.
 //!
 //! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
-//! Doors       `push` once per text; `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
+//! Doors       `push` once per text; `warm_*` some connections ahead, `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
 //!             one connection gets and no other.
 //! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `PROGRAMS_MAX` per text and format: who is
 //!             served by none gets one without sources. An older text is written as if it were this connection's alone.
@@ -511,6 +511,36 @@ impl Matcher {
         let first = self.prepared.front()?.id;
         let index = id.checked_sub(first)? as usize;
         self.prepared.get(index).filter(|prepared| prepared.id == id).map(|_| index)
+    }
+
+    /// Asks memory for what [`Matcher::zstd`] will look at when the newest text is written to this stream: told some
+    /// connections ahead, nothing is waited for then. The stream's own struct is read.
+    #[inline]
+    pub fn warm_zstd(&self, stream: &ZstdStream) {
+        self.warm(&stream.track, |prepared| &prepared.zstd, |program| program.sources());
+    }
+
+    /// As [`Matcher::warm_zstd`], for [`Matcher::deflate`].
+    #[inline]
+    pub fn warm_deflate(&self, stream: &DeflateStream) {
+        self.warm(&stream.track, |prepared| &prepared.deflate, |program| program.sources());
+    }
+
+    #[inline]
+    fn warm<P>(
+        &self,
+        track: &Track,
+        programs: impl FnOnce(&Prepared) -> &Programs<P>,
+        sources: impl FnOnce(&P) -> &Sources,
+    ) {
+        let Some(prepared) = self.prepared.back() else { return };
+        track.prefetch();
+        let programs = programs(prepared);
+        // That of most connections of about its age, if it cannot be told which it will be.
+        let likely = nearly(programs, track.age(), None).unwrap_or(0);
+        if let Some((_, program)) = programs.get(likely) {
+            sources(program).prefetch(track);
+        }
     }
 
     /// Appends the message with the text `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.

@@ -10,6 +10,7 @@
 //!             are forgotten.
 
 use crate::spans::Spans;
+use guildhall_prefetch::prefetch;
 
 /// A text's number in its matcher; later ones are larger.
 pub type TextId = u32;
@@ -173,8 +174,14 @@ impl PositionRing {
     }
 
     #[inline]
-    fn age(&self, group: &Group) -> u32 {
+    fn age_of(&self, group: &Group) -> u32 {
         self.newest.wrapping_sub(group.id)
+    }
+
+    /// How many numbers lie between the oldest and the newest.
+    #[inline]
+    pub fn age(&self) -> u32 {
+        self.newest.wrapping_sub(self.oldest.0)
     }
 
     /// Remembers that `id` stands at `position`.
@@ -216,7 +223,7 @@ impl PositionRing {
     }
 
     fn begin(&mut self, id: TextId, position: u32) {
-        while self.count > 0 && self.age(self.group(self.count - 1)) > AGE_MAX {
+        while self.count > 0 && self.age_of(self.group(self.count - 1)) > AGE_MAX {
             self.count -= 1;
         }
         if usize::from(self.count) == self.groups.len() && self.groups.len() < GROUPS_MAX {
@@ -295,28 +302,35 @@ impl PositionRing {
         Some(position.wrapping_sub(found))
     }
 
-    /// The newest group that begins with a text at least as old.
+    /// How much older than the newest a text is, and about which group it is in. None if it is older than any.
     #[inline]
-    fn search(&self, id: TextId) -> Option<u16> {
+    fn guess(&self, id: TextId) -> Option<(u32, u16)> {
         let age = self.newest.wrapping_sub(id);
-        let age_max = self.newest.wrapping_sub(self.oldest.0);
+        let age_max = self.age();
         if age > age_max || self.count == 0 {
             return None;
         }
         // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly.
-        let mut back = (u64::from(age) * u64::from(self.count - 1) / u64::from(age_max.max(1))) as u16;
-        let mut its_age = self.age(self.group(back));
+        let back = u64::from(age) * u64::from(self.count - 1) / u64::from(age_max.max(1));
+        Some((age, back as u16))
+    }
+
+    /// The newest group that begins with a text at least as old.
+    #[inline]
+    fn search(&self, id: TextId) -> Option<u16> {
+        let (age, mut back) = self.guess(id)?;
+        let mut its_age = self.age_of(self.group(back));
         for _ in 0..STEPS_MAX {
             if its_age < age {
                 back += 1;
                 if back == self.count {
                     return None;
                 }
-                its_age = self.age(self.group(back));
+                its_age = self.age_of(self.group(back));
                 continue;
             }
             let Some(nearer) = back.checked_sub(1) else { return Some(back) };
-            let age_of_nearer = self.age(self.group(nearer));
+            let age_of_nearer = self.age_of(self.group(nearer));
             if age_of_nearer < age {
                 return Some(back);
             }
@@ -325,11 +339,27 @@ impl PositionRing {
         self.bisect(age)
     }
 
+    /// Asks memory for what `distance` will look at first.
+    #[inline]
+    pub fn prefetch(&self, id: TextId) {
+        if let Some((_, back)) = self.guess(id) {
+            prefetch(self.group(back));
+        }
+    }
+
+    /// Asks memory for what `push` will write to.
+    #[inline]
+    pub fn prefetch_newest(&self) {
+        if self.count > 0 {
+            prefetch(self.group(0));
+        }
+    }
+
     fn bisect(&self, age: u32) -> Option<u16> {
         let (mut near, mut far) = (0, self.count);
         while near < far {
             let middle = (near + far) / 2;
-            if self.age(self.group(middle)) >= age {
+            if self.age_of(self.group(middle)) >= age {
                 far = middle;
             } else {
                 near = middle + 1;

@@ -49,6 +49,12 @@ impl Sources {
         sources
     }
 
+    /// Asks memory for what `locate` will look at.
+    #[inline]
+    pub fn prefetch(&self, track: &Track) {
+        self.sources.iter().for_each(|source| track.prefetch_distance(source.id));
+    }
+
     /// The slot of a source.
     pub fn slot(&self, id: TextId) -> u8 {
         match self.sources.iter().position(|source| source.id == id) {

@@ -106,6 +106,24 @@ impl Track {
         self.ring.distance(id, position, spans)
     }
 
+    /// Asks memory for what `remember` will write to.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.ring.prefetch_newest();
+    }
+
+    /// Asks memory for what `distance` will look at.
+    #[inline]
+    pub fn prefetch_distance(&self, id: TextId) {
+        self.ring.prefetch(id);
+    }
+
+    /// How much older than the newest text the oldest is.
+    #[inline]
+    pub fn age(&self) -> u32 {
+        self.ring.age()
+    }
+
     /// The texts that can be found.
     pub fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
         self.ring.ids()

@@ -2,6 +2,8 @@
 //!
 //! Invariants  an old (place, generation) never finds what came into the place later. (tests)
 
+use guildhall_prefetch::prefetch;
+
 /// A place and which of its successive inhabitants is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotKey {
@@ -85,6 +87,13 @@ impl<T> Slots<T> {
     /// Whatever is in a place now: for callers who are told when it leaves.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.entries.get_mut(slot as usize)?.value.as_mut()
+    }
+
+    /// Asks memory for what is in a place.
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(entry) = self.entries.get(slot as usize) {
+            prefetch(entry);
+        }
     }
 
     /// Takes a value out.

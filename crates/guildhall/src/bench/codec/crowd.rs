@@ -21,6 +21,10 @@ const SAMPLE_BYTES_MAX: usize = 64 << 20;
 /// Sequence numbers begin anywhere below this: sessions have been there for longer or shorter.
 const SEQ_MAX: u64 = 100_000;
 
+/// How far ahead a mode is told of deliveries: as a partition tells its matchers.
+const WARMED_SOON: usize = 8;
+const WARMED_NEXT: usize = 4;
+
 /// What the connections watch.
 pub struct Watched {
     pub kind: Kind,
@@ -182,7 +186,9 @@ impl<'a> Crowd<'a> {
         let mut next_sample = 0;
         let kept = self.events.len();
         let mut bytes = 0;
-        for conn in &self.recipients {
+        for (at, conn) in self.recipients.iter().enumerate() {
+            let ahead = |count: usize| self.recipients.get(at + count).copied();
+            self.mode.warm(ahead(WARMED_SOON), ahead(WARMED_NEXT));
             let seq = self.seqs[*conn];
             self.seqs[*conn] += 1;
             self.out.clear();

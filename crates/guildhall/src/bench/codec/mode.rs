@@ -41,6 +41,10 @@ pub trait Mode {
     /// The codec's own.
     fn connect(&mut self) -> Result<()>;
 
+    /// Connection `soon` will be delivered to in a while, and `next` right after the next few; a mode may ask memory for what that
+    /// takes.
+    fn warm(&self, _soon: Option<usize>, _next: Option<usize>) {}
+
     /// Appends the event as connection `conn` is sent it, under its own sequence number: the payload of one WebSocket
     /// message.
     ///

@@ -3,6 +3,7 @@
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result, bail};
 use guildhall_codec::{DispatchFrame, Framing, StreamDecompressor};
+use guildhall_prefetch::prefetch;
 use guildhall_shared_match::{
     Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
 };
@@ -72,6 +73,27 @@ impl Mode for SharedMatch {
             Streams::Deflate(streams, container) => streams.push(DeflateStream::new(*container, 15)),
         }
         Ok(())
+    }
+
+    fn warm(&self, soon: Option<usize>, next: Option<usize>) {
+        match &self.streams {
+            Streams::Zstd(streams) => {
+                if let Some(soon) = soon {
+                    prefetch(&streams[soon]);
+                }
+                if let Some(next) = next.filter(|_| self.text.is_some()) {
+                    self.matcher.warm_zstd(&streams[next]);
+                }
+            }
+            Streams::Deflate(streams, _) => {
+                if let Some(soon) = soon {
+                    prefetch(&streams[soon]);
+                }
+                if let Some(next) = next.filter(|_| self.text.is_some()) {
+                    self.matcher.warm_deflate(&streams[next]);
+                }
+            }
+        }
     }
 
     fn deliver(
