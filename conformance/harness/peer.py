@@ -1,29 +1,20 @@
 """Peer: an account's own connection to the gateway, without a library and past the tap.
 
-Owns        the socket, a thread that reads and beats, and what its events say of presences and voice.
+Owns        a thread that reads and beats, and what its events say of presences and voice.
 Doors       `show` and `join_voice` from the scenario; `wait` for a state.
 Invariants  plain JSON, no compression, no resume: what it must show is left to the libraries.
 Limits      every wait is bounded by the run's patience.
 Spec        RFC 6455; docs/protocol.md "Connection".
 """
-import base64
 import json
-import os
-import socket
 import threading
 import time
 
 from .failure import Failure
-from .frames import BINARY, CLOSE, TEXT, FrameReader, client_frame
+from .frames import BINARY, CLOSE, TEXT
+from .wire import DISPATCH, HEARTBEAT, HELLO, IDENTIFY, PRESENCE, VOICE, Wire, identify
 
 CONTINUATION, PING, PONG = 0, 9, 10
-
-DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, VOICE, HELLO = 0, 1, 2, 3, 4, 10
-
-POLL_SECONDS = 0.2
-CHUNK_BYTES = 65536
-# Every intent that a bot may have.
-INTENTS = 53_608_447
 NORMAL = 1000
 
 
@@ -33,12 +24,8 @@ class Peer:
     def __init__(self, port, token, patience):
         self._patience = patience
         self._changed = threading.Condition()
-        self._send_lock = threading.Lock()
-        self._frames = FrameReader()
         self._parts = b""
         self._seq = None
-        self._beat_seconds = None
-        self._beat_at = 0
         self._fault = None
         self._stopping = threading.Event()
         self.user_id = None
@@ -47,16 +34,8 @@ class Peer:
         self.presences = {}
         # Channel ids by user id.
         self.voice = {}
-        self._socket = socket.create_connection(("127.0.0.1", port), patience.wait_seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        key = base64.b64encode(os.urandom(16)).decode()
-        self._socket.sendall(
-            f"GET /?v=10&encoding=json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
-        self._socket.settimeout(POLL_SECONDS)
-        properties = {"os": "linux", "browser": "conformance", "device": ""}
-        self._say(IDENTIFY, {"token": token, "intents": INTENTS, "large_threshold": 250, "properties": properties})
+        self._wire = Wire(port, "encoding=json", patience)
+        self._say(IDENTIFY, identify(token))
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -72,11 +51,11 @@ class Peer:
             return
         self._stopping.set()
         try:
-            self._send(CLOSE, NORMAL.to_bytes(2, "big"))
+            self._wire.send(CLOSE, NORMAL.to_bytes(2, "big"))
         except OSError:
             pass  # it is gone already
         self._reader.join(10)
-        self._socket.close()
+        self._wire.socket.close()
 
     def wait(self, what, is_so):
         """Waits until `is_so()`; it is asked after every event."""
@@ -105,11 +84,7 @@ class Peer:
         self._say(VOICE, body)
 
     def _say(self, op, d):
-        self._send(TEXT, json.dumps({"op": op, "d": d}).encode())
-
-    def _send(self, opcode, payload):
-        with self._send_lock:
-            self._socket.sendall(client_frame(opcode, payload))
+        self._wire.send(TEXT, json.dumps({"op": op, "d": d}).encode())
 
     def _read(self):
         try:
@@ -123,20 +98,18 @@ class Peer:
             self._changed.notify_all()
 
     def _read_some(self):
-        if self._beat_seconds is not None and time.monotonic() >= self._beat_at:
-            self._beat_at = time.monotonic() + self._beat_seconds
+        if self._wire.is_beat_due():
             self._say(HEARTBEAT, self._seq)
-        try:
-            data = self._socket.recv(CHUNK_BYTES)
-        except TimeoutError:
+        data = self._wire.receive()
+        if data is None:
             return not self._stopping.is_set()
-        for frame in self._frames.feed(data):
+        for frame in self._wire.frames.feed(data):
             self._take(frame)
         return bool(data)
 
     def _take(self, frame):
         if frame.opcode == PING:
-            self._send(PONG, frame.payload)
+            self._wire.send(PONG, frame.payload)
         elif frame.opcode == CLOSE and not self._stopping.is_set():
             raise ConnectionError(f"closed by the server with {frame.close_code}")
         elif frame.opcode in (TEXT, BINARY, CONTINUATION):
@@ -150,7 +123,7 @@ class Peer:
     def _handle(self, payload):
         op, d = payload["op"], payload["d"]
         if op == HELLO:
-            self._beat_seconds = d["heartbeat_interval"] / 1000
+            self._wire.start_beating(d)
         elif op == DISPATCH:
             self._seq = payload["s"]
             match payload["t"]:

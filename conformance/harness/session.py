@@ -1,25 +1,20 @@
 """Session: one gateway session on sockets of its own, whose stream a `Decoder` reads.
 
-Owns        the socket of the moment, the thread that reads it, and every dispatch so far.
+Owns        the wire of the moment, the thread that reads it, and every dispatch so far.
 Doors       `drop` and `resume` from the run; `wait` for a dispatch.
 Invariants  sequence numbers are gapless across resumes; every message is one whole payload.
 Limits      every wait is bounded by the run's patience.
 Spec        docs/protocol.md "Connection".
 """
-import base64
 import json
-import os
-import socket
 import struct
 import threading
 import time
 
 from .failure import Failure
-from .frames import BINARY, CLOSE, TEXT, FrameReader, client_frame, decode_etf
-from .peer import CHUNK_BYTES, DISPATCH, HEARTBEAT, HELLO, IDENTIFY, INTENTS, POLL_SECONDS
+from .frames import BINARY, CLOSE, TEXT, decode_etf
+from .wire import DISPATCH, HEARTBEAT, HEARTBEAT_ACK, HELLO, IDENTIFY, REQUEST_MEMBERS, RESUME, Wire, identify
 from .tap import close_with_reset
-
-RESUME, REQUEST_MEMBERS, HEARTBEAT_ACK = 6, 8, 11
 
 
 class Session:
@@ -33,7 +28,6 @@ class Session:
         self._decoder = decoder
         self._patience = patience
         self._changed = threading.Condition()
-        self._send_lock = threading.Lock()
         self._fault = None
         self._session_id = None
         self._seq = None
@@ -43,17 +37,8 @@ class Session:
         self._connect()
 
     def _connect(self):
-        query = f"v=10&encoding={self._encoding}" + (f"&compress={self._compression}" if self._compression else "")
-        self._socket = socket.create_connection(("127.0.0.1", self._port), self._patience.wait_seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        key = base64.b64encode(os.urandom(16)).decode()
-        self._socket.sendall(
-            f"GET /?{query} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
-        self._socket.settimeout(POLL_SECONDS)
-        self._frames = FrameReader()
-        self._beat_seconds, self._beat_at = None, 0
+        query = f"encoding={self._encoding}" + (f"&compress={self._compression}" if self._compression else "")
+        self._wire = Wire(self._port, query, self._patience)
         self._stopping = threading.Event()
         if self._decoder:
             self._decoder.begin()
@@ -64,7 +49,7 @@ class Session:
         """Cuts the connection by a reset, wherever the server's stream happens to be."""
         self._stopping.set()
         self._reader.join(self._patience.wait_seconds)
-        close_with_reset(self._socket)
+        close_with_reset(self._wire.socket)
         self._check()
 
     def resume(self):
@@ -75,7 +60,7 @@ class Session:
         """Ends everything; the decoder too."""
         self._stopping.set()
         self._reader.join(10)
-        self._socket.close()
+        self._wire.socket.close()
         if self._decoder:
             self._decoder.close()
 
@@ -107,8 +92,7 @@ class Session:
     def _say(self, op, d):
         payload = {"op": op, "d": d}
         data = b"\x83" + term(payload) if self._encoding == "etf" else json.dumps(payload).encode()
-        with self._send_lock:
-            self._socket.sendall(client_frame(BINARY if self._encoding == "etf" else TEXT, data))
+        self._wire.send(BINARY if self._encoding == "etf" else TEXT, data)
 
     def _read(self):
         try:
@@ -120,17 +104,15 @@ class Session:
                 self._changed.notify_all()
 
     def _read_some(self):
-        if self._beat_seconds is not None and time.monotonic() >= self._beat_at:
-            self._beat_at = time.monotonic() + self._beat_seconds
+        if self._wire.is_beat_due():
             self._say(HEARTBEAT, self._seq)
-        try:
-            data = self._socket.recv(CHUNK_BYTES)
-        except TimeoutError:
+        data = self._wire.receive()
+        if data is None:
             return
         if not data:
             raise Failure(f"the server ended the connection without a close frame after {len(self.dispatches)} dispatches")
         self.wire_bytes += len(data)
-        for frame in self._frames.feed(data):
+        for frame in self._wire.frames.feed(data):
             if frame.opcode == CLOSE:
                 raise Failure(f"closed by the server with {frame.close_code}: {frame.payload[2:].decode()}")
             if frame.opcode not in (TEXT, BINARY) or not frame.is_last or frame.is_deflated:
@@ -144,14 +126,11 @@ class Session:
     def _take(self, payload):
         op, d = payload["op"], payload["d"]
         if op == HELLO:
-            self._beat_seconds = d["heartbeat_interval"] / 1000
-            self._beat_at = time.monotonic() + self._beat_seconds
+            self._wire.start_beating(d)
             if self._session_id:
                 self._say(RESUME, {"token": self._token, "session_id": self._session_id, "seq": self._seq})
             else:
-                properties = {"os": "linux", "browser": "conformance", "device": ""}
-                body = {"token": self._token, "intents": INTENTS, "large_threshold": 250, "properties": properties}
-                self._say(IDENTIFY, body)
+                self._say(IDENTIFY, identify(self._token))
         elif op == DISPATCH:
             if payload["s"] != (self._seq or 0) + 1:
                 raise Failure(f"{payload['t']} has sequence number {payload['s']} after {self._seq}")

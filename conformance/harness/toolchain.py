@@ -69,7 +69,7 @@ class Toolchain:
     def _stamp(self):
         digest = hashlib.sha256(self.tool_version().encode())
         for path in self.inputs():
-            digest.update(path.relative_to(self.source).as_posix().encode() + b"\0" + path.read_bytes())
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
 
     def run_logged(self, *command, **options):
@@ -172,7 +172,8 @@ class Rust(Toolchain):
         return output("cargo", "--version")
 
     def inputs(self):
-        return [self.source / "Cargo.toml", self.source / "Cargo.lock", self.source / "src" / "main.rs"]
+        own = [self.source / name for name in ("Cargo.toml", "Cargo.lock", "src/main.rs")]
+        return [*own, CLIENTS / "lines.rs"]
 
     def install(self):
         target = CACHE / "target"

@@ -17,7 +17,7 @@ use guildhall_model::{
     Channel, ChannelType, EventName, Guild as GuildFields, Member, Permissions, Role, RoleId, User, UserId,
     timestamp_of,
 };
-use guildhall_relay::{BackendEvent, Effect, Event, Gate, Payload};
+use guildhall_relay::{BackendEvent, Effect, Event, Gate};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -304,14 +304,6 @@ impl Guild {
         }
         Arc::make_mut(&mut self.last_message_ids).insert(*channel_id, message_id);
         Effect::Message(*channel_id, message_id)
-    }
-
-    /// As `put_member`, told to others than everybody.
-    fn put_member_for(&mut self, now: Now, name: EventName, gate: Gate, member: Member) {
-        let user_id = member.user.id;
-        let member = self.store_member(now, member);
-        let event = self.event(name, gate, Payload::Member(member.clone())).always_to(user_id).about(user_id);
-        self.publish(event, Effect::Member(user_id, Some(member)));
     }
 }
 

@@ -45,9 +45,14 @@ impl Guild {
 
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
     pub(crate) fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
+        self.put_member_for(now, name, Gate::Members, member)
+    }
+
+    /// The same, told to others than everybody.
+    pub(crate) fn put_member_for(&mut self, now: Now, name: EventName, gate: Gate, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
         let member = self.store_member(now, member);
-        let event = self.event(name, Gate::Members, Payload::Member(member.clone())).always_to(user_id).about(user_id);
+        let event = self.event(name, gate, Payload::Member(member.clone())).always_to(user_id).about(user_id);
         self.publish(event, Effect::Member(user_id, Some(member.clone())));
         member
     }

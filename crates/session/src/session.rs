@@ -120,6 +120,32 @@ pub struct Profile {
     presences: Window,
 }
 
+impl Profile {
+    /// Of a session that has asked for nothing yet, or not of this process.
+    fn new(
+        shard: Option<ShardId>,
+        large_threshold: Option<u16>,
+        capabilities: Capabilities,
+        presence: SessionPresence,
+        token: u64,
+        os: &str,
+    ) -> Self {
+        Self {
+            shard,
+            large_threshold,
+            capabilities,
+            presence,
+            token,
+            os: os.into(),
+            asked_again: false,
+            voice_guild: None,
+            member_requests: VecDeque::new(),
+            whole_lists: BTreeMap::new(),
+            presences: Window::default(),
+        }
+    }
+}
+
 /// What a new session is made of.
 #[derive(Debug)]
 pub struct NewSession<'a> {
@@ -154,23 +180,11 @@ impl Session {
             status: guildhall_model::Status::Online,
             activities: Vec::new(),
         });
-        let profile = Profile {
-            shard,
-            large_threshold: identify.large_threshold,
-            capabilities: identify.capabilities(&user),
-            presence: SessionPresence {
-                status: shown.status,
-                activities: shown.activities.into(),
-                platform: identify.platform,
-            },
-            token,
-            os: identify.os.as_str().into(),
-            asked_again: false,
-            voice_guild: None,
-            member_requests: VecDeque::new(),
-            whole_lists: BTreeMap::new(),
-            presences: Window::default(),
-        };
+        let presence =
+            SessionPresence { status: shown.status, activities: shown.activities.into(), platform: identify.platform };
+        let capabilities = identify.capabilities(&user);
+        let profile =
+            Profile::new(shard, identify.large_threshold, capabilities, presence, token, identify.os.as_str());
         Self {
             key,
             conn: Some(conn),
@@ -229,19 +243,14 @@ impl Session {
             guilds.insert(GuildEntry { returns: *is_inside, subscription, ..GuildEntry::entering(*id) });
         }
         let platform = PLATFORMS.get(usize::from(kept.platform)).copied().unwrap_or(Platform::Web);
-        let profile = Profile {
-            shard: kept.shard.map(|(id, count)| ShardId { id, count: count.max(1) }),
-            large_threshold: kept.large_threshold,
-            capabilities: Capabilities(kept.capabilities),
-            presence: SessionPresence { status: kept.status, activities: kept.activities.clone().into(), platform },
-            token: kept.token,
-            os: kept.os.as_str().into(),
-            asked_again: false,
-            voice_guild: None,
-            member_requests: VecDeque::new(),
-            whole_lists: BTreeMap::new(),
-            presences: Window::default(),
-        };
+        let profile = Profile::new(
+            kept.shard.map(|(id, count)| ShardId { id, count: count.max(1) }),
+            kept.large_threshold,
+            Capabilities(kept.capabilities),
+            SessionPresence { status: kept.status, activities: kept.activities.clone().into(), platform },
+            kept.token,
+            &kept.os,
+        );
         Self {
             key,
             conn: None,

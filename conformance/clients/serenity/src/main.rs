@@ -4,33 +4,19 @@
 //! It keeps sequence numbers to itself, but warns of gaps.
 #![forbid(unsafe_code)]
 
-use serde_json::{Value, json};
+#[path = "../../lines.rs"]
+mod lines;
+
+use lines::{Command, Failure, Settings, emit, problem};
+use serde_json::json;
 use serenity::all::{
     ChannelId, ChunkGuildFilter, ClientBuilder, Context, Event, GatewayIntents, GuildId, HttpBuilder, RawEventHandler,
     ReactionType, UserId,
 };
 use serenity::async_trait;
 use std::collections::HashSet;
-use std::error::Error;
-use std::io::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-
-type Failure = Box<dyn Error + Send + Sync>;
-
-/// Writes one event line.
-fn emit(event: &Value) {
-    let mut out = std::io::stdout().lock();
-    // A closed pipe means the runner is gone, and with it the reader of any complaint.
-    _ = writeln!(out, "{event}");
-    _ = out.flush();
-}
-
-/// Something the library did not like; the runner decides whether a cut socket explains it.
-fn problem(what: &str, detail: &str) {
-    let detail: String = detail.chars().take(2000).collect();
-    emit(&json!({"ev": "problem", "what": what, "detail": detail}));
-}
 
 /// Turns what the library complains about in its log into problems.
 struct Watch;
@@ -152,38 +138,32 @@ impl State {
 
 /// Runs one of the runner's commands; says whether it was the last one.
 async fn run_command(context: &Context, line: &str) -> Result<bool, Failure> {
-    let line: Value = serde_json::from_str(line)?;
-    let text = |key: &str| line[key].as_str().ok_or_else(|| format!("no {key}"));
-    match text("cmd")? {
-        "send" => {
-            let channel_id: ChannelId = text("channel_id")?.parse()?;
-            let message = channel_id.say(&context.http, text("content")?).await?;
+    match Command::read(line)? {
+        Command::Send { channel_id, content } => {
+            let message = ChannelId::new(channel_id).say(&context.http, content).await?;
             emit(&json!({"ev": "sent", "id": message.id.to_string()}));
         }
-        "members" => {
-            let guild_id = GuildId::new(text("guild_id")?.parse()?);
-            context.shard.chunk_guild(guild_id, None, false, ChunkGuildFilter::None, None);
+        Command::Members { guild_id } => {
+            context.shard.chunk_guild(GuildId::new(guild_id), None, false, ChunkGuildFilter::None, None);
         }
-        "quit" => return Ok(true),
-        other => return Err(format!("unknown command {other}").into()),
+        Command::Quit => return Ok(true),
     }
     Ok(false)
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    let path = std::env::args().nth(1).ok_or("no settings file")?;
-    let settings: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
-    let setting = |key: &str| settings[key].as_str().ok_or_else(|| format!("no {key}"));
+    let settings = Settings::read()?;
     log::set_boxed_logger(Box::new(Watch))?;
     log::set_max_level(log::LevelFilter::Info);
 
     emit(&json!({"ev": "start", "library": "serenity", "version": "0.12.5"}));
     // The library's own path `/api/v10` is fixed; only the host is ours to choose, and only without its rate limiter.
-    let host = setting("api_base")?.trim_end_matches("/api");
-    let http = HttpBuilder::new(setting("bot_token")?).proxy(host).ratelimiter_disabled(true).build();
+    let host = settings.get("api_base")?.trim_end_matches("/api");
+    let http = HttpBuilder::new(settings.get("bot_token")?).proxy(host).ratelimiter_disabled(true).build();
     let reports = Reports::default();
-    let mut client = ClientBuilder::new_with_http(http, GatewayIntents::all()).raw_event_handler(reports.clone()).await?;
+    let mut client =
+        ClientBuilder::new_with_http(http, GatewayIntents::all()).raw_event_handler(reports.clone()).await?;
     let shards = client.shard_manager.clone();
 
     tokio::spawn(async move {

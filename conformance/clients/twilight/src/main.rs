@@ -5,10 +5,14 @@
 //! Its parsers are strict, so every dispatch is parsed in full and each failure is a problem.
 #![forbid(unsafe_code)]
 
+#[path = "../../lines.rs"]
+mod lines;
+
 use futures_util::StreamExt as _;
-use serde_json::{Value, json};
+use lines::{Command, Failure, Settings, emit, problem};
+use serde_json::json;
 use std::error::Error;
-use std::io::{BufRead as _, Write as _};
+use std::io::BufRead as _;
 use tokio::sync::mpsc;
 use twilight_gateway::{CloseFrame, ConfigBuilder, EventTypeFlags, Intents, Message, Shard, ShardId, parse};
 use twilight_http::Client;
@@ -17,43 +21,7 @@ use twilight_model::gateway::event::{DispatchEvent, GatewayEvent};
 use twilight_model::gateway::payload::incoming::GuildCreate;
 use twilight_model::gateway::payload::outgoing::RequestGuildMembers;
 use twilight_model::id::Id;
-use twilight_model::id::marker::{ChannelMarker, GuildMarker, UserMarker};
-
-type Failure = Box<dyn Error + Send + Sync>;
-
-/// A command of the runner.
-enum Command {
-    Send { channel_id: Id<ChannelMarker>, content: String },
-    Members { guild_id: Id<GuildMarker> },
-    Quit,
-}
-
-impl Command {
-    fn read(line: &str) -> Result<Self, Failure> {
-        let line: Value = serde_json::from_str(line)?;
-        let text = |key: &str| line[key].as_str().ok_or_else(|| format!("no {key}"));
-        Ok(match text("cmd")? {
-            "send" => Self::Send { channel_id: text("channel_id")?.parse()?, content: text("content")?.to_owned() },
-            "members" => Self::Members { guild_id: text("guild_id")?.parse()? },
-            "quit" => Self::Quit,
-            other => return Err(format!("unknown command {other}").into()),
-        })
-    }
-}
-
-/// Writes one event line.
-fn emit(event: &Value) {
-    let mut out = std::io::stdout().lock();
-    // A closed pipe means the runner is gone, and with it the reader of any complaint.
-    _ = writeln!(out, "{event}");
-    _ = out.flush();
-}
-
-/// Something the library did not like; the runner decides whether a cut socket explains it.
-fn problem(what: &str, detail: &str) {
-    let detail: String = detail.chars().take(2000).collect();
-    emit(&json!({"ev": "problem", "what": what, "detail": detail}));
-}
+use twilight_model::id::marker::{ChannelMarker, UserMarker};
 
 /// An error with everything that caused it.
 fn chain(error: &dyn Error) -> String {
@@ -191,12 +159,10 @@ fn read_commands(commands: &mpsc::Sender<Command>) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    let path = std::env::args().nth(1).ok_or("no settings file")?;
-    let settings: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
-    let setting = |key: &str| settings[key].as_str().ok_or_else(|| format!("no {key}"));
-    let token = setting("bot_token")?.to_owned();
+    let settings = Settings::read()?;
+    let token = settings.get("bot_token")?.to_owned();
     // The library's own path `/api/v10` is fixed; only the host is ours to choose.
-    let host = setting("api_base")?.trim_start_matches("http://").trim_end_matches("/api").to_owned();
+    let host = settings.get("api_base")?.trim_start_matches("http://").trim_end_matches("/api").to_owned();
 
     emit(&json!({"ev": "start", "library": "twilight", "version": "0.18.0"}));
     let client = Client::builder().token(token.clone()).proxy(host, true).build();
@@ -224,12 +190,12 @@ async fn main() -> Result<(), Failure> {
             },
             Some(command) = commands.recv() => match command {
                 Command::Send { channel_id, content } => {
-                    if let Err(error) = send(&client, channel_id, &content).await {
+                    if let Err(error) = send(&client, Id::new(channel_id), &content).await {
                         problem("command send", &chain(&*error));
                     }
                 }
                 Command::Members { guild_id } => {
-                    shard.command(&RequestGuildMembers::builder(guild_id).query("", None));
+                    shard.command(&RequestGuildMembers::builder(Id::new(guild_id)).query("", None));
                 }
                 Command::Quit => {
                     quitting = true;

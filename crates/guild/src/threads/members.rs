@@ -16,6 +16,14 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
+    /// A thread that the actor can view, and into which and out of which members go.
+    fn in_open_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<(Here, ThreadEntry), Refusal> {
+        let here = self.in_thread(now, actor, thread_id)?;
+        self.need_open(&here)?;
+        let entry = self.need_thread(&here)?.clone();
+        Ok((here, entry))
+    }
+
     /// Oneself, where one can view it; others, where one may write. Into a private thread only from inside, if it lets
     /// members invite.
     pub(crate) fn add_thread_member(
@@ -25,9 +33,7 @@ impl Guild {
         thread_id: ChannelId,
         user_id: UserId,
     ) -> CommandResult {
-        let here = self.in_thread(now, actor, thread_id)?;
-        self.need_open(&here)?;
-        let entry = self.need_thread(&here)?.clone();
+        let (here, entry) = self.in_open_thread(now, actor, thread_id)?;
         if !here.is(user_id) {
             here.need(Permissions::SEND_MESSAGES)?;
             let thread = entry.channel.thread.as_ref();
@@ -60,9 +66,7 @@ impl Guild {
         thread_id: ChannelId,
         user_id: UserId,
     ) -> CommandResult {
-        let here = self.in_thread(now, actor, thread_id)?;
-        self.need_open(&here)?;
-        let entry = self.need_thread(&here)?.clone();
+        let (here, entry) = self.in_open_thread(now, actor, thread_id)?;
         if !here.is(user_id) {
             let is_owner = entry.channel.thread.as_ref().is_some_and(|thread| here.is(thread.owner_id));
             if !(entry.is_private() && is_owner) {

@@ -24,16 +24,19 @@ fn new_member(id: UserId) -> NewMember {
     }
 }
 
-fn put(world: &mut World, command: BackendCommand) -> Result<Reply, Refusal> {
-    world.command(Actor::System, Command::Backend(Box::new(command)))
-}
-
 fn role() -> Role {
     Role { id: ROLE, ..new_role(Permissions::VIEW_CHANNEL, 3) }
 }
 
 fn channel(name: &str) -> Channel {
     Channel::new(CHANNEL, GUILD, ChannelType::Text, name)
+}
+
+/// A guild that has `role()`.
+fn with_role() -> World {
+    let mut world = World::new();
+    world.backend(BackendCommand::PutRole(Box::new(role()), None)).unwrap();
+    world
 }
 
 #[test]
@@ -52,25 +55,23 @@ fn h1_what_is_there_already_changes_and_tells_nothing() {
         BackendCommand::PutMember(Box::new(NewMember { roles: vec![ROLE], ..new_member(EVE) }), None),
     ];
     for command in &commands {
-        assert!(matches!(put(&mut world, command.clone()), Ok(Reply::Created(_))), "{command:?}");
+        assert!(matches!(world.backend(command.clone()), Ok(Reply::Created(_))), "{command:?}");
     }
     let version = world.guild.version();
     for command in &commands {
-        let reply = put(&mut world, command.clone()).unwrap();
+        let reply = world.backend(command.clone()).unwrap();
         assert!(!matches!(reply, Reply::Created(_)), "{reply:?}");
     }
     assert_eq!(world.guild.version(), version, "nothing happened");
     let everyone = Role { id: GUILD.cast(), name: "else".into(), ..new_role(Permissions::NONE, 9) };
-    let Ok(Reply::Role(everyone)) = put(&mut world, BackendCommand::PutRole(Box::new(everyone), None)) else {
-        panic!()
-    };
+    let Ok(Reply::Role(everyone)) = world.backend(BackendCommand::PutRole(Box::new(everyone), None)) else { panic!() };
     assert_eq!((everyone.name.as_str(), everyone.position), ("@everyone", 0));
 }
 
 #[test]
 fn h2_the_rules_hold() {
     let mut world = World::new();
-    let refused = |world: &mut World, command, refusal| assert_eq!(put(world, command).unwrap_err(), refusal);
+    let refused = |world: &mut World, command, refusal| assert_eq!(world.backend(command).unwrap_err(), refusal);
     let in_itself = Channel { parent_id: Some(CHANNEL), ..channel("c") };
     refused(&mut world, BackendCommand::PutChannel(Box::new(in_itself), None), Refusal::InvalidForm("parent_id"));
     let overwritten = Channel {
@@ -78,7 +79,7 @@ fn h2_the_rules_hold() {
         ..channel("c")
     };
     refused(&mut world, BackendCommand::PutChannel(Box::new(overwritten), None), Refusal::UnknownRole);
-    put(&mut world, BackendCommand::PutChannel(Box::new(channel("c")), None)).unwrap();
+    world.backend(BackendCommand::PutChannel(Box::new(channel("c")), None)).unwrap();
     let voice = Channel { kind: ChannelType::Voice, ..channel("c") };
     refused(&mut world, BackendCommand::PutChannel(Box::new(voice), None), Refusal::InvalidForm("type"));
     let roles = NewMember { roles: vec![ROLE], ..new_member(EVE) };
@@ -91,26 +92,24 @@ fn h2_the_rules_hold() {
 
 #[test]
 fn what_changed_meanwhile_is_not_overwritten() {
-    let mut world = World::new();
-    put(&mut world, BackendCommand::PutRole(Box::new(role()), None)).unwrap();
+    let mut world = with_role();
     let read = Arc::new(role());
     let one = Role { color: 1, ..role() };
-    put(&mut world, BackendCommand::PutRole(Box::new(one), Some(read.clone()))).unwrap();
+    world.backend(BackendCommand::PutRole(Box::new(one), Some(read.clone()))).unwrap();
     let two = Role { hoist: true, ..role() };
-    assert_eq!(put(&mut world, BackendCommand::PutRole(Box::new(two), Some(read))).unwrap_err(), Refusal::Changed);
+    assert_eq!(world.backend(BackendCommand::PutRole(Box::new(two), Some(read))).unwrap_err(), Refusal::Changed);
 }
 
 #[test]
 fn imports_say_what_became_of_whom() {
-    let mut world = World::new();
-    put(&mut world, BackendCommand::PutRole(Box::new(role()), None)).unwrap();
+    let mut world = with_role();
     let members = vec![
         NewMember { roles: vec![ROLE, ROLE, RoleId::new(77), GUILD.cast()], ..new_member(EVE) },
         new_member(NOBODY),
         new_member(EVE),
         new_member(NOBODY),
     ];
-    let reply = put(&mut world, BackendCommand::ImportMembers { members, tell: false }).unwrap();
+    let reply = world.backend(BackendCommand::ImportMembers { members, tell: false }).unwrap();
     let Reply::Imported(imported) = reply else { panic!("{reply:?}") };
     assert_eq!(*imported, Imported { added: vec![EVE, NOBODY], changed: 1, unchanged: 1 });
 }
@@ -126,14 +125,14 @@ fn h3_publishing_changes_nothing() {
     let before = format!("{:?}", world.guild.newest_id());
     for gate in [Gate::Members, Gate::Users([ANA].into()), Gate::Roles([GUILD.cast()].into())] {
         let command = BackendCommand::Publish { gate, event: event("ROUND") };
-        assert!(matches!(put(&mut world, command), Ok(Reply::Count(1))));
+        assert!(matches!(world.backend(command), Ok(Reply::Count(1))));
     }
     let gate = Gate::Channel(ChannelId::new(77));
     assert_eq!(
-        put(&mut world, BackendCommand::Publish { gate, event: event("X") }).unwrap_err(),
+        world.backend(BackendCommand::Publish { gate, event: event("X") }).unwrap_err(),
         Refusal::UnknownChannel
     );
     let gate = Gate::Roles([ROLE].into());
-    assert_eq!(put(&mut world, BackendCommand::Publish { gate, event: event("X") }).unwrap_err(), Refusal::UnknownRole);
+    assert_eq!(world.backend(BackendCommand::Publish { gate, event: event("X") }).unwrap_err(), Refusal::UnknownRole);
     assert_eq!(format!("{:?}", world.guild.newest_id()), before);
 }

@@ -14,10 +14,6 @@ fn prune() -> Prune {
     Prune { roles: Vec::new(), joined_before: EVER, counts_only: false }
 }
 
-fn extra(n: u64) -> UserId {
-    UserId::new(10_000 + n)
-}
-
 /// `World::populated` and so many others, called 10,001 and so on.
 fn crowd(count: u64) -> World {
     let mut world = World::populated();

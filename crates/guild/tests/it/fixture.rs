@@ -4,13 +4,13 @@
 //! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a snapshot.
 
 use guildhall_guild::{
-    Actor, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply, NewChannel, NewGuild,
-    NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
+    Actor, BackendCommand, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply,
+    NewChannel, NewGuild, NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_model::{
     AccountKind, Belonging, BelongingKey, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId,
     Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId, Status,
-    User, UserId,
+    User, UserId, to_gateway::VoiceStateUpdate,
 };
 use guildhall_relay::{
     Gate, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
@@ -36,6 +36,11 @@ pub const fn relay(partition: u16) -> RelayId {
 
 pub fn user(id: UserId) -> Arc<User> {
     Arc::new(User::new(id, &format!("user{id}")))
+}
+
+/// Member `n` of those who come besides the named ones.
+pub fn extra(n: u64) -> UserId {
+    UserId::new(10_000 + n)
 }
 
 pub fn session(partition: u16, slot: u32) -> SessionKey {
@@ -69,6 +74,11 @@ pub fn new_role(permissions: Permissions, position: i32) -> Role {
         managed: false,
         mentionable: false,
     }
+}
+
+/// Op 4, without muting oneself.
+pub fn voice_state(channel_id: Option<ChannelId>) -> VoiceStateUpdate {
+    VoiceStateUpdate { guild_id: Some(GUILD), channel_id, self_mute: false, self_deaf: false, self_video: false }
 }
 
 pub fn text(content: &str) -> NewMessage {
@@ -346,6 +356,10 @@ impl World {
 
     pub fn by(&mut self, user_id: UserId, command: Command) -> Result<Reply, Refusal> {
         self.command(Actor::User(user_id), command)
+    }
+
+    pub fn backend(&mut self, command: BackendCommand) -> Result<Reply, Refusal> {
+        self.command(Actor::System, Command::Backend(Box::new(command)))
     }
 
     pub fn relay(&mut self, message: ToGuild) {

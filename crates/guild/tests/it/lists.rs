@@ -3,16 +3,12 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, MemberPatch, Outcome, Reply, RolePatch};
 use guildhall_member_list::{Interval, Item, ListId, ListRules, MemberList};
-use guildhall_model::{ChannelId, Permissions, RoleId, Status, UserId};
+use guildhall_model::{ChannelId, Permissions, RoleId, Status};
 use guildhall_relay::{RelayMessage, ToGuild};
 use guildhall_stdx::Rng;
 use std::{collections::BTreeMap, sync::Arc};
 
 const MEMBERS: u64 = 600;
-
-fn member(n: u64) -> UserId {
-    UserId::new(10_000 + n)
-}
 
 /// A guild and what a relay was told of the beginning of its list.
 struct Walk {
@@ -27,10 +23,10 @@ struct Walk {
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut world = World::with_limits(GuildLimits { seed, ..GuildLimits::default() });
-        (1..=MEMBERS).for_each(|n| world.join(member(n)));
+        (1..=MEMBERS).for_each(|n| world.join(extra(n)));
         let (channel, role) = (world.text_channel(), world.role(Permissions::NONE, 1));
         for n in 1..=30 {
-            world.attach(session(0, n as u32), member(n), Status::Online);
+            world.attach(session(0, n as u32), extra(n), Status::Online);
         }
         world.rest();
         world.sent.clear();
@@ -62,16 +58,16 @@ impl Walk {
                 let status = *self.rng.pick(&statuses).expect("there are some");
                 self.world.relay(ToGuild::Presence { session: session(0, slot as u32), presence: presence(status) });
             }
-            4 => self.world.join(member(n)),
-            5 if self.world.store.members.contains_key(&member(n)) => {
-                drop(self.world.system(Command::RemoveMember(member(n))));
+            4 => self.world.join(extra(n)),
+            5 if self.world.store.members.contains_key(&extra(n)) => {
+                drop(self.world.system(Command::RemoveMember(extra(n))));
             }
-            6 if self.world.store.members.contains_key(&member(n)) => {
+            6 if self.world.store.members.contains_key(&extra(n)) => {
                 let nick = MemberPatch { nick: Some(Some(format!("a{n}"))), ..MemberPatch::default() };
-                self.world.system(Command::UpdateMember(member(n), Box::new(nick)));
+                self.world.system(Command::UpdateMember(extra(n), Box::new(nick)));
             }
-            7 if self.world.store.members.contains_key(&member(n)) => {
-                drop(self.world.system(Command::AddMemberRole(member(n), self.role)));
+            7 if self.world.store.members.contains_key(&extra(n)) => {
+                drop(self.world.system(Command::AddMemberRole(extra(n), self.role)));
             }
             // The whole list is sorted otherwise.
             8 if self.rng.chance(0.2) => {

@@ -2,10 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, Refusal, RolePatch};
-use guildhall_model::{
-    ChannelId, ChannelType, MessageId, OverwriteKind, Permissions, ReactionEmoji, RoleId, Status,
-    to_gateway::VoiceStateUpdate,
-};
+use guildhall_model::{ChannelId, ChannelType, MessageId, OverwriteKind, Permissions, ReactionEmoji, RoleId, Status};
 use guildhall_relay::ToGuild;
 use guildhall_stdx::Timestamp;
 
@@ -138,14 +135,7 @@ fn scene() -> (World, Things) {
     let role = world.grant(ANA, Permissions::NONE, 1);
     let unused_role = world.role(Permissions::NONE, 1);
     world.attach(session(0, 1), ANA, Status::Online);
-    let update = VoiceStateUpdate {
-        guild_id: Some(GUILD),
-        channel_id: Some(voice),
-        self_mute: false,
-        self_deaf: false,
-        self_video: false,
-    };
-    world.relay(ToGuild::Voice { session: session(0, 1), update });
+    world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(Some(voice)) });
     world.everyone(Permissions::VIEW_CHANNEL | Permissions::READ_MESSAGE_HISTORY);
     (world, Things { channel, message, role, unused_role })
 }

@@ -7,10 +7,6 @@ use guildhall_relay::{MembersWanted, Payload, RelayId, RelayMessage, ToGuild};
 use guildhall_stdx::Rng;
 use std::collections::BTreeMap;
 
-fn extra(n: u64) -> UserId {
-    UserId::new(10_000 + n)
-}
-
 fn world(per_s: u32, burst: u32, waiting_max: usize, members_count: u64) -> World {
     let mut world = World::with_limits(GuildLimits {
         presence_events_per_s_max: per_s,

@@ -531,13 +531,8 @@ impl Walk {
             }
             14..=16 => ToGuild::Presence { session: self.any_session(), presence: self.any_presence() },
             17..=21 => {
-                let update = VoiceStateUpdate {
-                    guild_id: Some(GUILD),
-                    channel_id: self.rng.chance(0.8).then(|| self.channel()),
-                    self_mute: self.rng.chance(0.5),
-                    self_deaf: false,
-                    self_video: false,
-                };
+                let channel = self.rng.chance(0.8).then(|| self.channel());
+                let update = VoiceStateUpdate { self_mute: self.rng.chance(0.5), ..voice_state(channel) };
                 ToGuild::Voice { session: self.any_session(), update }
             }
             22 => {

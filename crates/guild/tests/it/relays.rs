@@ -4,7 +4,7 @@ use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewChannel, Outcome, Output, Reply};
 use guildhall_model::{
     AccountKind, ChannelType, EventName, MessageId, Presence, Status, UserId,
-    to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
+    to_gateway::{MemberQuery, RequestGuildMembers},
 };
 use guildhall_relay::{Effect, MembersWanted, RelayId, RelayMessage, ToGuild};
 use std::sync::Arc;
@@ -230,14 +230,7 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     let mut world = World::populated();
     let voice = world.channel(new_channel("voice", ChannelType::Voice));
     world.attach(session(0, 1), ANA, Status::Online);
-    let update = VoiceStateUpdate {
-        guild_id: Some(GUILD),
-        channel_id: Some(voice),
-        self_mute: false,
-        self_deaf: false,
-        self_video: false,
-    };
-    world.relay(ToGuild::Voice { session: session(0, 1), update });
+    world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(Some(voice)) });
     world.sent.clear();
     world.by(ANA, Command::RemoveMember(ANA)).expect("everybody may leave");
     let events = world.events();
@@ -246,7 +239,7 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     assert!(matches!(events[1].effect, Effect::Member(user_id, None) if user_id == ANA));
     // The session does not count any more, whatever its relay says of it.
     world.relay(ToGuild::Presence { session: session(0, 1), presence: presence(Status::Dnd) });
-    world.relay(ToGuild::Voice { session: session(0, 1), update });
+    world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(Some(voice)) });
     assert!(world.take().is_empty());
     // Back again, they are offline: neither that session counts, nor what was shown without one.
     world.join(ANA);

@@ -16,7 +16,7 @@ use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, InviteCode, Member, Message, MessageId, Nonce,
     OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
-    to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
+    to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
 use guildhall_relay::{MembersWanted, ToGuild};
 use guildhall_stdx::{Now, Timestamp, steps_taken};
@@ -507,13 +507,7 @@ impl Lab {
     }
 
     fn voice_and_losses(&mut self) {
-        let update = VoiceStateUpdate {
-            guild_id: Some(GUILD),
-            channel_id: Some(VOICE),
-            self_mute: false,
-            self_deaf: false,
-            self_video: false,
-        };
+        let update = voice_state(Some(VOICE));
         for n in 0..self.one_in(20) {
             if n % 2 == 0 {
                 self.relay(ToGuild::Voice { session: session(0, n as u32), update });

@@ -31,14 +31,7 @@ impl Scene {
     }
 
     fn op4(&mut self, slot: u32, channel: Option<ChannelId>) -> Vec<Seen> {
-        let update = VoiceStateUpdate {
-            guild_id: Some(GUILD),
-            channel_id: channel,
-            self_mute: false,
-            self_deaf: false,
-            self_video: false,
-        };
-        self.world.relay(ToGuild::Voice { session: session(0, slot), update });
+        self.world.relay(ToGuild::Voice { session: session(0, slot), update: voice_state(channel) });
         self.seen()
     }
 
@@ -160,13 +153,7 @@ fn a_stage_has_an_audience() {
     scene.world.grant(BOB, Permissions::MUTE_MEMBERS, 1);
     let suppressed = |scene: &mut Scene, slot, channel| {
         scene.world.sent.clear();
-        let update = VoiceStateUpdate {
-            guild_id: Some(GUILD),
-            channel_id: Some(channel),
-            self_mute: true,
-            self_deaf: false,
-            self_video: true,
-        };
+        let update = VoiceStateUpdate { self_mute: true, self_video: true, ..voice_state(Some(channel)) };
         scene.world.relay(ToGuild::Voice { session: session(0, slot), update });
         let events = scene.world.events();
         let Payload::Voice { state, .. } = &events.last().expect("they may").event.payload else { panic!() };

@@ -1,15 +1,13 @@
 //! `guildhall key`: keys of the backend API, straight on the store while no node runs.
 
-use super::{Common, Failure, flags, load_config, say};
-use crate::{
-    assemble::{StartError, node_config, open_store},
-    wiring::{NoPartitions, NodeClock},
+use super::{
+    Failure,
+    offline::{self, OfflineArgs},
 };
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use guildhall_node::{Node, Scope};
-use guildhall_store::StoreError;
-use std::{fmt::Write as _, sync::Arc};
+use std::fmt::Write as _;
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -26,11 +24,8 @@ process. While it runs, POST, GET and DELETE /v1/keys do the same, with a key th
 pub struct KeyArgs {
     #[command(subcommand)]
     what: What,
-    /// The node's data directory [default: data/node]
-    #[arg(long, value_name = "DIR", global = true)]
-    data: Option<String>,
     #[command(flatten)]
-    common: Common,
+    offline: OfflineArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,22 +70,8 @@ fn parse_name(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(args: KeyArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let flags = flags([("--data", "store.dir", args.data)]);
-    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
-    let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
-        StartError::Store(error @ StoreError::InUse { .. }) => Failure::Other(
-            anyhow::Error::from(error)
-                .context("a node runs on this data directory: ask it (POST, GET, DELETE /v1/keys), or stop it first"),
-        ),
-        error => error.into(),
-    })?;
-    let clock = Arc::new(NodeClock::default());
-    let node = Node::start(node_config(&config, jwt_secret), store.clone(), clock, Arc::new(NoPartitions));
-    let done = execute(&node, args.what).await;
-    node.shut_down().await;
-    store.close().await;
-    say(&done?);
-    Ok(())
+    let instead = "ask it (POST, GET, DELETE /v1/keys), or stop it first";
+    offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
 }
 
 /// Does it, and returns what goes to standard output.

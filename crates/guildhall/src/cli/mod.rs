@@ -11,6 +11,7 @@ mod demo;
 mod dictionary;
 mod import;
 mod key;
+mod offline;
 mod publish;
 mod remote;
 mod serve;

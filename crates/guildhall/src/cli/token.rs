@@ -1,16 +1,14 @@
 //! `guildhall token`: accounts and tokens, straight on the store while no node runs.
 
-use super::{Common, Failure, flags, load_config, say};
-use crate::{
-    PRIVILEGED_INTENTS,
-    assemble::{StartError, node_config, open_store},
-    wiring::{NoPartitions, NodeClock},
+use super::{
+    Failure,
+    offline::{self, OfflineArgs},
 };
+use crate::PRIVILEGED_INTENTS;
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use guildhall_model::{User, UserId};
 use guildhall_node::Node;
-use guildhall_store::StoreError;
 use std::{io::Read as _, sync::Arc};
 
 pub(super) const HELP: &str = "\
@@ -34,11 +32,8 @@ const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=32;
 pub struct TokenArgs {
     #[command(subcommand)]
     what: What,
-    /// The node's data directory [default: data/node]
-    #[arg(long, value_name = "DIR", global = true)]
-    data: Option<String>,
     #[command(flatten)]
-    common: Common,
+    offline: OfflineArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,25 +85,8 @@ fn parse_ttl(text: &str) -> Result<u64, String> {
 const TTL_S_MAX: u64 = 36_500 * 86_400;
 
 pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let flags = flags([("--data", "store.dir", args.data)]);
-    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
-    let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
-        StartError::Store(error @ StoreError::InUse { .. }) => {
-            Failure::Other(anyhow::Error::from(error).context("a node runs on this data directory: stop it first"))
-        }
-        error => error.into(),
-    })?;
-    let node = Node::start(
-        node_config(&config, jwt_secret),
-        store.clone(),
-        Arc::new(NodeClock::default()),
-        Arc::new(NoPartitions),
-    );
-    let done = execute(&node, args.what).await;
-    node.shut_down().await;
-    store.close().await;
-    say(&done?);
-    Ok(())
+    let instead = "stop it first";
+    offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
 }
 
 /// Does it, and returns what goes to standard output.

@@ -1,6 +1,6 @@
 //! Backend: HTTP as a backend and a bot speak it, one connection and one request at a time.
 //!
-//! Limits      `TIMEOUT` for an answer.
+//! Limits      `TIMEOUT` for each piece of a request and of an answer.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -92,15 +92,12 @@ impl Http {
         let stream = TcpStream::connect(self.addr)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(BufReader::new(stream))
     }
 
     fn send(&self, stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Result<()> {
-        let kind = if path.ends_with("/import") || path.ends_with("import?") {
-            "application/x-ndjson"
-        } else {
-            "application/json"
-        };
+        let kind = if path.ends_with("/import") { "application/x-ndjson" } else { "application/json" };
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
             self.authorization,

@@ -5,7 +5,10 @@
 //! Limits      one socket each. The thread is nice, so that on a small machine it is the server's work that is measured and
 //!             not the attackers' own.
 
-use super::town::{Account, CHANNEL, GUILD};
+use super::{
+    socket::{is_for_later, write_unsent},
+    town::{Account, CHANNEL, GUILD},
+};
 use anyhow::{Context as _, Result};
 use guildhall_codec::{DeflateCompressor, ZlibParams};
 use guildhall_stdx::Rng;
@@ -16,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::{ErrorKind, Read, Write},
+    io::Read,
     net::SocketAddr,
     sync::{
         Arc,
@@ -346,16 +349,8 @@ impl Gang {
     }
 
     fn write(&mut self, index: usize) {
-        let client = &mut self.clients[index];
-        let Some(stream) = &mut client.stream else { return };
-        while !client.unsent.is_empty() {
-            match stream.write(&client.unsent) {
-                Ok(count) => drop(client.unsent.drain(..count)),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
-                // What the server said last is still to be read.
-                Err(_) => return client.unsent.clear(),
-            }
-        }
+        let Client { stream: Some(stream), unsent, .. } = &mut self.clients[index] else { return };
+        write_unsent(stream, unsent);
     }
 
     fn read(&mut self, index: usize) {
@@ -364,7 +359,7 @@ impl Gang {
             match stream.read(&mut buffer) {
                 Ok(0) => self.ended(index),
                 Ok(count) => self.take(index, &mut buffer[..count]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
+                Err(error) if is_for_later(error.kind()) => return,
                 Err(_) => self.ended(index),
             }
         }
@@ -398,7 +393,12 @@ impl Gang {
     fn take_frames(&mut self, index: usize, input: &mut [u8]) {
         let mut taken = std::mem::replace(&mut self.clients[index].decoder, decoder());
         let mut events = taken.handle(input);
-        while let Ok(Some(event)) = events.poll() {
+        loop {
+            let event = match events.poll() {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(error) => return self.over(index, &format!("a bad frame: {error}")),
+            };
             match event {
                 Event::Text(payload) if payload.contains("\"op\":10") => self.attack(index),
                 Event::Compressed { .. } if !self.clients[index].has_session => self.attack(index),

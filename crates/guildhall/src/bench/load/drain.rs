@@ -148,8 +148,10 @@ pub fn run(args: DrainArgs) -> Result<()> {
     let ready = Instant::now();
     wait("the return of all", &good, || Ok(good.ready_count() == connections))?;
     let back = Instant::now();
+    let newest_before = talk.newest.load(Ordering::Relaxed);
     thread::sleep(TALK);
     let newest = talk.end();
+    ensure!(newest > newest_before, "nothing more could be said after the restart");
     wait("the newest message", &good, || Ok(good.heard_by_all() >= newest))?;
     let rss_after_bytes = node.rss_bytes()?;
     let report = good.end()?;

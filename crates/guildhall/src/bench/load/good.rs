@@ -3,11 +3,13 @@
 //!
 //! Owns        their sockets and sessions, what each was told, and when.
 //! Invariants  G1 every seq of a session is one more than the one before, over resumes too. G2 what was said is heard in order, once.
-//!             A breach of either is counted in `Report::faults`, with one example.
+//!             G3 what a backend published (`LOAD`, counted from 0) is heard in order, once, and all of it.
+//!             A breach of any is counted in `Report::faults`, with one example.
 //! Limits      `CONNECTING_MAX` on their way at once.
 
 use super::{
     curve::Curve,
+    socket::{is_for_later, write_unsent},
     town::{Account, GUILD, Said},
 };
 use anyhow::{Context as _, Result};
@@ -17,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::{ErrorKind, Read, Write},
+    io::Read,
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
@@ -39,6 +41,8 @@ const RETRY_MS: std::ops::Range<u64> = 500..2_000;
 /// After op 7, or a close that may be resumed.
 const BACK_MS: std::ops::Range<u64> = 0..100;
 pub const STEP_MS: u64 = 250;
+/// The name of what a backend publishes.
+pub const PUBLISHED: &str = "LOAD";
 
 /// What happened to all of them.
 #[derive(Debug)]
@@ -73,7 +77,7 @@ struct Shared {
     ready_count: AtomicUsize,
     /// The number that all have heard, if they are asked for it.
     heard_by_all: Mutex<u32>,
-    dispatches: AtomicU64,
+    published_heard: AtomicU64,
 }
 
 impl Good {
@@ -93,9 +97,9 @@ impl Good {
         *self.shared.heard_by_all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Dispatches that all of them got.
-    pub fn dispatches(&self) -> u64 {
-        self.shared.dispatches.load(Ordering::Relaxed)
+    /// How often any of them heard something that was published.
+    pub fn published_heard(&self) -> u64 {
+        self.shared.published_heard.load(Ordering::Relaxed)
     }
 
     pub fn has_failed(&self) -> bool {
@@ -131,6 +135,7 @@ struct Client {
     unsent: Vec<u8>,
     session: Option<(String, u64)>,
     heard: Vec<u32>,
+    published_heard: u64,
     identified: u32,
     interval: Duration,
     beat_at: Instant,
@@ -177,6 +182,7 @@ impl Swarm {
             unsent: Vec::new(),
             session: None,
             heard: Vec::new(),
+            published_heard: 0,
             identified: 0,
             interval: Duration::from_secs(3600),
             beat_at: now + Duration::from_secs(3600),
@@ -290,15 +296,8 @@ impl Swarm {
     }
 
     fn write(&mut self, index: usize) {
-        let client = &mut self.clients[index];
-        let Some(stream) = &mut client.stream else { return };
-        while !client.unsent.is_empty() {
-            match stream.write(&client.unsent) {
-                Ok(count) => drop(client.unsent.drain(..count)),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return,
-                Err(_) => return self.go_away(index, RETRY_MS),
-            }
-        }
+        let Client { stream: Some(stream), unsent, .. } = &mut self.clients[index] else { return };
+        write_unsent(stream, unsent);
     }
 
     fn send(&mut self, index: usize, payload: &Value) {
@@ -316,7 +315,7 @@ impl Swarm {
         while let Some(stream) = &mut self.clients[index].stream {
             match stream.read(&mut buffer) {
                 Ok(count) if count > 0 => self.take(index, &mut buffer[..count]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => break,
+                Err(error) if is_for_later(error.kind()) => break,
                 Ok(_) | Err(_) => {
                     if self.clients[index].state == State::Live {
                         *self.report.closes.entry("cut".to_owned()).or_default() += 1;
@@ -435,7 +434,6 @@ impl Swarm {
     }
 
     fn take_dispatch(&mut self, index: usize, seq: u64, name: &str, body: &str) {
-        self.shared.dispatches.fetch_add(1, Ordering::Relaxed);
         let client = &mut self.clients[index];
         if let Some((_, last)) = &mut client.session {
             let expected = *last + 1;
@@ -448,6 +446,16 @@ impl Swarm {
             "RESUMED" => {
                 self.report.resumed.count(self.begun.elapsed());
                 self.be_live(index);
+            }
+            PUBLISHED => {
+                self.shared.published_heard.fetch_add(1, Ordering::Relaxed);
+                let number = serde_json::from_str::<Value>(body).unwrap_or_default()["n"].as_u64();
+                let client = &mut self.clients[index];
+                let expected = client.published_heard;
+                client.published_heard += 1;
+                if number != Some(expected) {
+                    self.fault(|| format!("client {index} heard {PUBLISHED} {number:?} instead of {expected}"));
+                }
             }
             "MESSAGE_CREATE" => {
                 let Some(said) = Said::find(body) else { return };
@@ -465,5 +473,31 @@ impl Swarm {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_published_is_counted_by_itself_and_in_order() {
+        let account = Account { is_bot: true, token: "token".to_owned() };
+        let shared = Arc::new(Shared::default());
+        let addr = SocketAddr::from(([127, 0, 0, 1], 9));
+        let mut swarm = Swarm::new(addr, vec![account], Instant::now(), shared.clone()).unwrap();
+        swarm.clients[0].session = Some(("id".to_owned(), 1));
+        let mut seq = 1;
+        let mut hear = |name: &str, d: &Value| {
+            seq += 1;
+            swarm.take_payload(0, &json!({"op": 0, "s": seq, "t": name, "d": d}).to_string());
+            swarm.report.faults
+        };
+        let said = json!({"content": "p=0 n=1 t=0 and some words"});
+        assert_eq!(hear("MESSAGE_CREATE", &said), 0);
+        assert_eq!([0, 1].map(|n| hear(PUBLISHED, &json!({"n": n}))), [0, 0]);
+        assert_eq!(shared.published_heard.load(Ordering::Relaxed), 2, "what people say is something else");
+        assert_eq!(hear(PUBLISHED, &json!({"n": 3})), 1, "one was left out");
+        assert_eq!(hear("MESSAGE_CREATE", &said), 2, "said once, heard twice");
     }
 }

@@ -200,6 +200,11 @@ impl Measured {
 fn check_good(report: &Report, first: u32, last: u32) -> Result<()> {
     ensure!(report.faults == 0, "{} faults, like: {}", report.faults, report.example.as_deref().unwrap_or_default());
     ensure!(report.closes.is_empty(), "good clients were closed: {:?}", report.closes);
+    let (asked, resumed) = (report.asked.sum(), report.resumed.sum());
+    ensure!(
+        asked == 0 && resumed == 0,
+        "good clients were asked to reconnect {asked} times, and resumed {resumed} times"
+    );
     ensure!(report.identified.iter().all(|count| *count == 1), "good clients had to identify again");
     for (index, heard) in report.heard.iter().enumerate() {
         let from = heard.partition_point(|number| *number < first);

@@ -1,11 +1,11 @@
 //! `guildhall bench import`: a guild gets a million members by `/v1`, then ten thousand events a second, and goes on answering.
 //!
-//! Invariants  asserted: every line is taken, the guild has all members in the end, every event was published, and the clients
-//!             heard all of them in the order of their sequence.
+//! Invariants  asserted: every line is taken, the guild has all members in the end, every event was published, and each client
+//!             heard all of them, in order and once.
 
 use super::{
     backend::{Head, Http, read_chunks},
-    good::Good,
+    good::{Good, PUBLISHED},
     node::{Node, free_addr},
     town::{self, CHANNEL, GUILD, say},
 };
@@ -19,7 +19,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -138,6 +138,7 @@ fn stream(
     let mut stream = TcpStream::connect(addr)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     write!(
         stream,
@@ -197,16 +198,18 @@ fn import(node: &Node, members: u64, mut progress: impl FnMut(u64)) -> Result<u6
 /// At `rate` a second. How many were published, and in which time.
 fn publish(node: &Node, rate: u32, time: Duration) -> Result<(u64, Duration)> {
     let began = Instant::now();
-    let mut sent: u64 = 0;
+    let sent = Arc::new(AtomicU64::new(0));
+    let ours = sent.clone();
     let lines = move |piece: &mut Vec<u8>| {
         while piece.is_empty() {
             if began.elapsed() >= time {
                 return false;
             }
             let due = (began.elapsed().as_secs_f64() * f64::from(rate)) as u64;
-            while sent < due && piece.len() < PIECE_BYTES {
-                let _ = writeln!(piece, r#"{{"t":"LOAD","d":{{"n":{sent}}},"audience":{{"guild":"{GUILD}"}}}}"#);
-                sent += 1;
+            while ours.load(Ordering::Relaxed) < due && piece.len() < PIECE_BYTES {
+                let number = ours.fetch_add(1, Ordering::Relaxed);
+                let _ =
+                    writeln!(piece, r#"{{"t":"{PUBLISHED}","d":{{"n":{number}}},"audience":{{"guild":"{GUILD}"}}}}"#);
             }
             if piece.is_empty() {
                 thread::sleep(Duration::from_millis(2));
@@ -222,6 +225,8 @@ fn publish(node: &Node, rate: u32, time: Duration) -> Result<(u64, Duration)> {
             _ => bail!("an event reached others than the clients: {line}"),
         }
     })?;
+    let sent = sent.load(Ordering::Relaxed);
+    ensure!(count == sent, "{count} events were answered for, and {sent} were sent");
     Ok((count, began.elapsed()))
 }
 
@@ -269,14 +274,17 @@ pub fn run(args: ImportArgs) -> Result<()> {
     ensure!(guild["member_count"] == expected, "the guild has {} members, not {expected}", guild["member_count"]);
 
     node.forget_peak()?;
-    let before = good.dispatches();
     let asking = Asking::start(&node, &speaker, &numbers);
     let (published, took) = publish(&node, rate, Duration::from_secs(seconds))?;
     let publishing = asking.end()?;
     let publish_peak_bytes = node.peak_bytes()?;
     let deadline = Instant::now() + PATIENCE;
-    while good.dispatches() - before < published * CLIENTS as u64 {
-        ensure!(Instant::now() < deadline, "{} of {published} events heard by each", (good.dispatches() - before) / 2);
+    while good.published_heard() < published * CLIENTS as u64 {
+        ensure!(
+            Instant::now() < deadline,
+            "{} of {published} events heard by each",
+            good.published_heard() / CLIENTS as u64
+        );
         thread::sleep(Duration::from_millis(20));
     }
     let report = good.end()?;

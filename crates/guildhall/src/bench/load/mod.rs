@@ -13,4 +13,5 @@ mod good;
 pub mod hostile;
 pub mod import;
 mod node;
+mod socket;
 mod town;

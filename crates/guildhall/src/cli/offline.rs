@@ -1,0 +1,48 @@
+//! Offline: commands straight on the store, while no node runs on it.
+//!
+//! Owns        the arguments that these commands share, and a node without listeners for as long as one of them works.
+//! Invariants  the store is closed whatever became of the work.
+
+use super::{Common, Failure, flags, load_config, say};
+use crate::{
+    assemble::{StartError, node_config, open_store},
+    wiring::{NoPartitions, NodeClock},
+};
+use clap::Args;
+use guildhall_node::Node;
+use guildhall_store::StoreError;
+use std::sync::Arc;
+
+/// Which node's.
+#[derive(Args, Debug)]
+pub(super) struct OfflineArgs {
+    /// The node's data directory [default: data/node]
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Does `work`, and says on standard output what it returns. `instead` is what to do where a node runs.
+pub(super) async fn run(
+    args: OfflineArgs,
+    environment: Vec<(String, String)>,
+    instead: &str,
+    work: impl AsyncFnOnce(&Node) -> anyhow::Result<String>,
+) -> Result<(), Failure> {
+    let flags = flags([("--data", "store.dir", args.data)]);
+    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
+        StartError::Store(error @ StoreError::InUse { .. }) => {
+            Failure::Other(anyhow::Error::from(error).context(format!("a node runs on this data directory: {instead}")))
+        }
+        error => error.into(),
+    })?;
+    let clock = Arc::new(NodeClock::default());
+    let node = Node::start(node_config(&config, jwt_secret), store.clone(), clock, Arc::new(NoPartitions));
+    let done = work(&node).await;
+    node.shut_down().await;
+    store.close().await;
+    say(&done?);
+    Ok(())
+}
