@@ -136,6 +136,32 @@ fn describe_compressed(weights: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
+/// A leaf, or two items of the level before.
+#[derive(Clone, Copy)]
+struct Item {
+    count: u64,
+    is_package: bool,
+}
+
+/// Of package-merge: one list of items per bit, cheapest first. Which leaves are in them need not be kept: always the rarest.
+fn merged_levels(leaves: &[(u64, usize)], bits_max: u32) -> Vec<Vec<Item>> {
+    let mut levels: Vec<Vec<Item>> = Vec::with_capacity(bits_max as usize);
+    for _ in 0..bits_max {
+        let before = levels.last().map_or(&[][..], Vec::as_slice);
+        let mut packages = before.chunks_exact(2).map(|pair| pair[0].count + pair[1].count).peekable();
+        let mut level = Vec::with_capacity(leaves.len() * 2);
+        for (count, _) in leaves {
+            while let Some(package) = packages.next_if(|package| package <= count) {
+                level.push(Item { count: package, is_package: true });
+            }
+            level.push(Item { count: *count, is_package: false });
+        }
+        level.extend(packages.map(|count| Item { count, is_package: true }));
+        levels.push(level);
+    }
+    levels
+}
+
 /// Lengths of the best code for symbols that occur so often, none longer than `bits_max`; 0 where one does not occur.
 ///
 /// Gives none for fewer than two symbols, which need no code, and for more than fit.
@@ -146,19 +172,15 @@ pub fn limited_lengths(counts: &[u64], bits_max: u32) -> Option<Vec<u8>> {
         return None;
     }
     leaves.sort_unstable();
+    let levels = merged_levels(&leaves, bits_max);
+    // A level's choice is its cheapest items: so many leaves, each of which gets one bit longer, and packages, each of which
+    // stands for two items of the level before.
     let mut lengths = vec![0u8; counts.len()];
-    // Each item is a set of leaves; what is chosen at last lengthens each of its leaves by one bit.
-    let mut items: Vec<(u64, Vec<usize>)> = Vec::new();
-    for _ in 0..bits_max {
-        let packages =
-            items.chunks_exact(2).map(|pair| (pair[0].0 + pair[1].0, [pair[0].1.as_slice(), &pair[1].1].concat()));
-        let mut merged: Vec<_> = packages.collect();
-        merged.extend(leaves.iter().map(|(count, symbol)| (*count, vec![*symbol])));
-        merged.sort_by_key(|item| item.0);
-        items = merged;
-    }
-    for (_, symbols) in &items[..2 * leaves.len() - 2] {
-        symbols.iter().for_each(|symbol| lengths[*symbol] += 1);
+    let mut chosen = 2 * leaves.len() - 2;
+    for level in levels.iter().rev() {
+        let packages = level[..chosen].iter().filter(|item| item.is_package).count();
+        leaves[..chosen - packages].iter().for_each(|(_, symbol)| lengths[*symbol] += 1);
+        chosen = 2 * packages;
     }
     Some(lengths)
 }

@@ -21,7 +21,7 @@ use crate::{
     tables::{Form, Tables},
     templates::{TEMPLATES_MAX, Templates},
     track::Track,
-    zstd::{self, ZstdStream},
+    zstd::{self, ZstdStream, alone::Room},
 };
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -109,6 +109,7 @@ trait Format {
         tables: &Tables,
         distances: &Distances,
         around: (&Head, &[u8]),
+        room: &mut Room,
         out: &mut Vec<u8>,
     );
 }
@@ -152,11 +153,12 @@ impl Format for Zstd {
         tables: &Tables,
         distances: &Distances,
         (head, tail): (&Head, &[u8]),
+        room: &mut Room,
         out: &mut Vec<u8>,
     ) {
         program.write(state, tables, distances, head, out);
         if !tail.is_empty() {
-            zstd::alone::write(state, tables, tail, &[], out);
+            zstd::alone::write(state, tables, room, tail, &[], out);
         }
     }
 }
@@ -200,6 +202,7 @@ impl Format for Deflate {
         _: &Tables,
         distances: &Distances,
         (head, tail): (&Head, &[u8]),
+        _: &mut Room,
         out: &mut Vec<u8>,
     ) {
         program.write(state, distances, head, tail, out);
@@ -252,6 +255,7 @@ pub struct Matcher {
     coverage: Coverage,
     templates: Templates,
     alone: Alone,
+    room: Room,
     distances: Distances,
     text: Vec<u8>,
     counters: Counters,
@@ -455,6 +459,7 @@ impl Matcher {
             coverage: Coverage::default(),
             templates: Templates::default(),
             alone: Alone::default(),
+            room: Room::default(),
             distances: Distances::new(),
             text: Vec::new(),
             counters: Counters::default(),
@@ -624,7 +629,7 @@ impl Matcher {
                 head.copy_from_other(name, EarlierHead { name: other.name, distance, digits }, changed, window);
             }
         }
-        F::write(program, state, tables, distances, (&head, tail.bytes()), out);
+        F::write(program, state, tables, distances, (&head, tail.bytes()), &mut self.room, out);
         track.advance(head.len());
         track.remember(id, position, spans);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
@@ -638,7 +643,7 @@ impl Matcher {
     pub fn zstd_alone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
         self.counters.alone_total += 1;
         let copies = self.alone.find(message, ALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
-        zstd::alone::write(&mut stream.state, &self.tables, message, copies, out);
+        zstd::alone::write(&mut stream.state, &self.tables, &mut self.room, message, copies, out);
         stream.track.advance(message.len());
     }
 
@@ -658,6 +663,6 @@ impl Matcher {
 
     /// Heap it holds, the parses of the newest texts aside.
     pub fn heap_bytes(&self) -> usize {
-        self.history.heap_bytes() + self.alone.heap_bytes()
+        self.history.heap_bytes() + self.alone.heap_bytes() + self.room.heap_bytes()
     }
 }

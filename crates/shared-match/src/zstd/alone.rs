@@ -30,13 +30,36 @@ struct CodedSequence {
     offset: Coded,
 }
 
+/// Room for a block, kept between messages.
+#[derive(Debug, Default)]
+pub struct Room {
+    literals: Vec<u8>,
+    sequences: Vec<CodedSequence>,
+}
+
+impl Room {
+    /// Heap it holds.
+    pub fn heap_bytes(&self) -> usize {
+        self.literals.capacity() + self.sequences.capacity() * size_of::<CodedSequence>()
+    }
+}
+
 /// Appends `message`, of which `copies` repeat what stands before.
-pub fn write(state: &mut ZstdState, tables: &Tables, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
+pub fn write(
+    state: &mut ZstdState,
+    tables: &Tables,
+    room: &mut Room,
+    message: &[u8],
+    copies: &[Copy],
+    out: &mut Vec<u8>,
+) {
     state.begin(out);
     if message.len() < CODED_BYTES_MIN {
         return raw_blocks(message, out);
     }
-    let mut block = Block { state, tables, literals: Vec::new(), sequences: Vec::new(), last_offset: 0 };
+    let Room { literals, sequences } = room;
+    (literals.clear(), sequences.clear());
+    let mut block = Block { state, tables, literals, sequences, last_offset: 0 };
     let (mut at, mut begun) = (0, 0);
     for copy in copies {
         let mut run = copy.literals as usize;
@@ -67,8 +90,8 @@ pub fn write(state: &mut ZstdState, tables: &Tables, message: &[u8], copies: &[C
 struct Block<'a> {
     state: &'a mut ZstdState,
     tables: &'a Tables,
-    literals: Vec<u8>,
-    sequences: Vec<CodedSequence>,
+    literals: &'a mut Vec<u8>,
+    sequences: &'a mut Vec<CodedSequence>,
     /// Of this message; 0 before its first.
     last_offset: u32,
 }
@@ -129,7 +152,7 @@ impl Block<'_> {
         }
         let mut seen = Histogram::default();
         self.literals.iter().for_each(|byte| seen.bytes[usize::from(*byte)] += 1);
-        for sequence in &self.sequences {
+        for sequence in &*self.sequences {
             seen.literals[usize::from(sequence.run.symbol)] += 1;
             seen.matches[usize::from(sequence.length.symbol)] += 1;
             seen.offsets[usize::from(sequence.offset.symbol)] += 1;
