@@ -11,7 +11,7 @@ use crate::{
     coverage::Coverage,
     deflate::{self, DeflateStream},
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, span_of},
-    find::{Candidate, Candidates},
+    find::{Candidate, Candidates, ITSELF},
     had::Had,
     history::{History, Scope, Text},
     parse::{Parser, Sequence},
@@ -72,8 +72,17 @@ enum Variant {
     Itself(u32),
 }
 
+/// A parse, as it is written in a format.
+#[derive(Debug)]
+struct Made<P> {
+    variant: Variant,
+    /// How many texts back it looks, its template aside: as far as `variant` allows, or less.
+    looks_back: u32,
+    program: P,
+}
+
 /// The parses of a text, in a format.
-type Programs<P> = Vec<(Variant, P)>;
+type Programs<P> = Vec<Made<P>>;
 
 /// What is known of a new text.
 #[derive(Debug)]
@@ -266,11 +275,14 @@ fn round(age: u32) -> u32 {
     HORIZONS.iter().copied().find(|horizon| *horizon <= age).unwrap_or(0)
 }
 
-/// The parse whose horizon is just within `age` texts.
+/// The parse that looks back no farther than `age` texts and is the best of those, or nearly: it was free to look as far
+/// back, or not much less.
 #[inline]
-fn nearly<P>(programs: &[(Variant, P)], age: u32, template: Option<TextId>) -> Option<usize> {
-    programs.iter().position(|(variant, _)| match variant {
-        Variant::Horizon(horizon, with) => *with == template && *horizon <= age && age - *horizon <= age / 16,
+fn nearly<P>(programs: &[Made<P>], age: u32, template: Option<TextId>) -> Option<usize> {
+    programs.iter().position(|made| match made.variant {
+        Variant::Horizon(horizon, with) => {
+            with == template && made.looks_back <= age && age.saturating_sub(horizon) <= age / 16
+        }
         _ => false,
     })
 }
@@ -321,7 +333,7 @@ impl<'a> Workshop<'a> {
             let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
             self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
         });
-        if locate(&programs[index].1).is_ok() {
+        if locate(&programs[index].program).is_ok() {
             return index;
         }
         self.counters.fallbacks_total += 1;
@@ -337,10 +349,10 @@ impl<'a> Workshop<'a> {
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
         let mut had_count = 0;
-        for (index, (variant, program)) in programs.iter().enumerate() {
-            if *variant == Variant::Had {
+        for (index, made) in programs.iter().enumerate() {
+            if made.variant == Variant::Had {
                 had_count += 1;
-                if locate(program).is_ok() {
+                if locate(&made.program).is_ok() {
                     return index;
                 }
             }
@@ -355,7 +367,7 @@ impl<'a> Workshop<'a> {
             made = Some(self.get_or_make(programs, Variant::Only(id), prepare));
         }
         match made {
-            Some(index) if locate(&programs[index].1).is_ok() => index,
+            Some(index) if locate(&programs[index].program).is_ok() => index,
             _ => self.itself(programs, locate, prepare),
         }
     }
@@ -367,7 +379,7 @@ impl<'a> Workshop<'a> {
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
         let index = self.get_or_make(programs, Variant::Itself(self.window), prepare);
-        locate(&programs[index].1).expect("what refers to itself alone misses nothing");
+        locate(&programs[index].program).expect("what refers to itself alone misses nothing");
         index
     }
 
@@ -392,7 +404,7 @@ impl<'a> Workshop<'a> {
         variant: Variant,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        match programs.iter().position(|made| made.0 == variant) {
+        match programs.iter().position(|made| made.variant == variant) {
             Some(index) => index,
             None => self.make(programs, variant, prepare),
         }
@@ -400,8 +412,12 @@ impl<'a> Workshop<'a> {
 
     #[cold]
     fn make<P>(&mut self, programs: &mut Programs<P>, variant: Variant, prepare: &impl Fn(Parsed<'_>) -> P) -> usize {
-        let program = prepare(self.parse(variant));
-        programs.push((variant, program));
+        let parsed = self.parse(variant);
+        let template = if let Variant::Horizon(_, template) = variant { template } else { None };
+        let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source);
+        let farthest = sources.filter(|source| *source != ITSELF && Some(*source) != template).min();
+        let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
+        programs.push(Made { variant, looks_back, program: prepare(parsed) });
         programs.len() - 1
     }
 
@@ -543,8 +559,8 @@ impl Matcher {
         let programs = programs(prepared);
         // That of most connections of about its age, if it cannot be told which it will be.
         let likely = nearly(programs, track.age(), None).unwrap_or(0);
-        if let Some((_, program)) = programs.get(likely) {
-            sources(program).prefetch(track);
+        if let Some(made) = programs.get(likely) {
+            sources(&made.program).prefetch(track);
         }
     }
 
@@ -618,7 +634,7 @@ impl Matcher {
             |parsed| F::prepare(&parsed, tables),
         );
         self.counters.written_total += 1;
-        let program = &programs[chosen].1;
+        let program = &programs[chosen].program;
         if self.form == Form::Json {
             if let Some(distance) = F::head_distance(program, distances) {
                 head.copy_from(track, distance, position, window);
