@@ -14,7 +14,7 @@ use super::{crowd, sched::thread_cpu, text, usage};
 use crate::PRIVILEGED_INTENTS;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{BodyDeflater, Encoding, SharedWindow, encode_payload_to_gateway};
+use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
 use guildhall_model::Member;
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
@@ -152,6 +152,13 @@ fn measure(mode: Mode, connections: usize, messages: usize) -> Result<Row> {
     let after = room.counts();
     let deliveries = after.deliveries - before.deliveries;
     ensure!(deliveries == (connections * messages) as u64, "{deliveries} deliveries");
+    let compressions = after.compressions - before.compressions;
+    let expected = match mode {
+        Mode::Plain => 0,
+        Mode::PerConnection | Mode::Takeover => deliveries,
+        Mode::Prepared => messages as u64,
+    };
+    ensure!(compressions == expected, "{mode:?} compressed {compressions} times instead of {expected}");
     let per_delivery = |value: f64| value / deliveries as f64;
     Ok(Row {
         connections,
@@ -161,7 +168,7 @@ fn measure(mode: Mode, connections: usize, messages: usize) -> Result<Row> {
         bytes_per_delivery: per_delivery((after.bytes - before.bytes) as f64),
         allocations_per_broadcast: allocations.map(|count| count as f64 / messages as f64),
         allocations_per_delivery: allocations.map(|count| per_delivery(count as f64)),
-        compressions_per_broadcast: (after.compressions - before.compressions) as f64 / messages as f64,
+        compressions_per_broadcast: compressions as f64 / messages as f64,
         context_bytes_per_connection: room.partition.compression_bytes() as u64 / connections as u64,
     })
 }
@@ -182,6 +189,7 @@ struct Room {
     mode: Mode,
     clock: SystemClock,
     partition: Partition,
+    contexts: ClassicContexts,
     guild: Guild,
     link: Sink,
     mail: VecDeque<ToRelay>,
@@ -222,6 +230,7 @@ impl Room {
         let mut room = Self {
             mode,
             clock: SystemClock::default(),
+            contexts: config.classic.clone(),
             partition: Partition::new(config, gate),
             guild: Guild::load(record, GuildLimits::default(), 1),
             link,
@@ -302,7 +311,8 @@ impl Room {
     fn counts(&self) -> Counts {
         let counters = self.partition.counters();
         let compressions = match self.mode {
-            Mode::Takeover => counters.dispatches_total,
+            // All but those for which there was no room for a context.
+            Mode::Takeover => counters.dispatches_total.saturating_sub(self.contexts.stats().stored_total),
             Mode::PerConnection => self.link.deflater.as_ref().map_or(0, BodyDeflater::compressed_count),
             Mode::Plain | Mode::Prepared => counters.bodies_deflated_total,
         };
