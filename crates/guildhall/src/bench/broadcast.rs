@@ -10,20 +10,25 @@
 //! Limits      modes whose contexts would take more than half of the available memory are left out, and said to be.
 //! Not here    sockets: `bench sockets`.
 
-use super::{crowd, sched::thread_cpu, text, usage};
+use super::{
+    crowd,
+    frames::{OP_IDENTIFY, frame, heartbeat},
+    sched::thread_cpu,
+    text, usage,
+};
 use crate::PRIVILEGED_INTENTS;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow, encode_payload_to_gateway};
+use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
 use guildhall_model::Member;
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Account, Compression, ConnParams, Dead, Link, Output, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToRelay};
 use guildhall_stdx::SlotKey;
-use guildhall_ws_proto::{DeflateParams, Opcode, append_masked_frame};
+use guildhall_ws_proto::DeflateParams;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{collections::VecDeque, io::IoSlice, sync::Arc};
 
 /// GUILDS, GUILD_MESSAGES, MESSAGE_CONTENT.
@@ -204,13 +209,6 @@ struct Counts {
     compressions: u64,
 }
 
-fn frame(op: u64, d: &Value) -> Result<Vec<u8>> {
-    let (mut payload, mut frame) = (Vec::new(), Vec::new());
-    encode_payload_to_gateway(Encoding::Json, op, d, &mut payload).context("encoding what a client says")?;
-    append_masked_frame(Opcode::Text, [1, 2, 3, 4], &payload, &mut frame);
-    Ok(frame)
-}
-
 impl Room {
     fn new(mode: Mode, connections: usize) -> Result<Self> {
         let mut record = crowd::record(connections, 0, 0);
@@ -240,7 +238,7 @@ impl Room {
         };
         let params = ConnParams { encoding: Encoding::Json, compression: mode.compression() };
         let properties = json!({"os": "linux", "browser": "bench", "device": "bench"});
-        let identify = frame(2, &json!({"token": "t", "intents": INTENTS, "properties": properties}))?;
+        let identify = frame(OP_IDENTIFY, &json!({"token": "t", "intents": INTENTS, "properties": properties}))?;
         for user in users {
             let now = room.clock.now();
             let key = room.partition.accept(now, params, &mut room.link);
@@ -301,7 +299,7 @@ impl Room {
 
     /// All clients say that they have read everything.
     fn heartbeats(&mut self) -> Result<()> {
-        let (now, beat) = (self.clock.now(), frame(1, &json!(i64::MAX))?);
+        let (now, beat) = (self.clock.now(), heartbeat()?);
         for key in &self.conns {
             self.partition.handle_bytes(now, *key, &mut beat.clone(), &mut self.link);
         }

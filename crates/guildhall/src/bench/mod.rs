@@ -11,6 +11,7 @@ mod codec;
 mod crowd;
 mod fanout;
 mod floor;
+mod frames;
 mod guild;
 mod load;
 mod role;
