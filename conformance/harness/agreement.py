@@ -7,18 +7,21 @@ Spec        docs/protocol.md "User-client features".
 """
 
 
-def differences(state, server, own_id, presences, voice, *, is_active, followed=()):
+def differences(state, server, own_id, presences, voice, *, is_active, watched=(), followed=()):
     """What differs, each in a few words; nothing when all agrees.
 
-    `followed` are the members whose presence the library is kept informed of beside its member lists.
+    `watched` are the channels whose member lists are looked at, `followed` the members whose presence the library is kept
+    informed of beside its member lists.
     """
     found = [*_channels(state, server, own_id), *_pairs("voice state of", state["voice"], voice)]
     roles = {role["id"]: [role["name"], role["position"], role["hoist"]] for role in server.roles.values()}
     found += _pairs("role", state["roles"], roles)
     if is_active:
         found += [*_counts(state, server, presences), *_members(state, server, presences, followed)]
-        for watched in state["lists"]:
-            found += _list(watched, *server.member_list(watched["channel_id"], presences))
+        in_view = {each["channel_id"] for each in state["lists"]}
+        found += [f"nothing of channel {channel_id}'s list is in view" for channel_id in sorted({*watched} - in_view)]
+        for each in state["lists"]:
+            found += _list(each, *server.member_list(each["channel_id"], presences))
     return found
 
 

@@ -12,6 +12,8 @@ import time
 from .failure import Failure
 from .node import free_port
 
+# How long chromedriver may take to end by itself.
+END_SECONDS = 10
 PROGRAMS = ("chromedriver", "chromium")
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
 
@@ -51,7 +53,11 @@ class Browser:
             pass  # It is ended below.
         finally:
             self._process.terminate()
-            self._process.wait()
+            try:
+                self._process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             self._log.close()
 
     def version(self):

@@ -101,6 +101,8 @@ class Node:
             self._process.wait(self._patience.next_wait())
         except subprocess.TimeoutExpired as error:
             raise Failure("the server does not end after SIGTERM") from error
+        if self._process.returncode != 0:
+            raise Failure(f"the server ended with code {self._process.returncode} after SIGTERM")
 
     def mint_user_tokens(self, user_ids):
         """Tokens by user id. The store belongs to one process, so the node is stopped meanwhile."""
@@ -108,7 +110,11 @@ class Node:
         tokens = {}
         for user_id in user_ids:
             command = [str(self._server), "token", "user", "--id", user_id, "--data", str(self._data)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            try:
+                bound = self._patience.next_wait()
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=bound)
+            except subprocess.TimeoutExpired as error:
+                raise Failure(f"making a token for user {user_id} does not end") from error
             if done.returncode != 0:
                 raise Failure(f"no token for user {user_id}: {done.stderr.strip()}")
             tokens[user_id] = done.stdout.strip()

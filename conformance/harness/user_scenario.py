@@ -60,6 +60,8 @@ class UserScenario(Scenario):
         self._states = 0
         self._fences = 0
         self._followed = set()
+        # Channels whose lists are in view.
+        self._watched = set()
         self._is_active = False
         # Nothing must come of these messages.
         self._spared = set()
@@ -137,6 +139,7 @@ class UserScenario(Scenario):
                 dict(self._witness.presences),
                 dict(self._witness.voice),
                 is_active=self._is_active,
+                watched=self._watched,
                 followed=self._followed,
             )
             if not found:
@@ -162,6 +165,7 @@ class UserScenario(Scenario):
         watched = len(self._client.all("watching"))
         self._client.send("watch", guild_id=self._guild_id, ranges=ranges)
         self._client.wait_for("the library to ask for rows", "watching", count=watched + 1)
+        self._watched = set(ranges)
 
     def _say(self, channel_id, content, account=None):
         message = (account or self._other).post(f"/channels/{channel_id}/messages", {"content": content})

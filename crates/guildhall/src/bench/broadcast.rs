@@ -10,20 +10,25 @@
 //! Limits      modes whose contexts would take more than half of the available memory are left out, and said to be.
 //! Not here    sockets: `bench sockets`.
 
-use super::{crowd, sched::thread_cpu, text, usage};
+use super::{
+    crowd,
+    frames::{OP_IDENTIFY, frame, heartbeat},
+    sched::thread_cpu,
+    text, usage,
+};
 use crate::PRIVILEGED_INTENTS;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{BodyDeflater, Encoding, SharedWindow, encode_payload_to_gateway};
+use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
 use guildhall_model::Member;
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Account, Compression, ConnParams, Dead, Link, Output, Partition, PartitionConfig};
 use guildhall_relay::{PartitionId, ToRelay};
 use guildhall_stdx::SlotKey;
-use guildhall_ws_proto::{DeflateParams, Opcode, append_masked_frame};
+use guildhall_ws_proto::DeflateParams;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{collections::VecDeque, io::IoSlice, sync::Arc};
 
 /// GUILDS, GUILD_MESSAGES, MESSAGE_CONTENT.
@@ -152,6 +157,13 @@ fn measure(mode: Mode, connections: usize, messages: usize) -> Result<Row> {
     let after = room.counts();
     let deliveries = after.deliveries - before.deliveries;
     ensure!(deliveries == (connections * messages) as u64, "{deliveries} deliveries");
+    let compressions = after.compressions - before.compressions;
+    let expected = match mode {
+        Mode::Plain => 0,
+        Mode::PerConnection | Mode::Takeover => deliveries,
+        Mode::Prepared => messages as u64,
+    };
+    ensure!(compressions == expected, "{mode:?} compressed {compressions} times instead of {expected}");
     let per_delivery = |value: f64| value / deliveries as f64;
     Ok(Row {
         connections,
@@ -161,7 +173,7 @@ fn measure(mode: Mode, connections: usize, messages: usize) -> Result<Row> {
         bytes_per_delivery: per_delivery((after.bytes - before.bytes) as f64),
         allocations_per_broadcast: allocations.map(|count| count as f64 / messages as f64),
         allocations_per_delivery: allocations.map(|count| per_delivery(count as f64)),
-        compressions_per_broadcast: (after.compressions - before.compressions) as f64 / messages as f64,
+        compressions_per_broadcast: compressions as f64 / messages as f64,
         context_bytes_per_connection: room.partition.compression_bytes() as u64 / connections as u64,
     })
 }
@@ -182,6 +194,7 @@ struct Room {
     mode: Mode,
     clock: SystemClock,
     partition: Partition,
+    contexts: ClassicContexts,
     guild: Guild,
     link: Sink,
     mail: VecDeque<ToRelay>,
@@ -194,13 +207,6 @@ struct Counts {
     deliveries: u64,
     bytes: u64,
     compressions: u64,
-}
-
-fn frame(op: u64, d: &Value) -> Result<Vec<u8>> {
-    let (mut payload, mut frame) = (Vec::new(), Vec::new());
-    encode_payload_to_gateway(Encoding::Json, op, d, &mut payload).context("encoding what a client says")?;
-    append_masked_frame(Opcode::Text, [1, 2, 3, 4], &payload, &mut frame);
-    Ok(frame)
 }
 
 impl Room {
@@ -222,6 +228,7 @@ impl Room {
         let mut room = Self {
             mode,
             clock: SystemClock::default(),
+            contexts: config.classic.clone(),
             partition: Partition::new(config, gate),
             guild: Guild::load(record, GuildLimits::default(), 1),
             link,
@@ -231,7 +238,7 @@ impl Room {
         };
         let params = ConnParams { encoding: Encoding::Json, compression: mode.compression() };
         let properties = json!({"os": "linux", "browser": "bench", "device": "bench"});
-        let identify = frame(2, &json!({"token": "t", "intents": INTENTS, "properties": properties}))?;
+        let identify = frame(OP_IDENTIFY, &json!({"token": "t", "intents": INTENTS, "properties": properties}))?;
         for user in users {
             let now = room.clock.now();
             let key = room.partition.accept(now, params, &mut room.link);
@@ -292,7 +299,7 @@ impl Room {
 
     /// All clients say that they have read everything.
     fn heartbeats(&mut self) -> Result<()> {
-        let (now, beat) = (self.clock.now(), frame(1, &json!(i64::MAX))?);
+        let (now, beat) = (self.clock.now(), heartbeat()?);
         for key in &self.conns {
             self.partition.handle_bytes(now, *key, &mut beat.clone(), &mut self.link);
         }
@@ -302,7 +309,8 @@ impl Room {
     fn counts(&self) -> Counts {
         let counters = self.partition.counters();
         let compressions = match self.mode {
-            Mode::Takeover => counters.dispatches_total,
+            // All but those for which there was no room for a context.
+            Mode::Takeover => counters.dispatches_total.saturating_sub(self.contexts.stats().stored_total),
             Mode::PerConnection => self.link.deflater.as_ref().map_or(0, BodyDeflater::compressed_count),
             Mode::Plain | Mode::Prepared => counters.bodies_deflated_total,
         };

@@ -120,17 +120,16 @@ impl Swarm {
 
     fn begin_handshake(&mut self, index: usize) -> Result<()> {
         let client = &mut self.clients[index];
-        if client.state == State::Handshake && client.answer.is_empty() {
-            if let Some(handshake) = &client.handshake {
-                match client.stream.write(handshake.request()) {
-                    Ok(_) => client.answer.reserve(256),
-                    Err(error) if error.kind() == ErrorKind::NotConnected || error.kind() == ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error.into()),
-                }
+        let (State::Handshake, Some(handshake)) = (client.state, &client.handshake) else { return Ok(()) };
+        match client.stream.write(handshake.request()) {
+            Ok(count) => ensure!(count == handshake.request().len(), "a socket that is new is full"),
+            // Not connected yet: it is told again.
+            Err(error) if error.kind() == ErrorKind::NotConnected || error.kind() == ErrorKind::WouldBlock => {
+                return Ok(());
             }
-            // One edge is enough: the request is far smaller than the socket's buffer.
-            client.state = State::Starting;
+            Err(error) => return Err(error.into()),
         }
+        client.state = State::Starting;
         Ok(())
     }
 

@@ -361,7 +361,7 @@ mod tests {
     /// The whole bench, small: everybody is told, and nobody is lost on the way.
     #[test]
     fn a_small_crowd() {
-        for mode in [FanoutMode::Plain, FanoutMode::ClassicZstd] {
+        for mode in FanoutMode::value_variants().iter().copied() {
             let args = FanoutArgs { mode, ..ARGS };
             let people = People { active: 20, online: 40, members: 60 };
             let mut stage = Stage::set(args, people, 2).unwrap();

@@ -287,6 +287,7 @@ impl Lab {
             let took = operation(self, n).with_context(|| format!("timing \"{name}\""))?;
             times_us.extend(took.into_iter().map(|took| took.as_secs_f64() * 1e6));
         }
+        ensure!(!times_us.is_empty(), "\"{name}\" came to nothing that could be timed");
         self.tell(name, times_us);
         Ok(())
     }

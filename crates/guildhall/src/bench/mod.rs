@@ -11,6 +11,7 @@ mod codec;
 mod crowd;
 mod fanout;
 mod floor;
+mod frames;
 mod guild;
 mod load;
 mod role;
@@ -128,9 +129,7 @@ impl Mode {
             Self::Zstd | Self::SharedZstd => "/?v=10&encoding=json&compress=zstd-stream",
         }
     }
-}
 
-impl Mode {
     /// How the server writes streams.
     fn streams(self) -> Streams {
         match self {
@@ -248,9 +247,8 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     let mode_name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let io_uring = io_uring.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
 
-    let name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-    let mut server =
-        Role::start("server", &[connections.to_string(), dir.path().display().to_string(), io_uring, name])?;
+    let members = connections.to_string();
+    let mut server = Role::start("server", &[members, dir.path().display().to_string(), io_uring, mode_name.clone()])?;
     let started = server.answer()?;
     let port = number(&started, "port")?;
     // The guild is loaded and everything that is made once is made before anybody is counted.
@@ -312,6 +310,7 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     }
     let totals = client.ask(&format!("await {expected}"))?;
     let deliveries = number(&totals, "messages")?;
+    ensure!(deliveries == expected, "{deliveries} deliveries instead of {expected}");
     let result = SocketsResult {
         connections,
         deliveries,

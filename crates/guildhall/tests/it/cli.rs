@@ -1,35 +1,11 @@
 //! Commands, exit codes, and what is told when something is wrong.
 
-use crate::support::{Demo, Http, Process, guildhall, run, stderr, wait_for};
+use crate::support::{Demo, Http, guildhall, run, serve, stderr, wait_for};
 use serde_json::json;
-use std::{
-    fs,
-    io::{BufRead, BufReader, Write as _},
-    net::SocketAddr,
-    path::Path,
-    process::Stdio,
-};
+use std::{fs, io::Write as _, process::Stdio};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// `guildhall serve` on a free port, as its JSON log tells.
-fn serve(dir: &Path) -> (Process, SocketAddr) {
-    let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
-    let mut child = command.arg(dir).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let process = Process::from(child);
-    let addr = loop {
-        let line = lines.next().expect("it says when it is ready").unwrap();
-        let entry: serde_json::Value = serde_json::from_str(&line).expect("every line is JSON");
-        if entry["message"] == "ready" {
-            break entry["listen"].as_str().unwrap().parse().unwrap();
-        }
-    };
-    // Somebody has to go on reading, or the process would wait for us some day.
-    std::thread::spawn(move || lines.for_each(drop));
-    (process, addr)
 }
 
 #[test]
@@ -100,7 +76,7 @@ fn from_nothing_to_a_bot_that_is_let_in_and_out() {
     let bot = token_of(&["bot", "--new", "helper"]);
     let user = token_of(&["user", "--new", "mara", "--ttl", "1h"]);
 
-    let (node, addr) = serve(dir.path());
+    let (node, addr, _) = serve(dir.path(), &[]);
     let mut bot_http = Http::new(addr, &format!("Bot {bot}"));
     let me = bot_http.get("/api/v10/users/@me").unwrap();
     assert_eq!((me.status, &me.body["username"]), (200, &json!("helper")));
@@ -119,7 +95,7 @@ fn from_nothing_to_a_bot_that_is_let_in_and_out() {
     assert!(revoke(&bot).status.success());
     let again = revoke(&bot);
     assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
-    let (node, addr) = serve(dir.path());
+    let (node, addr, _) = serve(dir.path(), &[]);
     wait_for("the node", || (Http::new(addr, "").get("/readyz").ok()?.status == 200).then_some(()));
     assert_eq!(Http::new(addr, &format!("Bot {bot}")).get("/api/v10/users/@me").unwrap().status, 401);
     assert_eq!(node.terminate(), Some(0));

@@ -6,7 +6,6 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::HashMap,
     process::Stdio,
     sync::{
         Arc,
@@ -110,21 +109,6 @@ fn talk(mut http: Http, channel: &str, stop: &AtomicBool) -> Vec<(String, String
         thread::sleep(Duration::from_millis(20));
     }
     acknowledged
-}
-
-fn history(http: &mut Http, channel: &str) -> HashMap<String, String> {
-    let mut all = HashMap::new();
-    let mut before = String::new();
-    loop {
-        let answer = http.get(&format!("/api/v10/channels/{channel}/messages?limit=100{before}")).unwrap();
-        let page = answer.body.as_array().expect("a list").clone();
-        let Some(oldest) = page.last() else { return all };
-        before = format!("&before={}", oldest["id"].as_str().unwrap());
-        for message in &page {
-            let (id, content) = (message["id"].as_str().unwrap(), message["content"].as_str().unwrap());
-            assert!(all.insert(id.to_owned(), content.to_owned()).is_none(), "once");
-        }
-    }
 }
 
 fn print_curve(started: Instant, asked: &[Instant]) {
@@ -247,7 +231,7 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
         assert_eq!((&message["d"]["id"], message["s"].as_u64()), (&posted, Some(client.seq + 1)));
         client.take(&message);
     }
-    let kept = history(&mut http, &channel);
+    let kept = http.history(&channel);
     let mut all: Vec<&String> = kept.keys().collect();
     all.sort_by_key(|id| id.parse::<u64>().unwrap());
     for client in &clients {

@@ -2,7 +2,7 @@
 
 use crate::support::{Demo, Http, wait_for};
 use guildhall_stdx::Rng;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{
     collections::HashMap,
     sync::{
@@ -66,21 +66,6 @@ fn storm(mut http: Http, channel: String, writer: String, acknowledged: &AtomicU
     fates
 }
 
-/// Everything a channel holds, by id.
-fn read_all(http: &mut Http, channel: &str) -> HashMap<String, String> {
-    let mut all = HashMap::new();
-    let mut before = String::new();
-    loop {
-        let answer = http.get(&format!("/api/v10/channels/{channel}/messages?limit=100{before}")).unwrap();
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let page = answer.body.as_array().unwrap().clone();
-        let Some(oldest) = page.last() else { return all };
-        before = format!("&before={}", oldest["id"].as_str().unwrap());
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        all.extend(page.iter().map(|message| (text(&message["id"]), text(&message["content"]))));
-    }
-}
-
 /// Three channels of the demo's guild, and what its bot and its user write to each other.
 fn channels_of(demo: &Demo) -> Vec<String> {
     let user = demo.client("user_token").get("/api/v10/users/@me").unwrap().body["id"].clone();
@@ -120,7 +105,7 @@ fn every_acknowledged_message_survives() {
     let demo = start();
     let mut http = demo.client("bot_token");
     let channels: HashMap<String, HashMap<String, String>> =
-        channels_of(&demo).into_iter().map(|channel| (channel.clone(), read_all(&mut http, &channel))).collect();
+        channels_of(&demo).into_iter().map(|channel| (channel.clone(), http.history(&channel))).collect();
     let mut certain = 0;
     for ((channel, id), fate) in &fates {
         let found = channels[channel].get(id).cloned();

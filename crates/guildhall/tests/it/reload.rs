@@ -1,46 +1,13 @@
 //! SIGHUP: what changed holds, or is said to need a restart; what is wrong changes nothing.
 
 use crate::{
-    support::{Http, Process, guildhall, run, stderr, wait_for},
+    support::{Http, guildhall, run, serve, stderr, wait_for, wait_for_line},
     ws::Ws,
 };
 use serde_json::{Value, json};
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    net::SocketAddr,
-    path::Path,
-    process::Stdio,
-    sync::mpsc::{Receiver, channel},
-    thread,
-};
+use std::{fs, net::SocketAddr};
 
 const ADMIN_KEY: &str = "an-admin-key-of-more-than-thirty-two-bytes";
-
-/// `guildhall serve` with a file, and its log lines as they come.
-fn serve(file: &Path, data: &Path) -> (Process, SocketAddr, Receiver<Value>) {
-    let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
-    command.arg(data).arg("--config").arg(file).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let (sender, log) = channel();
-    thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            let _ = sender.send(serde_json::from_str(&line).expect("every line is JSON"));
-        }
-    });
-    let ready = wait_for_line(&log, "ready");
-    (Process::from(child), ready["listen"].as_str().unwrap().parse().unwrap(), log)
-}
-
-fn wait_for_line(log: &Receiver<Value>, message: &str) -> Value {
-    loop {
-        let line = log.recv_timeout(crate::support::PATIENCE).expect(message);
-        if line["message"] == message {
-            return line;
-        }
-    }
-}
 
 /// How many heartbeats a new session may send before it is closed with 4008.
 fn heartbeats(addr: SocketAddr, token: &str) -> usize {
@@ -69,7 +36,7 @@ fn limits_change_and_the_log_says_which() {
     let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data).output().unwrap();
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     fs::write(&file, "[limits]\ninbound_per_minute_max = 100\n").unwrap();
-    let (node, addr, log) = serve(&file, &data);
+    let (node, addr, log) = serve(&data, &["--config".as_ref(), file.as_ref()]);
     // IDENTIFY is one of them.
     assert_eq!(heartbeats(addr, &token), 99);
 
@@ -122,7 +89,7 @@ fn the_codec_of_new_connections_changes_and_old_ones_go_on() {
         fs::write(&file, all).unwrap();
     };
     write("classic");
-    let (node, addr, log) = serve(&file, &data);
+    let (node, addr, log) = serve(&data, &["--config".as_ref(), file.as_ref()]);
     let new = || {
         let mut ws = Ws::connect(addr, "/?v=10&encoding=json&compress=zstd-stream", "").unwrap();
         ws.identify(&token);

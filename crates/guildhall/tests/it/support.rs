@@ -4,11 +4,14 @@
 
 use serde_json::Value;
 use std::{
+    collections::HashMap,
+    ffi::OsStr,
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Output, Stdio},
+    sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -29,7 +32,7 @@ pub fn wait_for<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The binary, without what the environment of the test run would tell it.
-pub fn guildhall<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+pub fn guildhall<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_guildhall"));
     let ours = std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("GUILDHALL"));
     for name in ours {
@@ -40,7 +43,7 @@ pub fn guildhall<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -
 }
 
 /// Runs it to its end.
-pub fn run<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     guildhall(args).output().expect("the binary starts")
 }
 
@@ -94,6 +97,36 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// `guildhall serve` on a free port and the state in `data`, once it is ready, and its log as it comes.
+pub fn serve(data: &Path, args: &[&OsStr]) -> (Process, SocketAddr, Receiver<Value>) {
+    let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
+    command.arg(data).args(args).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let lines = BufReader::new(child.stderr.take().expect("its standard error")).lines();
+    let process = Process::from(child);
+    let (sender, log) = channel();
+    // It goes on reading, whoever wants the log, or the process would wait for us some day.
+    thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let _ = sender.send(serde_json::from_str(&line).expect("every line is JSON"));
+        }
+    });
+    let ready = wait_for_line(&log, "ready");
+    let addr = ready["listen"].as_str().and_then(|addr| addr.parse().ok()).expect("where it listens");
+    (process, addr, log)
+}
+
+/// The next line of that message.
+pub fn wait_for_line(log: &Receiver<Value>, message: &str) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let line = log.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect(message);
+        if line["message"] == message {
+            return line;
+        }
     }
 }
 
@@ -180,6 +213,24 @@ impl Http {
 
     pub fn get(&mut self, path: &str) -> io::Result<Answer> {
         self.request("GET", path, None)
+    }
+
+    /// What everything says that a channel holds, by id.
+    pub fn history(&mut self, channel: &str) -> HashMap<String, String> {
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let mut all = HashMap::new();
+        let mut before = String::new();
+        loop {
+            let path = format!("/api/v10/channels/{channel}/messages?limit=100{before}");
+            let answer = self.get(&path).expect("REST answers");
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let page = answer.body.as_array().expect("a list");
+            let Some(oldest) = page.last() else { return all };
+            before = format!("&before={}", text(&oldest["id"]));
+            for message in page {
+                assert!(all.insert(text(&message["id"]), text(&message["content"])).is_none(), "once");
+            }
+        }
     }
 
     /// Asks; an error means nobody knows whether it was done.

@@ -18,6 +18,7 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
+    time::Instant,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -249,25 +250,28 @@ impl Client {
         }
     }
 
-    /// The next payload of that opcode; what comes before is passed over.
-    fn payload(&mut self, op: u64) -> Value {
+    /// The next payload that is such; what comes before is passed over, but not for ever.
+    #[track_caller]
+    fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let payload = self.next();
-            if payload["op"] == op {
+            if is_it(&payload) {
                 return payload;
             }
+            assert!(Instant::now() < deadline, "much came, and no {what}");
         }
+    }
+
+    #[track_caller]
+    fn payload(&mut self, op: u64) -> Value {
+        self.until(&format!("op {op}"), |payload| payload["op"] == op)
     }
 
     /// `d` of the next event of that name; what comes before is passed over.
     #[track_caller]
     pub fn event(&mut self, name: &str) -> Value {
-        loop {
-            let mut payload = self.next();
-            if payload["t"] == name {
-                return payload["d"].take();
-            }
-        }
+        self.until(name, |payload| payload["t"] == name)["d"].take()
     }
 
     /// Everything it was told up to now. Ask only after somebody else was told of something later.

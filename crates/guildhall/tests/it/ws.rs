@@ -205,10 +205,11 @@ impl Ws {
 
     /// Skips to the payload that `is_it`.
     pub fn expect(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match self.next() {
                 Got::Payload(payload) if is_it(&payload) => return payload,
-                Got::Payload(_) | Got::Compressed(_) => {}
+                Got::Payload(_) | Got::Compressed(_) => assert!(Instant::now() < deadline, "much came, and no {what}"),
                 end => panic!("{end:?} instead of {what}"),
             }
         }
@@ -226,11 +227,12 @@ impl Ws {
 
     /// Skips to the end: the code it was closed with, none if it was cut.
     pub fn close_code(&mut self) -> Option<u16> {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match self.next() {
                 Got::Close(code) => return code,
                 Got::End => return None,
-                Got::Payload(_) | Got::Compressed(_) => {}
+                Got::Payload(_) | Got::Compressed(_) => assert!(Instant::now() < deadline, "much came, and no end"),
             }
         }
     }

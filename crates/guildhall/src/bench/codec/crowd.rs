@@ -7,7 +7,7 @@
 //!             without decoding.
 
 use super::mode::{Mode, Reader};
-use crate::bench::{median, usage};
+use crate::bench::{median, sched::thread_cpu, usage};
 use anyhow::{Result, ensure};
 use guildhall_codec::{DispatchFrame, Encoding, Framing};
 use guildhall_traffic::{Chat, Event, Kind, Params, Traffic, Viewer};
@@ -125,8 +125,7 @@ struct Crowd<'a> {
 }
 
 fn thread_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    thread_cpu().as_nanos() as u64
 }
 
 /// What looking at the clock takes, at least.

@@ -2,31 +2,21 @@
 //!
 //! Invariants  what is said is what real clients say, in masked frames. A socket takes everything at once.
 
-use crate::bench::crowd;
-use anyhow::{Context, Result};
-use guildhall_codec::{Encoding, encode_payload_to_gateway};
+use crate::bench::{
+    crowd,
+    frames::{OP_IDENTIFY, frame},
+};
+use anyhow::Result;
 use guildhall_partition::{Dead, Link};
 use guildhall_stdx::{Rng, SlotKey};
-use guildhall_ws_proto::{Opcode, append_masked_frame};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::IoSlice;
 
-const OP_HEARTBEAT: u64 = 1;
-const OP_IDENTIFY: u64 = 2;
 const OP_GUILD_SUBSCRIPTIONS_BULK: u64 = 37;
-const MASK_KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 /// Of a desktop client: docs/protocol.md §8.1.
 const CAPABILITIES: u64 = 1_734_653;
 /// People whose profile somebody who looks at a guild has open, or talks to: their presence is followed.
 const WATCHED: usize = 4;
-
-/// A message in a frame, as a client sends it.
-fn frame(opcode: u64, d: &Value) -> Result<Vec<u8>> {
-    let (mut payload, mut frame) = (Vec::new(), Vec::new());
-    encode_payload_to_gateway(Encoding::Json, opcode, d, &mut payload).context("encoding what a client says")?;
-    append_masked_frame(Opcode::Text, MASK_KEY, &payload, &mut frame);
-    Ok(frame)
-}
 
 /// IDENTIFY, the same for all: tokens are not looked at here.
 pub fn identify() -> Result<Vec<u8>> {
@@ -41,11 +31,6 @@ pub fn identify() -> Result<Vec<u8>> {
         "client_state": {"guild_versions": {}},
     });
     frame(OP_IDENTIFY, &d)
-}
-
-/// A heartbeat that says that all was read: more than was sent stands for all that was sent.
-pub fn heartbeat() -> Result<Vec<u8>> {
-    frame(OP_HEARTBEAT, &json!(i64::MAX))
 }
 
 /// A client opens the guild: one of its channels with the first rows of the list beside it, and the presence of a few people.

@@ -11,7 +11,7 @@ use super::{
     clients::{self, Void},
     guild::ToGuildThread,
 };
-use crate::bench::{crowd, sched::thread_cpu};
+use crate::bench::{crowd, frames, sched::thread_cpu};
 use anyhow::{Context, Result};
 use guildhall_net::SystemClock;
 use guildhall_partition::{Account, ConnParams, Output, Partition};
@@ -142,7 +142,7 @@ impl PartitionThread {
         let reports = ends.reports.clone();
         let run = || {
             let heartbeats = Heartbeats {
-                frame: clients::heartbeat()?,
+                frame: frames::heartbeat()?,
                 input: Vec::new(),
                 interval: heartbeat_interval,
                 due: 0.0,
