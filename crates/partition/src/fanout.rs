@@ -156,7 +156,9 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
         let key = session.key;
         self.leave(key, guild_id);
-        self.tell_gone(key, guild_id, false);
+        if !self.core.forget_view(key, guild_id) {
+            self.tell_gone(key, guild_id, false);
+        }
     }
 
     fn reset(&mut self, slot: u32, guild_id: GuildId) {
@@ -166,13 +168,11 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         // To its client it is an outage: it is told so, and gets GUILD_CREATE once it is let in again.
         (entry.membership, entry.returns) = (Membership::Entering, false);
         self.core.counters.resets_total += 1;
-        match self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) {
-            Some(gathering) => {
-                gathering.views.retain(|(picture, _)| picture.id() != guild_id);
-                gathering.waiting_count += 1;
-            }
-            None => self.tell_gone(key, guild_id, true),
+        if !self.core.forget_view(key, guild_id) {
+            return self.tell_gone(key, guild_id, true);
         }
+        let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
+        gathering.into_iter().for_each(|gathering| gathering.waiting_count += 1);
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {

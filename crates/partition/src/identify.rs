@@ -2,7 +2,8 @@
 //!
 //! Doors       `handle_authenticated` and `handle_transferred` from the driver.
 //! Invariants  N1 nothing of a session is told to a connection whose token was not checked. N2 permissions apply once more to
-//!             what a RESUME is sent. N3 READY of a user account holds the guilds that answered in time, each once.
+//!             what a RESUME is sent. N3 READY of a user account holds the guilds that answered in time, each once, and none that it was
+//!             thrown out of meanwhile. (tests `it/directs.rs`)
 //! Limits      those of `Gatekeeper::admit`; `gather_deadline_ms`; `guilds_per_shard_max`.
 //! Spec        docs/protocol.md §1.7–§1.10.
 
@@ -357,6 +358,22 @@ impl Core {
             self.close(now, conn, CloseCode::UnknownError, link);
         }
         self.end_session(key);
+    }
+
+    /// A guild that a session saw is gone from it, or begins anew, before its READY was said: READY says nothing of what it saw,
+    /// and what was told of the guild since, which lies behind READY, is not for it any more. False once READY was said.
+    pub(crate) fn forget_view(&mut self, key: SlotKey, guild_id: GuildId) -> bool {
+        let Some(session) = self.sessions.get_mut(key) else { return false };
+        let Some(gathering) = &mut session.gathering else { return false };
+        gathering.views.retain(|(picture, _)| picture.id() != guild_id);
+        for seq in session.replay.first_seq()..=session.replay.last_seq() {
+            let Some(entry) = session.replay.entry(seq) else { continue };
+            let of_event = entry.dispatch.event().map(|event| event.guild_id);
+            if of_event.or_else(|| Some(entry.dispatch.about()?.guild_id)) == Some(guild_id) {
+                session.replay.replace(seq, self.withheld.clone(), 0);
+            }
+        }
+        true
     }
 
     /// Says READY to a user account once nothing is waited for.

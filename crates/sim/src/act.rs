@@ -3,6 +3,7 @@
 mod backend;
 mod clients;
 mod commands;
+mod directs;
 mod keeping;
 mod moderation;
 mod setup;
@@ -117,7 +118,8 @@ impl World {
     /// One thing happens.
     pub fn act(&mut self) -> Result<(), Fault> {
         match self.rng.below(100) {
-            0..55 => self.random_command()?,
+            0..46 => self.random_command()?,
+            46..55 => self.act_in_directs()?,
             55..90 => {
                 let client = self.rng.below(self.clients.len() as u64) as usize;
                 self.client_acts(client);

@@ -10,6 +10,7 @@
 mod accounts;
 mod at_rest;
 mod clients;
+mod directs;
 mod guild;
 mod relays;
 mod sessions;
@@ -107,6 +108,7 @@ pub struct Identified {
     pub capabilities: Capabilities,
     pub large_threshold: Option<u64>,
     pub in_shard: bool,
+    pub is_first_shard: bool,
     pub encoding: guildhall_codec::Encoding,
     pub guilds: Vec<u64>,
     pub conn: SlotKey,

@@ -1,11 +1,11 @@
-//! Simulation: a guild, partitions and hundreds of sessions on one thread, with faults drawn from a seed.
+//! Simulation: a guild, direct messages, partitions and hundreds of sessions on one thread, with faults drawn from a seed.
 //!
-//! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`,
+//! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`, `store`,
 //!             `sabotage`), and the judgement (`checker`, `session`, and `naive`, the model it rests on).
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
-//! Not here    the node's threads and store, sockets: they have tests of their own.
+//! Not here    the node's threads and its SQLite store, sockets: they have tests of their own.
 #![forbid(unsafe_code)]
 
 mod act;
@@ -15,6 +15,7 @@ mod naive;
 mod pipeline;
 mod sabotage;
 mod session;
+mod store;
 mod world;
 
 pub use sabotage::Sabotage;
@@ -101,5 +102,7 @@ impl fmt::Display for Violation {
 /// # Errors
 /// The first violation.
 pub fn run(seed: u64, options: Options) -> Result<Summary, Violation> {
-    world::World::new(seed, options).run()
+    let world =
+        world::World::new(seed, options).map_err(|fault| Violation { seed, step: 0, client: None, what: fault.0 })?;
+    world.run()
 }

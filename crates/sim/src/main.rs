@@ -23,7 +23,7 @@ struct Args {
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
     /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
-    /// threads, joins, moderators, timeouts, kicks, audiences or tokens.
+    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms or leavers.
     #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
     broken: Sabotage,
     /// The same as `--break permissions`.
@@ -35,7 +35,7 @@ struct Args {
 }
 
 /// What can be broken, by name.
-const SABOTAGES: [(&str, Sabotage); 17] = [
+const SABOTAGES: [(&str, Sabotage); 19] = [
     ("nothing", Sabotage::None),
     ("permissions", Sabotage::Permissions),
     ("staleness", Sabotage::Staleness),
@@ -53,6 +53,8 @@ const SABOTAGES: [(&str, Sabotage); 17] = [
     ("kicks", Sabotage::Kicks),
     ("audiences", Sabotage::Audiences),
     ("tokens", Sabotage::Tokens),
+    ("dms", Sabotage::Dms),
+    ("leavers", Sabotage::Leavers),
 ];
 
 fn sabotage(text: &str) -> Result<Sabotage, String> {

@@ -1,14 +1,17 @@
-//! What stands between a guild and its relays: commits that take their time, and what was committed.
+//! What stands between a guild and its relays, or who is in a direct message: commits that take their time.
 //!
-//! Owns        `Pipeline`, the outputs of each input of the guild, let go in order once their writes are durable;
-//!             `Store`, what is durable of members and messages.
+//! Owns        `Pipeline`, the outputs of each input of the guild, let go in order once their writes are durable.
 //! Invariants  nothing of an input leaves before its own writes and everything before it: as in `guildhall-node`.
 
-use crate::checker::Carried;
-use guildhall_guild::{MessageRecord, Write};
-use guildhall_model::{ChannelId, MessageId, UserId};
-use guildhall_relay::RelayId;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::{
+    checker::{Carried, Fault},
+    naive::{NaiveDirect, ToldDirect},
+    store::Store,
+};
+use guildhall_guild::Write;
+use guildhall_model::UserId;
+use guildhall_relay::{Published, RelayId};
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 /// What one input of the guild led to.
 #[derive(Debug, Default)]
@@ -17,6 +20,10 @@ pub struct Group {
     pub relay: Vec<Carried>,
     /// Who joined by it.
     pub joined: Vec<UserId>,
+    /// What those in a direct message are told by it.
+    pub told: Vec<(Arc<Published>, Rc<ToldDirect>)>,
+    /// The direct message after it.
+    pub direct: Option<Rc<NaiveDirect>>,
     /// Of the guild, after it.
     pub version: u64,
     is_uncommitted: bool,
@@ -26,6 +33,15 @@ impl Group {
     pub fn new(version: u64, joined: Vec<UserId>) -> Self {
         Self { joined, version, ..Self::default() }
     }
+}
+
+/// What a commit came to.
+#[derive(Debug)]
+pub struct Durable {
+    /// Of the guild.
+    pub version: u64,
+    /// The direct message, as it is in the store from now on.
+    pub direct: Option<Rc<NaiveDirect>>,
 }
 
 /// See the module.
@@ -38,7 +54,8 @@ pub struct Pipeline {
 impl Pipeline {
     pub fn push(&mut self, mut group: Group) {
         group.is_uncommitted = !group.writes.is_empty();
-        if !group.writes.is_empty() || !group.relay.is_empty() || !group.joined.is_empty() {
+        let is_empty = group.writes.is_empty() && group.relay.is_empty() && group.told.is_empty();
+        if !is_empty || !group.joined.is_empty() {
             self.groups.push_back(group);
         }
     }
@@ -60,80 +77,22 @@ impl Pipeline {
     }
 
     /// Ends the commit under way. Returns the version that is durable now.
-    pub fn end_commit(&mut self, store: &mut Store) -> Option<u64> {
+    pub fn end_commit(&mut self, store: &Store) -> Result<Option<Durable>, Fault> {
         let count = std::mem::take(&mut self.committing_count);
-        let mut version = None;
+        let mut durable: Option<Durable> = None;
+        let mut writes = Vec::new();
         for group in self.groups.iter_mut().take(count) {
             group.is_uncommitted = false;
-            group.writes.drain(..).for_each(|write| store.apply(write));
-            version = Some(group.version);
+            writes.append(&mut group.writes);
+            let direct = group.direct.clone().or(durable.and_then(|durable| durable.direct));
+            durable = Some(Durable { version: group.version, direct });
         }
-        version
+        store.commit(writes)?;
+        Ok(durable)
     }
 
     /// A relay lost something: nothing that waits goes to it any more.
     pub fn cut_off(&mut self, relay: RelayId) {
         self.groups.iter_mut().for_each(|group| group.relay.retain(|carried| carried.message.relay != relay));
-    }
-}
-
-/// What is durable, as far as anybody reads it.
-#[derive(Debug, Default)]
-pub struct Store {
-    pub members: BTreeSet<UserId>,
-    messages: BTreeMap<(ChannelId, MessageId), MessageRecord>,
-}
-
-impl Store {
-    pub fn with_members(members: impl IntoIterator<Item = UserId>) -> Self {
-        Self { members: members.into_iter().collect(), messages: BTreeMap::new() }
-    }
-
-    pub fn message(&self, channel: ChannelId, message: MessageId) -> Option<MessageRecord> {
-        self.messages.get(&(channel, message)).cloned()
-    }
-
-    fn apply(&mut self, write: Write) {
-        match write {
-            Write::PutMember(_, member) => drop(self.members.insert(member.user.id)),
-            Write::DeleteMember(_, id) => drop(self.members.remove(&id)),
-            Write::PutMessage(message) => {
-                let reactions = self.messages.remove(&(message.channel_id, message.id)).map(|before| before.reactions);
-                let key = (message.channel_id, message.id);
-                self.messages.insert(key, MessageRecord { message, reactions: reactions.unwrap_or_default() });
-            }
-            Write::DeleteMessage(channel, message) => drop(self.messages.remove(&(channel, message))),
-            Write::DeleteChannel(_, channel) => self.messages.retain(|(of, _), _| *of != channel),
-            Write::AddReaction(channel, message, emoji, user) => {
-                let Some(record) = self.messages.get_mut(&(channel, message)) else { return };
-                match record.reactions.iter_mut().find(|(other, _)| *other == emoji) {
-                    Some((_, users)) if users.contains(&user) => {}
-                    Some((_, users)) => users.push(user),
-                    None => record.reactions.push((emoji, vec![user])),
-                }
-            }
-            Write::RemoveReaction(channel, message, emoji, user) => {
-                let Some(record) = self.messages.get_mut(&(channel, message)) else { return };
-                record
-                    .reactions
-                    .iter_mut()
-                    .filter(|(other, _)| *other == emoji)
-                    .for_each(|(_, users)| users.retain(|other| *other != user));
-                record.reactions.retain(|(_, users)| !users.is_empty());
-            }
-            Write::ClearReactions(channel, message, emoji) => {
-                let Some(record) = self.messages.get_mut(&(channel, message)) else { return };
-                record.reactions.retain(|(other, _)| emoji.as_ref().is_some_and(|emoji| other != emoji));
-            }
-            Write::PutUser(_)
-            | Write::PutGuild(_)
-            | Write::DeleteGuild(_)
-            | Write::PutRole(..)
-            | Write::DeleteRole(..)
-            | Write::PutChannel(_)
-            | Write::PutBelonging(..)
-            | Write::DeleteBelonging(..)
-            | Write::DeleteBelongings(..) => {}
-        }
     }
 }

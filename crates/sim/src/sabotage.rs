@@ -2,11 +2,14 @@
 //!
 //! Invariants  the product's code is what it always is; only what it is told is wrong.
 
-use guildhall_model::{ChannelId, Member, VoiceState};
+use guildhall_model::{ChannelId, Member, UserId, VoiceState};
 use guildhall_relay::{
     Audience, Effect, Event, Gate, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage, ToRelay,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Which fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +50,10 @@ pub enum Sabotage {
     Audiences,
     /// One partition goes on serving sessions whose token was revoked.
     Tokens,
+    /// One partition tells somebody of direct messages who is not in them.
+    Dms,
+    /// One partition goes on telling those who have left a group.
+    Leavers,
 }
 
 /// The partition whose relay is lied to.
@@ -62,6 +69,8 @@ pub struct Saboteur {
     kind: Sabotage,
     count: u64,
     streams: BTreeMap<RelayId, Stream>,
+    /// Who was ever in a direct message.
+    written_to: BTreeMap<ChannelId, BTreeSet<UserId>>,
 }
 
 /// What was done to one relay's stream.
@@ -75,7 +84,7 @@ struct Stream {
 
 impl Saboteur {
     pub fn new(kind: Sabotage) -> Self {
-        Self { kind, count: 0, streams: BTreeMap::new() }
+        Self { kind, count: 0, streams: BTreeMap::new(), written_to: BTreeMap::new() }
     }
 
     /// What the relay gets instead of `message`, numbered as if nothing had happened.
@@ -126,6 +135,22 @@ impl Saboteur {
     /// Whether a partition hears that sessions have to end.
     pub fn lets_close(&self, side: usize) -> bool {
         self.kind != Sabotage::Tokens || side != VICTIM
+    }
+
+    /// Whom a partition tells something of a direct message.
+    pub fn tells(&mut self, side: usize, published: &Published, to: Vec<UserId>) -> Vec<UserId> {
+        let Some(channel) = published.event.direct_channel().filter(|_| side == VICTIM) else { return to };
+        let is_said = published.event.name.as_str() == "MESSAGE_CREATE";
+        let ever = self.written_to.entry(channel).or_default();
+        ever.extend(&to);
+        match self.kind {
+            Sabotage::Dms if is_said => {
+                let everybody = self.written_to.values().flatten().copied();
+                everybody.collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            Sabotage::Leavers if is_said => ever.iter().copied().collect(),
+            _ => to,
+        }
     }
 
     fn change(&self, mut message: ToRelay) -> ToRelay {
@@ -181,6 +206,8 @@ impl Saboteur {
             },
             Sabotage::None
             | Sabotage::Tokens
+            | Sabotage::Dms
+            | Sabotage::Leavers
             | Sabotage::Loss
             | Sabotage::Duplication
             | Sabotage::Reordering

@@ -1,11 +1,12 @@
 //! One session as the checker knows it.
 //!
 //! Owns        what its client must be sent, in order (`expected`), and what the product gave it of that.
-//! Doors       `membership` follows the guild, `given` an input of the product, `replay` a RESUME, `received` the client;
-//!             `end` says why it may be gone.
+//! Doors       `membership` follows the guild, `gathering` what READY waits for, `given` an input of the product, `replay` a RESUME,
+//!             `received` the client; `end` says why it may be gone.
 
 mod end;
 mod expected;
+mod gathering;
 mod given;
 mod membership;
 mod received;
@@ -17,6 +18,7 @@ use crate::{
     checker::Identified,
     naive::{Known, PassiveForm, Reader, State, Untold},
 };
+use gathering::Gathering;
 use guildhall_codec::Encoding;
 use guildhall_model::to_gateway::{RequestGuildMembers, Subscription};
 use guildhall_relay::{PartitionId, RelayId};
@@ -112,9 +114,10 @@ pub struct Session {
     pub conn_serial: u64,
     conn: Option<SlotKey>,
     detached_since: Option<Instant>,
-    gather_deadline: Option<Instant>,
-    /// What READY says of its guilds while they are not there.
-    unavailable: String,
+    /// Of its account's shards the first, or its only one.
+    pub is_first_shard: bool,
+    /// What its READY waits for, while it does.
+    gathering: Option<Gathering>,
 }
 
 impl Session {
@@ -157,21 +160,11 @@ impl Session {
             conn_serial: new.conn_serial,
             conn: Some(new.conn),
             detached_since: None,
-            gather_deadline: None,
-            unavailable: String::new(),
+            is_first_shard: new.is_first_shard,
+            gathering: None,
         };
         let guilds = if new.in_shard { new.guilds } else { Vec::new() };
-        let named: Vec<String> = guilds.iter().map(|id| format!("id={id} unavailable=true")).collect();
-        session.unavailable = named.join(",");
-        session.expect(What::Ready);
-        if session.capabilities.is_prioritized() {
-            session.expect(What::Ready);
-        }
-        if is_bot || guilds.is_empty() {
-            session.say_ready(0, None);
-        } else {
-            session.gather_deadline = Some(gather_deadline);
-        }
+        session.gather(guilds.first().copied(), gather_deadline);
         session
     }
 
@@ -187,6 +180,11 @@ impl Session {
             watched: &self.watched,
             passive: self.capabilities.passive(),
         }
+    }
+
+    /// It takes users once, apart from where they are named.
+    fn takes_users_apart(&self) -> bool {
+        self.capabilities.has(4)
     }
 
     fn is_active(&self) -> bool {
@@ -206,10 +204,6 @@ impl Session {
     /// Its view of the guild has begun, through this relay.
     pub fn is_served_by(&self, relay: RelayId) -> bool {
         self.membership == Membership::Inside && self.relay_id() == relay
-    }
-
-    pub fn is_gathering(&self) -> bool {
-        self.gather_deadline.is_some()
     }
 
     pub fn expect(&mut self, what: What) {

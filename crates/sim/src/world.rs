@@ -1,12 +1,13 @@
 //! World: the machines, the wires between them, and the order in which things happen.
 //!
-//! Owns        one guild, its pipeline, two partitions with their links, the clients, and the checker beside them.
+//! Owns        one guild, its pipeline, direct messages, two partitions with their links, the clients, and the checker beside them.
 //! Invariants  what happens next is drawn from the seed alone. Everything that crosses between two machines waits in
 //!             a queue here for as long as chance likes, but arrives in order; a full link to a relay cuts its stream.
 //! Not here    which commands and what clients do: `act.rs`.
 
 mod accounts;
 mod clients;
+mod directs;
 mod guild;
 mod partitions;
 mod rest;
@@ -16,11 +17,13 @@ use crate::{
     act::Actions,
     checker::{Carried, Checker, Fault, SessionLimits},
     client::{Client, ConnInfo},
-    naive::{Publication, State},
-    pipeline::{Pipeline, Store},
+    naive::{Publication, State, ToldDirect},
+    pipeline::Pipeline,
     sabotage::Saboteur,
+    store::Store,
 };
 use accounts::Tokens;
+use directs::{Directs, DirectsRead};
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, Job};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
@@ -48,6 +51,8 @@ enum Note {
     Joined(UserId),
     UserChanged(Arc<User>),
     Told { published: Arc<Published>, publication: Publication },
+    ToldDirect { published: Arc<Published>, told: Rc<ToldDirect> },
+    DirectsRead { session: SlotKey, read: DirectsRead },
     Close(Whose, CloseCode),
     Moved { socket: FakeSocket, conn: Box<MovingConn>, serial: u64 },
 }
@@ -101,6 +106,7 @@ pub struct World {
     /// The observer is told of every presence.
     is_observed: bool,
     pipeline: Pipeline,
+    pub directs: Directs,
     store: Store,
     saboteur: Saboteur,
     step: u32,
@@ -136,7 +142,7 @@ fn tokens_of(clients: &mut [Client]) -> Tokens {
 }
 
 impl World {
-    pub fn new(seed: u64, options: Options) -> Self {
+    pub fn new(seed: u64, options: Options) -> Result<Self, Fault> {
         let mut rng = Rng::new(seed);
         let mut setup = crate::act::setup(&mut rng);
         let tokens = tokens_of(&mut setup.clients);
@@ -205,7 +211,8 @@ impl World {
             ..GuildLimits::default()
         };
         let checker = Checker::new(&setup.record, limits, &setup.accounts);
-        let store = Store::with_members(setup.record.members.iter().map(|member| member.user.id));
+        let store = Store::with(&setup.record)?;
+        let directs = Directs::new(guild_limits.clone());
         let mut guild = Guild::load(setup.record, guild_limits, 1);
         let clock = FakeClock::default();
         guild.handle_relay(clock.now(), ToGuild::Subscribe { relay: OBSERVER, epoch: 1 });
@@ -213,7 +220,7 @@ impl World {
             guild.handle_relay(clock.now(), ToGuild::WantPresences { relay: OBSERVER, all: true });
         }
         while guild.poll_output().is_some() {}
-        Self {
+        Ok(Self {
             seed,
             options,
             rng,
@@ -233,12 +240,13 @@ impl World {
             jobs: VecDeque::new(),
             is_observed,
             pipeline: Pipeline::default(),
+            directs,
             store,
             saboteur: Saboteur::new(options.sabotage),
             step: 0,
             at_client: None,
             resets: 0,
-        }
+        })
     }
 
     pub fn run(mut self) -> Result<Summary, Violation> {

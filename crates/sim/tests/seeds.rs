@@ -100,6 +100,12 @@ fn a_token_that_goes_on_after_it_was_revoked_is_caught() {
 }
 
 #[test]
+fn direct_messages_that_others_get_are_caught() {
+    is_caught(Sabotage::Dms);
+    is_caught(Sabotage::Leavers);
+}
+
+#[test]
 fn loss_duplication_and_reordering_are_caught() {
     is_caught(Sabotage::Loss);
     is_caught(Sabotage::Duplication);

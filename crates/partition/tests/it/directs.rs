@@ -43,6 +43,28 @@ fn ready_holds_them_and_what_is_said_meanwhile_follows() {
 }
 
 #[test]
+fn ready_says_nothing_of_a_guild_that_its_user_was_thrown_out_of_meanwhile() {
+    for comes_back in [false, true] {
+        let mut pair = world();
+        pair.holds_directs = true;
+        let client = pair.login(&bob(), None, ClientParams::JSON);
+        say(&mut pair, &ana(), GENERAL, "for those who are in it");
+        pair.command(Actor::System, Command::RemoveMember(bob().id)).expect("it may");
+        pair.settle();
+        if comes_back {
+            pair.command(Actor::System, Command::AddMember(bob())).expect("it may");
+            pair.settle();
+        }
+        pair.answer_directs();
+        pair.settle();
+        let dispatches = pair.dispatches(client);
+        assert_eq!(dispatches.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["READY"]);
+        let guilds = dispatches[0].d()["guilds"].as_array().expect("a list").len();
+        assert_eq!(guilds, usize::from(comes_back), "each once, and only those it is in");
+    }
+}
+
+#[test]
 fn a_session_whose_direct_messages_cannot_be_read_ends() {
     for times_out in [false, true] {
         let mut pair = with_direct();

@@ -9,7 +9,7 @@ use guildhall_model::User;
 use guildhall_partition::{Partition, Whose};
 
 impl Checker {
-    fn living(&mut self, side: usize) -> impl Iterator<Item = &mut Session> {
+    pub(super) fn living(&mut self, side: usize) -> impl Iterator<Item = &mut Session> {
         self.sessions.iter_mut().filter(move |session| session.side == side && session.gone.is_none())
     }
 

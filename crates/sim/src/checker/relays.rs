@@ -40,12 +40,7 @@ impl Checker {
                 if session.side != side {
                     return fault("a session attaches from another partition");
                 }
-                if session.membership == Membership::None {
-                    session.membership = Membership::Entering;
-                }
-                if session.membership == Membership::Entering {
-                    session.relay = index;
-                }
+                session.ask_to_enter(self.state.guild_id, index);
             }
             _ => {}
         }
@@ -89,7 +84,7 @@ impl Checker {
                 if session.gone.is_none() && is_awaited {
                     match view {
                         Some(_) => session.enter(now.unix.0, &carried.state, passive_above, changes_count),
-                        None => session.leave(carried.state.guild_id),
+                        None => session.leave(now.unix.0, carried.state.guild_id),
                     }
                 }
             }
@@ -135,7 +130,7 @@ impl Checker {
         let gained = before.map(|before| Gained::between(before, &carried.state)).unwrap_or_default();
         for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay)) {
             if event.left == Some(session.user) || carried.state.is_deleted {
-                session.leave(carried.state.guild_id);
+                session.leave(now_unix_ms, carried.state.guild_id);
                 continue;
             }
             if event.is_for(session.reader(), now_unix_ms) {

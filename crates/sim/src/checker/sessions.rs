@@ -83,7 +83,7 @@ impl Checker {
     /// Time was told to a partition.
     pub fn timers(&mut self, now: Now, side: usize) {
         for at in &self.living[side] {
-            self.sessions[*at].gather_until(now.instant);
+            self.sessions[*at].gather_until(now.instant, now.unix.0);
         }
     }
 

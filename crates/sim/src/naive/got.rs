@@ -7,7 +7,12 @@ use super::{
 use foldhash::fast::FixedState;
 use guildhall_test_kit::{Body, Dispatch};
 use serde_json::Value;
-use std::{collections::HashMap, fmt::Write as _, rc::Rc, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Write as _,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// What a dispatch that came says: in words, and as it was.
 #[derive(Clone, Debug)]
@@ -165,6 +170,10 @@ fn text_of(name: &str, d: &Value) -> String {
             quoted(&d["role"]["name"])
         ),
         "GUILD_ROLE_DELETE" => format!("id={}", plain(&d["role_id"])),
+        "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "CHANNEL_DELETE" if d["type"] == 1 || d["type"] == 3 => direct_text(d),
+        "CHANNEL_RECIPIENT_ADD" | "CHANNEL_RECIPIENT_REMOVE" => {
+            format!("channel={} user={}", plain(&d["channel_id"]), plain(&d["user"]["id"]))
+        }
         "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "CHANNEL_DELETE" => format!(
             "id={} type={} name={} parent={} overwrites={}",
             plain(&d["id"]),
@@ -345,5 +354,34 @@ fn ready_text(d: &Value) -> String {
         Some(_) => guild_text(guild, None),
         None => format!("id={} unavailable={}", plain(&guild["id"]), plain(&guild["unavailable"])),
     });
-    format!("user={} session={} guilds={}", plain(&d["user"]["id"]), plain(&d["session_id"]), list(guilds))
+    let users = match d.get("users") {
+        Some(users) => {
+            let ids: BTreeSet<String> = items(users).iter().map(|user| plain(&user["id"])).collect();
+            list(ids)
+        }
+        None => "none".to_owned(),
+    };
+    format!(
+        "user={} session={} guilds={} directs={} users={users}",
+        plain(&d["user"]["id"]),
+        plain(&d["session_id"]),
+        list(guilds),
+        list(items(&d["private_channels"]).iter().map(direct_text))
+    )
+}
+
+/// A direct message or a group, with the others in it: whole, or by their ids where users are told apart.
+fn direct_text(d: &Value) -> String {
+    let recipients = match d.get("recipient_ids") {
+        Some(ids) => list(items(ids).iter().map(plain)),
+        None => list(items(&d["recipients"]).iter().map(|user| plain(&user["id"]))),
+    };
+    format!(
+        "id={} type={} name={} owner={} last={} recipients={recipients}",
+        plain(&d["id"]),
+        plain(&d["type"]),
+        quoted(&d["name"]),
+        id(&d["owner_id"]),
+        id(&d["last_message_id"])
+    )
 }

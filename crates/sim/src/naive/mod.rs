@@ -4,6 +4,8 @@
 //!             dispatch says, as text.
 //! Invariants  nothing of the product's audience, permission or fan-out code is used: only its plain data.
 
+mod deed;
+mod direct;
 mod event;
 mod got;
 mod got_notice;
@@ -19,6 +21,7 @@ mod text;
 mod thread;
 mod who;
 
+pub use direct::{ListedDirects, NaiveDirect, ToldDirect};
 pub use event::{Change, Event, PassiveForm, Reader, is_half_a_move};
 pub use got::Texts;
 pub use known::Known;

@@ -31,7 +31,8 @@ fn message_text(message: &Message, is_redacted: bool) -> String {
     )
 }
 
-fn message_event_text(event: &MessageEvent, redaction: u8) -> String {
+/// `has_member`: it is told in a guild.
+pub(super) fn message_event_text(event: &MessageEvent, redaction: u8, has_member: bool) -> String {
     let mut text = message_text(&event.message, redaction & 1 != 0);
     match (&event.referenced, event.message.kind == Message::KIND_REPLY) {
         (Some(referenced), _) => {
@@ -40,7 +41,7 @@ fn message_event_text(event: &MessageEvent, redaction: u8) -> String {
         (None, true) => text.push_str(" answers=deleted"),
         (None, false) => {}
     }
-    if let Some(author) = &event.author {
+    if let Some(author) = event.author.as_ref().filter(|_| has_member) {
         let _ = write!(text, " roles={}", list(author.roles.iter()));
     }
     match &event.message.nonce {
@@ -87,7 +88,7 @@ fn channel_text(channel: &Channel) -> String {
 pub fn payload_text(name: &str, payload: &Payload, redaction: u8, state: &State) -> String {
     let body = match payload {
         Payload::Backend(event) => event.name().to_owned(),
-        Payload::Message(event) => message_event_text(event, redaction),
+        Payload::Message(event) => message_event_text(event, redaction, true),
         Payload::MessageDelete { id, channel_id } => format!("id={id} channel={channel_id}"),
         Payload::Reaction(event) => format!(
             "user={} channel={} message={} emoji={:?} member={}",

@@ -1,6 +1,6 @@
 //! What a session is to be sent under each sequence number, and when that was given.
 
-use crate::naive::{Event, ThreadList};
+use crate::naive::{Event, ThreadList, ToldDirect};
 use guildhall_stdx::Instant;
 use std::rc::Rc;
 
@@ -23,6 +23,8 @@ pub enum What {
     List(Rc<str>, Option<Rc<str>>),
     /// THREAD_LIST_SYNC.
     Threads(ThreadList),
+    /// Of a direct message.
+    Direct(Rc<ToldDirect>),
     /// Made for this session.
     Own(Rc<str>),
     /// Made for this session, about the guild: only for members.
@@ -53,10 +55,20 @@ pub struct Given {
 }
 
 impl What {
+    /// It is of the guild, and told to those who are in it.
+    pub fn is_of_guild(&self) -> bool {
+        match self {
+            Self::Event(..) | Self::Made(..) | Self::List(..) | Self::Threads(_) => true,
+            Self::OfGuild(_) | Self::Guild(..) => true,
+            Self::Direct(_) | Self::Own(_) | Self::Ready | Self::Refusal => false,
+        }
+    }
+
     pub fn text(&self) -> Rc<str> {
         match self {
             Self::Event(event, redaction) => event.text(*redaction),
             Self::Threads(told) => told.text.clone(),
+            Self::Direct(told) => told.text.clone(),
             Self::Made(text, _)
             | Self::List(text, _)
             | Self::Own(text)

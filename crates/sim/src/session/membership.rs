@@ -2,39 +2,13 @@
 
 use super::{Membership, Session, What};
 use crate::naive::ThreadList;
-use crate::naive::{Change, People, State, Untold, guild_create_text, guild_delete_text, supplemental_text};
+use crate::naive::{Change, People, State, Untold, guild_create_text, guild_delete_text};
 use guildhall_model::to_gateway::Subscription;
-use guildhall_stdx::Instant;
 use std::rc::Rc;
 
 const GUILDS: u32 = 1;
 
 impl Session {
-    /// READY can be said: with the guild, or without.
-    pub(super) fn say_ready(&mut self, now_unix_ms: i64, guild: Option<&State>) {
-        self.gather_deadline = None;
-        let (reader, threshold) = (self.reader(), self.large_threshold);
-        let is_split = self.capabilities.is_prioritized();
-        let guilds = match guild {
-            Some(state) => {
-                let people = if is_split { People::alone(state, reader) } else { People::of(state, reader, threshold) };
-                guild_create_text(state, &people, reader, threshold, now_unix_ms)
-            }
-            None => self.unavailable.clone(),
-        };
-        let supplemental = is_split.then(|| {
-            let people = guild.map(|state| (state.guild_id, People::others(state, reader)));
-            supplemental_text(people.as_ref().map(|(id, people)| (*id, people)))
-        });
-        let ready: Rc<str> = format!("READY user={} session={} guilds=[{guilds}]", self.user, self.id).into();
-        // What stands for them has its numbers already.
-        let held = self.expected.iter_mut().map(|expected| &mut expected.what).chain(&mut self.pending);
-        let said = [Some(ready), supplemental.map(Into::into)];
-        for (held, said) in held.zip(said.into_iter().flatten()) {
-            *held = What::Own(said);
-        }
-    }
-
     fn is_told_of_guilds(&self) -> bool {
         !self.is_bot || self.intents & GUILDS != 0
     }
@@ -45,9 +19,7 @@ impl Session {
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
         self.was_never_active = !self.is_active();
-        if self.is_gathering() {
-            self.say_ready(now_unix_ms, Some(state));
-        } else if self.is_told_of_guilds() {
+        if !self.gathered(now_unix_ms, Some(state)) && self.is_told_of_guilds() {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);
             let guild = guild_create_text(state, &people, reader, threshold, now_unix_ms);
@@ -59,15 +31,12 @@ impl Session {
     }
 
     /// It is no longer in the guild, or could not enter it.
-    pub fn leave(&mut self, guild_id: u64) {
+    pub fn leave(&mut self, now_unix_ms: i64, guild_id: u64) {
         self.membership = Membership::None;
         self.chunks.clear();
         self.subscription = Subscription::default();
         self.watched.clear();
-        if self.is_gathering() {
-            self.unavailable.clear();
-            self.say_ready(0, None);
-        } else if self.is_told_of_guilds() {
+        if !self.gathered(now_unix_ms, None) && self.is_told_of_guilds() {
             self.expect(What::Own(guild_delete_text(guild_id, false).into()));
         }
     }
@@ -75,15 +44,19 @@ impl Session {
     /// Its relay lost events: to its client that is an outage.
     pub fn lose_sight(&mut self, guild_id: u64) {
         self.membership = Membership::Entering;
-        if self.is_told_of_guilds() {
+        if !self.gather_again() && self.is_told_of_guilds() {
             self.expect(What::Own(guild_delete_text(guild_id, true).into()));
         }
     }
 
-    /// READY does not wait any longer.
-    pub fn gather_until(&mut self, now: Instant) {
-        if self.gather_deadline.is_some_and(|deadline| deadline <= now) {
-            self.say_ready(0, None);
+    /// It is about to ask for the guild, through this relay.
+    pub fn ask_to_enter(&mut self, guild_id: u64, relay: u16) {
+        if self.membership == Membership::None {
+            self.membership = Membership::Entering;
+            self.gather_guild(guild_id);
+        }
+        if self.membership == Membership::Entering {
+            self.relay = relay;
         }
     }
 

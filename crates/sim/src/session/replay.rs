@@ -8,7 +8,7 @@ use crate::{
 use guildhall_relay::{Gate, Payload, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
 use guildhall_stdx::SlotKey;
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
 impl Session {
     /// Marks what a replay from behind `seq` must leave out; `state` is the guild as its relay knows it.
@@ -24,6 +24,7 @@ impl Session {
     ) -> Result<(), Fault> {
         let user = self.user;
         let membership = self.membership;
+        self.withhold_what_was_left(seq);
         for (n, expected) in self.expected.iter_mut().enumerate().skip(seq as usize) {
             if expected.withheld == Withheld::Yes {
                 continue;
@@ -36,9 +37,9 @@ impl Session {
                 }
                 What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
                 What::List(_, None) | What::OfGuild(_) | What::Guild(..) => state.members.contains_key(&user),
-                What::Own(_) | What::Ready | What::Refusal => true,
+                What::Own(_) | What::Direct(_) | What::Ready | What::Refusal => true,
             });
-            if let What::Own(_) | What::Ready | What::Refusal = expected.what {
+            if let What::Own(_) | What::Direct(_) | What::Ready | What::Refusal = expected.what {
                 continue;
             }
             if let (What::Threads(told), false, Some(state)) = (&expected.what, may_see, state)
@@ -69,6 +70,19 @@ impl Session {
             };
         }
         Ok(())
+    }
+
+    /// Of a group that its user was thrown out of, or left: that they are out, and nothing of what was before.
+    fn withhold_what_was_left(&mut self, seq: u64) {
+        let mut left: BTreeSet<u64> = BTreeSet::new();
+        for expected in self.expected.iter_mut().skip(seq as usize).rev() {
+            let What::Direct(told) = &expected.what else { continue };
+            if left.contains(&told.channel) {
+                expected.withheld = Withheld::Yes;
+            } else if told.is_left {
+                left.insert(told.channel);
+            }
+        }
     }
 
     /// Whether a replay from behind `seq` would show a guild as it was, with what may not be seen there any more.

@@ -42,7 +42,9 @@ impl World {
         let user = Arc::new(User { global_name: Some(name.to_owned()), ..User::clone(&self.accounts[at]) });
         self.accounts[at] = user.clone();
         self.checker.accounts.insert(user.id.get(), user.clone());
+        self.store.put_user(&user)?;
         self.command(Actor::System, &Command::RefreshMember(user.clone()))?;
+        self.refresh_in_directs(&user)?;
         self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::UserChanged(user.clone())));
         Ok(())
     }

@@ -46,7 +46,7 @@ impl World {
     }
 
     fn load_message(&mut self, channel: ChannelId, message: MessageId) -> Result<(), Fault> {
-        let record = self.store.message(channel, message);
+        let record = self.store.message(channel, message)?;
         self.guild.handle_message_loaded(channel, message, record.map(Into::into));
         self.after_guild(Vec::new())
     }
@@ -156,10 +156,10 @@ impl World {
             self.pipeline.begin_commit();
         }
         if self.luck(0.35)
-            && let Some(version) = self.pipeline.end_commit(&mut self.store)
+            && let Some(durable) = self.pipeline.end_commit(&self.store)?
         {
             self.release();
-            self.guild.handle_committed(version);
+            self.guild.handle_committed(durable.version);
             self.after_guild(Vec::new())?;
         }
         let lagging: Vec<RelayId> = self.lagging.iter().copied().collect();
@@ -184,8 +184,8 @@ impl World {
             }
         }
         self.run_jobs()?;
-        self.answer_questions();
-        Ok(())
+        self.wire_directs()?;
+        self.answer_questions()
     }
 
     /// What is done beside the guild comes to its end sooner or later, in any order, or not at all.
@@ -208,14 +208,14 @@ impl World {
         Ok(())
     }
 
-    fn answer_questions(&mut self) {
+    fn answer_questions(&mut self) -> Result<(), Fault> {
         let is_down = !self.is_calm && self.rng.chance(0.01);
         for side in 0..SIDES {
             let mut questions = std::mem::take(&mut self.sides[side].questions);
             for question in &mut questions {
                 if question.answer.is_none() && self.luck(0.6) {
-                    question.answer =
-                        Some(if is_down { Err(AuthFailure::Unavailable) } else { self.read_account(question) });
+                    let read = if is_down { Err(AuthFailure::Unavailable) } else { self.read_account(question)? };
+                    question.answer = Some(read);
                 }
             }
             // Answers may overtake each other.
@@ -230,13 +230,14 @@ impl World {
             }
             self.sides[side].questions = left;
         }
+        Ok(())
     }
 
-    fn read_account(&self, question: &Question) -> Result<Account, AuthFailure> {
-        let (token, user_id) = self.tokens.find(&question.token).ok_or(AuthFailure::Invalid)?;
-        let user = self.accounts.iter().find(|user| user.id == user_id).cloned().ok_or(AuthFailure::Invalid)?;
-        let is_member = question.with_guilds && self.store.members.contains(&user.id);
-        let guilds = if is_member { vec![self.guild_id()] } else { Vec::new() };
-        Ok(Account { user, guilds, token })
+    fn read_account(&self, question: &Question) -> Result<Result<Account, AuthFailure>, Fault> {
+        let Some((token, user_id)) = self.tokens.find(&question.token) else { return Ok(Err(AuthFailure::Invalid)) };
+        let found = self.accounts.iter().find(|user| user.id == user_id).cloned();
+        let Some(user) = found else { return Ok(Err(AuthFailure::Invalid)) };
+        let guilds = if question.with_guilds { self.store.guilds_of(user_id)? } else { Vec::new() };
+        Ok(Ok(Account { user, guilds, token }))
     }
 }

@@ -73,6 +73,8 @@ impl World {
             }
             Note::UserChanged(user) => self.user_changed_at(side, &user),
             Note::Told { published, publication } => self.told_at(side, &published, &publication),
+            Note::ToldDirect { published, told } => self.told_direct_at(side, &published, &told),
+            Note::DirectsRead { session, read } => self.directs_read_at(side, session, read),
             Note::Close(whose, code) => self.close_at(side, &whose, code),
             Note::Authenticated { conn, result } => self.authenticated(side, conn, result),
             Note::Moved { socket, conn, serial } => {
@@ -138,6 +140,7 @@ impl World {
             capabilities: Capabilities(client.capabilities.unwrap_or(0)),
             large_threshold: client.large_threshold,
             in_shard,
+            is_first_shard: client.shard.is_none_or(|(shard, _)| shard == 0),
             encoding: client.params.conn.encoding,
             guilds,
             conn,
@@ -261,12 +264,7 @@ impl World {
                     self.checker.told_guild(side, &message)?;
                     self.sides[side].to_guild.push_back(message);
                 }
-                // There are none here: they are no guild's.
-                Output::FetchDirects { session, .. } => {
-                    let now = self.now();
-                    let Side { partition, link, .. } = &mut self.sides[side];
-                    partition.handle_directs(now, session, Some(Vec::new()), link);
-                }
+                Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
                 Output::SessionNews(_) => {}
                 Output::Transfer { to, socket, conn } => {

@@ -131,6 +131,7 @@ impl World {
         self.pipeline.is_empty()
             && self.lagging.is_empty()
             && self.jobs.is_empty()
+            && self.directs.is_quiet()
             && self.sides.iter().all(|side| {
                 side.inbox.is_empty()
                     && side.to_guild.is_empty()

@@ -1,0 +1,134 @@
+//! READY of a user account: the guild and the direct messages that it waits for, and what it says of them.
+
+use super::{Session, What, Withheld};
+use crate::naive::{ListedDirects, People, State, guild_create_text, supplemental_text};
+use guildhall_stdx::Instant;
+use std::{collections::BTreeSet, rc::Rc};
+
+/// What READY waits for.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// The guild, while the account is in it or on its way.
+    guild: Option<u64>,
+    /// As it was when it let the session in.
+    entered: Option<Rc<State>>,
+    directs: Option<Rc<ListedDirects>>,
+    deadline: Instant,
+}
+
+impl Session {
+    pub fn is_gathering(&self) -> bool {
+        self.gathering.is_some()
+    }
+
+    /// It begins: READY of a bot is said at once.
+    pub(super) fn gather(&mut self, guild: Option<u64>, deadline: Instant) {
+        let parts = if self.capabilities.is_prioritized() { 2 } else { 1 };
+        (0..parts).for_each(|_| self.expect(What::Ready));
+        let directs = (self.is_bot || !self.is_first_shard).then(Rc::default);
+        self.gathering = Some(Gathering { guild, entered: None, directs, deadline });
+        if self.is_bot {
+            self.say_ready(0);
+        }
+    }
+
+    /// Its account is in the guild after all.
+    pub(super) fn gather_guild(&mut self, guild_id: u64) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.guild = Some(guild_id);
+        }
+    }
+
+    /// The guild let it in, or not. Returns whether that is for its READY to tell.
+    pub(super) fn gathered(&mut self, now_unix_ms: i64, state: Option<&Rc<State>>) -> bool {
+        let Some(gathering) = &mut self.gathering else { return false };
+        gathering.entered = state.cloned();
+        if state.is_none() {
+            gathering.guild = None;
+            self.forget_guild();
+        }
+        self.finish_gathering(now_unix_ms);
+        true
+    }
+
+    /// The guild has to let it in again. Returns whether its READY waits for that.
+    pub(super) fn gather_again(&mut self) -> bool {
+        let Some(gathering) = &mut self.gathering else { return false };
+        gathering.entered = None;
+        self.forget_guild();
+        true
+    }
+
+    /// What it was told of the guild so far lies behind a READY that nobody has seen, and speaks of another view.
+    fn forget_guild(&mut self) {
+        for expected in self.expected.iter_mut().filter(|expected| expected.what.is_of_guild()) {
+            expected.withheld = Withheld::Yes;
+        }
+    }
+
+    /// Its account's direct messages were read.
+    pub fn gather_directs(&mut self, now_unix_ms: i64, directs: &Rc<ListedDirects>) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.directs = Some(directs.clone());
+            self.finish_gathering(now_unix_ms);
+        }
+    }
+
+    fn finish_gathering(&mut self, now_unix_ms: i64) {
+        let Some(gathering) = &self.gathering else { return };
+        let waits_for_guild = gathering.guild.is_some() && gathering.entered.is_none();
+        if gathering.directs.is_some() && !waits_for_guild {
+            self.say_ready(now_unix_ms);
+        }
+    }
+
+    /// READY does not wait for the guild any longer. Without its direct messages it is never said.
+    pub fn gather_until(&mut self, now: Instant, now_unix_ms: i64) {
+        let is_due = |of: &Gathering| of.deadline <= now && of.directs.is_some();
+        if self.gathering.as_ref().is_some_and(is_due) {
+            self.say_ready(now_unix_ms);
+        }
+    }
+
+    fn say_ready(&mut self, now_unix_ms: i64) {
+        let Some(Gathering { guild, entered, directs, .. }) = self.gathering.take() else { return };
+        let (reader, threshold) = (self.reader(), self.large_threshold);
+        let is_split = self.capabilities.is_prioritized();
+        let guilds = match (&entered, guild) {
+            (Some(state), _) => {
+                let people = if is_split { People::alone(state, reader) } else { People::of(state, reader, threshold) };
+                guild_create_text(state, &people, reader, threshold, now_unix_ms)
+            }
+            (None, Some(id)) => format!("id={id} unavailable=true"),
+            (None, None) => String::new(),
+        };
+        let supplemental = is_split.then(|| {
+            let people = entered.as_ref().map(|state| (state.guild_id, People::others(state, reader)));
+            supplemental_text(people.as_ref().map(|(id, people)| (*id, people)))
+        });
+        let directs = directs.unwrap_or_default();
+        let users = self.takes_users_apart().then(|| self.named_in_ready(entered.as_deref(), &directs));
+        let users = users.map_or("none".to_owned(), |users| format!("{users:?}").replace(['{', '}', ' '], ""));
+        let users = if users == "none" { users } else { format!("[{users}]") };
+        let listed = if directs.text.is_empty() { "[]" } else { &directs.text };
+        let (user, id) = (self.user, &self.id);
+        let ready: Rc<str> =
+            format!("READY user={user} session={id} guilds=[{guilds}] directs={listed} users={users}").into();
+        // What stands for them has its numbers already.
+        let held = self.expected.iter_mut().map(|expected| &mut expected.what).chain(&mut self.pending);
+        let said = [Some(ready), supplemental.map(Into::into)];
+        for (held, said) in held.zip(said.into_iter().flatten()) {
+            *held = What::Own(said);
+        }
+    }
+
+    /// Itself, who is in voice where it may look, and whoever it may write to.
+    fn named_in_ready(&self, guild: Option<&State>, directs: &ListedDirects) -> BTreeSet<u64> {
+        let shown = |state: &State| {
+            let members = state.members.keys().copied();
+            members.filter(|user| state.shows_in_voice(self.user, *user)).collect::<Vec<u64>>()
+        };
+        let in_guild = guild.map(shown).unwrap_or_default();
+        directs.people.iter().copied().chain(in_guild).chain([self.user]).collect()
+    }
+}

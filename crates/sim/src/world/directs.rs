@@ -1,0 +1,271 @@
+//! Direct messages: what holds each, its commits, and the way of what is told to both partitions.
+//!
+//! Invariants  as in `guildhall-node`: what is told is durable, both partitions hear all of it, and of one direct message in order.
+//!             One that nobody uses is taken out of memory now and then, and read from the store again.
+
+use super::{Note, Side, World};
+use crate::{
+    checker::{Fault, fault},
+    naive::{ListedDirects, NaiveDirect, ToldDirect},
+    pipeline::{Group, Pipeline},
+};
+use guildhall_guild::{
+    Actor, Command, DirectCommand, Guild, GuildLimits, NewDirect, Outcome, Output as GuildOutput, Reply,
+};
+use guildhall_model::{ChannelId, Direct, SnowflakeGenerator, User, UserId};
+use guildhall_relay::Published;
+use guildhall_stdx::SlotKey;
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+/// The ids that are made here are nobody else's.
+const ORIGIN: u16 = 7;
+/// Times that a command is tried again with another message loaded.
+const LOADS_MAX: usize = 4;
+
+/// One direct message or group.
+struct Held {
+    /// None: it is not in memory.
+    guild: Option<Box<Guild>>,
+    pipeline: Pipeline,
+    naive: NaiveDirect,
+    /// As it is in the store.
+    durable: Option<Rc<NaiveDirect>>,
+}
+
+/// An account's direct messages are asked for, for a READY.
+struct Fetch {
+    side: usize,
+    session: SlotKey,
+    user_id: UserId,
+    /// Once they were read.
+    answer: Option<DirectsRead>,
+}
+
+/// What was read, and what it has to be; none: the store did not answer.
+pub struct DirectsRead(Option<(Vec<Direct>, Rc<ListedDirects>)>);
+
+/// See the module.
+pub struct Directs {
+    held: BTreeMap<u64, Held>,
+    fetches: Vec<Fetch>,
+    ids: SnowflakeGenerator,
+    limits: GuildLimits,
+}
+
+impl Directs {
+    pub fn new(limits: GuildLimits) -> Self {
+        Self { held: BTreeMap::new(), fetches: Vec::new(), ids: SnowflakeGenerator::new(ORIGIN), limits }
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.fetches.is_empty() && self.held.values().all(|held| held.pipeline.is_empty())
+    }
+
+    /// Those that there are.
+    pub fn all(&self) -> impl Iterator<Item = &NaiveDirect> {
+        self.held.values().map(|held| &held.naive).filter(|direct| !direct.is_gone)
+    }
+}
+
+/// What comes out of an input of one.
+fn collect(guild: &mut Guild, now: guildhall_stdx::Now, group: &mut Group) -> Vec<Arc<Published>> {
+    let mut told = Vec::new();
+    while let Some(output) = guild.poll_output() {
+        match output {
+            GuildOutput::Write(write) => group.writes.push(write),
+            GuildOutput::Users(published) => told.push(published),
+            GuildOutput::Job(job) => guild.handle_job_done(now, job.run()),
+            GuildOutput::Relay(..) | GuildOutput::Answer(..) => {}
+        }
+    }
+    group.version = guild.version();
+    told
+}
+
+impl World {
+    /// As `Node::open_direct`.
+    pub fn open_direct(&mut self, user: &Arc<User>, other: &Arc<User>) -> Result<(), Fault> {
+        if user.id == other.id || user.bot && other.bot {
+            return Ok(());
+        }
+        let new = self.directs.ids.next(self.clock.now().unix);
+        let id = self.store.direct_of_pair([user.id, other.id], new)?;
+        match self.directs.held.get(&id.get()) {
+            // What ended it is on its way to the store.
+            Some(held) if held.naive.is_gone && !held.pipeline.is_empty() => return Ok(()),
+            Some(held) if !held.naive.is_gone => {}
+            _ => {
+                let recipients = vec![user.clone(), other.clone()];
+                self.make_direct(NewDirect { id, recipients, is_group: false })?;
+            }
+        }
+        let open = Command::Direct(DirectCommand::Open);
+        self.command_direct(id, Actor::User(user.id), &open)?;
+        Ok(())
+    }
+
+    /// A group of these accounts, each named once; the first owns it.
+    pub fn make_group(&mut self, recipients: Vec<Arc<User>>) -> Result<(), Fault> {
+        let id = self.directs.ids.next(self.clock.now().unix);
+        self.make_direct(NewDirect { id, recipients, is_group: true })
+    }
+
+    fn make_direct(&mut self, new: NewDirect) -> Result<(), Fault> {
+        let now = self.now();
+        let (id, people) = (new.id.get(), new.recipients.iter().map(|user| user.id.get()).collect::<Vec<u64>>());
+        self.trace(|| format!("direct message {id} of {people:?}, a group: {}", new.is_group));
+        let mut naive = NaiveDirect::new(id, new.is_group, &people, now.unix.0);
+        let mut guild = Box::new(Guild::create_direct(now, new, self.directs.limits.clone(), ORIGIN));
+        let mut group = Group::default();
+        let published = collect(&mut guild, now, &mut group);
+        let told = naive.made(&published).or_else(fault)?;
+        let mut held = Held { guild: Some(guild), pipeline: Pipeline::default(), naive, durable: None };
+        push(&mut held, group, published, told);
+        self.directs.held.insert(id, held);
+        Ok(())
+    }
+
+    /// What somebody does in one, held against the model.
+    pub fn command_direct(&mut self, id: ChannelId, actor: Actor, command: &Command) -> Result<Option<Reply>, Fault> {
+        let now = self.now();
+        for _ in 0..LOADS_MAX {
+            let Some(held) = self.directs.held.get_mut(&id.get()) else { return Ok(None) };
+            let guild = match &mut held.guild {
+                Some(guild) => guild,
+                None => {
+                    let Some(record) = self.store.guild(id.cast())? else {
+                        return if held.naive.is_gone { Ok(None) } else { fault(format!("{id} is not in the store")) };
+                    };
+                    held.naive.loaded();
+                    held.guild.insert(Box::new(Guild::load(record, self.directs.limits.clone(), ORIGIN)))
+                }
+            };
+            guild.swap_ids(&mut self.directs.ids);
+            let outcome = guild.handle_command(now, actor, command);
+            let mut group = Group::default();
+            let published = collect(guild, now, &mut group);
+            guild.swap_ids(&mut self.directs.ids);
+            let reply = match outcome {
+                Outcome::NeedsMessage(channel, message) => {
+                    let record = self.store.message(channel, message)?;
+                    guild.handle_message_loaded(channel, message, record.map(Into::into));
+                    continue;
+                }
+                Outcome::Later(_) => return fault(format!("{command:?} is answered later")),
+                Outcome::Reply(reply) => reply,
+            };
+            let told = held.naive.follow(now.unix.0, actor, command, reply.is_ok(), &published).or_else(fault)?;
+            push(held, group, published, told);
+            self.trace(|| format!("in {id}: {actor:?} {command:?} {}", if reply.is_ok() { "ok" } else { "refused" }));
+            return Ok(reply.ok());
+        }
+        Ok(None)
+    }
+
+    /// Commits, what they let out, and answers of the store.
+    pub(super) fn wire_directs(&mut self) -> Result<(), Fault> {
+        let ids: Vec<u64> = self.directs.held.keys().copied().collect();
+        for id in ids {
+            let (begins, ends, lets_out) = (self.luck(0.35), self.luck(0.35), self.luck(0.8));
+            let forgets = self.rng.chance(0.02);
+            let now = self.now();
+            let Some(held) = self.directs.held.get_mut(&id) else { continue };
+            if begins {
+                held.pipeline.begin_commit();
+            }
+            if ends && let Some(durable) = held.pipeline.end_commit(&self.store)? {
+                held.durable = durable.direct.or(held.durable.take());
+                if let Some(guild) = &mut held.guild {
+                    guild.handle_committed(durable.version);
+                }
+            }
+            while lets_out && let Some(group) = held.pipeline.pop_ready() {
+                for (published, told) in group.told {
+                    for side in &mut self.sides {
+                        side.notes.push_back(Note::ToldDirect { published: published.clone(), told: told.clone() });
+                    }
+                }
+            }
+            if let Some(guild) =
+                held.guild.as_mut().filter(|guild| guild.next_deadline().is_some_and(|at| at <= now.instant))
+            {
+                guild.handle_timer(now);
+            }
+            let is_idle = held.pipeline.is_empty() && held.guild.as_ref().is_some_and(|guild| guild.is_idle());
+            if forgets && is_idle {
+                held.guild = None;
+            }
+        }
+        self.answer_fetches()
+    }
+
+    pub(super) fn fetch_directs(&mut self, side: usize, session: SlotKey, user_id: UserId) {
+        self.directs.fetches.push(Fetch { side, session, user_id, answer: None });
+    }
+
+    fn answer_fetches(&mut self) -> Result<(), Fault> {
+        for mut fetch in std::mem::take(&mut self.directs.fetches) {
+            if fetch.answer.is_none() && self.luck(0.6) {
+                let is_down = !self.is_calm && self.rng.chance(0.01);
+                let read = (!is_down).then(|| self.read_directs(fetch.user_id)).transpose()?;
+                fetch.answer = Some(DirectsRead(read));
+            }
+            match fetch.answer {
+                Some(read) if self.luck(0.6) => {
+                    self.sides[fetch.side].notes.push_back(Note::DirectsRead { session: fetch.session, read });
+                }
+                answer => self.directs.fetches.push(Fetch { answer, ..fetch }),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_directs(&self, user_id: UserId) -> Result<(Vec<Direct>, Rc<ListedDirects>), Fault> {
+        let durable = self.directs.held.values().filter_map(|held| held.durable.as_deref());
+        let listed = ListedDirects::of(user_id.get(), durable);
+        Ok((self.store.directs_of(user_id)?, Rc::new(listed)))
+    }
+
+    pub(super) fn directs_read_at(&mut self, side: usize, session: SlotKey, read: DirectsRead) -> Result<(), Fault> {
+        let now = self.now();
+        let (directs, listed) = read.0.unzip();
+        if let Some(listed) = listed {
+            self.checker.directs_read(now, (side, session), &listed);
+        }
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.handle_directs(now, session, directs, link);
+        self.after(side)
+    }
+
+    pub(super) fn told_direct_at(
+        &mut self,
+        side: usize,
+        published: &Arc<Published>,
+        told: &Rc<ToldDirect>,
+    ) -> Result<(), Fault> {
+        self.trace(|| format!("to {side}, {:?}: {}", told.to, told.text));
+        self.checker.tell_direct(side, told);
+        let now = self.now();
+        let to = published.event.audience.gate.users().to_vec();
+        let to = self.saboteur.tells(side, published, to);
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.tell_users(now, published, &to, link);
+        self.after(side)
+    }
+
+    /// An account changed: whoever writes as it does so by its new name.
+    pub(super) fn refresh_in_directs(&mut self, user: &Arc<User>) -> Result<(), Fault> {
+        let its = |direct: &&NaiveDirect| direct.people.contains_key(&user.id.get());
+        let ids: Vec<u64> = self.directs.all().filter(its).map(|direct| direct.id).collect();
+        for id in ids {
+            self.command_direct(ChannelId::new(id), Actor::System, &Command::RefreshMember(user.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+fn push(held: &mut Held, mut group: Group, published: Vec<Arc<Published>>, told: Vec<ToldDirect>) {
+    group.told = published.into_iter().zip(told.into_iter().map(Rc::new)).collect();
+    group.direct = Some(Rc::new(held.naive.clone()));
+    held.pipeline.push(group);
+}
