@@ -15,8 +15,6 @@ use crate::{
 
 /// A repeat that long is taken without looking at the ways around it.
 const LONG_BYTES: usize = 64;
-/// What any source costs beside its bits: the work of addressing it.
-const ADDRESS_PRICE: i32 = 1 << 7;
 /// About so many bytes a connection gets per text of the matcher: some are large, and most it is not sent.
 const BYTES_PER_TEXT: u32 = 700;
 
@@ -77,7 +75,7 @@ fn explicit_price(prices: &Prices, text: &Text, alignment: Alignment) -> i32 {
         return prices.offset(-alignment.shift as u32 + 3);
     }
     let between = text.id.wrapping_sub(alignment.source).saturating_mul(BYTES_PER_TEXT).min(1 << 20);
-    prices.offset(between.max(1_000)) + ADDRESS_PRICE
+    prices.offset(between.max(1_000)) + prices.address()
 }
 
 /// The repeats after one was used: as value 1, 2 or 3, behind literals or right behind a match.
@@ -164,7 +162,7 @@ impl Parser {
         // Right behind a match its own alignment would only have made it longer, and the values mean others. Where there are no
         // such values, matches can be too short for what is equal, and go on.
         let first = usize::from(node.run == 0 && prices.has_repeats());
-        for index in first..3 {
+        for index in first..prices.alignments() {
             let alignment = node.repeats[index];
             if alignment == Alignment::NONE {
                 break;

@@ -12,7 +12,7 @@ use crate::{
 use smallvec::SmallVec;
 
 /// Texts that are looked at.
-pub const TEMPLATES_MAX: usize = 8;
+pub const TEMPLATES_MAX: usize = 4;
 const TEXT_BYTES_MAX: usize = 4 << 10;
 const PLACES_MAX: usize = 32;
 const HASH_LOG: u32 = 12;
