@@ -10,6 +10,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
+    time::Instant,
 };
 
 /// Makes small dictionaries from traffic of `seed`, quickly.
@@ -102,6 +103,7 @@ impl Client {
 
     /// The next payload of that opcode and name.
     pub fn await_payload(&mut self, op: u64, name: Option<&str>) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             while let Some(payload) = self.payloads.pop_front() {
                 if payload["op"] == op && name.is_none_or(|name| payload["t"] == name) {
@@ -109,15 +111,18 @@ impl Client {
                 }
             }
             assert_eq!(self.closed, None, "waiting for {op} {name:?}");
+            assert!(Instant::now() < deadline, "much came, and no {op} {name:?}");
             self.read();
         }
     }
 
     pub fn await_close(&mut self) -> (u16, String) {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(closed) = self.closed.take() {
                 return closed;
             }
+            assert!(Instant::now() < deadline, "much came, and no end");
             self.read();
         }
     }

@@ -17,7 +17,7 @@ use std::{
     process::Stdio,
     sync::Arc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -92,12 +92,14 @@ impl Client {
 
     fn expect(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         let mut buffer = [0; 4096];
+        let deadline = Instant::now() + crate::support::PATIENCE;
         loop {
             while let Some(payload) = self.got.pop_front() {
                 if is_it(&payload) {
                     return payload;
                 }
             }
+            assert!(Instant::now() < deadline, "much came, and not what was waited for");
             let count = self.stream.read(&mut buffer).unwrap();
             assert!(count > 0, "it ended");
             let mut events = self.decoder.handle(&mut buffer[..count]);
