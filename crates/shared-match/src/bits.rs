@@ -93,6 +93,11 @@ impl BitBuffer {
         }
     }
 
+    /// So many bits that were written elsewhere.
+    pub fn of(bytes: Vec<u8>, bits: u32) -> Self {
+        Self { bytes, bits }
+    }
+
     /// What was put.
     pub fn run(&self) -> BitRun<'_> {
         BitRun { bytes: &self.bytes, bits: self.bits }

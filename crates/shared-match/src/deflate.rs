@@ -6,6 +6,7 @@
 
 pub mod alone;
 pub mod code;
+mod own;
 pub mod program;
 
 pub use program::Program;

@@ -18,6 +18,7 @@ use crate::{
     price::Prices,
     ring::TextId,
     sources::{Distances, Missing, Sources},
+    spans::Spans,
     tables::{Form, Tables},
     templates::{TEMPLATES_MAX, Templates},
     track::Track,
@@ -191,7 +192,9 @@ impl Format for Deflate {
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
-        deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source)
+        let position = parsed.track.position();
+        let distance_of = |id| parsed.track.distance(id, position, parsed.spans);
+        deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
     }
 
     #[inline]
@@ -291,6 +294,7 @@ fn nearly<P>(programs: &[Made<P>], age: u32, template: Option<TextId>) -> Option
 struct Workshop<'a> {
     history: &'a History,
     prices: &'a Prices,
+    coverage: &'a Coverage,
     parser: &'a mut Parser,
     one: &'a mut Candidates,
     had: &'a mut Had,
@@ -311,6 +315,9 @@ struct Parsed<'a> {
     bytes: &'a [u8],
     sequences: Vec<Sequence>,
     head_source: Option<TextId>,
+    /// Of the connection it is made for; others are much like it.
+    track: &'a Track,
+    spans: &'a Spans,
 }
 
 impl<'a> Workshop<'a> {
@@ -393,6 +400,23 @@ impl<'a> Workshop<'a> {
             .find(|id| self.has(*id))
     }
 
+    /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
+    fn newest_head(&self, text: &Text, variant: Variant) -> Option<TextId> {
+        let history = self.history;
+        let (oldest, template) = match variant {
+            Variant::Horizon(horizon, template) => (self.id.saturating_sub(horizon), template),
+            Variant::Had => (0, None),
+            Variant::Only(_) | Variant::Itself(_) => return None,
+        };
+        let is_had = |source: &Text| match variant {
+            Variant::Had => self.had.contains(source.id),
+            _ => text.is_for_who_got(source, self.coverage),
+        };
+        let nearest = oldest.max(self.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.id;
+        let mut named = nearest.rev().filter_map(|id| history.text(id)).filter(|source| source.name == text.name);
+        named.find(|source| is_had(source)).map(|source| source.id).or(template)
+    }
+
     /// Whether the connection has a text, which may still be out of reach.
     fn has(&self, id: TextId) -> bool {
         self.track.distance(id, self.track.position(), self.history.spans()).is_some()
@@ -414,7 +438,7 @@ impl<'a> Workshop<'a> {
     fn make<P>(&mut self, programs: &mut Programs<P>, variant: Variant, prepare: &impl Fn(Parsed<'_>) -> P) -> usize {
         let parsed = self.parse(variant);
         let template = if let Variant::Horizon(_, template) = variant { template } else { None };
-        let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source);
+        let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source).chain(parsed.head_source);
         let farthest = sources.filter(|source| *source != ITSELF && Some(*source) != template).min();
         let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
         programs.push(Made { variant, looks_back, program: prepare(parsed) });
@@ -425,7 +449,13 @@ impl<'a> Workshop<'a> {
         self.counters.parses_total += 1;
         let (history, prices, reach) = (self.history, self.prices, self.window);
         let Some(text) = history.text(self.id) else {
-            return Parsed { bytes: &[], sequences: Vec::new(), head_source: None };
+            return Parsed {
+                bytes: &[],
+                sequences: Vec::new(),
+                head_source: None,
+                track: self.track,
+                spans: history.spans(),
+            };
         };
         let sequences = match variant {
             Variant::Horizon(horizon, template) => {
@@ -447,12 +477,15 @@ impl<'a> Workshop<'a> {
             }
             Variant::Itself(_) => self.parser.parse(history, self.candidates, prices, text, reach, |_| false),
         };
-        let head_source = head_source(history, text, &sequences);
-        Parsed { bytes: history.bytes(text), sequences, head_source }
+        let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
+        Parsed { bytes: history.bytes(text), sequences, head_source, track: self.track, spans: history.spans() }
     }
 }
 
-/// The text of the same name whose head is copied, among those that `sequences` refer to anyway: best the one with which
+/// How far back a head is looked for that is not among the sources of the text anyway.
+const HEADS_LOOKED_AT_MAX: u32 = 64;
+
+/// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
 /// the text goes on.
 fn head_source(history: &History, text: &Text, sequences: &[Sequence]) -> Option<TextId> {
     let is_named = |id: &TextId| history.text(*id).is_some_and(|source| source.name == text.name);
@@ -616,6 +649,7 @@ impl Matcher {
         let mut workshop = Workshop {
             history: &self.history,
             prices: F::prices(&self.prices),
+            coverage: &self.coverage,
             parser: &mut self.parser,
             one: &mut self.one,
             had: &mut self.had,

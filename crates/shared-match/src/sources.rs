@@ -33,9 +33,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Of a parse.
-    pub fn of(sequences: &[Sequence]) -> Self {
+    /// Of a parse, and of its head.
+    pub fn of(sequences: &[Sequence], head: Option<TextId>) -> Self {
         let mut sources = Self::default();
+        sources.sources.extend(head.map(|id| Source { id, excess: 0 }));
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
             if source == ITSELF {
                 sources.own = sources.own.max(shift.unsigned_abs());
@@ -98,7 +99,7 @@ mod tests {
     fn a_small_window_is_not_served_by_far_references_of_a_text_to_itself() {
         let alignment = Alignment { source: ITSELF, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
-        let sources = Sources::of(&[sequence]);
+        let sources = Sources::of(&[sequence], None);
         let mut distances = Distances::new();
         let mut locate = |window| sources.locate(&Track::default(), &Spans::default(), 5_000, window, &mut distances);
         assert_eq!(locate(1 << 9), Err(Missing));

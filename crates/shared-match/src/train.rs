@@ -72,7 +72,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             had.fill(id, oldest, track);
             let sequences =
                 parser.parse(&history, &candidates, &prices, text, WINDOW_BYTES, |found| had.contains(found.source));
-            let sources = Sources::of(&sequences);
+            let sources = Sources::of(&sequences, None);
             if sources.locate(track, history.spans(), position, WINDOW_BYTES, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }

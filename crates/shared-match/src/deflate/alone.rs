@@ -2,10 +2,11 @@
 
 use super::{
     DeflateState,
-    code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK, LITERAL_SYMBOLS},
+    code::{self, END_OF_BLOCK},
+    own::{Code, Own},
     program::FIXED_BLOCK,
 };
-use crate::{alone::Copy, bits::BitWriter, huffman::limited_lengths};
+use crate::{alone::Copy, bits::BitWriter};
 
 /// Shorter messages go as they are.
 const CODED_BYTES_MIN: usize = 16;
@@ -13,55 +14,6 @@ const CODED_BYTES_MIN: usize = 16;
 const CONTENT_BYTES: usize = 48 << 10;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
-/// The order in which the lengths of the lengths' code are told.
-const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
-
-/// A code's symbols as they are put, and how many bits each has.
-#[derive(Clone, Debug)]
-struct Code {
-    codes: Vec<u64>,
-    lengths: Vec<u8>,
-}
-
-impl Code {
-    /// The canonical code of these lengths (RFC 1951 §3.2.2).
-    fn new(lengths: Vec<u8>) -> Self {
-        let mut next = [0u32; 17];
-        for bits in 1..16 {
-            let shorter = lengths.iter().filter(|length| **length > 0 && usize::from(**length) == bits).count() as u32;
-            next[bits + 1] = (next[bits] + shorter) << 1;
-        }
-        let codes = lengths
-            .iter()
-            .map(|length| match usize::from(*length) {
-                0 => 0,
-                bits => {
-                    next[bits] += 1;
-                    code::reversed(next[bits] - 1, bits as u32)
-                }
-            })
-            .collect();
-        Self { codes, lengths }
-    }
-
-    fn fixed() -> (Self, Self) {
-        let literal = |symbol: usize| match symbol {
-            0..144 | 280.. => 8,
-            144..256 => 9,
-            _ => 7,
-        };
-        (Self::new((0..288).map(literal).collect()), Self::new(vec![5; 32]))
-    }
-
-    fn put(&self, symbol: u16, writer: &mut BitWriter<'_>) {
-        writer.put(self.codes[usize::from(symbol)], u32::from(self.lengths[usize::from(symbol)]));
-    }
-
-    fn bits(&self, counts: &[u64]) -> u64 {
-        counts.iter().zip(&self.lengths).map(|(count, length)| count * u64::from(*length)).sum()
-    }
-}
-
 /// Appends `message`, of which `copies` repeat what stands before.
 pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
     state.begin(out);
@@ -153,95 +105,4 @@ fn put_stored(content: &[u8], writer: &mut BitWriter<'_>) {
         writer.put(length | (!length & 0xFFFF) << 16, 32);
         piece.iter().for_each(|byte| writer.put(u64::from(*byte), 8));
     }
-}
-
-/// Codes of one block's own, and how they are told.
-struct Own {
-    literals: Code,
-    distances: Code,
-    /// Lengths of both codes in the symbols of the format: symbol, extra bits and how many.
-    told: Vec<(u16, u64, u32)>,
-    told_code: Code,
-    literal_count: usize,
-    distance_count: usize,
-}
-
-impl Own {
-    fn new(literals: &[u64; 288], distances: &[u64; 32]) -> Option<Self> {
-        let literals = limited_lengths(&literals[..LITERAL_SYMBOLS], 15)?;
-        // Fewer than two distances have no code of their own here; the fixed one does for such a block.
-        let distances = limited_lengths(&distances[..DISTANCE_SYMBOLS], 15)?;
-        let used = |lengths: &[u8], min: usize| lengths.iter().rposition(|l| *l > 0).map_or(min, |at| min.max(at + 1));
-        let (literal_count, distance_count) = (used(&literals, 257), used(&distances, 1));
-        let told = tell(&[&literals[..literal_count], &distances[..distance_count]].concat());
-        let mut counts = [0u64; 19];
-        told.iter().for_each(|(symbol, ..)| counts[usize::from(*symbol)] += 1);
-        let told_code = Code::new(limited_lengths(&counts, 7)?);
-        Some(Self {
-            literals: Code::new(literals),
-            distances: Code::new(distances),
-            told,
-            told_code,
-            literal_count,
-            distance_count,
-        })
-    }
-
-    fn told_lengths_count(&self) -> usize {
-        LENGTHS_ORDER.iter().rposition(|symbol| self.told_code.lengths[*symbol] > 0).map_or(4, |at| (at + 1).max(4))
-    }
-
-    fn header_bits(&self) -> u64 {
-        let told = self.told.iter().map(|(symbol, _, extra_bits)| {
-            u64::from(self.told_code.lengths[usize::from(*symbol)]) + u64::from(*extra_bits)
-        });
-        17 + 3 * self.told_lengths_count() as u64 + told.sum::<u64>()
-    }
-
-    fn put_header(&self, writer: &mut BitWriter<'_>) {
-        let lengths = self.told_lengths_count();
-        writer.put(0b100, 3);
-        writer.put(self.literal_count as u64 - 257, 5);
-        writer.put(self.distance_count as u64 - 1, 5);
-        writer.put(lengths as u64 - 4, 4);
-        for symbol in &LENGTHS_ORDER[..lengths] {
-            writer.put(u64::from(self.told_code.lengths[*symbol]), 3);
-        }
-        for (symbol, extra, extra_bits) in &self.told {
-            self.told_code.put(*symbol, writer);
-            writer.put(*extra, *extra_bits);
-        }
-    }
-}
-
-/// Code lengths as symbols that also say repeats (RFC 1951 §3.2.7).
-fn tell(lengths: &[u8]) -> Vec<(u16, u64, u32)> {
-    let mut told = Vec::new();
-    let mut at = 0;
-    while at < lengths.len() {
-        let length = lengths[at];
-        let run = lengths[at..].iter().take_while(|other| **other == length).count();
-        let mut left = run;
-        if length == 0 {
-            while left >= 3 {
-                let taken = left.min(138);
-                match taken {
-                    3..11 => told.push((17, taken as u64 - 3, 3)),
-                    _ => told.push((18, taken as u64 - 11, 7)),
-                }
-                left -= taken;
-            }
-        } else {
-            told.push((u16::from(length), 0, 0));
-            left -= 1;
-            while left >= 3 {
-                let taken = left.min(6);
-                told.push((16, taken as u64 - 3, 2));
-                left -= taken;
-            }
-        }
-        told.extend((0..left).map(|_| (u16::from(length), 0, 0)));
-        at += run;
-    }
-    told
 }

@@ -21,9 +21,25 @@ pub struct Coded {
     pub extra_bits: u32,
 }
 
+/// By length, from 3: the index of its symbol.
+const LENGTH_INDEX: [u8; 256] = {
+    let mut indices = [0; 256];
+    let mut index = 0;
+    let mut length = 3;
+    while length <= 258 {
+        if index + 1 < LENGTH_BASE.len() && LENGTH_BASE[index + 1] as usize <= length {
+            index += 1;
+        }
+        indices[length - 3] = index as u8;
+        length += 1;
+    }
+    indices
+};
+
 /// The symbol of a match length, 3 to 258.
+#[inline]
 pub fn length_symbol(length: u32) -> Coded {
-    let index = LENGTH_BASE.partition_point(|base| u32::from(*base) <= length) - 1;
+    let index = usize::from(LENGTH_INDEX[length as usize - 3]);
     Coded {
         symbol: 257 + index as u16,
         extra: length - u32::from(LENGTH_BASE[index]),
@@ -44,8 +60,8 @@ pub fn distance_symbol(distance: u32) -> Coded {
 }
 
 /// The lowest `bits` of `code` the other way round: codes are put from their most significant bit.
-pub fn reversed(code: u32, bits: u32) -> u64 {
-    u64::from(code.reverse_bits() >> (32 - bits))
+pub const fn reversed(code: u32, bits: u32) -> u64 {
+    (code.reverse_bits() >> (32 - bits)) as u64
 }
 
 /// The fixed code of a literal or length symbol.
@@ -58,13 +74,27 @@ const fn fixed(symbol: u32) -> (u32, u32) {
     }
 }
 
+/// The fixed code of every literal.
+const LITERALS: [(u16, u8); 256] = {
+    let mut literals = [(0, 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (code, bits) = fixed(byte as u32);
+        literals[byte] = (reversed(code, bits) as u16, bits as u8);
+        byte += 1;
+    }
+    literals
+};
+
 /// The fixed code of a literal: bits and how many.
+#[inline]
 pub fn literal(byte: u8) -> (u64, u32) {
-    let (code, bits) = fixed(u32::from(byte));
-    (reversed(code, bits), bits)
+    let (code, bits) = LITERALS[usize::from(byte)];
+    (code.into(), bits.into())
 }
 
 /// The fixed code of a match length and its extra bits.
+#[inline]
 pub fn match_length(length: u32) -> (u64, u32) {
     let coded = length_symbol(length);
     let (code, bits) = fixed(u32::from(coded.symbol));
@@ -93,6 +123,12 @@ mod tests {
             assert_eq!(distance_symbol(base - 1).symbol, symbol as u16);
         }
         assert_eq!(base, 32_769);
+        for (index, base) in LENGTH_BASE.iter().enumerate() {
+            let symbol = 257 + index as u16;
+            assert_eq!((length_symbol(u32::from(*base)).symbol, length_symbol(u32::from(*base)).extra), (symbol, 0));
+            let below = LENGTH_BASE.get(index + 1).map_or(*base, |next| next - 1);
+            assert_eq!(length_symbol(u32::from(below)).symbol, symbol);
+        }
         assert_eq!(length_symbol(258), Coded { symbol: 285, extra: 0, extra_bits: 0 });
         assert_eq!(length_symbol(257), Coded { symbol: 284, extra: 30, extra_bits: 5 });
     }

@@ -1,8 +1,15 @@
-//! Program: a parse as fixed-code deflate, with everything done but the distances and the head.
+//! Program: a parse as a block of deflate, with everything done but the distances and the head.
+//!
+//! Most are so short that the fixed code does best. A long one has codes of its own, in a block of its own behind the head's:
+//! of distances every symbol has a code then, for each connection has others.
 
-use super::{DeflateState, code};
+use super::{
+    DeflateState,
+    code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
+    own::{Code, Own},
+};
 use crate::{
-    bits::BitWriter,
+    bits::{BitBuffer, BitRun, BitWriter},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
@@ -12,8 +19,16 @@ use crate::{
 
 /// A block with the fixed code, not the last.
 pub const FIXED_BLOCK: (u64, u32) = (0b010, 3);
+/// The end of a block in the fixed code.
+const FIXED_END: (u64, u32) = (0, 7);
+/// Fewer bits never pay for codes of their own: to tell them takes some five hundred.
+const OWN_BITS_MIN: u64 = 1_200;
+/// What telling codes takes at least.
+const TOLD_BITS_MIN: f32 = 400.0;
 /// Bits that one step holds at most.
 const STEP_BITS_MAX: u32 = 48;
+/// A distance that is expected counts as so many of those that are only possible.
+const DISTANCE_WEIGHT: u64 = 16;
 /// No distance follows.
 const NO_SLOT: u8 = u8::MAX;
 
@@ -30,6 +45,35 @@ impl Step {
     const EMPTY: Self = Self { bits: 0, addend: 0, bits_count: 0, slot: NO_SLOT };
 }
 
+/// What goes around the steps of a block with codes of its own.
+#[derive(Clone, Debug)]
+struct OwnBlock {
+    header: BitBuffer,
+    distances: [(u64, u32); DISTANCE_SYMBOLS],
+    end: (u64, u32),
+}
+
+impl OwnBlock {
+    fn new(own: &Own) -> Self {
+        let mut header = Vec::new();
+        let mut writer = BitWriter::new(&mut header, own.header_bits() as usize / 8 + 1);
+        own.put_header(&mut writer);
+        writer.finish();
+        Self {
+            header: BitBuffer::of(header, own.header_bits() as u32),
+            distances: std::array::from_fn(|symbol| own.distances.of(symbol as u16)),
+            end: own.literals.of(END_OF_BLOCK as u16),
+        }
+    }
+
+    #[inline]
+    fn distance(&self, distance: u32) -> (u64, u32) {
+        let coded = code::distance_symbol(distance);
+        let (code, bits) = self.distances[usize::from(coded.symbol)];
+        (code | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -37,15 +81,35 @@ pub struct Program {
     sources: Sources,
     /// The slot of a text of the same name, from whose head ours is copied.
     head_slot: Option<u8>,
+    own: Option<Box<OwnBlock>>,
 }
 
 #[derive(Default)]
-struct Builder {
+struct Builder<'a> {
+    own: Option<&'a Own>,
     steps: Vec<Step>,
     is_open: bool,
 }
 
-impl Builder {
+impl Builder<'_> {
+    fn literal(&mut self, byte: u8) {
+        self.put(match self.own {
+            Some(own) => own.literals.of(byte.into()),
+            None => code::literal(byte),
+        });
+    }
+
+    fn length(&mut self, length: u32) {
+        self.put(match self.own {
+            Some(own) => {
+                let coded = code::length_symbol(length);
+                let (code, bits) = own.literals.of(coded.symbol);
+                (code | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+            }
+            None => code::match_length(length),
+        });
+    }
+
     fn put(&mut self, (value, count): (u64, u32)) {
         if !self.is_open || self.steps.last().is_some_and(|step| u32::from(step.bits_count) + count > STEP_BITS_MAX) {
             self.steps.push(Step::EMPTY);
@@ -66,23 +130,70 @@ impl Builder {
     }
 }
 
+/// Codes for a parse alone, where these make it shorter. `distance_of` tells about how far back a source is.
+fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(TextId) -> Option<u32>) -> Option<Own> {
+    let (mut literals, mut distances) = ([0u64; 288], [0u64; 32]);
+    let mut at = 0;
+    for sequence in sequences {
+        let match_at = at + sequence.literals as usize;
+        bytes[at..match_at].iter().for_each(|byte| literals[usize::from(*byte)] += 1);
+        literals[usize::from(code::length_symbol(sequence.length).symbol)] += 1;
+        at = match_at + sequence.length as usize;
+    }
+    bytes[at..].iter().for_each(|byte| literals[usize::from(*byte)] += 1);
+    literals[END_OF_BLOCK] = 1;
+    let (fixed, fixed_distances) = Code::fixed();
+    let fixed_bits = fixed.bits(&literals);
+    if fixed_bits < OWN_BITS_MIN {
+        return None;
+    }
+    // No code does better than this: most texts need not be asked further.
+    let total: u64 = literals.iter().sum();
+    let of_symbol = |count: &u64| *count as f32 * (total as f32 / *count as f32).log2();
+    let least_bits: f32 = literals.iter().filter(|count| **count > 0).map(of_symbol).sum();
+    if least_bits + TOLD_BITS_MIN - 2.0 * sequences.len() as f32 > fixed_bits as f32 {
+        return None;
+    }
+    // Those that are seen count the more: others are still likely where connections differ.
+    distances[..DISTANCE_SYMBOLS].fill(1);
+    for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
+        let distance = if source == ITSELF { Some(shift.unsigned_abs()) } else { distance_of(source) };
+        if let Some(distance) = distance.filter(|distance| (1..=32_768).contains(distance)) {
+            distances[usize::from(code::distance_symbol(distance).symbol)] += DISTANCE_WEIGHT;
+        }
+    }
+    let own = Own::new(&literals, &distances)?;
+    let own_bits = own.header_bits() + own.literals.bits(&literals) + own.distances.bits(&distances) / DISTANCE_WEIGHT;
+    let all_fixed_bits = fixed_bits + fixed_distances.bits(&distances) / DISTANCE_WEIGHT;
+    // A block more ends with a symbol more.
+    (own_bits + u64::from(FIXED_END.1) < all_fixed_bits).then_some(own)
+}
+
 impl Program {
-    /// Prepares the `sequences` of a text; its head is copied from that of `head_source`, if they refer to it.
-    pub fn new(bytes: &[u8], sequences: &[Sequence], head_source: Option<TextId>) -> Self {
-        let sources = Sources::of(sequences);
-        let mut builder = Builder::default();
+    /// Prepares the `sequences` of a text; its head is copied from that of `head_source`, if they refer to it. About how far back
+    /// sources are, `distance_of` tells.
+    pub fn new(
+        bytes: &[u8],
+        sequences: &[Sequence],
+        head_source: Option<TextId>,
+        distance_of: impl Fn(TextId) -> Option<u32>,
+    ) -> Self {
+        let sources = Sources::of(sequences, head_source);
+        let own = own_codes(bytes, sequences, distance_of);
+        let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
         let mut at = 0;
         for sequence in sequences {
             let match_at = at + sequence.literals as usize;
-            bytes[at..match_at].iter().for_each(|byte| builder.put(code::literal(*byte)));
-            builder.put(code::match_length(sequence.length));
+            bytes[at..match_at].iter().for_each(|byte| builder.literal(*byte));
+            builder.length(sequence.length);
             let Alignment { source, shift } = sequence.alignment;
             builder.distance(if source == ITSELF { 0 } else { sources.slot(source) }, -shift as u32);
             at = match_at + sequence.length as usize;
         }
-        bytes[at..].iter().for_each(|byte| builder.put(code::literal(*byte)));
+        bytes[at..].iter().for_each(|byte| builder.literal(*byte));
+        let steps = builder.steps;
         let head_slot = head_source.map(|id| sources.slot(id)).filter(|slot| *slot > 0);
-        Self { steps: builder.steps, sources, head_slot }
+        Self { steps, sources, head_slot, own: own.map(|own| Box::new(OwnBlock::new(&own))) }
     }
 
     /// The texts that a connection has to have.
@@ -101,31 +212,62 @@ impl Program {
     #[inline]
     pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
         state.begin(out);
-        let bytes_max = self.steps.len() * 10 + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 16;
+        let header_bytes = self.own.as_ref().map_or(0, |own| own.header.run().bytes.len());
+        let bytes_max = self.steps.len() * 10 + header_bytes + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 24;
         let mut writer = BitWriter::new(out, bytes_max);
-        writer.put(FIXED_BLOCK.0, FIXED_BLOCK.1);
-        let mut literals = head.literals();
-        for copy in head.copies() {
-            let (run, rest) = literals.split_at(copy.run as usize);
-            put_literals(run, &mut writer);
-            for (value, bits) in [code::match_length(copy.length), code::distance(copy.distance)] {
-                writer.put(value, bits);
+        let put = |writer: &mut BitWriter<'_>, (value, bits): (u64, u32)| writer.put(value, bits);
+        match &self.own {
+            None => {
+                put(&mut writer, FIXED_BLOCK);
+                put_head(head, &mut writer);
+                self.put_steps(distances, code::distance, &mut writer);
+                put_literals(tail, &mut writer);
+                put(&mut writer, FIXED_END);
             }
-            literals = rest;
+            Some(own) => {
+                if head.len() > 0 {
+                    put(&mut writer, FIXED_BLOCK);
+                    put_head(head, &mut writer);
+                    put(&mut writer, FIXED_END);
+                }
+                put_run(own.header.run(), &mut writer);
+                self.put_steps(distances, |distance| own.distance(distance), &mut writer);
+                put(&mut writer, own.end);
+                if !tail.is_empty() {
+                    put(&mut writer, FIXED_BLOCK);
+                    put_literals(tail, &mut writer);
+                    put(&mut writer, FIXED_END);
+                }
+            }
         }
-        put_literals(literals, &mut writer);
+        state.end(writer);
+    }
+
+    #[inline]
+    fn put_steps(&self, distances: &Distances, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
         for step in &self.steps {
             writer.put(step.bits, u32::from(step.bits_count));
             if step.slot != NO_SLOT {
-                let (value, bits) = code::distance(distances[usize::from(step.slot)].wrapping_add(step.addend));
+                let (value, bits) = code(distances[usize::from(step.slot)].wrapping_add(step.addend));
                 writer.put(value, bits);
             }
         }
-        put_literals(tail, &mut writer);
-        // The end of the block.
-        writer.put(0, 7);
-        state.end(writer);
     }
+}
+
+/// In the fixed code.
+#[inline]
+fn put_head(head: &Head, writer: &mut BitWriter<'_>) {
+    let mut literals = head.literals();
+    for copy in head.copies() {
+        let (run, rest) = literals.split_at(copy.run as usize);
+        put_literals(run, writer);
+        for (value, bits) in [code::match_length(copy.length), code::distance(copy.distance)] {
+            writer.put(value, bits);
+        }
+        literals = rest;
+    }
+    put_literals(literals, writer);
 }
 
 #[inline]
@@ -133,5 +275,16 @@ fn put_literals(literals: &[u8], writer: &mut BitWriter<'_>) {
     for byte in literals {
         let (value, bits) = code::literal(*byte);
         writer.put(value, bits);
+    }
+}
+
+/// Bits that were kept.
+fn put_run(run: BitRun<'_>, writer: &mut BitWriter<'_>) {
+    let mut left = run.bits;
+    for piece in run.bytes.chunks(4) {
+        let value = piece.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let bits = left.min(8 * piece.len() as u32);
+        writer.put(value & ((1 << bits) - 1), bits);
+        left -= bits;
     }
 }

@@ -58,7 +58,8 @@ pub fn write(
         return raw_blocks(message, out);
     }
     let Room { literals, sequences } = room;
-    (literals.clear(), sequences.clear());
+    literals.clear();
+    sequences.clear();
     let mut block = Block { state, tables, literals, sequences, last_offset: 0 };
     let (mut at, mut begun) = (0, 0);
     for copy in copies {
@@ -123,7 +124,7 @@ impl Block<'_> {
                 } else {
                     super::section::sequence_count(self.sequences.len(), out);
                     own_sequences(own, out);
-                    write_sequences(own, &self.sequences, out);
+                    write_sequences(own, self.sequences, out);
                 }
                 // The decoder has other tables now.
                 self.state.has_bytes_table = false;
@@ -136,7 +137,7 @@ impl Block<'_> {
                 }
                 trained_sequences(self.state, self.tables, self.sequences.len(), out);
                 if !self.sequences.is_empty() {
-                    write_sequences(self.tables, &self.sequences, out);
+                    write_sequences(self.tables, self.sequences, out);
                 }
             }
         }

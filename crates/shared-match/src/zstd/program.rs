@@ -103,7 +103,7 @@ pub struct Program {
 impl Program {
     /// Prepares the `sequences` of a text; its head is copied from that of `head_source`, if they refer to it.
     pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<TextId>) -> Self {
-        let sources = Sources::of(sequences);
+        let sources = Sources::of(sequences, head_source);
         let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
         let (mut at, mut begun) = (0, 0);
         let mut pending: Vec<Sequence> = Vec::new();
