@@ -207,8 +207,13 @@ impl Checker {
         Ok(())
     }
 
-    /// Nothing happened since its relay's last round.
+    /// Nothing happened since its relay's last round, and it viewed the same channels then: what comes into view later is
+    /// told in the next round.
     pub fn is_up_to_date(&self, session: &Session) -> bool {
-        self.relays.get(&session.relay_id()).is_some_and(|relay| relay.changes.len() == session.told.0)
+        let (told_count, then) = &session.told;
+        let views = |state: &State, channel: u64| state.viewers(channel).contains(&session.user);
+        let mut there_then = self.state.channels.keys().filter(|channel| then.channels.contains_key(channel));
+        there_then.all(|channel| views(&self.state, *channel) == views(then, *channel))
+            && self.relays.get(&session.relay_id()).is_some_and(|relay| relay.changes.len() == *told_count)
     }
 }
