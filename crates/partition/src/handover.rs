@@ -173,7 +173,11 @@ fn keep(
 ) -> Option<KeptSession> {
     let mut kept = session.keep()?;
     let is_etf = kept.is_etf;
-    for seq in session.replay.first_seq()..=session.replay.last_seq() {
+    let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
+    // What the logs have forgotten of it cannot be sent any more; a client that is past that resumes all the same.
+    let missing = (oldest..=last).rev().find(|seq| session.replay.entry(*seq).is_none());
+    kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
+    for seq in kept.first_seq..=last {
         let entry = session.replay.entry(seq)?;
         if entry.dispatch.is_withheld() {
             kept.push(None);
