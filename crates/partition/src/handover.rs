@@ -57,7 +57,9 @@ impl Partition {
                 let relay = self.relays.get(&entry.guild_id).and_then(|relays| relays.get(&entry.relay));
                 let voice = relay.and_then(|of| of.relay.picture()?.voice.get(session.user.id));
                 let is_here = voice.is_some_and(|voice| *voice.state.session_id == *session.id);
-                if let (true, Some(of_guild)) = (is_here, session.key_in(partition, entry.guild_id)) {
+                // What the guild answered to the last op 4 may be on its way.
+                let has_asked = session.profile.voice_guild == Some(entry.guild_id);
+                if let (true, Some(of_guild)) = (is_here || has_asked, session.key_in(partition, entry.guild_id)) {
                     leaving.push((entry.guild_id, of_guild));
                 }
             }
@@ -173,7 +175,11 @@ fn keep(
 ) -> Option<KeptSession> {
     let mut kept = session.keep()?;
     let is_etf = kept.is_etf;
-    for seq in session.replay.first_seq()..=session.replay.last_seq() {
+    let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
+    // What the logs have forgotten of it cannot be sent any more; a client that is past that resumes all the same.
+    let missing = (oldest..=last).rev().find(|seq| session.replay.entry(*seq).is_none());
+    kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
+    for seq in kept.first_seq..=last {
         let entry = session.replay.entry(seq)?;
         if entry.dispatch.is_withheld() {
             kept.push(None);

@@ -142,10 +142,14 @@ impl Dispatch {
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let of_own = |about: &About| SeenBy::Views {
-            guild_id: about.guild_id,
-            channels: about.channels().into_owned(),
-            is_whole: about.is_whole(),
+        let of_own = |about: &About| match self.told_of_direct() {
+            // It was kept before, by the process before this one.
+            Some(OfDirect { channel_id, is_left }) => SeenBy::Direct { channel_id, is_left },
+            None => SeenBy::Views {
+                guild_id: about.guild_id,
+                channels: about.channels().into_owned(),
+                is_whole: about.is_whole(),
+            },
         };
         let seen_by = self.event().map(SeenBy::of).or_else(|| self.about().map(of_own));
         KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }

@@ -125,6 +125,7 @@ impl World {
                 self.client_acts(client);
             }
             90 => self.storm()?,
+            91 if self.rng.chance(0.3) => self.restart()?,
             _ => {}
         }
         for at in 0..self.clients.len() {

@@ -3,7 +3,8 @@
 //! Owns        one `Session` per session the partitions made: the list of its dispatches in order, as the naive
 //!             model says they must be, and how far its client has come.
 //! Doors       `guild` and `relays` follow the guild's events and streams; `sessions` follows the partitions; `clients`
-//!             holds what a client decoded against all that, `at_rest` what it knows against what is.
+//!             holds what a client decoded against all that, `at_rest` what it knows against what is;
+//!             `restart` what the store has against what was told.
 //! Invariants  what is looked up in the product is only which sessions exist, and on which connection they are.
 //! Not here    chance: `world.rs`.
 
@@ -13,6 +14,7 @@ mod clients;
 mod directs;
 mod guild;
 mod relays;
+mod restart;
 mod sessions;
 
 use crate::{

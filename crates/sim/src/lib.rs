@@ -1,11 +1,13 @@
-//! Simulation: a guild, direct messages, partitions and hundreds of sessions on one thread, with faults drawn from a seed.
+//! Simulation: a guild, direct messages, partitions and hundreds of sessions on one thread, over restarts of the process, with
+//! faults drawn from a seed.
 //!
 //! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`, `store`,
 //!             `sabotage`), and the judgement (`checker`, `session`, and `naive`, the model it rests on).
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
-//! Not here    the node's threads and its SQLite store, sockets: they have tests of their own.
+//! Not here    the node's threads and its SQLite store, sockets, and the file that sessions are handed over in (only what is in it):
+//!             they have tests of their own.
 #![forbid(unsafe_code)]
 
 mod act;
@@ -56,6 +58,8 @@ pub struct Summary {
     pub resets: u64,
     /// Connections that moved to another partition.
     pub moved: u64,
+    /// Sessions that the next process took over.
+    pub returned: u64,
     /// Of all that clients decoded, in order: two runs that differ anywhere differ here.
     pub digest: u64,
 }
@@ -70,6 +74,7 @@ impl Summary {
         self.withheld += other.withheld;
         self.resets += other.resets;
         self.moved += other.moved;
+        self.returned += other.returned;
         self.digest = self.digest.rotate_left(1) ^ other.digest;
     }
 }

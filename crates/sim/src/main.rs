@@ -23,7 +23,8 @@ struct Args {
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
     /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
-    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms or leavers.
+    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers or
+    /// handover.
     #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
     broken: Sabotage,
     /// The same as `--break permissions`.
@@ -35,7 +36,7 @@ struct Args {
 }
 
 /// What can be broken, by name.
-const SABOTAGES: [(&str, Sabotage); 19] = [
+const SABOTAGES: [(&str, Sabotage); 20] = [
     ("nothing", Sabotage::None),
     ("permissions", Sabotage::Permissions),
     ("staleness", Sabotage::Staleness),
@@ -55,6 +56,7 @@ const SABOTAGES: [(&str, Sabotage); 19] = [
     ("tokens", Sabotage::Tokens),
     ("dms", Sabotage::Dms),
     ("leavers", Sabotage::Leavers),
+    ("handover", Sabotage::Handover),
 ];
 
 fn sabotage(text: &str) -> Result<Sabotage, String> {
@@ -99,13 +101,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     println!(
-        "no violation: {} sessions, {} resumed, {} refused, {} moved, {} resets, {} withheld, {} dispatches compared, digest {:016x}",
+        "no violation: {} sessions, {} resumed, {} refused, {} moved, {} resets, {} withheld, {} returned, {} dispatches compared, digest {:016x}",
         total.sessions,
         total.resumed,
         total.refused,
         total.moved,
         total.resets,
         total.withheld,
+        total.returned,
         total.compared,
         total.digest
     );

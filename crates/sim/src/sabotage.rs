@@ -3,6 +3,7 @@
 //! Invariants  the product's code is what it always is; only what it is told is wrong.
 
 use guildhall_model::{ChannelId, Member, UserId, VoiceState};
+use guildhall_partition::HandOver;
 use guildhall_relay::{
     Audience, Effect, Event, Gate, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage, ToRelay,
 };
@@ -54,6 +55,8 @@ pub enum Sabotage {
     Dms,
     /// One partition goes on telling those who have left a group.
     Leavers,
+    /// What one partition leaves for the next process lacks an entry of each session.
+    Handover,
 }
 
 /// The partition whose relay is lied to.
@@ -153,6 +156,18 @@ impl Saboteur {
         }
     }
 
+    /// What a partition left for the next process.
+    pub fn hand_over(&self, side: usize, over: &mut HandOver) {
+        if self.kind != Sabotage::Handover || side != VICTIM {
+            return;
+        }
+        for session in &mut over.sessions {
+            if let Some((_, count)) = session.entries.last_mut() {
+                *count -= 1;
+            }
+        }
+    }
+
     fn change(&self, mut message: ToRelay) -> ToRelay {
         let RelayMessage::Published(published) = &mut message.message else { return message };
         let (mut event, mut effect) = (copy(&published.event), published.effect.clone());
@@ -208,6 +223,7 @@ impl Saboteur {
             | Sabotage::Tokens
             | Sabotage::Dms
             | Sabotage::Leavers
+            | Sabotage::Handover
             | Sabotage::Loss
             | Sabotage::Duplication
             | Sabotage::Reordering

@@ -11,6 +11,7 @@ mod given;
 mod membership;
 mod received;
 mod replay;
+mod returning;
 
 pub use expected::{Expected, Given, What, Withheld};
 
@@ -107,6 +108,12 @@ pub struct Session {
     pub received_floor: u64,
     /// The highest number that its client ever claimed to have; the server may have forgotten all up to it.
     pub claimed: u64,
+    /// It waits for the guild that it was in when the process ended.
+    is_returning: bool,
+    /// So many of `expected` were given by another process.
+    given_elsewhere: usize,
+    /// It has seen the guild in another process, and was not told of it anew since.
+    pub has_returned: bool,
     /// Why it does not exist any more.
     pub gone: Option<&'static str>,
     /// The client said goodbye on its connection with this serial number.
@@ -155,6 +162,9 @@ impl Session {
             requests: Vec::new(),
             received_floor: 0,
             claimed: 0,
+            is_returning: false,
+            given_elsewhere: 0,
+            has_returned: false,
             gone: None,
             goodbye_on: None,
             conn_serial: new.conn_serial,

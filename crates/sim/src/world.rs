@@ -3,6 +3,7 @@
 //! Owns        one guild, its pipeline, direct messages, two partitions with their links, the clients, and the checker beside them.
 //! Invariants  what happens next is drawn from the seed alone. Everything that crosses between two machines waits in
 //!             a queue here for as long as chance likes, but arrives in order; a full link to a relay cuts its stream.
+//!             At a restart all of it is made anew from the store and from what the partitions leave (`restart`).
 //! Not here    which commands and what clients do: `act.rs`.
 
 mod accounts;
@@ -11,6 +12,7 @@ mod directs;
 mod guild;
 mod partitions;
 mod rest;
+mod restart;
 
 use crate::{
     Options, Summary, Violation,
@@ -25,9 +27,9 @@ use crate::{
 use accounts::Tokens;
 use directs::{Directs, DirectsRead};
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
-use guildhall_guild::{Guild, GuildLimits, Job};
+use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, MovingConn, Partition, PartitionConfig, Streams, Whose};
+use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, Streams, Whose};
 use guildhall_relay::{PartitionId, Published, Relay, RelayId, ToGuild};
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
@@ -103,8 +105,10 @@ pub struct World {
     pub passive_interval_ms: u64,
     /// What is done beside the guild, with the guild as it was when it began.
     jobs: VecDeque<(Job, Rc<State>)>,
-    /// The observer is told of every presence.
-    is_observed: bool,
+    /// What a process begins with.
+    begun_with: BegunWith,
+    /// Of the partitions of processes that ended.
+    past: Counters,
     pipeline: Pipeline,
     pub directs: Directs,
     store: Store,
@@ -112,6 +116,43 @@ pub struct World {
     step: u32,
     at_client: Option<usize>,
     resets: u64,
+}
+
+/// What each process begins with.
+struct BegunWith {
+    config: PartitionConfig,
+    gate: Arc<ScriptedGate>,
+    guild_limits: GuildLimits,
+    /// The observer is told of every presence.
+    is_observed: bool,
+}
+
+impl BegunWith {
+    fn side(&self, n: usize) -> Side {
+        let config = PartitionConfig { partition: PartitionId(n as u16), ..self.config.clone() };
+        Side {
+            partition: Partition::new(config, self.gate.clone()),
+            // One partition sends each frame by itself, the other in batches.
+            link: if n == 0 { FakeLink::default() } else { FakeLink::batching() },
+            inbox: VecDeque::new(),
+            to_guild: VecDeque::new(),
+            notes: VecDeque::new(),
+            questions: VecDeque::new(),
+            serials: BTreeMap::new(),
+            closed_tokens: BTreeSet::new(),
+        }
+    }
+
+    /// A guild as it was stored, with the observer listening.
+    fn guild(&self, now: Now, record: GuildRecord) -> Guild {
+        let mut guild = Guild::load(record, self.guild_limits.clone(), 1);
+        guild.handle_relay(now, ToGuild::Subscribe { relay: OBSERVER, epoch: 1 });
+        if self.is_observed {
+            guild.handle_relay(now, ToGuild::WantPresences { relay: OBSERVER, all: true });
+        }
+        while guild.poll_output().is_some() {}
+        guild
+    }
 }
 
 /// Small ones: making them is most of what a short connection costs. In some worlds there is no room for all of them, and
@@ -166,38 +207,24 @@ impl World {
         let link_capacity = *rng.pick(&[65_536, 65_536, 48, 12]).expect("there are some");
         let gate = Arc::new(ScriptedGate::default());
         let secret = [rng.below(256) as u8; 32];
-        let classic = classic_contexts(seed);
         let streams = match seed % 3 {
             0 => Streams::Classic,
             // The smaller history turns over while a world lasts.
             1 => Streams::SharedMatch { history_bytes_max: 64 << 10, check_one_in: 2 },
             _ => Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 },
         };
-        let side = |n: usize| {
-            let mut config = PartitionConfig::new(PartitionId(n as u16), "wss://sim.example.net".into(), secret);
-            config.partitions_count = SIDES as u16;
-            config.replay_events_max = limits.replay_events_max as usize;
-            config.backlog_events_max = limits.backlog_events_max as usize;
-            config.passive_above_members = limits.passive_above_members;
-            config.log.events_max = limits.log_events_max as usize;
-            config.log.age_ms_max = limits.log_age_ms_max;
-            config.rendered_bytes_max = rendered_bytes_max;
-            config.sessions_per_relay_max = sessions_per_relay_max;
-            config.passive_interval_ms = passive_interval_ms;
-            config.classic = classic.clone();
-            config.streams = streams;
-            Side {
-                partition: Partition::new(config, gate.clone()),
-                // One partition sends each frame by itself, the other in batches.
-                link: if n == 0 { FakeLink::default() } else { FakeLink::batching() },
-                inbox: VecDeque::new(),
-                to_guild: VecDeque::new(),
-                notes: VecDeque::new(),
-                questions: VecDeque::new(),
-                serials: BTreeMap::new(),
-                closed_tokens: BTreeSet::new(),
-            }
-        };
+        let mut config = PartitionConfig::new(PartitionId(0), "wss://sim.example.net".into(), secret);
+        config.partitions_count = SIDES as u16;
+        config.replay_events_max = limits.replay_events_max as usize;
+        config.backlog_events_max = limits.backlog_events_max as usize;
+        config.passive_above_members = limits.passive_above_members;
+        config.log.events_max = limits.log_events_max as usize;
+        config.log.age_ms_max = limits.log_age_ms_max;
+        config.rendered_bytes_max = rendered_bytes_max;
+        config.sessions_per_relay_max = sessions_per_relay_max;
+        config.passive_interval_ms = passive_interval_ms;
+        config.classic = classic_contexts(seed);
+        config.streams = streams;
         let is_observed = rng.chance(0.5);
         let guild_limits = GuildLimits {
             presence_events_per_s_max: limits.presence_events_per_s_max,
@@ -213,20 +240,18 @@ impl World {
         let checker = Checker::new(&setup.record, limits, &setup.accounts);
         let store = Store::with(&setup.record)?;
         let directs = Directs::new(guild_limits.clone());
-        let mut guild = Guild::load(setup.record, guild_limits, 1);
         let clock = FakeClock::default();
-        guild.handle_relay(clock.now(), ToGuild::Subscribe { relay: OBSERVER, epoch: 1 });
-        if is_observed {
-            guild.handle_relay(clock.now(), ToGuild::WantPresences { relay: OBSERVER, all: true });
-        }
-        while guild.poll_output().is_some() {}
+        let begun_with = BegunWith { config, gate, guild_limits, is_observed };
+        let guild = begun_with.guild(clock.now(), setup.record);
         Ok(Self {
             seed,
             options,
             rng,
             clock,
             guild,
-            sides: (0..SIDES).map(side).collect(),
+            sides: (0..SIDES).map(|side| begun_with.side(side)).collect(),
+            begun_with,
+            past: Counters::default(),
             clients: setup.clients,
             tokens,
             conns: Vec::new(),
@@ -238,7 +263,6 @@ impl World {
             lagging: BTreeSet::new(),
             passive_interval_ms,
             jobs: VecDeque::new(),
-            is_observed,
             pipeline: Pipeline::default(),
             directs,
             store,
@@ -263,12 +287,13 @@ impl World {
             resets: self.resets,
             ..Summary::default()
         };
-        for side in &self.sides {
-            let counters = side.partition.counters();
+        let here = self.sides.iter().map(|side| side.partition.counters());
+        for counters in here.chain([self.past]) {
             summary.sessions += counters.identified_total;
             summary.resumed += counters.resumed_total;
             summary.refused += counters.resumes_refused_total;
             summary.withheld += counters.withheld_total;
+            summary.returned += counters.returned_total;
         }
         summary.moved = self.actions.moved;
         summary

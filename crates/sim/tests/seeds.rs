@@ -17,7 +17,12 @@ fn seeds_run_clean_and_do_what_they_are_for() {
     assert!(total.sessions > 20 * SEEDS, "{total:?}");
     assert!(total.compared > 500 * SEEDS, "{total:?}");
     assert!(
-        total.resumed > SEEDS && total.refused > 0 && total.moved > 0 && total.resets > 0 && total.withheld > 0,
+        total.resumed > SEEDS
+            && total.refused > 0
+            && total.moved > 0
+            && total.resets > 0
+            && total.withheld > 0
+            && total.returned > 10 * SEEDS,
         "{total:?}"
     );
 }
@@ -25,7 +30,7 @@ fn seeds_run_clean_and_do_what_they_are_for() {
 /// Seeds that found something once.
 #[test]
 fn what_was_found_before_is_not_there_any_more() {
-    for seed in [3, 121, 222, 530, 895, 1021, 2051, 2463, 3054, 3212, 410, 6427, 10_018, 20_539] {
+    for seed in [3, 121, 222, 530, 895, 1021, 2051, 2463, 3054, 3212, 410, 6427, 10_018, 20_539, 201, 11, 12, 26, 45] {
         run(seed, Options::default()).unwrap_or_else(|violation| panic!("{violation}"));
     }
 }
@@ -103,6 +108,11 @@ fn a_token_that_goes_on_after_it_was_revoked_is_caught() {
 fn direct_messages_that_others_get_are_caught() {
     is_caught(Sabotage::Dms);
     is_caught(Sabotage::Leavers);
+}
+
+#[test]
+fn a_hand_over_that_lacks_something_is_caught() {
+    is_caught(Sabotage::Handover);
 }
 
 #[test]

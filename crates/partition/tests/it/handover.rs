@@ -145,6 +145,29 @@ fn voice_ends_with_the_process_and_others_are_told() {
     assert!(left.expect("a voice state")["channel_id"].is_null());
 }
 
+/// The guild has let them in, but their partition has not heard of it yet.
+#[test]
+fn who_has_just_asked_for_voice_leaves_it_as_well() {
+    let mut pair = world();
+    let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+    let speaker = live_user(&mut pair, &bob(), 0);
+    pair.take(listener);
+    pair.holds_mail = true;
+    let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+        "self_mute": false, "self_deaf": false});
+    pair.client(speaker).send(4, &d);
+    pair.settle();
+    pair.partition_mut().leave_voice();
+    pair.settle();
+    pair.holds_mail = false;
+    pair.settle();
+    let places: Vec<bool> = (pair.dispatches(listener).into_iter())
+        .filter(|dispatch| dispatch.name == "VOICE_STATE_UPDATE")
+        .map(|dispatch| dispatch.d()["channel_id"].is_null())
+        .collect();
+    assert_eq!(places, [false, true], "they come, and go");
+}
+
 #[test]
 fn past_the_bound_sessions_are_left_out_and_told_so() {
     let mut pair = world();
@@ -154,6 +177,24 @@ fn past_the_bound_sessions_are_left_out_and_told_so() {
     let over = pair.restart(vec![guild().load()], 2_000);
     assert_eq!((over[0].sessions.len(), over[0].left_out_count), (0, 1));
     refused(&mut pair, client, &pro());
+}
+
+/// Logs forget by count, and clients say what they have by heartbeats only.
+#[test]
+fn whose_client_has_what_was_forgotten_is_handed_over() {
+    const LOG_EVENTS: usize = 20;
+    let mut pair = world_with(|config| config.log.events_max = LOG_EVENTS);
+    let client = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+    for n in 0..3 * LOG_EVENTS {
+        say(&mut pair, &ana(), GENERAL, &format!("heard {n}"));
+        pair.settle();
+    }
+    assert_eq!(heard(&mut pair, client).len(), 3 * LOG_EVENTS);
+    pair.cut(client);
+    say_all(&mut pair, ["one", "two"].map(str::to_owned));
+    assert_eq!(restart(&mut pair), 1);
+    let (_, received) = resumed(&mut pair, client, &pro());
+    assert_eq!(contents(&told(received)), ["one", "two"]);
 }
 
 #[test]
@@ -193,7 +234,9 @@ fn x2_of_a_group_that_was_left_nothing_is_told() {
         pair.settle();
     };
     let throw_out = || Command::Direct(DirectCommand::RemoveRecipient(bob().id));
-    for leaves in [None, Some("before"), Some("after")] {
+    for (restarts, leaves) in
+        [(1, None), (1, Some("before")), (1, Some("after")), (2, None), (2, Some("before")), (2, Some("after"))]
+    {
         let mut pair = world();
         found(&mut pair);
         let client = live_user(&mut pair, &bob(), 0);
@@ -204,14 +247,16 @@ fn x2_of_a_group_that_was_left_nothing_is_told() {
         if leaves == Some("before") {
             run(&mut pair, throw_out());
         }
-        assert_eq!(restart(&mut pair), 1);
+        for _ in 0..restarts {
+            assert_eq!(restart(&mut pair), 1);
+        }
         if leaves == Some("after") {
             found(&mut pair);
             run(&mut pair, throw_out());
         }
         let (_, received) = resumed(&mut pair, client, &bob());
         let told = told(received);
-        assert_eq!(contents(&told).contains(&"among us"), leaves.is_none(), "{leaves:?}: {told:?}");
+        assert_eq!(contents(&told).contains(&"among us"), leaves.is_none(), "{restarts} {leaves:?}: {told:?}");
         assert_eq!(told.iter().any(|(_, name, _)| name == "CHANNEL_DELETE"), leaves.is_some(), "{leaves:?}: {told:?}");
     }
 }

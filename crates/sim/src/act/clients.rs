@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Its network is gone; what was on the way is lost.
-    fn vanish(&mut self, at: usize) {
+    pub fn vanish(&mut self, at: usize) {
         let client = &mut self.clients[at];
         let Some(wire) = client.wire.take() else { return };
         wire.socket().cut();

@@ -26,7 +26,8 @@ impl Checker {
 
     /// They have ended, and left nothing to resume.
     pub fn check_closed(&self, side: usize, partition: &Partition) -> Result<(), Fault> {
-        let mut closed = self.sessions.iter().filter(|session| session.side == side && session.is_closed);
+        let is_meant = |session: &&Session| session.side == side && session.is_closed && session.gone.is_none();
+        let mut closed = self.sessions.iter().filter(is_meant);
         match closed.find(|session| partition.session(session.key).is_some()) {
             Some(session) => fault(format!("session {} was ended, and is there", session.id)),
             None => Ok(()),

@@ -59,7 +59,9 @@ impl Checker {
         if session.membership != Membership::Inside || session.is_confused {
             return Ok(());
         }
-        self.check_presences(session)?;
+        if !session.has_returned {
+            self.check_presences(session)?;
+        }
         self.check_threads(session)?;
         if session.is_bot {
             return Ok(());

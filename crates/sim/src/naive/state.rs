@@ -220,6 +220,22 @@ impl State {
         };
     }
 
+    /// Whether the store has what was told, as far as that outlives a process. Of messages that were deleted it knows nothing.
+    pub fn is_stored_as(&self, told: &Self) -> Result<(), String> {
+        let parts = |state: &Self| {
+            let Self { name, owner, hoisted, roles, channels, threads, members, .. } = state;
+            [
+                format!("{name:?} {owner} {hoisted:?} {roles:?}"),
+                format!("{channels:?} {threads:?}"),
+                format!("{members:?}"),
+            ]
+        };
+        match parts(self).into_iter().zip(parts(told)).find(|(stored, told)| stored != told) {
+            Some((stored, told)) => Err(format!("stored is {stored}, but told was {told}")),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a snapshot says the same. Channels that were deleted, overwrites, roles: everything relays decide by.
     pub fn agrees_with(&self, picture: &GuildPicture) -> Result<(), String> {
         let meta = &picture.meta;

@@ -18,8 +18,10 @@ impl Session {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
-        self.was_never_active = !self.is_active();
-        if !self.gathered(now_unix_ms, Some(state)) && self.is_told_of_guilds() {
+        let returns = std::mem::take(&mut self.is_returning);
+        self.has_returned = returns;
+        self.was_never_active = !self.is_active() && !returns;
+        if !self.gathered(now_unix_ms, Some(state)) && self.is_told_of_guilds() && !returns {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);
             let guild = guild_create_text(state, &people, reader, threshold, now_unix_ms);
@@ -33,6 +35,7 @@ impl Session {
     /// It is no longer in the guild, or could not enter it.
     pub fn leave(&mut self, now_unix_ms: i64, guild_id: u64) {
         self.membership = Membership::None;
+        self.is_returning = false;
         self.chunks.clear();
         self.subscription = Subscription::default();
         self.watched.clear();
@@ -44,6 +47,7 @@ impl Session {
     /// Its relay lost events: to its client that is an outage.
     pub fn lose_sight(&mut self, guild_id: u64) {
         self.membership = Membership::Entering;
+        self.is_returning = false;
         if !self.gather_again() && self.is_told_of_guilds() {
             self.expect(What::Own(guild_delete_text(guild_id, true).into()));
         }

@@ -61,6 +61,11 @@ impl Directs {
         self.fetches.is_empty() && self.held.values().all(|held| held.pipeline.is_empty())
     }
 
+    /// The process ends.
+    pub fn forget_machines(&mut self) {
+        self.held.values_mut().for_each(|held| held.guild = None);
+    }
+
     /// Those that there are.
     pub fn all(&self) -> impl Iterator<Item = &NaiveDirect> {
         self.held.values().map(|held| &held.naive).filter(|direct| !direct.is_gone)

@@ -22,16 +22,21 @@ impl World {
             more |= n + 1 < count && !self.sides[side].inbox.is_empty();
             self.deliver(side, &carried, more)?;
         }
-        let count = if self.is_calm { usize::MAX } else { self.rng.below(8) as usize };
-        for _ in 0..count {
-            let Some(note) = self.sides[side].notes.pop_front() else { break };
-            self.handle_note(side, note)?;
-        }
+        self.take_notes(side)?;
         self.sockets(side)?;
         let now = self.now();
         let Side { partition, link, .. } = &mut self.sides[side];
         partition.flush(now, link);
         self.after(side)
+    }
+
+    pub(super) fn take_notes(&mut self, side: usize) -> Result<(), Fault> {
+        let count = if self.is_calm { usize::MAX } else { self.rng.below(8) as usize };
+        for _ in 0..count {
+            let Some(note) = self.sides[side].notes.pop_front() else { break };
+            self.handle_note(side, note)?;
+        }
+        Ok(())
     }
 
     /// An input was handled.
@@ -194,7 +199,7 @@ impl World {
     }
 
     /// What the poll would say: room, bytes, ends.
-    fn sockets(&mut self, side: usize) -> Result<(), Fault> {
+    pub(super) fn sockets(&mut self, side: usize) -> Result<(), Fault> {
         let now = self.now();
         for key in self.sides[side].link.keys() {
             let Some(socket) = self.sides[side].link.socket(key).cloned() else { continue };

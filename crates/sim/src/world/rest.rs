@@ -57,7 +57,7 @@ impl World {
         }
         self.at_client = None;
         let partitions: Vec<&Partition> = self.sides.iter().map(|side| &side.partition).collect();
-        self.checker.check_at_rest(&partitions, self.is_observed)?;
+        self.checker.check_at_rest(&partitions, self.begun_with.is_observed)?;
         self.is_calm = false;
         Ok(())
     }
@@ -74,7 +74,7 @@ impl World {
         fault(format!("READY is waited for in vain: {}", self.unrest()))
     }
 
-    fn settle(&mut self, end: bool) -> Result<(), Fault> {
+    pub(super) fn settle(&mut self, end: bool) -> Result<(), Fault> {
         for _ in 0..SETTLE_TURNS_MAX {
             let before = self.activity();
             for side in 0..SIDES {

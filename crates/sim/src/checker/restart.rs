@@ -1,0 +1,75 @@
+//! A restart: what was told is what the store has, and each session that was left comes back as it was.
+
+use super::{Checker, Fault, fault};
+use crate::{
+    naive::{Shown, State},
+    session::{Membership, Session},
+};
+use guildhall_guild::GuildRecord;
+use guildhall_partition::Partition;
+use guildhall_stdx::Now;
+use std::{collections::BTreeSet, rc::Rc};
+
+impl Checker {
+    /// A partition may have missed something of the guild: to its sessions that is an outage.
+    pub fn lose_sight_of_guild(&mut self, side: usize) {
+        let guild_id = self.state.guild_id;
+        let is_inside = |session: &&mut Session| session.membership == Membership::Inside;
+        self.living(side).filter(is_inside).for_each(|session| session.lose_sight(guild_id));
+    }
+
+    /// The process ended, with nothing under way; the next one finds this of the guild.
+    ///
+    /// # Errors
+    /// When that is not what was told of it.
+    pub fn process_ended(&mut self, record: &GuildRecord) -> Result<(), Fault> {
+        let before = self.state.clone();
+        if !before.voice.is_empty() {
+            return fault(format!("nobody is told that these are not in voice any more: {:?}", before.voice));
+        }
+        let last_messages = record.channels.iter().filter(|channel| channel.thread.is_none());
+        let last_messages =
+            last_messages.filter_map(|channel| Some((channel.id.get(), channel.last_message_id?.get()))).collect();
+        let mut state = State::of(record);
+        state.last_messages = last_messages;
+        state.bans.clone_from(&before.bans);
+        // Who had a role that was deleted is not written anew for that.
+        state
+            .members
+            .values_mut()
+            .for_each(|member| member.roles.retain(|role| record.roles.iter().any(|of| of.id.get() == *role)));
+        state.is_stored_as(&before).or_else(fault)?;
+        self.state = Rc::new(state);
+        self.relays.clear();
+        self.shown = Shown::default();
+        self.told.clear();
+        self.pace = Default::default();
+        Ok(())
+    }
+
+    /// The partitions of the next process took over the sessions with these ids.
+    pub fn returned(&mut self, now: Now, partitions: &[&Partition], ids: &BTreeSet<String>) -> Result<(), Fault> {
+        self.by_key.clear();
+        self.living = Default::default();
+        for (at, session) in self.sessions.iter_mut().enumerate().filter(|(_, session)| session.gone.is_none()) {
+            if !ids.contains(&*session.id) {
+                session.end("there was no room for it");
+                continue;
+            }
+            let found = partitions[session.side].sessions().find(|product| product.id == session.id);
+            let Some(product) = found else {
+                return fault(format!("session {} was left, and is not there", session.id));
+            };
+            session.returns(now.instant, product.key);
+            self.by_key.insert((session.side, product.key), at);
+            self.living[session.side].push(at);
+        }
+        Ok(())
+    }
+
+    /// Nobody waits for the guild any longer.
+    pub fn give_up_returning(&mut self, side: usize) {
+        let guild_id = self.state.guild_id;
+        self.living(side).filter(|session| session.is_returning()).for_each(|session| session.lose_sight(guild_id));
+    }
+}

@@ -1,0 +1,27 @@
+//! Over a restart: the session is another process's, and goes on where it was.
+
+use super::{Membership, Session};
+use guildhall_stdx::{Instant, SlotKey};
+
+impl Session {
+    /// Another process took it over.
+    pub fn returns(&mut self, now: Instant, key: SlotKey) {
+        self.key = key;
+        self.conn = None;
+        self.detached_since = Some(now);
+        self.given_elsewhere = self.expected.len();
+        self.is_returning = self.membership == Membership::Inside;
+        if self.is_returning {
+            self.membership = Membership::Entering;
+        }
+        // Its client asks again.
+        self.chunks.clear();
+        // What it believes of others' presences, and of messages that are gone, may be out of date until it is told of them again.
+        self.has_returned = true;
+    }
+
+    /// It waits for the guild that it was in, which it is not told of then.
+    pub fn is_returning(&self) -> bool {
+        self.is_returning
+    }
+}

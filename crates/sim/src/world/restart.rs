@@ -1,0 +1,108 @@
+//! Restart: the process ends, and another one begins with what the store has and the sessions that the first left (ADR 26).
+//!
+//! Invariants  as in `guildhall::assemble`: clients go, their sessions leave voice, guilds finish, partitions take in what those said, and
+//!             only then write down their sessions. The next process lets nobody in before the guilds have let those in.
+//! Not here    the file around what is written, with its head, hash and age: `guildhall::handover` has tests of its own. Guilds
+//!             are loaded at once, not when somebody asks.
+
+use super::{SIDES, Side, World};
+use crate::{
+    checker::{Fault, fault},
+    pipeline::Pipeline,
+};
+use guildhall_partition::HandOver;
+use guildhall_relay::Relay;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rounds in which connections that were cut are gone.
+const GOING_ROUNDS: usize = 100;
+/// Room for all sessions; and for some.
+const BYTES_MAX: [usize; 4] = [1 << 30, 1 << 30, 1 << 30, 100_000];
+
+impl World {
+    pub fn restart(&mut self) -> Result<(), Fault> {
+        self.trace(|| "the process ends".to_owned());
+        self.at_client = None;
+        (0..self.clients.len()).for_each(|client| self.vanish(client));
+        self.is_calm = true;
+        if self.rng.chance(0.7) {
+            self.settle(false)?;
+        }
+        for _ in 0..GOING_ROUNDS {
+            for side in 0..SIDES {
+                self.take_notes(side)?;
+                self.sockets(side)?;
+            }
+        }
+        for side in 0..SIDES {
+            self.sides[side].partition.leave_voice();
+            self.after(side)?;
+        }
+        self.settle(false)?;
+        let bytes_max = *self.rng.pick(&BYTES_MAX).expect("there are some");
+        let left = (0..SIDES).map(|side| self.leave_sessions(side, bytes_max)).collect::<Result<Vec<_>, _>>()?;
+        self.begin_anew(bytes_max, &left)?;
+        self.settle(false)?;
+        if self.sides.iter().any(|side| side.partition.is_returning()) {
+            return fault("the guild is there, and somebody waits for it");
+        }
+        self.is_calm = false;
+        Ok(())
+    }
+
+    /// What a partition writes down at its end.
+    fn leave_sessions(&mut self, side: usize, bytes_max: usize) -> Result<String, Fault> {
+        let may_have_lost = self.rng.chance(0.1);
+        let now = self.now();
+        let Side { partition, link, .. } = &mut self.sides[side];
+        partition.relays().map(Relay::id).for_each(|relay| self.checker.round(relay));
+        if may_have_lost {
+            self.checker.lose_sight_of_guild(side);
+        }
+        let over = partition.hand_over(now, bytes_max, may_have_lost, link);
+        self.after(side)?;
+        self.past += self.sides[side].partition.counters();
+        serde_json::to_string(&over).map_err(|error| Fault(format!("what is left cannot be written: {error}")))
+    }
+
+    fn begin_anew(&mut self, bytes_max: usize, left: &[String]) -> Result<(), Fault> {
+        let away_ms = self.rng.below(20_000);
+        self.clock.advance_ms(away_ms);
+        let now = self.now();
+        let Some(record) = self.store.guild(self.guild_id())? else { return fault("the guild is not in the store") };
+        self.checker.process_ended(&record)?;
+        self.guild = self.begun_with.guild(now, record);
+        self.directs.forget_machines();
+        self.pipeline = Pipeline::default();
+        self.jobs.clear();
+        self.lagging.clear();
+        self.begun_with.config.session_secret = [self.rng.below(256) as u8; 32];
+        let users: BTreeMap<_, _> = self.accounts.iter().map(|user| (user.id, user.clone())).collect();
+        let mut ids = BTreeSet::new();
+        for (side, text) in left.iter().enumerate() {
+            let mut over: HandOver =
+                serde_json::from_str(text).map_err(|error| Fault(format!("what was left cannot be read: {error}")))?;
+            ids.extend(over.sessions.iter().map(|session| session.id.clone()));
+            if over.left_out_count > 0 && bytes_max == BYTES_MAX[0] {
+                return fault(format!("{} sessions are left out, and there is room", over.left_out_count));
+            }
+            self.saboteur.hand_over(side, &mut over);
+            let closed_tokens = std::mem::take(&mut self.sides[side].closed_tokens);
+            self.sides[side] = Side { closed_tokens, ..self.begun_with.side(side) };
+            self.sides[side].partition.take_over(now, &over, &users);
+        }
+        let partitions: Vec<_> = self.sides.iter().map(|side| &side.partition).collect();
+        self.checker.returned(now, &partitions, &ids)?;
+        self.trace(|| format!("the next process begins with {} sessions", ids.len()));
+        for side in 0..SIDES {
+            self.after(side)?;
+            if self.rng.chance(0.1) {
+                self.checker.give_up_returning(side);
+                let Side { partition, link, .. } = &mut self.sides[side];
+                partition.give_up_returning(now, link);
+                self.after(side)?;
+            }
+        }
+        Ok(())
+    }
+}
