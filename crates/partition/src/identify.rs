@@ -331,7 +331,7 @@ impl Partition {
             if may_see {
                 continue;
             }
-            // Of a passive update or a list of threads the rest is still news.
+            // Of a passive update, a voice state or a list of threads the rest is still news.
             let rest = relay.zip(event).and_then(|(relay, event)| relay.renewed(user_id, event, now.unix));
             let rest = rest.map(|event| Dispatch::direct(&Arc::new(event)));
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());

@@ -25,7 +25,7 @@ use crate::{
     thread::threads_of,
 };
 use guildhall_member_list::ListId;
-use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
+use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -439,8 +439,8 @@ impl Relay {
         }
     }
 
-    /// A passive update or THREAD_LIST_SYNC that was held back at replay, because its reader may not view all of it any more:
-    /// what is left of it, as it is now. None for other events, and when nothing is left.
+    /// A passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC that was held back at replay, because its reader may not view
+    /// all of it any more: what is left of it, as it is now. None for other events, and when nothing is left.
     #[must_use]
     pub fn renewed(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
@@ -465,6 +465,15 @@ impl Relay {
                 let pins = pins_of(&state.picture, left.iter().map(|(id, _)| *id));
                 let channels = channels_of(left.iter().map(|(id, _)| *id), &[], holds);
                 (channels, Payload::Unread(Unreads { channels: left, pins }))
+            }
+            // Without it its reader would believe them to be where they were before.
+            Payload::Voice { state: told, member } => {
+                let entry = state.picture.voice.get(told.user_id);
+                let (now, member) = match entry.filter(|entry| entry.state.channel_id.is_some_and(holds)) {
+                    Some(entry) => (entry.state.clone(), Some(entry.member.clone())),
+                    None => (Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(told) }), member.clone()),
+                };
+                (now.channel_id.into_iter().collect(), Payload::Voice { state: now, member })
             }
             Payload::Notice(notice) => {
                 let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
