@@ -2,7 +2,7 @@
 //!
 //! Owns        the relay's picture of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `listen`, `watch_members` for sessions; `handle_timer` for
-//!             passive updates; `may_see` of the audience for replay.
+//!             passive updates; `may_see` of the audience, `renewed` and `doubt` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence.
 //!             R2 a session gets nothing before its `Attached` and everything it may see after it.
 //!             R3 effects are applied before their event is fanned out.
@@ -487,6 +487,14 @@ impl Relay {
             _ => return None,
         };
         Some(Event::new(self.guild_id, event.name, Gate::Channels(channels), payload))
+    }
+
+    /// A session resumed and was not sent again all that it had been sent: it may see that again before its next update,
+    /// or was told newer things than its last one did. So the next one tells it all there is.
+    pub fn doubt(&mut self, user_id: UserId, slot: u32) {
+        if let Some(state) = &mut self.state {
+            state.audience.doubt(user_id, slot, &mut state.changes);
+        }
     }
 
     /// All open threads that a user with sessions here can view, for one that asked for them.

@@ -55,8 +55,6 @@ impl Session {
             }
             expected.withheld = match (may_see, membership) {
                 (false, _) if expected.what.has_rest() => {
-                    // If it may view the channel again before the next round, it is not told what was cut out here.
-                    self.was_never_active = false;
                     match product.replay.entry(n as u64 + 1) {
                         // Of a passive update, and of where somebody is in voice, the rest is still news.
                         Some(entry) if entry.dispatch.event().is_some() => {
