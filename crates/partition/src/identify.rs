@@ -307,6 +307,7 @@ impl Partition {
                 self.core.counters.withheld_total += 1;
             }
         }
+        let mut doubtful = BTreeSet::new();
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
             let (event, about) = (entry.dispatch.event(), entry.dispatch.about());
@@ -331,12 +332,19 @@ impl Partition {
             if may_see {
                 continue;
             }
-            // Of a passive update or a list of threads the rest is still news.
+            doubtful.extend(index.map(|index| (guild_id, index)));
+            // Of a passive update, a voice state or a list of threads the rest is still news.
             let rest = relay.zip(event).and_then(|(relay, event)| relay.renewed(user_id, event, now.unix));
             let rest = rest.map(|event| Dispatch::direct(&Arc::new(event)));
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
             self.core.counters.withheld_total += 1;
+        }
+        let user_id = session.user.id;
+        for (guild_id, index) in doubtful {
+            if let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) {
+                entry.relay.doubt(user_id, key.slot);
+            }
         }
     }
 

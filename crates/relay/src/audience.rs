@@ -2,8 +2,8 @@
 //!
 //! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `seat`, `unseat`, `listen`, `set_member`, `set_meta` keep it; `fan_out` (in its own file) walks an event's
-//!             recipients.
+//! Doors       `seat`, `unseat`, `listen`, `doubt`, `set_member`, `set_meta` keep it; `fan_out` (in its own file) walks an
+//!             event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
 //!             classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with
@@ -49,11 +49,18 @@ pub trait Baselines {
     /// A session that was told of `version` viewed `channels` (sorted) and now views others. Returns the version that
     /// stands for both.
     fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32;
+    /// A session that was told of `version`, and views `channels`, may know less of that, or more. Returns the version
+    /// that stands for both.
+    fn doubt(&mut self, version: u32, channels: Vec<ChannelId>) -> u32;
 }
 
 /// Nobody asks later.
 impl Baselines for () {
     fn rebase(&mut self, version: u32, _channels: &Arc<[ChannelId]>) -> u32 {
+        version
+    }
+
+    fn doubt(&mut self, version: u32, _channels: Vec<ChannelId>) -> u32 {
         version
     }
 }
@@ -300,6 +307,17 @@ impl AudienceIndex {
         let at = self.put_listener(class, listening, Listener { user_id, slot, version });
         let seats = &mut self.users.get_mut(&user_id).expect("found above").seats;
         seats[index] = Placed { seat: Seat { slot, listening }, at };
+    }
+
+    /// It is not certain any more what a session was told, if it is passive.
+    pub(crate) fn doubt(&mut self, user_id: UserId, slot: u32, baselines: &mut impl Baselines) {
+        let Some(seated) = self.users.get(&user_id) else { return };
+        let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
+        let Some(placed) = placed.filter(|placed| placed.seat.listening.is_passive()).copied() else { return };
+        let (class, view) = (seated.class, self.classes[seated.class].view);
+        let channels = self.meta.channels.keys().copied().filter(|id| self.view_holds(view, *id)).collect();
+        let listener = &mut self.classes[class].group_mut(placed.seat.listening).listeners[placed.at as usize];
+        listener.version = baselines.doubt(listener.version, channels);
     }
 
     /// Removes all sessions of a user and returns their places.

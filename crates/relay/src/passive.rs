@@ -2,17 +2,19 @@
 //!
 //! Owns        `ChangeLog`: which channels and voice states changed at which version, since the oldest version that any
 //!             passive session was told of. What changed is made into one update per (version, view, form) and shared.
-//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `since` for one update;
-//!             `forget` after everybody was told.
+//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `doubt` when not all was sent to
+//!             it again; `since` for one update; `forget` after everybody was told.
 //! Invariants  U1 applying the updates from version a to b to what was known at a gives what is there at b, for the
 //!             channels in view. U2 nothing in an update is about a channel that its reader cannot view, but who is no
 //!             more in one that they could. U3 whose view changed is told, with the next update, the newest message of
 //!             and everybody in each channel that came into view, and that whoever was in one that went out of view left.
-//!             U4 a user's own voice state is theirs to know wherever they are. (tests `u*_*`)
+//!             U4 a user's own voice state is theirs to know wherever they are. U5 who was not sent again all that they had
+//!             been sent is told all there is with the next update, and that whoever is gone left. (tests `u*_*`)
 //! Limits      one entry per channel, and one per user whose voice state changed since the last round, each with at most
 //!             `LEFT_MAX` channels. A user who left may be named to somebody who became passive since and did not know
 //!             they were there.
-//!             One baseline per view and version that sessions had whose view changed since the last round.
+//!             One baseline per view and version that sessions had whose view changed since the last round, or who were not
+//!             sent all again.
 //! Spec        docs/protocol.md §8.5.
 
 use crate::{
@@ -103,10 +105,10 @@ impl VoiceChange {
     }
 
     /// Whether somebody who was told at `from`, and viewed the channels that `held` says, may believe them in one.
-    /// Certain for those who were told in the last round: nearly everybody.
-    fn was_known(&self, from: u32, held: impl Fn(ChannelId) -> bool) -> bool {
+    /// Certain for those who were told in the last round, and read all of that: nearly everybody.
+    fn was_known(&self, from: u32, held: impl Fn(ChannelId) -> bool, is_sure: bool) -> bool {
         let (version, was_in) = self.first;
-        if is_after(version, from) {
+        if is_sure && is_after(version, from) {
             return was_in.is_some_and(held);
         }
         self.was_elsewhere.is_some_and(|version| is_after(version, from))
@@ -114,12 +116,14 @@ impl VoiceChange {
     }
 }
 
-/// What a session was told of that views other channels now.
+/// What a session was told of that views other channels now, or was not sent again all that it had been told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Baseline {
     version: u32,
-    /// Sorted.
+    /// What it may know something of. Sorted.
     channels: Arc<[ChannelId]>,
+    /// It knows all of that.
+    is_sure: bool,
 }
 
 /// What changed at which version.
@@ -145,7 +149,21 @@ impl Baselines for ChangeLog {
         if self.baselines.contains_key(&version) {
             return version;
         }
-        let baseline = Baseline { version, channels: channels.clone() };
+        self.stands_for(Baseline { version, channels: channels.clone(), is_sure: true })
+    }
+
+    fn doubt(&mut self, version: u32, mut channels: Vec<ChannelId>) -> u32 {
+        let before = self.baselines.get(&version);
+        channels.extend(before.iter().flat_map(|before| before.channels.iter()));
+        channels.sort_unstable();
+        channels.dedup();
+        let version = before.map_or(version, |before| before.version);
+        self.stands_for(Baseline { version, channels: channels.into(), is_sure: false })
+    }
+}
+
+impl ChangeLog {
+    fn stands_for(&mut self, baseline: Baseline) -> u32 {
         if let Some(version) = self.version_of.get(&baseline) {
             return *version;
         }
@@ -156,9 +174,7 @@ impl Baselines for ChangeLog {
         self.version_of.insert(baseline, stands_for_it);
         stands_for_it
     }
-}
 
-impl ChangeLog {
     pub fn version(&self) -> u32 {
         self.version
     }
@@ -220,13 +236,14 @@ impl ChangeLog {
         holds: impl Fn(ChannelId) -> bool,
         own: Option<UserId>,
     ) -> PassiveDelta {
-        let Some(Baseline { version, channels }) = self.baselines.get(&from) else {
-            return self.delta(from, picture, &holds, &holds, own);
+        let Some(Baseline { version, channels, is_sure }) = self.baselines.get(&from) else {
+            return self.delta(from, picture, &holds, true, &holds, own);
         };
         let held = |channel_id: ChannelId| channels.binary_search(&channel_id).is_ok();
-        let mut delta = self.delta(*version, picture, held, &holds, own);
+        let is_known = |channel_id: ChannelId| *is_sure && held(channel_id);
+        let mut delta = self.delta(*version, picture, held, *is_sure, &holds, own);
         let is_told = |change_version: Option<u32>| change_version.is_some_and(|at| is_after(at, *version));
-        for channel in picture.meta.channels.values().filter(|channel| holds(channel.id) && !held(channel.id)) {
+        for channel in picture.meta.channels.values().filter(|channel| holds(channel.id) && !is_known(channel.id)) {
             if !is_told(self.channels.get(&channel.id).copied())
                 && let Some(message_id) = newest_message(picture, channel.id)
             {
@@ -238,21 +255,23 @@ impl ChangeLog {
             if is_told(self.voice.get(&user_id).map(|change| change.version)) || own == Some(user_id) {
                 continue;
             }
-            match (held(channel_id), holds(channel_id)) {
-                (false, true) => delta.voice.push(entry.clone()),
-                (true, false) => delta.left.push(user_id),
-                (true, true) | (false, false) => {}
+            if holds(channel_id) && !is_known(channel_id) {
+                delta.voice.push(entry.clone());
+            } else if !holds(channel_id) && held(channel_id) {
+                delta.left.push(user_id);
             }
         }
         delta
     }
 
-    /// What changed since `from`, for who viewed the channels that `held` says then and `holds` says now.
+    /// What changed since `from`, for who viewed the channels that `held` says then and `holds` says now. Who `is_sure` knew
+    /// no more than that.
     fn delta(
         &self,
         from: u32,
         picture: &GuildPicture,
         held: impl Fn(ChannelId) -> bool,
+        is_sure: bool,
         holds: impl Fn(ChannelId) -> bool,
         own: Option<UserId>,
     ) -> PassiveDelta {
@@ -264,7 +283,7 @@ impl ChangeLog {
             let is_in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
             match picture.voice.get(*user_id).filter(is_in_view) {
                 Some(entry) => delta.voice.push(entry.clone()),
-                None if change.was_known(from, &held) => delta.left.push(*user_id),
+                None if change.was_known(from, &held, is_sure) => delta.left.push(*user_id),
                 None => {}
             }
         }

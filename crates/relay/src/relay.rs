@@ -2,7 +2,7 @@
 //!
 //! Owns        the relay's picture of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `listen`, `watch_members` for sessions; `handle_timer` for
-//!             passive updates; `may_see` of the audience for replay.
+//!             passive updates; `may_see` of the audience, `renewed` and `doubt` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence.
 //!             R2 a session gets nothing before its `Attached` and everything it may see after it.
 //!             R3 effects are applied before their event is fanned out.
@@ -25,7 +25,7 @@ use crate::{
     thread::threads_of,
 };
 use guildhall_member_list::ListId;
-use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
+use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -439,8 +439,8 @@ impl Relay {
         }
     }
 
-    /// A passive update or THREAD_LIST_SYNC that was held back at replay, because its reader may not view all of it any more:
-    /// what is left of it, as it is now. None for other events, and when nothing is left.
+    /// A passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC that was held back at replay, because its reader may not view
+    /// all of it any more: what is left of it, as it is now. None for other events, and when nothing is left.
     #[must_use]
     pub fn renewed(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
@@ -466,6 +466,15 @@ impl Relay {
                 let channels = channels_of(left.iter().map(|(id, _)| *id), &[], holds);
                 (channels, Payload::Unread(Unreads { channels: left, pins }))
             }
+            // Without it its reader would believe them to be where they were before.
+            Payload::Voice { state: told, member } => {
+                let entry = state.picture.voice.get(told.user_id);
+                let (now, member) = match entry.filter(|entry| entry.state.channel_id.is_some_and(holds)) {
+                    Some(entry) => (entry.state.clone(), Some(entry.member.clone())),
+                    None => (Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(told) }), member.clone()),
+                };
+                (now.channel_id.into_iter().collect(), Payload::Voice { state: now, member })
+            }
             Payload::Notice(notice) => {
                 let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
                 let left = |ids: &Arc<[ChannelId]>| ids.iter().copied().filter(|id| holds(*id)).collect::<Arc<[_]>>();
@@ -478,6 +487,14 @@ impl Relay {
             _ => return None,
         };
         Some(Event::new(self.guild_id, event.name, Gate::Channels(channels), payload))
+    }
+
+    /// A session resumed and was not sent again all that it had been sent: it may see that again before its next update,
+    /// or was told newer things than its last one did. So the next one tells it all there is.
+    pub fn doubt(&mut self, user_id: UserId, slot: u32) {
+        if let Some(state) = &mut self.state {
+            state.audience.doubt(user_id, slot, &mut state.changes);
+        }
     }
 
     /// All open threads that a user with sessions here can view, for one that asked for them.

@@ -190,9 +190,14 @@ fn an_update_about_a_channel_that_was_lost_meanwhile_is_withheld() {
     pair.advance(INTERVAL_MS);
     take_role(&mut pair, &bob(), INSIDERS);
     pair.settle();
-    let (_, told) = replayed(&mut pair, client, &bob());
+    let (client, told) = replayed(&mut pair, client, &bob());
     assert_eq!(told.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["GUILD_MEMBER_UPDATE"]);
     assert_eq!(pair.partition().counters().withheld_total, 1);
+    // He may look there again before the next round: it tells him what was held back.
+    give_role(&mut pair, &bob(), INSIDERS);
+    pair.settle();
+    pair.advance_with_heartbeats(ROUND_MS);
+    assert_eq!(names(&mut pair, client), ["GUILD_MEMBER_UPDATE", "PASSIVE_UPDATE_V2"]);
 }
 
 /// What a client knows of the guild from all that it was told.

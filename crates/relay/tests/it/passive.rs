@@ -9,9 +9,9 @@ use guildhall_relay::{Listening, UserListening};
 use std::collections::BTreeSet;
 
 #[test]
-fn u1_u2_u3_u4_clients_hold_the_guilds_state() {
+fn u1_to_u5_clients_hold_the_guilds_state() {
     let mut updates_count = 0;
-    for seed in 0..150 {
+    for seed in 0..170 {
         let mut world = World::new(seed);
         for _ in 0..25 {
             for _ in 0..world.rng.below(14) {
@@ -210,6 +210,46 @@ fn u4_a_user_knows_where_they_are_themselves() {
         world.listen(own, UserListening { passive, ..ACTIVE });
         assert_eq!(world.clients[&own].voice[&ANA].channel_id, Some(ROOM));
     }
+}
+
+#[test]
+fn u5_what_was_held_back_at_replay_is_told_once_it_may_be_seen() {
+    let mut world = World::new(0);
+    let slot = world.attach(ANA, PASSIVE);
+    world.voice(BEN, Some(CELLAR), false);
+    world.told(slot);
+    world.disconnect(slot);
+    world.says(NEWS);
+    world.voice(OWNER, Some(ROOM), false);
+    assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![])));
+    for channel_id in [NEWS, ROOM, CELLAR] {
+        world.hide(channel_id);
+    }
+    world.resume(slot);
+    assert!(world.clients[&slot].newest.is_empty(), "it was sent what it may not see");
+    for channel_id in [NEWS, ROOM] {
+        world.show(channel_id);
+    }
+    // Before the next round: as far as their views go nothing changed.
+    assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![BEN])));
+    assert_eq!(world.told(slot), None);
+}
+
+#[test]
+fn u5_who_was_told_newer_things_at_replay_is_told_what_became_of_them() {
+    let mut world = World::new(0);
+    world.voice(OWNER, Some(ROOM), false);
+    let slot = world.attach(ANA, PASSIVE);
+    world.disconnect(slot);
+    world.says(NEWS);
+    world.voice(OWNER, None, false);
+    assert_eq!(world.told(slot), Some((vec![NEWS], vec![], vec![OWNER])));
+    world.hide(NEWS);
+    world.voice(OWNER, Some(ROOM), false);
+    world.resume(slot);
+    assert!(world.clients[&slot].voice.contains_key(&OWNER), "as it is now");
+    world.voice(OWNER, None, false);
+    assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Client {
     pub unsure_messages: BTreeSet<ChannelId>,
     /// The same of voice states.
     pub unsure_voice: BTreeSet<ChannelId>,
+    /// What it was sent and has not read, if its connection is gone: some of it is sent again when it resumes.
+    pub unread: Option<Vec<Arc<Published>>>,
 }
 
 impl Client {
@@ -44,8 +46,6 @@ impl Client {
                 self.newest.extend(newest);
                 self.voice.clear();
                 snapshot.voice.iter().for_each(|entry| self.voice_state(&entry.state));
-                self.unsure_messages.clear();
-                self.unsure_voice.clear();
             }
             Payload::Unread(channels) => self.newest.extend(channels.iter().copied()),
             Payload::Channel(channel) => drop(self.newest.remove(&channel.id)),

@@ -109,7 +109,8 @@ impl World {
             assert!(is_viewed || *of == user_id, "GUILD_CREATE tells of a channel out of view");
         }
         let (unsure_messages, unsure_voice) = (BTreeSet::new(), BTreeSet::new());
-        self.clients.insert(slot, Client { user_id, listening, newest, voice, unsure_messages, unsure_voice });
+        let client = Client { user_id, listening, newest, voice, unsure_messages, unsure_voice, unread: None };
+        self.clients.insert(slot, client);
         self.views.insert(slot, view);
         slot
     }
@@ -309,7 +310,42 @@ impl World {
                 self.updates_count += 1;
             }
             assert!(index.may_see(client.user_id, &published.event, NOW), "what is told now may be replayed now");
-            client.apply(payload);
+            if let Payload::PassiveSnapshot(_) = payload {
+                client.unsure_messages.clear();
+                client.unsure_voice.clear();
+            }
+            match &mut client.unread {
+                Some(unread) => unread.push(published),
+                None => client.apply(payload),
+            }
+        }
+    }
+
+    /// The connection of a session is gone.
+    pub fn disconnect(&mut self, slot: u32) {
+        self.clients.get_mut(&slot).expect("it is here").unread.get_or_insert_default();
+    }
+
+    /// It is back, and is sent what it has not read, as far as it may still see that.
+    pub fn resume(&mut self, slot: u32) {
+        let Some(client) = self.clients.get_mut(&slot) else { return };
+        let Some(unread) = client.unread.take() else { return };
+        let index = self.relay.audience().expect("there was a snapshot");
+        let mut is_whole = true;
+        for published in unread {
+            if index.may_see(client.user_id, &published.event, NOW) {
+                client.apply(&published.event.payload);
+                continue;
+            }
+            is_whole = false;
+            if let Some(rest) = self.relay.renewed(client.user_id, &published.event, NOW) {
+                assert!(index.may_see(client.user_id, &rest, NOW), "what is left may be seen");
+                client.apply(&rest.payload);
+            }
+        }
+        let user_id = client.user_id;
+        if !is_whole {
+            self.relay.doubt(user_id, slot);
         }
     }
 
@@ -329,9 +365,12 @@ impl World {
         }
     }
 
-    /// U1, U3, U4: of a client that has just been told.
+    /// U1, U3, U4: of a client that has just been told, and read that.
     pub fn check_client(&self, slot: u32) {
         let client = &self.clients[&slot];
+        if client.unread.is_some() {
+            return;
+        }
         let view = naive_view(&self.meta, &self.members[&client.user_id]);
         for channel_id in view.difference(&client.unsure_messages) {
             let (believed, found) = (client.newest.get(channel_id), self.newest.get(channel_id));
@@ -371,7 +410,7 @@ impl World {
     }
 
     pub fn step(&mut self) {
-        match self.rng.below(20) {
+        match self.rng.below(23) {
             0..=4 => {
                 let channels: Vec<ChannelId> = self.meta.channels.keys().copied().collect();
                 let Some(channel_id) = self.rng.pick(&channels).copied() else { return };
@@ -435,6 +474,18 @@ impl World {
                 let Some(slot) = self.some_slot() else { return };
                 let listening = self.some_listening(self.clients[&slot].listening.passive);
                 self.listen(slot, listening);
+            }
+            18 | 19 => {
+                if let Some(slot) = self.some_slot() {
+                    self.disconnect(slot);
+                }
+            }
+            20 => {
+                let gone: Vec<u32> =
+                    self.clients.iter().filter(|(_, client)| client.unread.is_some()).map(|(slot, _)| *slot).collect();
+                if let Some(slot) = self.rng.pick(&gone).copied() {
+                    self.resume(slot);
+                }
             }
             _ => {
                 let forms = [PassiveUpdate::Delta, PassiveUpdate::Delta, PassiveUpdate::Snapshot];

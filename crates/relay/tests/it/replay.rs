@@ -139,13 +139,14 @@ impl Guild {
         self.say(RelayMessage::Published(Arc::new(Published { event, effect })));
     }
 
-    /// Into the bar, or out of it.
+    /// Into a channel, or out of the bar.
     fn voice(&mut self, user_id: UserId, channel_id: Option<ChannelId>) {
         let state = Arc::new(in_voice(user_id, channel_id));
         let entry =
             channel_id.map(|_| VoiceEntry { state: state.clone(), member: Arc::new(member(user_id.get(), &[])) });
         let payload = Payload::Voice { state, member: None };
-        let event = Event::new(GUILD, EventName::VoiceStateUpdate, Gate::Channel(BAR), payload).always_to(user_id);
+        let gate = Gate::Channel(channel_id.unwrap_or(BAR));
+        let event = Event::new(GUILD, EventName::VoiceStateUpdate, gate, payload).always_to(user_id);
         self.publish(event, Effect::Voice(user_id, entry));
     }
 
@@ -226,7 +227,7 @@ fn check_club_is_lost(take: impl Fn(&mut Guild), give: impl Fn(&mut Guild)) {
     // What is about herself she knows.
     assert_eq!(
         guild.replayed(LOOKING, sent),
-        ["message 1 in 100", "53 joins 102", "53 leaves", "message 4 in 100"],
+        ["message 1 in 100", "51 leaves", "53 joins 102", "51 leaves", "53 leaves", "message 4 in 100"],
         "nothing of the club"
     );
     // Of an update the rest is told. Whoever left is nowhere: that tells nothing of the club.
@@ -270,6 +271,23 @@ fn what_was_said_in_a_channel_that_was_deleted_is_not_sent() {
     guild.meta(Arc::new(meta));
     let live: Vec<&str> = LIVE.into_iter().filter(|text| !text.ends_with("101")).collect();
     assert_eq!(guild.replayed(LOOKING, sent), live);
+}
+
+#[test]
+fn who_moved_to_where_one_cannot_look_any_more_is_not_left_where_they_were() {
+    let mut guild = Guild::eventful();
+    let before = guild.sent();
+    guild.voice(OWNER, Some(HALL));
+    guild.voice(OWNER, Some(BAR));
+    let sent = guild.sent();
+    guild.member(Some(&[]));
+    let voice = |guild: &Guild| {
+        let all = guild.replayed(LOOKING, sent);
+        all[guild.replayed(LOOKING, before).len()..].to_vec()
+    };
+    assert_eq!(voice(&guild), ["51 joins 100", "51 leaves"]);
+    guild.voice(OWNER, Some(HALL));
+    assert_eq!(voice(&guild), ["51 joins 100", "51 joins 100"], "as it is now");
 }
 
 #[test]

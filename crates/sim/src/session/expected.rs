@@ -55,6 +55,15 @@ pub struct Given {
 }
 
 impl What {
+    /// If it may not be seen any more at replay, something of it is sent all the same.
+    pub fn has_rest(&self) -> bool {
+        match self {
+            Self::Made(..) => true,
+            Self::Event(event, _) => event.name == "VOICE_STATE_UPDATE",
+            _ => false,
+        }
+    }
+
     /// It is of the guild, and told to those who are in it.
     pub fn is_of_guild(&self) -> bool {
         match self {

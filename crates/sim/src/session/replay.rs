@@ -3,7 +3,7 @@
 use super::{Membership, Session, What, Withheld, given::may_look_at};
 use crate::{
     checker::{Fault, fault},
-    naive::{State, made_text},
+    naive::{State, payload_text},
 };
 use guildhall_relay::{Gate, Payload, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
@@ -54,14 +54,18 @@ impl Session {
                 continue;
             }
             expected.withheld = match (may_see, membership) {
-                (false, _) if matches!(expected.what, What::Made(..)) => {
-                    // If it may view the channel again before the next round, it is not told what was cut out here.
-                    self.was_never_active = false;
+                (false, _) if expected.what.has_rest() => {
                     match product.replay.entry(n as u64 + 1) {
-                        // Of a passive update the rest is still news.
+                        // Of a passive update, and of where somebody is in voice, the rest is still news.
                         Some(entry) if entry.dispatch.event().is_some() => {
-                            expected.what = left_of_update(&entry, user, state)?;
+                            expected.what = rest_of(&entry, user, state)?;
                             Withheld::No
+                        }
+                        _ if matches!(expected.what, What::Event(..))
+                            && membership == Membership::Inside
+                            && !is_of_another_process =>
+                        {
+                            return fault(format!("{user} is left to believe what {} ended", expected.text()));
                         }
                         _ => Withheld::Yes,
                     }
@@ -108,8 +112,8 @@ impl Session {
     }
 }
 
-/// What is left of a passive update for a user who views other channels by now.
-fn left_of_update(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
+/// What is left of a passive update, or of a voice state, for a user who views other channels by now.
+fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
     let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
         return fault("an update without a guild is sent again");
     };
@@ -127,7 +131,14 @@ fn left_of_update(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Resu
         Payload::PassiveSnapshot(snapshot) => snapshot.voice.as_slice(),
         _ => &[],
     };
-    let text: Rc<str> = made_text(&event.payload).unwrap_or_default().into();
+    if let Payload::Voice { state: told, .. } = &event.payload {
+        let who = told.user_id.get();
+        let place = state.voice.get(&who).map(|(channel, _)| *channel);
+        if told.channel_id.map(|id| id.get()) != place.filter(|_| state.shows_in_voice(user, who)) {
+            return fault(format!("{user} is told again where {who} was, and not how it is now: {told:?}"));
+        }
+    }
+    let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0, state).into();
     let may_view = |channel: &u64| state.viewers(*channel).contains(&user);
     let is_shown = |entry: &VoiceEntry| state.shows_in_voice(user, entry.state.user_id.get());
     if !told.iter().all(may_view) || !voice.iter().all(is_shown) {
