@@ -1,20 +1,32 @@
 //! Shared-match: connections that join, miss events, get messages of their own, fall behind, drop and change what they see.
 //!
-//! Input       one byte: format, form, size of the history; then operations of one byte, some with bytes of their own.
+//! Input       one byte: format, form, whether zstd streams begin with a dictionary; then operations of one byte, some with bytes of their own.
 //! Oracle      what each connection decodes, message by message, is what it was sent; by libzstd or zlib, which have seen this
 //!             connection's bytes and nothing else.
 // max_len: 4096
 #![no_main]
 
-use guildhall_codec::StreamDecompressor;
+use guildhall_codec::{Dictionary, StreamDecompressor};
 use guildhall_shared_match::{
-    Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
+    self as shared_match, Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
 };
 use libfuzzer_sys::fuzz_target;
+use std::sync::{Arc, LazyLock};
 
 const CONNECTIONS: usize = 4;
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "X"];
+/// Of the first byte.
+const WITH_DICTIONARY: u8 = 8;
+
+/// A dictionary, for either end.
+static KNOWN: LazyLock<(Arc<shared_match::Dictionary>, Dictionary)> = LazyLock::new(|| {
+    let sample = |n: u64| format!("{{\"id\":\"{}\",\"channel_id\":\"{}\",\"content\":\"{n}\"}}", n * 7_919, n % 7 * 131);
+    let samples: Vec<String> = (0..2_000).map(sample).collect();
+    let known = Dictionary::train(&samples, 2 << 10).expect("there are samples enough");
+    let shared = shared_match::Dictionary::new(known.number(), known.content()).expect("it is small");
+    (Arc::new(shared), known)
+});
 
 enum Stream {
     Zstd(ZstdStream),
@@ -32,6 +44,11 @@ struct Connection {
 impl Connection {
     fn new(control: u8) -> Self {
         let (stream, reader) = match control & 3 {
+            0 | 1 if control & WITH_DICTIONARY != 0 => {
+                let (shared, known) = &*KNOWN;
+                let stream = ZstdStream::with_dictionary(shared.clone());
+                (Stream::Zstd(stream), StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, known))
+            }
             0 | 1 => (Stream::Zstd(ZstdStream::default()), StreamDecompressor::zstd(ZSTD_WINDOW_LOG)),
             kind => {
                 let container = if kind == 2 { Container::Zlib } else { Container::PerMessage };
@@ -111,7 +128,8 @@ fuzz_target!(|data: &[u8]| {
     let limits = Limits { history_bytes_max: 64 << 10 };
     let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
     let mut connections: Vec<Connection> = (0..CONNECTIONS).map(|_| Connection::new(*control)).collect();
-    let mut last_body: Vec<u8> = Vec::new();
+    let content = if control & WITH_DICTIONARY != 0 { KNOWN.1.content() } else { &[] };
+    let mut last_body: Vec<u8> = content[content.len() / 2..].to_vec();
     while let Some((operation, next)) = rest.split_first() {
         rest = next;
         let at = usize::from(operation >> 6);
@@ -149,7 +167,13 @@ fuzz_target!(|data: &[u8]| {
                 last_body = body;
             }
             4 => {
-                let message = bytes(40).repeat(1 + usize::from(argument) * 30);
+                let mut message = bytes(40).repeat(1 + usize::from(argument) * 30);
+                if !content.is_empty() && argument & 1 == 1 {
+                    // Something of the dictionary, and now and then so much that it falls out of reach.
+                    let from = message.iter().map(|byte| usize::from(*byte)).sum::<usize>() % content.len();
+                    message.extend_from_slice(&content[from..]);
+                    message = message.repeat(if argument == 7 { 1 + (100 << 10) / message.len() } else { 1 });
+                }
                 connections[at].alone(&mut matcher, &message);
             }
             5 => match argument {

@@ -195,7 +195,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let contexts = classic_contexts(&config.codec)?;
     let mut server_config = server_config(config, &gateway_url, contexts.clone())?;
     server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
-    server_config.partition.dictionaries = dictionaries.clone();
+    server_config.partition.set_dictionaries(dictionaries.clone());
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
     let node = Node::start_with_limits(
         node_config(config, jwt_secret),

@@ -1,6 +1,6 @@
 //! Limits and settings of a partition.
 
-use crate::shared::Streams;
+use crate::shared::{SharedDictionaries, Streams};
 use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
@@ -62,6 +62,8 @@ pub struct PartitionConfig {
     pub streams: Streams,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
+    /// The same, made from them: see [`PartitionConfig::set_dictionaries`].
+    pub shared_dictionaries: SharedDictionaries,
     /// For permessage-deflate: contexts of connections with context takeover, and what bodies are compressed with once.
     pub deflate: ZlibParams,
     /// Payloads outside the sequence, compressed once. One for all partitions.
@@ -74,6 +76,12 @@ const PREPARED_CACHE_BYTES_MAX: usize = 1 << 20;
 const PREPARED_CACHE_TTL_MS: u64 = 1_000;
 
 impl PartitionConfig {
+    /// Clients may ask for these from now on. Takes some 20 ms per dictionary.
+    pub fn set_dictionaries(&mut self, dictionaries: Dictionaries) {
+        self.shared_dictionaries = SharedDictionaries::new(&dictionaries);
+        self.dictionaries = dictionaries;
+    }
+
     /// Takes over what may change while clients are connected. The rest is told to clients at the start, or is what
     /// partitions are made of.
     pub fn take_limits(&mut self, from: &Self) {
@@ -124,6 +132,7 @@ impl PartitionConfig {
             classic: ClassicContexts::default(),
             streams: Streams::default(),
             dictionaries: Dictionaries::default(),
+            shared_dictionaries: SharedDictionaries::default(),
             deflate: ZlibParams::default(),
             prepared_cache: Arc::new(PreparedCache::new(PREPARED_CACHE_BYTES_MAX, PREPARED_CACHE_TTL_MS)),
         }

@@ -27,4 +27,4 @@ pub use happening::{Closes, Counters};
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};
 pub use partition::{Leaving, Partition};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
-pub use shared::{Checked, Streams};
+pub use shared::{Checked, SharedDictionaries, Streams};

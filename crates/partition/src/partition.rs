@@ -191,7 +191,7 @@ impl Partition {
     /// A socket finished its upgrade: it is greeted.
     pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
         let compressor = match self.core.config.streams {
-            Streams::SharedMatch { .. } => self.core.matchers.stream(params),
+            Streams::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
             Streams::Classic => None,
         };
         let compressor = compressor.or_else(|| self.classic(params).map(Compressor::Classic)).map(Box::new);

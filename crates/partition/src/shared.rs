@@ -7,13 +7,19 @@
 //! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::streams`).
 
 use crate::conn::{Compression, ConnParams};
-use guildhall_codec::{CodecError, Encoding, Framing, StreamCompressor, StreamDecompressor};
+use guildhall_codec::{
+    CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, StreamDecompressor,
+};
 use guildhall_relay::{Event, Gate, Redaction};
 use guildhall_session::Dispatch;
 use guildhall_shared_match::{
-    Container, Counters, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
+    self as shared_match, Container, Counters, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId,
+    ZSTD_WINDOW_LOG, ZstdStream,
 };
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 /// How `zlib-stream`, `zstd-stream` and permessage-deflate with context takeover are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +27,7 @@ pub enum Streams {
     /// A library's context per connection.
     #[default]
     Classic,
-    /// One search for all. With a dictionary: as `Classic`.
+    /// One search for all. With a dictionary that is too large for it: as `Classic`.
     SharedMatch {
         /// Bytes of events that later ones may refer to, per partition and encoding; the index takes nine times as much.
         history_bytes_max: usize,
@@ -131,10 +137,11 @@ const FLUSH: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
 
 impl Check {
     /// None if there is no memory for a reader.
-    fn new(container: Option<Container>) -> Option<Box<Self>> {
-        let reader = match container {
-            None => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
-            Some(_) => StreamDecompressor::zlib(),
+    fn new(container: Option<Container>, dictionary: Option<&Dictionary>) -> Option<Box<Self>> {
+        let reader = match (container, dictionary) {
+            (None, None) => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
+            (None, Some(dictionary)) => StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, dictionary),
+            (Some(_), _) => StreamDecompressor::zlib(),
         };
         Some(Box::new(Self { reader: reader.ok()?, container, is_begun: false, read: Vec::new() }))
     }
@@ -159,6 +166,33 @@ pub struct Checked {
     pub messages_total: u64,
     /// Of these, not as they were to be. After the first, new connections get classic streams.
     pub mismatches_total: u64,
+}
+
+/// The dictionaries of a node as its matchers look them through. All partitions share them: cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct SharedDictionaries(Arc<[KnownDictionary]>);
+
+#[derive(Debug)]
+struct KnownDictionary {
+    known: Arc<Dictionary>,
+    shared: Arc<shared_match::Dictionary>,
+}
+
+impl SharedDictionaries {
+    /// Those that are not too large. Takes some 20 ms each.
+    #[must_use]
+    pub fn new(dictionaries: &Dictionaries) -> Self {
+        let shared = dictionaries.iter().filter_map(|known| {
+            let known = known.dictionary.clone();
+            let shared = shared_match::Dictionary::new(known.number(), known.content()).ok()?;
+            Some(KnownDictionary { known, shared: Arc::new(shared) })
+        });
+        Self(shared.collect())
+    }
+
+    fn find(&self, id: DictionaryId) -> Option<&KnownDictionary> {
+        self.0.iter().find(|known| known.known.id() == id)
+    }
 }
 
 /// A partition's matchers; they are made for the first message that needs them.
@@ -195,12 +229,18 @@ impl Matchers {
     }
 
     /// The stream for what a connection asked for; none if there is none for it, or if a check has failed before.
-    pub fn stream(&mut self, params: ConnParams) -> Option<Compressor> {
+    pub fn stream(&mut self, params: ConnParams, dictionaries: &SharedDictionaries) -> Option<Compressor> {
         if self.checked.mismatches_total > 0 {
             return None;
         }
+        let mut dictionary = None;
         let (format, container) = match params.compression {
             Compression::Zstd => (Format::Zstd(ZstdStream::default()), None),
+            Compression::ZstdDict(id) => {
+                let KnownDictionary { known, shared } = dictionaries.find(id)?;
+                dictionary = Some(&**known);
+                (Format::Zstd(ZstdStream::with_dictionary(shared.clone())), None)
+            }
             Compression::Zlib => {
                 (Format::Deflate(DeflateStream::new(Container::Zlib, WINDOW_BITS_MAX)), Some(Container::Zlib))
             }
@@ -208,11 +248,11 @@ impl Matchers {
                 let stream = DeflateStream::new(Container::PerMessage, params.server_window_bits);
                 (Format::Deflate(stream), Some(Container::PerMessage))
             }
-            Compression::None | Compression::ZstdDict(_) | Compression::Deflate(_) => return None,
+            Compression::None | Compression::Deflate(_) => return None,
         };
         let is_checked = self.check_one_in > 0 && self.streams_total.is_multiple_of(self.check_one_in);
         self.streams_total = self.streams_total.wrapping_add(1);
-        let check = if is_checked { Check::new(container) } else { None };
+        let check = if is_checked { Check::new(container, dictionary) } else { None };
         Some(Compressor::Shared(SharedStream { format, check }))
     }
 

@@ -17,6 +17,8 @@ const GOOD_BYTES: usize = 40;
 const PATIENT_BYTES: usize = 12;
 /// Saying another distance than the last is worth a match that is so much longer.
 const LAST_IS_WORTH_BYTES: usize = 2;
+/// What stands in front of the message is far, so a match there has to be so much longer.
+const FAR_IS_WORTH_BYTES: usize = 2;
 /// Of a match, so many places at its beginning and at its end can be found later.
 const LINKED_BYTES: usize = 2;
 
@@ -39,9 +41,32 @@ pub struct Alone {
 
 /// A match at some position: how long, and from how far.
 #[derive(Clone, Copy, Default)]
-struct Match {
-    length: usize,
-    distance: usize,
+pub struct Match {
+    pub length: usize,
+    pub distance: usize,
+}
+
+/// What stands in front of a message and may be referred to.
+pub trait Before {
+    /// How much of `wanted`, which stands at `at` in the message, repeats what is `distance` before.
+    fn match_at(&self, wanted: &[u8], at: usize, distance: usize) -> Match;
+    /// What is best for it.
+    fn longest(&self, wanted: &[u8], at: usize) -> Match;
+}
+
+/// Nothing may be referred to but the message itself.
+struct Nothing;
+
+impl Before for Nothing {
+    #[inline]
+    fn match_at(&self, _: &[u8], _: usize, _: usize) -> Match {
+        Match::default()
+    }
+
+    #[inline]
+    fn longest(&self, _: &[u8], _: usize) -> Match {
+        Match::default()
+    }
 }
 
 /// One message that is looked through.
@@ -67,6 +92,12 @@ impl Looked<'_> {
         Match { length: LONG_BYTES + equal_bytes(wanted, &self.message[from + LONG_BYTES..]), distance }
     }
 
+    /// What a match at a position may equal.
+    #[inline]
+    fn wanted(&self, at: usize) -> &[u8] {
+        &self.message[at..self.message.len().min(at + self.length_max)]
+    }
+
     #[inline]
     fn eight(&self, at: usize) -> Option<u64> {
         self.message.get(at..at + LONG_BYTES).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")))
@@ -74,9 +105,14 @@ impl Looked<'_> {
 }
 
 impl Alone {
+    /// Finds what repeats in `message` itself: see `find_behind`.
+    pub fn find(&mut self, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
+        self.find_behind(&Nothing, message, length_max, reach)
+    }
+
     /// Finds what repeats in `message`: no match is longer than `length_max` or reaches back more than `reach`. Bytes
     /// behind the last copy are literals.
-    pub fn find(&mut self, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
+    pub fn find_behind(&mut self, before: &impl Before, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
         // Clearing the table costs no more than reading the message.
         self.hash_log = message.len().max(1).ilog2().clamp(HASH_LOG_MIN, HASH_LOG_MAX);
         self.places.clear();
@@ -84,13 +120,13 @@ impl Alone {
         self.copies.clear();
         let looked = Looked { message, length_max, reach };
         let (mut at, mut run_from, mut last_distance) = (0, 0, 0);
-        while let Some(mut best) = self.longest(&looked, at, last_distance) {
+        while let Some(mut best) = self.longest(before, &looked, at, last_distance) {
             if best.length == 0 {
                 at += 1;
                 continue;
             }
             if best.length < PATIENT_BYTES
-                && let Some(next) = self.longest(&looked, at + 1, last_distance)
+                && let Some(next) = self.longest(before, &looked, at + 1, last_distance)
                 && next.length > best.length + 1
             {
                 best = next;
@@ -123,7 +159,7 @@ impl Alone {
 
     /// The best match at a position, of length 0 if there is none; makes the position findable. None where the message ends.
     #[inline]
-    fn longest(&mut self, looked: &Looked<'_>, at: usize, last_distance: usize) -> Option<Match> {
+    fn longest(&mut self, before: &impl Before, looked: &Looked<'_>, at: usize, last_distance: usize) -> Option<Match> {
         let eight = looked.eight(at)?;
         let slot = self.slot(eight);
         let place = at as u32 + 1;
@@ -131,12 +167,20 @@ impl Alone {
         let mut best = Match::default();
         if last_distance > 0 && last_distance <= at {
             best = looked.match_at(at, eight, at - last_distance);
+        } else if last_distance > 0 {
+            best = before.match_at(looked.wanted(at), at, last_distance);
         }
         // The place may be the position itself, which was looked at once as the one after another.
         if newest != 0 && newest != place && best.length < GOOD_BYTES {
             let found = looked.match_at(at, eight, newest as usize - 1);
             let extra = if best.length >= FOUND_BYTES_MIN { LAST_IS_WORTH_BYTES } else { 0 };
             if found.length > best.length + extra {
+                best = found;
+            }
+        }
+        if best.length < GOOD_BYTES {
+            let found = before.longest(looked.wanted(at), at);
+            if found.length > best.length + FAR_IS_WORTH_BYTES {
                 best = found;
             }
         }

@@ -6,6 +6,7 @@
 
 use crate::{
     coverage::{Coverage, Covered},
+    dictionary::DICTIONARY,
     history::{FOUND_BYTES_MIN, History, Places, Text, equal_bytes, hash_of_four},
     ring::TextId,
     templates::Templates,
@@ -35,7 +36,7 @@ fn places_max(bytes: usize) -> usize {
 /// Equal bytes in an earlier text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// [`ITSELF`] or an earlier text.
+    /// [`ITSELF`], [`DICTIONARY`] or an earlier text.
     pub source: TextId,
     /// Where in it.
     pub from: u32,
@@ -64,6 +65,22 @@ impl Candidates {
             (Some(start), Some(end)) => &self.all[*start as usize..*end as usize],
             _ => &[],
         }
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.starts.clear();
+        self.all.clear();
+    }
+
+    /// What is added next is of the next position; once more behind the last.
+    pub(crate) fn start_position(&mut self) {
+        self.starts.push(self.all.len() as u32);
+    }
+
+    /// Adds to the position that was started last: nearest and shortest first.
+    pub(crate) fn extend(&mut self, found: &[Candidate]) {
+        self.all.extend_from_slice(found);
     }
 
     /// Looks for the newest text of the history, and makes it findable.
@@ -143,7 +160,7 @@ impl Candidates {
         self.starts.push(self.all.len() as u32);
     }
 
-    /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself.
+    /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself and in a dictionary.
     pub fn find_in(&mut self, history: &History, text: &Text, source: &Text, all: &Candidates) {
         self.starts.clear();
         self.all.clear();
@@ -159,6 +176,7 @@ impl Candidates {
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
             self.all.extend(all.at(at).iter().filter(|found| found.source == ITSELF));
+            // No dictionary has so little, either.
             let Some(four) = bytes.get(at..at + FOUND_BYTES_MIN) else { continue };
             let (mut place, mut longest, mut from) = (self.heads[hash_of_four(four, ONE_HASH_LOG)], 0, 0);
             for _ in 0..ONE_PLACES_MAX {
@@ -172,6 +190,7 @@ impl Candidates {
             if longest >= FOUND_BYTES_MIN {
                 self.all.push(Candidate { source: source.id, from, length: longest as u32, is_common: true });
             }
+            self.all.extend(all.at(at).iter().filter(|found| found.source == DICTIONARY));
         }
         self.starts.push(self.all.len() as u32);
     }

@@ -7,6 +7,7 @@
 
 use crate::{
     coverage::{Coverage, Sampled},
+    dictionary::DICTIONARY,
     ring::TextId,
     spans::{Span, Spans},
     templates::TEMPLATES_MAX,
@@ -136,6 +137,10 @@ impl History {
         if self.next_address + 2 * room > u64::from(u32::MAX) {
             self.clear();
         }
+        if self.next_id == DICTIONARY {
+            self.clear();
+            self.next_id = 1;
+        }
         if self.index(self.next_address) as u64 + taken > room {
             // H1: not around the end.
             self.next_address = self.next_address.next_multiple_of(room);
@@ -146,7 +151,7 @@ impl History {
             self.forget_oldest();
         }
         let id = self.next_id;
-        self.next_id = self.next_id.wrapping_add(1).max(1);
+        self.next_id += 1;
         let start = self.index(address);
         self.bytes[start..start + text.len()].copy_from_slice(text);
         self.owners[start / GRAIN..(start + taken as usize) / GRAIN].fill(id);
@@ -409,4 +414,23 @@ pub fn equal_bytes(a: &[u8], b: &[u8]) -> usize {
         at += 1;
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_begin_anew_before_those_that_stand_for_something_else() {
+        let mut history = History::new(1 << 16);
+        history.next_id = DICTIONARY - 2;
+        let scope = Scope { domain: 1, class: 1, kind: 1 };
+        let ids = [(); 4].map(|()| {
+            let id = history.push(scope, "X", b"text", Span { after: 4, before: 20 }).unwrap();
+            assert!(history.text(id).is_some_and(|text| history.bytes(text) == b"text"));
+            id
+        });
+        assert_eq!(ids, [DICTIONARY - 2, DICTIONARY - 1, 1, 2]);
+        assert!(history.text(DICTIONARY - 1).is_none() && history.text(DICTIONARY).is_none());
+    }
 }

@@ -1,11 +1,11 @@
 //! Shared-match: compressed streams that share the search for matches.
 //!
-//! Owns        the search (`Matcher`, once per event), the streams (`ZstdStream`, `DeflateStream`, once per connection), and
-//!             the trained tables (`Tables`).
+//! Owns        the search (`Matcher`, once per event), the streams (`ZstdStream`, `DeflateStream`, once per connection),
+//!             the trained tables (`Tables`), and what a stream may begin with (`Dictionary`).
 //! Doors       `Matcher::push` per event; `Matcher::zstd` or `Matcher::deflate` per connection that gets it;
 //!             `zstd_alone` and `deflate_alone` for what one connection alone gets; `store` before anybody is known.
 //! Invariants  M1 what a connection was sent is an ordinary stream of its format: any decoder reads it, message by
-//!             message. M2 a stream refers to bytes of its own and to no others. M3 per delivery nothing is searched, and
+//!             message. M2 a stream refers to bytes of its own, and of the dictionary it began with, and to no others. M3 per delivery nothing is searched, and
 //!             nothing allocated once a connection's ring has grown.
 //! Limits      `Limits` for the history; 3 KB per connection; see the modules for the rest.
 //! Not here    sockets, threads (a matcher belongs to one), who gets what.
@@ -23,11 +23,15 @@
 //! recipients of an event probably have (`coverage`); connections that began later use parses with nearer horizons, and
 //! those that lack something have one made from what they do have.
 //!
+//! A zstd stream may begin with a dictionary, which its client has: bytes that stand in front of its first. Young streams
+//! with the same one share parses that refer to it (`dictionary`, `begun`).
+//!
 //! # Why no stream tells what its client was not sent
 //!
 //! A reference is written only after its source was found in the connection's own ring (`Sources::locate`), and an event
 //! enters that ring only when it is written to that very stream, whole (`Track::remember`). So what a reference stands for
-//! is bytes that this client has decoded before. That is not left to trust: tests decode every
+//! is bytes that this client has decoded before, or a dictionary's, which it had before it came and which anybody may
+//! fetch. That is not left to trust: tests decode every
 //! stream with a reference decoder that has seen nothing but that stream; a reference to anything else would decode to
 //! something else, or not at all.
 //!
@@ -37,10 +41,12 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod begun;
 mod bits;
 mod codes;
 mod coverage;
 mod deflate;
+mod dictionary;
 mod envelope;
 mod find;
 mod fse;
@@ -60,6 +66,7 @@ mod train;
 mod zstd;
 
 pub use deflate::{Container, DeflateStream};
+pub use dictionary::{Dictionary, DictionaryError};
 pub use history::Scope;
 pub use matcher::{Counters, Forgotten, Limits, Matcher};
 pub use ring::TextId;

@@ -4,17 +4,20 @@
 //! Doors       `push` once per text; `warm_*` some connections ahead, `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
 //!             one connection gets and no other.
 //! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `PROGRAMS_MAX` per text and format: who is
-//!             served by none gets one without sources. An older text is written as if it were this connection's alone.
+//!             served by none gets one without sources. An older text is written as if it were this connection's alone. Of
+//!             `DICTIONARIES_MAX` dictionaries as many parses again.
 
 use crate::{
     alone::Alone,
+    begun::Begun,
     coverage::Coverage,
     deflate::{self, DeflateStream},
+    dictionary::{DICTIONARY, Dictionary, InFront},
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, span_of},
     find::{Candidate, Candidates, ITSELF},
     had::Had,
     history::{History, Scope, Text},
-    parse::{Parser, Sequence},
+    parse::{Parser, Past, Sequence},
     price::Prices,
     ring::TextId,
     sources::{Distances, Missing, Sources},
@@ -94,6 +97,8 @@ struct Prepared {
     templates: SmallVec<[TextId; TEMPLATES_MAX]>,
     zstd: Programs<zstd::Program>,
     deflate: Programs<deflate::Program>,
+    /// The same for streams that began with a dictionary and may still refer to it.
+    begun: Begun<Programs<zstd::Program>>,
 }
 
 /// What pieces cost, per format.
@@ -109,7 +114,8 @@ trait Format {
     type Program;
     fn window(state: &Self::State) -> u32;
     fn prices(prices: &PricesOf) -> &Prices;
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Programs<Self::Program>);
+    /// `begun`: for streams with this one of the text's dictionaries.
+    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
     fn sources(program: &Self::Program) -> &Sources;
     fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
@@ -122,6 +128,14 @@ trait Format {
         room: &mut Room,
         out: &mut Vec<u8>,
     );
+}
+
+/// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
+struct Shelf<'a, P> {
+    candidates: &'a Candidates,
+    dictionary: Option<&'a Dictionary>,
+    templates: &'a [TextId],
+    programs: &'a mut Programs<P>,
 }
 
 struct Zstd;
@@ -138,8 +152,16 @@ impl Format for Zstd {
         &prices.zstd
     }
 
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Programs<Self::Program>) {
-        (&prepared.candidates, &prepared.templates, &mut prepared.zstd)
+    #[inline]
+    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
+        let Prepared { candidates, templates, zstd, .. } = prepared;
+        match begun {
+            None => Shelf { candidates, dictionary: None, templates, programs: zstd },
+            Some(index) => {
+                let (dictionary, candidates, programs) = prepared.begun.get(index);
+                Shelf { candidates, dictionary: Some(dictionary), templates, programs }
+            }
+        }
     }
 
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program {
@@ -187,8 +209,10 @@ impl Format for Deflate {
         &prices.deflate
     }
 
-    fn programs(prepared: &mut Prepared) -> (&Candidates, &[TextId], &mut Programs<Self::Program>) {
-        (&prepared.candidates, &prepared.templates, &mut prepared.deflate)
+    #[inline]
+    fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
+        let Prepared { candidates, templates, deflate, .. } = prepared;
+        Shelf { candidates, dictionary: None, templates, programs: deflate }
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
@@ -301,6 +325,8 @@ struct Workshop<'a> {
     counters: &'a mut Counters,
     id: TextId,
     candidates: &'a Candidates,
+    /// And how far before the text it begins.
+    dictionary: Option<(&'a Dictionary, u32)>,
     templates: &'a [TextId],
     is_for_few: bool,
     /// How far back the stream may refer.
@@ -439,7 +465,8 @@ impl<'a> Workshop<'a> {
         let parsed = self.parse(variant);
         let template = if let Variant::Horizon(_, template) = variant { template } else { None };
         let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source).chain(parsed.head_source);
-        let farthest = sources.filter(|source| *source != ITSELF && Some(*source) != template).min();
+        let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
+        let farthest = sources.filter(is_text).min();
         let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
         programs.push(Made { variant, looks_back, program: prepare(parsed) });
         programs.len() - 1
@@ -448,6 +475,7 @@ impl<'a> Workshop<'a> {
     fn parse(&mut self, variant: Variant) -> Parsed<'a> {
         self.counters.parses_total += 1;
         let (history, prices, reach) = (self.history, self.prices, self.window);
+        let past = Past { history, dictionary: self.dictionary };
         let Some(text) = history.text(self.id) else {
             return Parsed {
                 bytes: &[],
@@ -462,20 +490,20 @@ impl<'a> Workshop<'a> {
                 let oldest = self.id.saturating_sub(horizon);
                 let allowed =
                     |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
-                self.parser.parse(history, self.candidates, prices, text, reach, allowed)
+                self.parser.parse(past, self.candidates, prices, text, reach, allowed)
             }
             Variant::Had => {
                 self.had.fill(self.id, self.oldest_here, self.track);
                 let had = &*self.had;
-                self.parser.parse(history, self.candidates, prices, text, reach, |found| had.contains(found.source))
+                self.parser.parse(past, self.candidates, prices, text, reach, |found| had.contains(found.source))
             }
             Variant::Only(only) => {
                 if let Some(source) = history.text(only) {
                     self.one.find_in(history, text, source, self.candidates);
                 }
-                self.parser.parse(history, self.one, prices, text, reach, |found| found.source == only)
+                self.parser.parse(past, self.one, prices, text, reach, |found| found.source == only)
             }
-            Variant::Itself(_) => self.parser.parse(history, self.candidates, prices, text, reach, |_| false),
+            Variant::Itself(_) => self.parser.parse(past, self.candidates, prices, text, reach, |_| false),
         };
         let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
         Parsed { bytes: history.bytes(text), sequences, head_source, track: self.track, spans: history.spans() }
@@ -536,10 +564,12 @@ impl Matcher {
                 templates: SmallVec::new(),
                 zstd: Vec::new(),
                 deflate: Vec::new(),
+                begun: Begun::default(),
             });
         prepared.id = id;
         prepared.zstd.clear();
         prepared.deflate.clear();
+        prepared.begun.clear();
         self.find_templates(id, &mut prepared);
         prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id);
         self.prepared.push_back(prepared);
@@ -603,7 +633,17 @@ impl Matcher {
     /// [`Forgotten`], and nothing was written: write it alone.
     #[inline]
     pub fn zstd(&mut self, stream: &mut ZstdStream, id: TextId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
-        self.write::<Zstd>(&mut stream.track, &mut stream.state, (id, seq), out)
+        let begun = if stream.has_dictionary() { self.begun(stream, id) } else { None };
+        self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (id, seq), out)
+    }
+
+    /// Which of the text's dictionaries the stream may refer to; it is looked through for the text now if it was not before.
+    #[cold]
+    fn begun(&mut self, stream: &ZstdStream, id: TextId) -> Option<usize> {
+        let index = self.prepared_index(id)?;
+        let text = self.history.bytes(self.history.text(id)?);
+        let Prepared { begun, candidates, .. } = &mut self.prepared[index];
+        begun.find_or_make(stream.dictionary()?, candidates, text)
     }
 
     /// As [`Matcher::zstd`], for a stream of deflate.
@@ -618,7 +658,7 @@ impl Matcher {
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
-        self.write::<Deflate>(&mut stream.track, &mut stream.state, (id, seq), out)
+        self.write::<Deflate>(&mut stream.track, &mut stream.state, None, (id, seq), out)
     }
 
     #[inline]
@@ -626,6 +666,7 @@ impl Matcher {
         &mut self,
         track: &mut Track,
         state: &mut F::State,
+        begun: Option<usize>,
         (id, seq): (TextId, u64),
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
@@ -644,7 +685,9 @@ impl Matcher {
         let oldest_here = track.oldest(position, reach, self.history.spans());
         let newest = track.newest(position);
         track.number(seq, position);
-        let (candidates, templates, programs) = F::programs(&mut self.prepared[index]);
+        let Shelf { candidates, dictionary, templates, programs } = F::programs(&mut self.prepared[index], begun);
+        let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
+        let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let mut workshop = Workshop {
             history: &self.history,
@@ -656,6 +699,7 @@ impl Matcher {
             counters: &mut self.counters,
             id,
             candidates,
+            dictionary,
             templates,
             is_for_few,
             window,
@@ -664,7 +708,7 @@ impl Matcher {
         };
         let chosen = workshop.choose(
             programs,
-            |program| F::sources(program).locate(track, spans, position, window, distances),
+            |program| F::sources(program).locate(track, spans, position, window, dictionary_distance, distances),
             |parsed| F::prepare(&parsed, tables),
         );
         self.counters.written_total += 1;
@@ -689,10 +733,18 @@ impl Matcher {
         Ok(())
     }
 
-    /// Appends a whole message that no other connection gets.
+    /// Appends a whole message that no other connection gets: it refers to itself, and to the stream's dictionary.
     pub fn zstd_alone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
         self.counters.alone_total += 1;
-        let copies = self.alone.find(message, ALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
+        let (longest, window) = (ALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
+        let copies = if stream.has_dictionary()
+            && let Some(dictionary) = stream.dictionary()
+        {
+            let before = InFront { dictionary, position: stream.track.position() as usize };
+            self.alone.find_behind(&before, message, longest, window)
+        } else {
+            self.alone.find(message, longest, window)
+        };
         zstd::alone::write(&mut stream.state, &self.tables, &mut self.room, message, copies, out);
         stream.track.advance(message.len());
     }

@@ -2,11 +2,12 @@
 //!
 //! Owns        the search for the cheapest path under the real prices of the trained tables, repeats included.
 //! Invariants  P1 what a parse rebuilds from its sources is the text. P2 it refers to no text older than its horizon
-//!             nor beyond its reach, nor into a hole.
+//!             nor beyond its reach, nor into a hole; to a dictionary only if its candidates do.
 //! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
 //!             is an alignment (source, shift), so it means the same on every connection.
 
 use crate::{
+    dictionary::{DICTIONARY, Dictionary},
     find::{Candidate, Candidates, ITSELF},
     history::{History, Text, equal_bytes},
     price::Prices,
@@ -69,10 +70,32 @@ pub struct Parser {
     nodes: Vec<Node>,
 }
 
+/// What texts refer to.
+#[derive(Clone, Copy, Debug)]
+pub struct Past<'a> {
+    pub history: &'a History,
+    /// And how far before the text it begins, on the connection that asks.
+    pub dictionary: Option<(&'a Dictionary, u32)>,
+}
+
+impl<'a> Past<'a> {
+    /// The bytes of a source other than the text itself.
+    fn bytes(&self, id: TextId) -> Option<&'a [u8]> {
+        if id == DICTIONARY {
+            return self.dictionary.map(|(dictionary, _)| dictionary.content());
+        }
+        self.history.text(id).map(|source| self.history.bytes(source))
+    }
+}
+
 /// What it costs to say an alignment in full, as far as that is known before there is a connection.
-fn explicit_price(prices: &Prices, text: &Text, alignment: Alignment) -> i32 {
+fn explicit_price(prices: &Prices, past: Past<'_>, text: &Text, alignment: Alignment) -> i32 {
     if alignment.source == ITSELF {
         return prices.offset(-alignment.shift as u32 + 3);
+    }
+    if alignment.source == DICTIONARY {
+        let distance = past.dictionary.map_or(0, |(_, distance)| distance);
+        return prices.offset(distance.wrapping_sub(alignment.shift as u32) + 3);
     }
     let between = text.id.wrapping_sub(alignment.source).saturating_mul(BYTES_PER_TEXT).min(1 << 20);
     prices.offset(between.max(1_000)) + prices.address()
@@ -91,14 +114,14 @@ impl Parser {
     /// The cheapest sequences for `text` under `prices` with sources that are `allowed`, and itself up to `reach` bytes back.
     pub fn parse(
         &mut self,
-        history: &History,
+        past: Past<'_>,
         candidates: &Candidates,
         prices: &Prices,
         text: &Text,
         reach: u32,
         allowed: impl Fn(&Candidate) -> bool,
     ) -> Vec<Sequence> {
-        let bytes = history.bytes(text);
+        let bytes = past.history.bytes(text);
         self.nodes.clear();
         self.nodes.resize(bytes.len() + 1, Node::UNREACHED);
         self.nodes[0].price = 0;
@@ -107,7 +130,7 @@ impl Parser {
                 continue;
             }
             let end = bytes.len().min(at + prices.match_bytes_max());
-            let longest_repeat = self.repeats(history, prices, text, bytes, at, end);
+            let longest_repeat = self.repeats(past, prices, text, bytes, at, end);
             if longest_repeat >= LONG_BYTES {
                 continue;
             }
@@ -116,6 +139,7 @@ impl Parser {
             for candidate in candidates.at(at) {
                 let is_allowed = match candidate.source {
                     ITSELF => at as u32 - candidate.from <= reach,
+                    DICTIONARY => true,
                     _ => allowed(candidate),
                 };
                 if !is_allowed {
@@ -127,7 +151,7 @@ impl Parser {
                 }
                 let shift = candidate.from as i32 - at as i32;
                 let alignment = Alignment { source: candidate.source, shift };
-                let offset_price = explicit_price(prices, text, alignment);
+                let offset_price = explicit_price(prices, past, text, alignment);
                 let lengths = if length > LONG_BYTES { length..=length } else { shorter + 1..=length };
                 for length in lengths {
                     self.arrive(prices, at, length, Offset::Explicit, offset_price, alignment, None);
@@ -148,15 +172,7 @@ impl Parser {
     }
 
     /// Tries the three last alignments; says how long the longest was.
-    fn repeats(
-        &mut self,
-        history: &History,
-        prices: &Prices,
-        text: &Text,
-        bytes: &[u8],
-        at: usize,
-        end: usize,
-    ) -> usize {
+    fn repeats(&mut self, past: Past<'_>, prices: &Prices, text: &Text, bytes: &[u8], at: usize, end: usize) -> usize {
         let node = self.nodes[at];
         let mut longest = 0;
         // Right behind a match its own alignment would only have made it longer, and the values mean others. Where there are no
@@ -172,11 +188,8 @@ impl Parser {
                 // What is copied may reach into what is written.
                 equal_bytes(&bytes[at..end], &bytes[from..])
             } else {
-                let Some(source) = history.text(alignment.source) else { continue };
-                if from >= source.len() {
-                    continue;
-                }
-                equal_bytes(&bytes[at..end], &history.bytes(source)[from..])
+                let Some(there) = past.bytes(alignment.source).and_then(|source| source.get(from..)) else { continue };
+                equal_bytes(&bytes[at..end], there)
             };
             if length < 3 || length <= longest {
                 continue;
@@ -185,7 +198,7 @@ impl Parser {
                 let value = (index + 1 - first) as u8;
                 (Offset::Repeat(value), prices.offset(u32::from(value)))
             } else {
-                (Offset::Explicit, explicit_price(prices, text, alignment))
+                (Offset::Explicit, explicit_price(prices, past, text, alignment))
             };
             let lengths = if length >= LONG_BYTES { length..=length } else { 3.max(longest + 1)..=length };
             for length in lengths {

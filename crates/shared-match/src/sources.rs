@@ -1,6 +1,7 @@
 //! Sources: the texts that a parse refers to, and how far back each is in one connection's stream.
 
 use crate::{
+    dictionary::DICTIONARY,
     find::ITSELF,
     parse::{Alignment, Sequence},
     ring::TextId,
@@ -30,6 +31,8 @@ pub struct Sources {
     sources: SmallVec<[Source; 8]>,
     /// How far back the text refers to itself.
     own: u32,
+    /// If it refers to a dictionary: by how much an offset may exceed the dictionary's distance.
+    dictionary: Option<i32>,
 }
 
 impl Sources {
@@ -40,6 +43,10 @@ impl Sources {
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
             if source == ITSELF {
                 sources.own = sources.own.max(shift.unsigned_abs());
+                continue;
+            }
+            if source == DICTIONARY {
+                sources.dictionary = sources.dictionary.max(Some(-shift));
                 continue;
             }
             match sources.sources.iter_mut().find(|known| known.id == source) {
@@ -60,11 +67,14 @@ impl Sources {
     pub fn slot(&self, id: TextId) -> u8 {
         match self.sources.iter().position(|source| source.id == id) {
             Some(index) => index as u8 + 1,
+            // The last.
+            None if id == DICTIONARY => self.sources.len() as u8 + 1,
             None => 0,
         }
     }
 
-    /// The distances from a text at `position`, for a connection that has all sources within `window` bytes.
+    /// The distances from a text at `position`, for a connection that has all sources within `window` bytes. Its dictionary, if
+    /// it can be referred to, begins `dictionary` before; 0: none.
     #[inline]
     pub fn locate(
         &self,
@@ -72,6 +82,7 @@ impl Sources {
         spans: &Spans,
         position: u32,
         window: u32,
+        dictionary: u32,
         distances: &mut Distances,
     ) -> Result<(), Missing> {
         if self.own > window {
@@ -85,6 +96,12 @@ impl Sources {
                 return Err(Missing);
             }
             distances.push(distance);
+        }
+        if let Some(excess) = self.dictionary {
+            if dictionary == 0 || i64::from(dictionary) + i64::from(excess) > i64::from(window) {
+                return Err(Missing);
+            }
+            distances.push(dictionary);
         }
         Ok(())
     }
@@ -101,8 +118,24 @@ mod tests {
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
         let mut distances = Distances::new();
-        let mut locate = |window| sources.locate(&Track::default(), &Spans::default(), 5_000, window, &mut distances);
+        let mut locate =
+            |window| sources.locate(&Track::default(), &Spans::default(), 5_000, window, 0, &mut distances);
         assert_eq!(locate(1 << 9), Err(Missing));
         assert_eq!(locate(1 << 10), Ok(()));
+    }
+
+    #[test]
+    fn a_dictionary_that_is_out_of_reach_serves_nobody() {
+        let alignment = Alignment { source: DICTIONARY, shift: -700 };
+        let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
+        let sources = Sources::of(&[sequence], None);
+        let mut distances = Distances::new();
+        let mut locate = |dictionary| {
+            sources.locate(&Track::default(), &Spans::default(), 5_000, 1 << 20, dictionary, &mut distances)
+        };
+        assert_eq!(locate(0), Err(Missing), "there is none");
+        assert_eq!(locate((1 << 20) - 699), Err(Missing));
+        assert_eq!(locate((1 << 20) - 700), Ok(()));
+        assert_eq!(sources.slot(DICTIONARY), 1);
     }
 }

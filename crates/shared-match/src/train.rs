@@ -10,7 +10,7 @@ use crate::{
     find::Candidates,
     had::Had,
     history::{History, Scope},
-    parse::{Offset, Parser, Sequence},
+    parse::{Offset, Parser, Past, Sequence},
     price::Prices,
     sources::{Distances, Sources},
     tables::{Form, Histogram, Tables},
@@ -70,10 +70,11 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let oldest = track.oldest(position, WINDOW_BYTES - bytes.len() as u32, history.spans());
             track.number(*seq, position);
             had.fill(id, oldest, track);
+            let past = Past { history: &history, dictionary: None };
             let sequences =
-                parser.parse(&history, &candidates, &prices, text, WINDOW_BYTES, |found| had.contains(found.source));
+                parser.parse(past, &candidates, &prices, text, WINDOW_BYTES, |found| had.contains(found.source));
             let sources = Sources::of(&sequences, None);
-            if sources.locate(track, history.spans(), position, WINDOW_BYTES, &mut distances).is_ok() {
+            if sources.locate(track, history.spans(), position, WINDOW_BYTES, 0, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
             if form == Form::Json {

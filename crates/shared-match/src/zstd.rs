@@ -1,8 +1,8 @@
 //! Zstd: one never-ending frame of compressed blocks whose tables are sent once.
 //!
 //! Owns        the bytes of frame headers, blocks, literals and sequences.
-//! Invariants  Z1 tables are repeated only after this stream carried them. Z2 a repeated offset is one that the same
-//!             message has said: what came before it in the stream is unknown.
+//! Invariants  Z1 tables are repeated only after this stream carried them, whatever a dictionary brings along. Z2 a
+//!             repeated offset is one that the same message has said: what came before it in the stream is unknown.
 //! Spec        RFC 8878 §3.1.1.
 
 pub mod alone;
@@ -11,7 +11,11 @@ pub mod section;
 
 pub use program::Program;
 
-use crate::track::Track;
+use crate::{
+    dictionary::{Dictionary, USED_BYTES},
+    track::Track,
+};
+use std::sync::Arc;
 
 /// Logarithm of how many bytes a decoder of a [`ZstdStream`] keeps. It costs the server nothing; 2 MiB are what clients have to spare.
 pub const WINDOW_LOG: u32 = 21;
@@ -19,6 +23,8 @@ pub const WINDOW_LOG: u32 = 21;
 pub const WINDOW_BYTES: u32 = 1 << WINDOW_LOG;
 /// Magic number, a header without content size, checksum or dictionary, and the window.
 const FRAME_HEADER: [u8; 6] = [0x28, 0xB5, 0x2F, 0xFD, 0, (WINDOW_LOG as u8 - 10) << 3];
+/// Of the byte behind the magic number: a dictionary's number follows the window, in four bytes.
+const WITH_DICTIONARY: u8 = 3;
 /// Most bytes that one block decodes to.
 pub const BLOCK_BYTES_MAX: usize = 128 << 10;
 
@@ -27,6 +33,8 @@ pub const BLOCK_BYTES_MAX: usize = 128 << 10;
 pub struct ZstdStream {
     pub(crate) track: Track,
     pub(crate) state: ZstdState,
+    /// What it began with, while it is still worth referring to.
+    dictionary: Option<Arc<Dictionary>>,
 }
 
 /// What the decoder has been told.
@@ -37,6 +45,8 @@ pub(crate) struct ZstdState {
     has_bytes_table: bool,
     /// The trained codes of sequences.
     has_sequence_tables: bool,
+    /// Of the dictionary that the stream begins with; 0: none.
+    dictionary_number: u32,
 }
 
 impl ZstdState {
@@ -45,21 +55,53 @@ impl ZstdState {
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if !self.is_begun {
             self.is_begun = true;
+            let start = out.len();
             out.extend_from_slice(&FRAME_HEADER);
+            if self.dictionary_number > 0 {
+                out[start + 4] = WITH_DICTIONARY;
+                out.extend_from_slice(&self.dictionary_number.to_le_bytes());
+            }
         }
     }
 }
 
 impl ZstdStream {
+    /// A stream for a client that has this dictionary. A decoder without it, or with another, refuses the stream by the number.
+    #[must_use]
+    pub fn with_dictionary(dictionary: Arc<Dictionary>) -> Self {
+        let state = ZstdState { dictionary_number: dictionary.number(), ..ZstdState::default() };
+        Self { state, dictionary: Some(dictionary), ..Self::default() }
+    }
+
+    /// Whether a message may refer to a dictionary. Has to be asked before any is written.
+    #[inline]
+    pub(crate) fn has_dictionary(&mut self) -> bool {
+        self.dictionary.is_some() && self.keeps_dictionary()
+    }
+
+    #[cold]
+    fn keeps_dictionary(&mut self) -> bool {
+        if self.track.position() > USED_BYTES {
+            self.dictionary = None;
+        }
+        self.dictionary.is_some()
+    }
+
+    /// What the next message may refer to.
+    pub(crate) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
+        self.dictionary.as_ref()
+    }
+
     /// Appends a message as it is, in the stream's format: for clients that have not said who they are.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
+        self.has_dictionary();
         self.state.begin(out);
         raw_blocks(message, out);
         self.track.advance(message.len());
     }
 
     /// The stream goes on with another matcher, which numbers its texts otherwise: none of those that were sent can be
-    /// referred to any more.
+    /// referred to any more. A dictionary can.
     pub fn leave_matcher(&mut self) {
         self.track.leave_matcher();
     }

@@ -11,8 +11,8 @@ use crate::{
     socket::{FakeSocket, ServerEnd},
 };
 use guildhall_codec::{
-    DecodeLimits, DeflateCompressor, Encoding, InflateHistory, MessageInflater, StreamDecompressor, ZlibParams,
-    decode_etf_from_gateway, encode_payload_to_gateway, inflate_once,
+    DecodeLimits, DeflateCompressor, Dictionary, Encoding, InflateHistory, MessageInflater, StreamDecompressor,
+    ZlibParams, decode_etf_from_gateway, encode_payload_to_gateway, inflate_once,
 };
 use guildhall_partition::{Compression, ConnParams};
 use guildhall_ws_proto::{Decoder, DeflateParams, Event, Head, Limits, Opcode, Role, append_masked_frame, close_frame};
@@ -146,7 +146,8 @@ impl TestClient {
             Compression::None | Compression::Deflate(_) => None,
             Compression::Zlib => Some(StreamDecompressor::zlib().expect("there is memory")),
             Compression::Zstd => Some(StreamDecompressor::zstd(27).expect("there is memory")),
-            Compression::ZstdDict(_) => panic!("no client here has dictionaries"),
+            // It comes: `with_dictionary`.
+            Compression::ZstdDict(_) => None,
         };
         let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
         let deflate = match params.conn.compression {
@@ -167,6 +168,18 @@ impl TestClient {
             deflated_count: 0,
             has_ended: false,
         }
+    }
+
+    /// What its stream begins with, if it asked for that.
+    ///
+    /// # Panics
+    /// When there is no memory for a decompressor.
+    #[must_use]
+    pub fn with_dictionary(mut self, dictionary: Option<&Dictionary>) -> Self {
+        if let Some(dictionary) = dictionary {
+            self.decompressor = Some(StreamDecompressor::zstd_with(27, dictionary).expect("there is memory"));
+        }
+        self
     }
 
     /// The same client on a new connection: it remembers its session and what it has seen.

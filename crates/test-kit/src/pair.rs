@@ -12,13 +12,15 @@ use crate::{
     received::{Dispatch, Received},
     socket::{FakeLink, FakeSocket, ServerEnd},
 };
+use guildhall_codec::Dictionary;
 use guildhall_guild::{
     Actor, Command, DirectCommand, Guild, GuildLimits, JobId, NewDirect, Outcome, Output as GuildOutput, Refusal,
     Reply, Write,
 };
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig, Whose,
+    Account, AuthFailure, Compression, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig,
+    Whose,
 };
 use guildhall_relay::{PartitionId, Published, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::SlotKey;
@@ -257,7 +259,14 @@ impl Pair {
     /// The same, at a certain partition.
     pub fn connect_to(&mut self, side: usize, params: ClientParams) -> ClientId {
         let socket = self.accept(side, params.conn);
-        self.insert_client(TestClient::new(params, socket))
+        let client = TestClient::new(params, socket).with_dictionary(self.dictionary(params));
+        self.insert_client(client)
+    }
+
+    /// What the stream of a client begins with: every client has all dictionaries.
+    fn dictionary(&self, params: ClientParams) -> Option<&Dictionary> {
+        let Compression::ZstdDict(id) = params.conn.compression else { return None };
+        self.config.partition.dictionaries.find(id).map(|known| &*known.dictionary)
     }
 
     /// A client that asked for something that is not served.
@@ -279,6 +288,7 @@ impl Pair {
     pub fn reconnect_to(&mut self, side: usize, client: ClientId, params: ClientParams) -> ClientId {
         let socket = self.accept(side, params.conn);
         let client = self.client(client).reconnected(params, socket);
+        let client = client.with_dictionary(self.dictionary(params));
         self.insert_client(client)
     }
 

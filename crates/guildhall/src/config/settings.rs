@@ -215,7 +215,7 @@ settings! {
     codec: CodecConfig {
         /// How zlib-stream, zstd-stream and permessage-deflate with takeover are compressed. "classic": by the libraries, with a
         /// context for each connection (the settings below). "shared-match": what many get is searched once, and a
-        /// connection takes 3 KB; streams with a dictionary stay classic.
+        /// connection takes 3 KB; streams with a dictionary of more than 256 KiB stay classic.
         streams: StreamMode => defaults::STREAMS;
         /// Of "shared-match": bytes of events that later ones may refer to, per partition and encoding, taken for the next
         /// power of two. The index takes another one and a half times as much.

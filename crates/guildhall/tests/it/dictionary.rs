@@ -22,10 +22,11 @@ fn train(dir: &Path, seed: u64) {
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2, "one per encoding");
 }
 
-fn demo(data: &Path, dictionaries: &Path) -> Demo {
+fn demo(data: &Path, dictionaries: &Path, streams: &str) -> Demo {
     let set = format!("codec.dictionaries_dir={}", dictionaries.display());
+    let streams = format!("codec.streams={streams}");
     let unlimited = "limits.rest_rate_percent=0";
-    Demo::start(data, &["--members", "5", "--rate", "0", "--set", &set, "--set", unlimited])
+    Demo::start(data, &["--members", "5", "--rate", "0", "--set", &set, "--set", &streams, "--set", unlimited])
 }
 
 /// An answer's headers, in lower case, and its body.
@@ -48,6 +49,8 @@ pub struct Client {
     payloads: VecDeque<Value>,
     closed: Option<(u16, String)>,
     wire_bytes: usize,
+    /// What the stream begins with.
+    first_message: Vec<u8>,
 }
 
 impl Client {
@@ -62,13 +65,14 @@ impl Client {
             answer.push(byte[0]);
         }
         let inflater = query.contains("zstd-stream").then(|| match dictionary {
-            Some(dictionary) => StreamDecompressor::zstd_with(18, dictionary).unwrap(),
             // Shared-match streams may look back farther than classic ones: what any client can read.
+            Some(dictionary) => StreamDecompressor::zstd_with(23, dictionary).unwrap(),
             None => StreamDecompressor::zstd(23).unwrap(),
         });
         let encoding = if query.contains("etf") { Encoding::Etf } else { Encoding::Json };
         let decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 8 << 20 });
-        Self { stream, decoder, inflater, encoding, payloads: VecDeque::new(), closed: None, wire_bytes: 0 }
+        let (payloads, closed, wire_bytes, first_message) = (VecDeque::new(), None, 0, Vec::new());
+        Self { stream, decoder, inflater, encoding, payloads, closed, wire_bytes, first_message }
     }
 
     fn read(&mut self) {
@@ -89,6 +93,9 @@ impl Client {
                 Ok(None) => break,
                 Err(error) => panic!("{error}"),
             };
+            if self.first_message.is_empty() {
+                self.first_message.clone_from(&message);
+            }
             let mut payload = Vec::new();
             match &mut self.inflater {
                 Some(inflater) => inflater.decompress(&message, &mut payload, 8 << 20).unwrap(),
@@ -156,11 +163,21 @@ fn fetch(addr: SocketAddr, encoding: &str) -> Dictionary {
     Dictionary::new(bytes).unwrap()
 }
 
+/// RFC 8878 §3.1.1.1: the frame's descriptor says that a dictionary's number follows the window, which is so large.
+fn frame_header(window_log: u8, dictionary: &Dictionary) -> Vec<u8> {
+    [&[0x28, 0xb5, 0x2f, 0xfd, 3, (window_log - 10) << 3][..], &dictionary.number().to_le_bytes()].concat()
+}
+
 #[test]
 fn a_client_that_has_the_dictionary_reads_with_it() {
+    reads_with_dictionary("classic", 18);
+    reads_with_dictionary("shared-match", 21);
+}
+
+fn reads_with_dictionary(streams: &str, window_log: u8) {
     let (data, dictionaries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     train(dictionaries.path(), 1);
-    let demo = demo(data.path(), dictionaries.path());
+    let demo = demo(data.path(), dictionaries.path(), streams);
     let channel = demo.channels()[0].clone();
     let token = demo.manifest["bot_token"].as_str().unwrap().to_owned();
     for encoding in ["json", "etf"] {
@@ -172,8 +189,9 @@ fn a_client_that_has_the_dictionary_reads_with_it() {
             client.await_payload(10, None);
             client.identify(&token);
             client.await_payload(0, Some("GUILD_CREATE"));
-            client.wire_bytes = 0;
         }
+        assert!(with.first_message.starts_with(&frame_header(window_log, &dictionary)), "{streams} {encoding}");
+        assert!(with.wire_bytes < without.wire_bytes, "{streams} {encoding}: {} bytes", with.wire_bytes);
         let path = format!("/api/v10/channels/{channel}/messages");
         for n in 0..5 {
             let content = format!("what is said {n} with äöü and 🔥");
@@ -194,7 +212,7 @@ fn a_client_that_has_the_dictionary_reads_with_it() {
 fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
     let (data, dictionaries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     train(dictionaries.path(), 1);
-    let first = demo(data.path(), dictionaries.path());
+    let first = demo(data.path(), dictionaries.path(), "shared-match");
     let kept = fetch(first.addr, "json");
     let query = format!("encoding=json&compress=zstd-stream&dict={}", kept.id());
     Client::connect(first.addr, &query, Some(&kept)).await_payload(10, None);
@@ -211,7 +229,7 @@ fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
 
     let others = tempfile::tempdir().unwrap();
     train(others.path(), 2);
-    let second = demo(data.path(), others.path());
+    let second = demo(data.path(), others.path(), "shared-match");
     assert_ne!(fetch(second.addr, "json").id(), kept.id());
     let (code, reason) = Client::connect(second.addr, &query, None).await_close();
     assert!(code == 4002 && reason.contains("this node has not") && reason.contains("GET /dictionaries"), "{reason}");

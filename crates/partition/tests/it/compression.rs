@@ -1,10 +1,11 @@
 //! Each encoding with each compression: a whole session decodes, and says the same.
 
 use crate::fixture::*;
-use guildhall_codec::Encoding;
+use guildhall_codec::{Dictionaries, Dictionary, Encoding, KnownDictionary};
 use guildhall_partition::{Compression, Streams};
 use guildhall_test_kit::{ClientParams, Received, id, identify_payload};
 use serde_json::{Value, json};
+use std::sync::{Arc, OnceLock};
 
 const ALL: [ClientParams; 14] = [
     ClientParams::JSON,
@@ -23,11 +24,41 @@ const ALL: [ClientParams; 14] = [
     ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
-const SHARED: Streams = Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 1 };
+pub const SHARED: Streams = Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 1 };
+
+/// A dictionary per encoding, trained on something like messages.
+pub fn dictionaries() -> &'static Dictionaries {
+    static DICTIONARIES: OnceLock<Dictionaries> = OnceLock::new();
+    DICTIONARIES.get_or_init(|| {
+        let known = [Encoding::Json, Encoding::Etf].map(|encoding| {
+            let sample = |n: u64| match encoding {
+                Encoding::Json => format!(
+                    r#"{{"t":"MESSAGE_CREATE","s":{n},"op":0,"d":{{"id":"{}","channel_id":"{}","content":"message {n}","guild_id":"{}","mentions":[]}}}}"#,
+                    n * 7_919, n % 5 * 131, n % 3
+                ),
+                Encoding::Etf => format!("d\0\x02idn\x08{}d\0\nchannel_idn\x08{}d\0\x07contentm\0{n}", n * 7_919, n % 5),
+            };
+            let samples: Vec<String> = (0..2_000).map(sample).collect();
+            let dictionary = Arc::new(Dictionary::train(&samples, 4 << 10).unwrap());
+            KnownDictionary { encoding, dictionary }
+        });
+        Dictionaries::new(known.to_vec()).unwrap()
+    })
+}
+
+/// How clients connect that have a dictionary.
+pub fn with_dictionaries() -> Vec<ClientParams> {
+    let with =
+        |known: &KnownDictionary| ClientParams::new(known.encoding, Compression::ZstdDict(known.dictionary.id()));
+    dictionaries().iter().map(with).collect()
+}
 
 /// Everything a bot is told in an ordinary life, without what differs by chance.
 fn life(params: ClientParams, streams: Streams) -> Vec<(u64, String, Value)> {
-    let mut pair = world_with(|config| config.streams = streams);
+    let mut pair = world_with(|config| {
+        config.streams = streams;
+        config.set_dictionaries(dictionaries().clone());
+    });
     let client = pair.connect(params);
     pair.client(client).heartbeat();
     pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
@@ -53,7 +84,7 @@ fn all_of_them_say_the_same() {
     assert!(expected.len() > 45);
     assert!(expected.iter().any(|(_, name, _)| name == "VOICE_SERVER_UPDATE"));
     for streams in [Streams::Classic, SHARED] {
-        for params in ALL {
+        for params in ALL.into_iter().chain(with_dictionaries()) {
             let life = life(params, streams);
             assert_eq!(life.len(), expected.len(), "{params:?} {streams:?}");
             for (got, expected) in life.iter().zip(&expected) {
@@ -103,9 +134,12 @@ fn shared_streams_search_once() {
 /// A fault in the codec is noticed before its bytes are out; the client comes back, and is served by the libraries.
 #[test]
 fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
-    for compression in [Compression::Zlib, Compression::Zstd] {
-        let mut pair = world_with(|config| config.streams = SHARED);
-        let params = ClientParams::new(Encoding::Json, compression);
+    let without = [Compression::Zlib, Compression::Zstd].map(|kind| ClientParams::new(Encoding::Json, kind));
+    for params in without.into_iter().chain(with_dictionaries()) {
+        let mut pair = world_with(|config| {
+            config.streams = SHARED;
+            config.set_dictionaries(dictionaries().clone());
+        });
         let client = live(&mut pair, &pro(), Some(FULL), params);
         say_all(&mut pair, (0..10).map(|n| format!("message {n}, read back")));
         let heard_before = heard(&mut pair, client).len();
@@ -115,7 +149,7 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
 
         pair.partition_mut().spoil_next_shared_message();
         say(&mut pair, &ana(), GENERAL, "spoilt on its way");
-        assert_eq!(pair.close_code(client), Some(4000), "{compression:?}");
+        assert_eq!(pair.close_code(client), Some(4000), "{params:?}");
         assert_eq!(pair.partition().shared_match_checked().mismatches_total, 1);
 
         let (texts, _) = pair.partition().shared_match();
@@ -125,5 +159,33 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
         assert_eq!(heard(&mut pair, client).len(), 1);
         let (texts_now, _) = pair.partition().shared_match();
         assert_eq!(texts_now.written_total, texts.written_total, "classic streams from then on");
+    }
+}
+
+/// A dictionary is for streams of either kind; one that is too large for shared-match has classic ones.
+#[test]
+fn who_brings_a_dictionary_shares_the_search() {
+    let mut rng = guildhall_stdx::Rng::new(1);
+    let noise: Vec<u8> = (0..1_500_000).map(|_| rng.next_u64() as u8).collect();
+    let [small, too_large] = [4 << 10, 400 << 10].map(|bytes_max| {
+        let samples: Vec<&[u8]> = noise.chunks(100).collect();
+        let dictionary = Arc::new(Dictionary::train(&samples, bytes_max).unwrap());
+        KnownDictionary { encoding: Encoding::Json, dictionary }
+    });
+    assert!(too_large.dictionary.content().len() > 256 << 10);
+    let params = [&small, &too_large]
+        .map(|known| ClientParams::new(Encoding::Json, Compression::ZstdDict(known.dictionary.id())));
+    let known = Dictionaries::new(vec![small, too_large]).unwrap();
+    for (params, written) in params.into_iter().zip([20, 0]) {
+        let mut pair = world_with(|config| {
+            config.streams = SHARED;
+            config.set_dictionaries(known.clone());
+        });
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        let (before, _) = pair.partition().shared_match();
+        say_all(&mut pair, (0..20).map(|n| format!("message {n}, and what else there is to say")));
+        assert_eq!(heard(&mut pair, client).len(), 20);
+        let (after, _) = pair.partition().shared_match();
+        assert_eq!(after.written_total - before.written_total, written, "{params:?}");
     }
 }

@@ -1,14 +1,20 @@
 //! RESUME at the wrong partition: the connection moves to where its session lives.
 
-use crate::fixture::*;
+use crate::{
+    compression::{SHARED, dictionaries, with_dictionaries},
+    fixture::*,
+};
 use guildhall_codec::Encoding;
 use guildhall_model::CloseCode;
-use guildhall_partition::{Compression, Whose};
+use guildhall_partition::{Compression, Streams, Whose};
 use guildhall_test_kit::{ClientId, ClientParams, Pair, PairConfig, Received, identify_payload};
 use serde_json::json;
 
-fn two_partitions() -> Pair {
-    world_of(PairConfig { partitions_count: 2, ..PairConfig::default() })
+fn two_partitions(streams: Streams) -> Pair {
+    let mut config = PairConfig { partitions_count: 2, ..PairConfig::default() };
+    config.partition.streams = streams;
+    config.partition.set_dictionaries(dictionaries().clone());
+    world_of(config)
 }
 
 const ALL_KINDS: [ClientParams; 11] = [
@@ -27,7 +33,11 @@ const ALL_KINDS: [ClientParams; 11] = [
 
 /// A bot on partition 0 that was cut off, and said something to in the meantime; connected anew at partition 1.
 fn wanderer(params: ClientParams) -> (Pair, ClientId) {
-    let mut pair = two_partitions();
+    wanderer_with(params, Streams::Classic)
+}
+
+fn wanderer_with(params: ClientParams, streams: Streams) -> (Pair, ClientId) {
+    let mut pair = two_partitions(streams);
     let client = live(&mut pair, &pro(), Some(FULL), params);
     pair.cut(client);
     say_all(&mut pair, (0..3).map(|n| format!("missed {n}")));
@@ -45,10 +55,12 @@ const REPLAY: [&str; 4] = ["MESSAGE_CREATE", "MESSAGE_CREATE", "MESSAGE_CREATE",
 
 #[test]
 fn the_session_goes_on_with_socket_and_compression_context() {
-    for params in ALL_KINDS {
-        let (mut pair, client) = wanderer(params);
+    let all_kinds = || ALL_KINDS.into_iter().chain(with_dictionaries());
+    let all = [Streams::Classic, SHARED].into_iter().flat_map(|streams| all_kinds().map(move |kind| (kind, streams)));
+    for (params, streams) in all {
+        let (mut pair, client) = wanderer_with(params, streams);
         pair.client(client).resume(&pro().username);
-        assert_eq!(names_only(&mut pair, client), REPLAY, "{params:?}");
+        assert_eq!(names_only(&mut pair, client), REPLAY, "{params:?} {streams:?}");
         assert_eq!((pair.partition_at(0).conns_count(), pair.partition_at(1).conns_count()), (1, 0));
         say(&mut pair, &ana(), GENERAL, "live");
         assert_eq!(heard(&mut pair, client).len(), 1);
@@ -133,7 +145,7 @@ fn a_session_that_ends_meanwhile_is_refused_where_it_was() {
 
 #[test]
 fn a_takeover_works_across_partitions() {
-    let mut pair = two_partitions();
+    let mut pair = two_partitions(Streams::Classic);
     let old = live(&mut pair, &pro(), Some(FULL), ClientParams::ETF);
     let new = pair.reconnect_to(1, old, ClientParams::ETF);
     pair.client(new).resume(&pro().username);
@@ -191,7 +203,7 @@ fn an_id_of_no_partition_of_ours_is_refused_at_once() {
 
 #[test]
 fn both_partitions_hear_of_everything_once() {
-    let mut pair = two_partitions();
+    let mut pair = two_partitions(Streams::Classic);
     let here = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
     let there = pair.connect_to(1, ClientParams::JSON);
     pair.client(there).identify(identify_payload(&gob().username, Some(PLAIN)));

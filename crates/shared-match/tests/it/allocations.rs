@@ -1,6 +1,6 @@
 //! Deliveries allocate nothing: what is allocated is allocated per event, however many get it.
 
-use crate::messages::event;
+use crate::{dictionary::Known, messages::event};
 use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Tables, ZstdStream};
 use guildhall_stdx::Rng;
 
@@ -10,6 +10,11 @@ fn allocations(count: usize, events: u64) -> u64 {
     let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
     let mut zstd: Vec<ZstdStream> = vec![ZstdStream::default(); count];
     let mut deflate: Vec<DeflateStream> = vec![DeflateStream::new(Container::Zlib, 15); count];
+    // These begin later: at the end they still refer to their dictionary.
+    let mut begun: Vec<ZstdStream> = Known::all()
+        .iter()
+        .flat_map(|known| vec![ZstdStream::with_dictionary(known.shared.clone()); count / 2])
+        .collect();
     let mut out = Vec::with_capacity(1 << 20);
     let mut total = 0;
     for step in 0..700 + events {
@@ -20,6 +25,10 @@ fn allocations(count: usize, events: u64) -> u64 {
                 out.clear();
                 matcher.zstd(zstd, id, step, &mut out).expect("the newest text is kept");
                 matcher.deflate(deflate, id, step, &mut out).expect("the newest text is kept");
+            }
+            for begun in begun.iter_mut().filter(|_| step > 500) {
+                out.clear();
+                matcher.zstd(begun, id, step, &mut out).expect("the newest text is kept");
             }
         };
         match step {

@@ -1,6 +1,9 @@
 //! Crowds of connections that come, go, miss things and get others of their own; each is read by its own decoder.
 
-use crate::messages::{event, private, whole};
+use crate::{
+    dictionary::Known,
+    messages::{event, private, whole},
+};
 use guildhall_shared_match::{
     Container, DeflateStream, Forgotten, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream,
 };
@@ -72,11 +75,18 @@ struct Connection {
 #[derive(Clone, Copy)]
 enum Kind {
     Zstd,
+    /// Beginning with a dictionary, each with one of these, or with none.
+    Begun(&'static [Known]),
     Deflate(Container, u8),
 }
 
 fn connect(rng: &mut Rng, kind: Kind) -> Connection {
     let (stream, reader) = match kind {
+        Kind::Begun(known) if rng.chance(0.9) => {
+            let known = &known[rng.below(known.len() as u64) as usize];
+            (Stream::Zstd(ZstdStream::with_dictionary(known.shared.clone())), Reader::Zstd(Box::new(known.reader())))
+        }
+        Kind::Begun(_) => return connect(rng, Kind::Zstd),
         Kind::Zstd => (Stream::Zstd(ZstdStream::default()), Reader::Zstd(Box::new(zstd_safe::DCtx::create()))),
         Kind::Deflate(container, bits) => {
             let inflate = flate2::Decompress::new(container == Container::Zlib);
@@ -139,6 +149,11 @@ fn run(seed: u64, form: Form, kind: Kind, steps: u64) {
         let at = rng.below(connections.len() as u64) as usize;
         match rng.below(40) {
             0 => connections[at] = connect(&mut rng, kind),
+            4 => match &mut connections[at].stream {
+                // It was elsewhere in between.
+                Stream::Zstd(stream) => stream.leave_matcher(),
+                Stream::Deflate(stream) => stream.leave_matcher(),
+            },
             1 => connections[at].classes = rng.below(16),
             2 => {
                 let message = private(&mut rng);
@@ -180,6 +195,14 @@ fn zstd_streams_are_read_by_libzstd() {
 }
 
 #[test]
+fn zstd_streams_with_dictionaries_are_read_by_libzstd() {
+    for seed in 0..6 {
+        run(seed, Form::Json, Kind::Begun(Known::all()), 600);
+        run(seed + 100, Form::Etf, Kind::Begun(Known::all()), 400);
+    }
+}
+
+#[test]
 fn zlib_streams_are_read_by_zlib() {
     for seed in 0..4 {
         run(seed, Form::Json, Kind::Deflate(Container::Zlib, 15), 500);
@@ -199,7 +222,7 @@ fn permessage_deflate_with_takeover_is_read_by_inflate() {
 /// themselves.
 #[test]
 fn nothing_out_of_the_window_is_referred_to() {
-    for kind in [Kind::Zstd, Kind::Deflate(Container::Zlib, 15)] {
+    for kind in [Kind::Zstd, Kind::Begun(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
         let mut rng = Rng::new(9);
         let mut matcher =
             Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits { history_bytes_max: 16 << 20 });

@@ -2,5 +2,6 @@
 
 mod allocations;
 mod crowd;
+mod dictionary;
 mod messages;
 mod tables;

@@ -12,7 +12,7 @@ use guildhall_traffic::Event;
 use std::sync::Arc;
 
 /// Every mode, in the order of the table.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "plain",
     "zlib_classic",
     "zstd_classic",
@@ -23,6 +23,7 @@ pub const NAMES: [&str; 12] = [
     "zstd_19_dict",
     "prepared_deflate",
     "shared_zstd",
+    "shared_zstd_dict",
     "shared_zlib",
     "shared_deflate",
 ];
@@ -156,7 +157,7 @@ pub fn make(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn 
         "zstd_19" => zstd(level_19()),
         "zstd_19_dict" => zstd_dict(level_19())?,
         "prepared_deflate" => Box::new(PreparedDeflate::default()),
-        name if name.starts_with("shared_") => Box::new(SharedMatch::new(name)?),
+        name if name.starts_with("shared_") => Box::new(SharedMatch::new(name, dictionary)?),
         _ => bail!("there is no mode {name}; there are {}", NAMES.join(", ")),
     })
 }

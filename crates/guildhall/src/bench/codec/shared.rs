@@ -2,12 +2,14 @@
 
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result, bail};
-use guildhall_codec::{DispatchFrame, Framing, StreamDecompressor};
+use guildhall_codec::{Dictionary, DispatchFrame, Framing, StreamDecompressor};
 use guildhall_prefetch::prefetch;
 use guildhall_shared_match::{
-    Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
+    self as shared_match, Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG,
+    ZstdStream,
 };
 use guildhall_traffic::{Event, To};
+use std::sync::Arc;
 
 /// Who gets an event of the traffic.
 #[must_use]
@@ -39,22 +41,32 @@ pub struct SharedMatch {
     matcher: Matcher,
     text: Option<TextId>,
     streams: Streams,
+    /// What streams begin with, for both ends.
+    dictionary: Option<(Arc<shared_match::Dictionary>, Arc<Dictionary>)>,
 }
 
 impl SharedMatch {
     /// The mode of this name.
     ///
     /// # Errors
-    /// When it is none of these.
-    pub fn new(name: &str) -> Result<Self> {
+    /// When it is none of these, or its dictionary cannot be used.
+    pub fn new(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Self> {
         let streams = match name {
-            "shared_zstd" => Streams::Zstd(Vec::new()),
+            "shared_zstd" | "shared_zstd_dict" => Streams::Zstd(Vec::new()),
             "shared_zlib" => Streams::Deflate(Vec::new(), Container::Zlib),
             "shared_deflate" => Streams::Deflate(Vec::new(), Container::PerMessage),
             _ => bail!("{name} is no mode of shared matches"),
         };
+        let dictionary = match dictionary.filter(|_| name.ends_with("_dict")) {
+            Some(known) => {
+                let shared = shared_match::Dictionary::new(known.number(), known.content())?;
+                Some((Arc::new(shared), known.clone()))
+            }
+            None if name.ends_with("_dict") => bail!("this mode needs a dictionary"),
+            None => None,
+        };
         let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
-        Ok(Self { matcher, text: None, streams })
+        Ok(Self { matcher, text: None, streams, dictionary })
     }
 }
 
@@ -69,7 +81,10 @@ impl Mode for SharedMatch {
 
     fn connect(&mut self) -> Result<()> {
         match &mut self.streams {
-            Streams::Zstd(streams) => streams.push(ZstdStream::default()),
+            Streams::Zstd(streams) => streams.push(match &self.dictionary {
+                Some((shared, _)) => ZstdStream::with_dictionary(shared.clone()),
+                None => ZstdStream::default(),
+            }),
             Streams::Deflate(streams, container) => streams.push(DeflateStream::new(*container, 15)),
         }
         Ok(())
@@ -130,7 +145,10 @@ impl Mode for SharedMatch {
 
     fn reader(&self) -> Result<Reader> {
         Ok(match &self.streams {
-            Streams::Zstd(_) => Reader::Stream(StreamDecompressor::zstd(ZSTD_WINDOW_LOG)?),
+            Streams::Zstd(_) => Reader::Stream(match &self.dictionary {
+                Some((_, known)) => StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, known)?,
+                None => StreamDecompressor::zstd(ZSTD_WINDOW_LOG)?,
+            }),
             Streams::Deflate(_, Container::Zlib) => Reader::Stream(StreamDecompressor::zlib()?),
             Streams::Deflate(_, Container::PerMessage) => Reader::DeflateStream(StreamDecompressor::zlib()?, false),
         })

@@ -1,0 +1,58 @@
+//! Begun: what is known of a text for streams that began with a dictionary, while they may still refer to it.
+//!
+//! Why         their parses refer to what others do not have, so they are kept apart; in everything else they are chosen and
+//!             made as all others are.
+//! Limits      `DICTIONARIES_MAX` dictionaries per text, the first that are asked for: streams with another are written as those
+//!             without. Nothing is searched before such a stream is written to.
+
+use crate::{
+    dictionary::{Dictionary, TEXT_BYTES_MAX},
+    find::Candidates,
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A node mostly has one per encoding, and an older one.
+const DICTIONARIES_MAX: usize = 4;
+
+#[derive(Debug)]
+struct With<P> {
+    dictionary: Arc<Dictionary>,
+    candidates: Candidates,
+    programs: P,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Begun<P>(SmallVec<[Box<With<P>>; 1]>);
+
+impl<P> Default for Begun<P> {
+    fn default() -> Self {
+        Self(SmallVec::new())
+    }
+}
+
+impl<P: Default> Begun<P> {
+    /// For another text.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Where those of a dictionary are; none if it is not to be referred to.
+    pub fn find_or_make(&mut self, dictionary: &Arc<Dictionary>, all: &Candidates, text: &[u8]) -> Option<usize> {
+        let found = self.0.iter().position(|with| Arc::ptr_eq(&with.dictionary, dictionary));
+        if found.is_some() || self.0.len() == DICTIONARIES_MAX || text.len() > TEXT_BYTES_MAX {
+            return found;
+        }
+        let mut candidates = Candidates::default();
+        candidates.add_dictionary(all, text, dictionary);
+        self.0.push(Box::new(With { dictionary: dictionary.clone(), candidates, programs: P::default() }));
+        Some(self.0.len() - 1)
+    }
+
+    /// What `find_or_make` found.
+    pub fn get(&mut self, index: usize) -> (&Dictionary, &Candidates, &mut P) {
+        let with = &mut *self.0[index];
+        (&with.dictionary, &with.candidates, &mut with.programs)
+    }
+}
