@@ -281,6 +281,7 @@ impl Guild {
             Command::SearchMembers { query, limit } => self.search_members(now, actor, query, *limit),
             Command::ReadAudience(channel) => self.read_audience(now, actor, *channel),
             Command::AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
+            Command::AuthorizeFiles(channel, message) => self.authorize_files(now, actor, *channel, *message),
             Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
             Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
             Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),

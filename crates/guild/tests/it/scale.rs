@@ -239,6 +239,7 @@ impl Lab {
             Command::ReadMember(member(5)),
             Command::ReadMembers,
             Command::AuthorizeHistory(CHANNEL),
+            Command::AuthorizeFiles(CHANNEL, None),
         ] {
             self.owner(command);
         }
