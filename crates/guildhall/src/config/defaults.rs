@@ -2,6 +2,7 @@
 
 use super::value::{
     ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, Synchronous, Upgrades,
+    UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -109,6 +110,13 @@ pub const ZSTD: ZstdParams =
 pub const UPGRADES: Upgrades = Upgrades::Auto;
 /// A fifth is left for what nobody foresees.
 pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
+
+/// Clients expect it.
+pub const UPLOAD_MODE: UploadMode = UploadMode::On;
+/// A few thousand pictures of a phone; a disk that has less room says so itself.
+pub const UPLOADS_BYTES_MAX: u64 = 10 << 30;
+/// Documented by the protocol, for the whole request.
+pub const UPLOAD_FILE_BYTES_MAX: u32 = 25 << 20;
 
 /// The folder for generated data, which is git-ignored.
 pub const STORE_DIR: &str = "data/node";
