@@ -234,7 +234,7 @@ async fn read_form_data(
 const DRAINED_FOR: Duration = Duration::from_secs(5);
 
 /// Throws away what is still to come: most clients read no answer before they have sent all, and a connection that is closed before
-/// is an error to them, and no answer.
+/// is an error to them, and no answer. The listener does so too, but only with what is small.
 async fn drain(mut pieces: BodyDataStream, bytes_max: usize) {
     let mut left = bytes_max;
     let rest = async {

@@ -540,7 +540,9 @@ fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
 
 fn node_limits(config: &Config) -> NodeLimits {
     let voice_endpoint = config.voice.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
-    NodeLimits { guild: GuildLimits { voice_endpoint, ..GuildLimits::default() }, ..NodeLimits::default() }
+    let temporary_away_ms = config.limits.temporary_away_ms.into();
+    let guild = GuildLimits { voice_endpoint, temporary_away_ms, ..GuildLimits::default() };
+    NodeLimits { guild, ..NodeLimits::default() }
 }
 
 /// The limits that partitions hold their clients to, without what compresses.

@@ -180,6 +180,9 @@ settings! {
         user_message_bytes_max: u32, 1024..=1_048_576 => defaults::USER_MESSAGE_BYTES_MAX;
         /// How long a session without a connection can be resumed, milliseconds.
         session_resume_ms: u32, 0..=86_400_000 => defaults::SESSION_RESUME_MS;
+        /// How long who came by a temporary invite may be without a session before they are a member no more, milliseconds. A
+        /// session that can be resumed is one.
+        temporary_away_ms: u32, 0..=86_400_000 => defaults::TEMPORARY_AWAY_MS;
         /// Dispatches a session keeps for a resume.
         replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX;
         /// Bytes a session keeps for a resume.
