@@ -229,7 +229,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let fetching = jwks_url::start(&config.auth, &node)?;
 
-    let files = open_files_folder(config, &gateway_url, &*store).await?;
+    let files = open_files_folder(config, &gateway_url, &store).await?;
     let sweeper = files.as_ref().map(|files| files.keep_swept(store.clone()));
 
     let ready = Arc::new(AtomicBool::new(false));
@@ -242,7 +242,12 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
         files: files.clone(),
     });
-    let metrics = Metrics { partitions: server.partitions(), node: node.clone(), contexts: contexts.clone() };
+    let metrics = Metrics {
+        partitions: server.partitions(),
+        node: node.clone(),
+        contexts: contexts.clone(),
+        files: files.clone(),
+    };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
     let backends = v1_router(V1State {

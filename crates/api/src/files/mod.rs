@@ -137,6 +137,12 @@ impl Files {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
+    /// How many there may be.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.0.bytes_max
+    }
+
     /// A file that comes in.
     pub(crate) async fn begin(&self) -> Result<Incoming, FileError> {
         let n = self.0.begun.fetch_add(1, Ordering::Relaxed);

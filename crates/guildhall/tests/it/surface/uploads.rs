@@ -1,7 +1,7 @@
 //! Files: sent, told, read back, refused.
 
 use crate::{
-    support::{PATIENCE, wait_for},
+    support::{Demo, PATIENCE, wait_for},
     town::{EVERYTHING, Person, Town},
 };
 use serde_json::{Value, json};
@@ -10,6 +10,8 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 const NOTHING: Value = Value::Null;
@@ -182,6 +184,57 @@ fn bytes_come_back_as_they_went() {
     assert_eq!(stored(&town).len(), 2);
     town.restart();
     wait_for("the sweep", || stored(&town).is_empty().then_some(()));
+}
+
+/// `kill -9` right after the answer, in the middle of another file, and with a file between the folder and the store.
+#[test]
+fn what_was_told_survives_a_kill_and_what_was_not_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let general = demo.channels()[0].clone();
+    let messages = format!("/channels/{general}/messages");
+    let token = demo.manifest["bot_token"].as_str().unwrap();
+    let bot = Person { id: String::new(), token: format!("Bot {}", token.trim_start_matches("Bot ")), addr: demo.addr };
+    let content = noise(700_000);
+    let said = Form::default().file("files[0]", "a", &content).send(&bot, "POST", &messages).json();
+    let half = Form::default().file("files[0]", "b", &content).request(&bot, "POST", &messages);
+    let mut stream = TcpStream::connect(demo.addr).unwrap();
+    stream.write_all(&half[..600_000]).unwrap();
+    let (files, lost) = (dir.path().join("files"), dir.path().join(format!("files/{general}/77")));
+    wait_for("half a file", || fs::read_dir(files.join("incoming")).unwrap().next().map(drop));
+    fs::write(&lost, b"nobody was told").unwrap();
+    demo.kill();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let found = get(demo.addr, &path_of(&said["attachments"][0]), "");
+    assert!(found.status == 200 && found.body == content);
+    assert_eq!(fs::read_dir(files.join("incoming")).unwrap().count(), 0);
+    wait_for("the sweep", || (!lost.exists()).then_some(()));
+    assert_eq!(get(demo.addr, &path_of(&said["attachments"][0]), "").status, 200);
+}
+
+/// As many at once as one account may send.
+#[test]
+fn many_large_files_take_little_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let messages = format!("/channels/{}/messages", demo.channels()[0]);
+    let token = demo.manifest["bot_token"].as_str().unwrap();
+    let bot = Person { id: String::new(), token: format!("Bot {}", token.trim_start_matches("Bot ")), addr: demo.addr };
+    let content = noise(20_000_000);
+    let request = Form::default().file("files[0]", "a", &content).request(&bot, "POST", &messages);
+    let before = demo.process.resident_bytes();
+    let (peak, statuses) = thread::scope(|scope| {
+        let uploads: Vec<_> = (0..4).map(|_| scope.spawn(|| exchange(demo.addr, &request).unwrap().status)).collect();
+        let mut peak = before;
+        while uploads.iter().any(|upload| !upload.is_finished()) {
+            peak = peak.max(demo.process.resident_bytes());
+            thread::sleep(Duration::from_millis(5));
+        }
+        (peak, uploads.into_iter().map(|upload| upload.join().unwrap()).collect::<Vec<_>>())
+    });
+    assert_eq!(statuses, [200; 4]);
+    let grown = (peak - before) >> 20;
+    assert!(grown < 40, "{grown} MiB for 80 MB of files");
 }
 
 #[test]
