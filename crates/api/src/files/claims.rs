@@ -2,7 +2,7 @@
 //!
 //! Invariants  C1 an id is claimed before its file has its place, and until the message was told or refused. C2 if nobody
 //!             learned which (the request was given up), for `UNSETTLED_FOR` more: longer than any command takes.
-//! Limits      one entry per file of a request that is worked on, or was lately.
+//! Limits      one entry per file of a request that is worked on, or that was given up since; old ones go when the next is given up.
 
 use guildhall_model::Id;
 use std::{
@@ -22,19 +22,14 @@ impl Claims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a message may come for this file; forgets claims that are too old.
+    /// Whether a message may come for this file.
     pub(super) fn holds(&self, id: Id<()>) -> bool {
-        let mut claims = self.lock();
-        match claims.get(&id) {
-            None => false,
-            Some(None) => true,
-            Some(Some(left)) if left.elapsed() < UNSETTLED_FOR => true,
-            Some(Some(_)) => {
-                claims.remove(&id);
-                false
-            }
-        }
+        self.lock().get(&id).is_some_and(|left| is_held(*left))
     }
+}
+
+fn is_held(left: Option<Instant>) -> bool {
+    left.is_none_or(|left| left.elapsed() < UNSETTLED_FOR)
 }
 
 /// Files of one request. Dropped without `settle`: nobody knows what became of the message.
@@ -64,7 +59,11 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if self.ids.is_empty() {
+            return;
+        }
         let mut claims = self.files.0.claims.lock();
+        claims.retain(|_, left| is_held(*left));
         for id in &self.ids {
             claims.insert(*id, Some(Instant::now()));
         }
