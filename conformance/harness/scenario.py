@@ -77,6 +77,7 @@ class Scenario:
             self._post(BEFORE)
             self._wait_posted()
             self._own_message()
+            self._own_file()
             self._other_events()
             for kind in CUTS:
                 self._survive(kind)
@@ -146,6 +147,18 @@ class Scenario:
         seen = self._client.wait_for("the client's own message", "message", lambda event: event["id"] == sent["id"])
         if seen["content"] != content or seen["author_id"] != self._own_id:
             raise Failure(f"the client's own message came back as {seen}")
+
+    def _own_file(self):
+        """A file sent by the library's own means, and read back by them; of the libraries that say they do."""
+        (start,) = self._client.all("start")
+        if not start.get("files"):
+            return
+        wanted = {"name": "from_the_client.bin", "size": 300_000, "description": "from the client", "same": True}
+        self._client.send("file", channel_id=self._channel_id, name=wanted["name"], size=wanted["size"])
+        sent = self._client.wait_for("the client's own file", "file")
+        if {key: sent[key] for key in wanted} != wanted:
+            raise Failure(f"the client's own file came back as {sent}")
+        self._client.wait_for("the message with the file", "message", lambda event: event["id"] == sent["id"])
 
     def _other_events(self):
         """Typing, a reaction, an edit and a deletion by somebody else."""

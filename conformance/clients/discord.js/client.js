@@ -20,7 +20,7 @@ const known = new Set(Object.values(GatewayDispatchEvents));
 const intents = Object.values(GatewayIntentBits).filter((bit) => typeof bit === 'number');
 const client = new Client({ intents, rest: { api: settings.api_base } });
 
-emit('start', { library: 'discord.js', version });
+emit('start', { library: 'discord.js', version, files: true });
 
 client.on(Events.Raw, (packet) => {
   emit('dispatch', { s: packet.s, t: packet.t });
@@ -71,6 +71,23 @@ listen({
   async send({ channel_id, content }) {
     const message = await client.channels.cache.get(channel_id).send(content);
     emit('sent', { id: message.id });
+  },
+  async file({ channel_id, name, size }) {
+    const content = Buffer.from(Array.from({ length: size }, (_, n) => n % 256));
+    const file = { attachment: content, name, description: 'from the client' };
+    const message = await client.channels.cache.get(channel_id).send({ files: [file] });
+    const attachment = message.attachments.first();
+    // The link's host is the gateway's, and before that stands the proxy which judges every connection.
+    const { pathname, search } = new URL(attachment.url);
+    const link = new URL(pathname + search, settings.api_base);
+    const read = Buffer.from(await (await fetch(link)).arrayBuffer());
+    emit('file', {
+      id: message.id,
+      name: attachment.name,
+      size: attachment.size,
+      description: attachment.description,
+      same: message.attachments.size === 1 && read.equals(content),
+    });
   },
   async members({ guild_id }) {
     // `fetch` is content with the last chunk, and with payload compression that one may overtake others.

@@ -6,6 +6,7 @@ Modes: it speaks JSON only and asks for the stream compression its build has: zs
 `compress: true` in IDENTIFY, which without a stream compression asks for payload compression.
 """
 import asyncio
+import io
 import logging
 import pathlib
 import re
@@ -97,12 +98,31 @@ class Client(Reports, discord.AutoShardedClient):
         # Kept, for the loop itself holds tasks only weakly.
         self.reading = asyncio.create_task(self.read_commands())
 
+    async def run_command(self, cmd, name=None, size=0, **rest):
+        if cmd != "file":
+            await super().run_command(cmd, **rest)
+            return
+        content = bytes(n % 256 for n in range(size))
+        file = discord.File(io.BytesIO(content), name, description="from the client")
+        message = await self.get_channel(int(rest["channel_id"])).send(file=file)
+        (attachment,) = message.attachments
+        # The link's host is the gateway's, and before that stands the proxy which judges every connection.
+        attachment.url = SETTINGS["api_base"].removesuffix("/api") + attachment.url[attachment.url.index("/attachments/") :]
+        emit(
+            "file",
+            id=str(message.id),
+            name=attachment.filename,
+            size=attachment.size,
+            description=attachment.description,
+            same=await attachment.read() == content,
+        )
+
 
 async def main():
     logging.getLogger("discord").setLevel(logging.DEBUG)
     logging.getLogger().addHandler(Watch())
     discord.http.Route.BASE = SETTINGS["api_base"] + "/v10"
-    emit("start", library="discord.py", version=discord.__version__)
+    emit("start", library="discord.py", version=discord.__version__, files=True)
     async with Client() as client:
         await client.start(SETTINGS["bot_token"])
 

@@ -3,11 +3,13 @@
 //! Owns        the order of checks: room, wrong-token limit of the peer, token, limit of the account, limit of the
 //!             bucket; the deadline of the answer, and its rate-limit headers.
 //! Doors       `gate` around all routes, `anonymous` for paths that are none.
-//! Invariants  no byte of a body is read before the token is known to be good.
+//! Invariants  no byte of a body is read before the token is known to be good. Files of who has to wait are thrown away unread,
+//!             so that they see that they have to.
 //!             Spec  docs/protocol.md §10, §10.1.
 
 use crate::{
     auth::{Caller, token_of},
+    body::{drain_request, is_form_data},
     error::ApiError,
     limits::{self, Bucket, Checked},
     peer::Peer,
@@ -56,13 +58,20 @@ pub(crate) async fn gate(
     };
     match admitted {
         Ok(checked) => {
-            let deadline = Duration::from_millis(api.limits.answer_deadline_ms);
+            let for_files = if is_form_data(request.headers()) { api.limits.upload_deadline_ms } else { 0 };
+            let deadline = Duration::from_millis(api.limits.answer_deadline_ms.saturating_add(for_files));
             let answered = tokio::time::timeout(deadline, next.run(request)).await;
             let mut response = answered.unwrap_or_else(|_| ApiError::Overloaded.into_response());
             write_headers(&mut response, now, checked);
             response
         }
-        Err(refused) => refused.into_response(),
+        Err(refused) => {
+            let is_known = bucket.is_of_peer() || request.extensions().get::<Caller>().is_some();
+            if is_known && is_form_data(request.headers()) {
+                drain_request(&api, request).await;
+            }
+            refused.into_response()
+        }
     }
 }
 

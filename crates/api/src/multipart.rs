@@ -1,10 +1,10 @@
 //! Multipart: form data, read as it comes in.
 //!
-//! Owns        the way into `multer` and out of it: bytes in (`push`), text fields out (`finish`). Contents of files
-//!             are skipped, only that there were any is remembered.
+//! Owns        the way into `multer` and out of it: bytes in (`push`), files out as they come (`take_files`), text fields at the
+//!             end (`finish`).
 //! Invariants  M1 how the bytes are cut into pieces makes no difference. M2 no input panics. (tests `m1_*`, `m2_*`)
 //! Limits      `kept_bytes_max` for all text fields together, `PARTS_MAX` parts, `HEAD_BYTES_MAX` per part. Besides
-//!             what is kept, at most `HEAD_BYTES_MAX` and two blocks are buffered.
+//!             what is kept, at most `HEAD_BYTES_MAX` and two blocks are buffered, and of files what was not taken yet.
 //! Not here    the size of the whole body and its deadline: `crate::body`.     Spec  RFC 7578, RFC 2046 §5.1.
 //!
 //! `multer` left alone takes in all its stream has ready, and knows no limit for what stands before a part's content
@@ -41,13 +41,30 @@ pub(crate) enum MultipartError {
     TooLarge,
 }
 
-/// What form data holds.
+/// What form data holds besides files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Parts without a file name, by name; of several with one name the last.
     pub fields: BTreeMap<String, String>,
-    /// Parts that are files.
-    pub files_count: usize,
+}
+
+/// A file, in the order in which it comes: what it is called, its bytes, its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FilePiece {
+    Begin(FileHead),
+    Bytes(Bytes),
+    End,
+}
+
+/// What stands before a file's content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileHead {
+    /// Of the part.
+    pub name: String,
+    /// As the sender calls it.
+    pub filename: Option<String>,
+    /// What the sender takes it for.
+    pub content_type: Option<String>,
 }
 
 /// A part whose content is being read.
@@ -71,6 +88,7 @@ pub(crate) struct Multipart {
     kept_bytes_max: usize,
     parts_count: usize,
     parts: Parts,
+    files: Vec<FilePiece>,
     /// The last delimiter was there: whatever follows is to be ignored.
     is_complete: bool,
 }
@@ -106,6 +124,7 @@ impl Multipart {
             kept_bytes_max,
             parts_count: 0,
             parts: Parts::default(),
+            files: Vec::new(),
             is_complete: false,
         }
     }
@@ -126,15 +145,25 @@ impl Multipart {
         Ok(())
     }
 
-    /// What the form data held.
+    /// What came of files since this was asked last.
+    pub fn take_files(&mut self) -> Vec<FilePiece> {
+        std::mem::take(&mut self.files)
+    }
+
+    /// Nothing more comes.
     ///
     /// # Errors
     /// `Malformed` when it is not complete, else as `push`.
-    pub fn finish(mut self) -> Result<Parts, MultipartError> {
+    pub fn end(&mut self) -> Result<(), MultipartError> {
         if !self.is_complete {
             self.feed()?;
         }
-        if self.is_complete { Ok(self.parts) } else { Err(MultipartError::Malformed) }
+        if self.is_complete { Ok(()) } else { Err(MultipartError::Malformed) }
+    }
+
+    /// What the form data held, after `end`.
+    pub fn finish(self) -> Parts {
+        self.parts
     }
 
     /// Gives the block to `multer`, and takes all that comes of it.
@@ -155,14 +184,15 @@ impl Multipart {
                     Poll::Pending => return Ok(()),
                 },
                 Some(part) => match part.field.poll_next_unpin(&mut context) {
-                    Poll::Ready(Some(Ok(content))) => {
-                        if let Some((_, value)) = &mut part.text {
+                    Poll::Ready(Some(Ok(content))) => match &mut part.text {
+                        Some((_, value)) => {
                             value.extend_from_slice(&content);
                             self.keep(content.len())?;
                         }
-                    }
+                        None => self.files.push(FilePiece::Bytes(content)),
+                    },
                     Poll::Ready(Some(Err(_))) => return Err(MultipartError::Malformed),
-                    Poll::Ready(None) => self.end()?,
+                    Poll::Ready(None) => self.end_part()?,
                     Poll::Pending => return Ok(()),
                 },
             }
@@ -180,23 +210,31 @@ impl Multipart {
         if !kind.trim_ascii().eq_ignore_ascii_case(b"form-data") {
             return Err(MultipartError::Malformed);
         }
-        // Not `Field::file_name`: it knows neither `filename*` nor names that are not UTF-8.
-        let has_file_name = pieces
-            .any(|piece| piece.trim_ascii_start().get(..8).is_some_and(|key| key.eq_ignore_ascii_case(b"filename")));
+        // Not `Field::file_name` alone: it knows neither `filename*` nor names that are not UTF-8.
+        let named = pieces.find_map(|piece| {
+            let (key, value) = piece.trim_ascii_start().split_at_checked(8)?;
+            key.eq_ignore_ascii_case(b"filename").then_some(value)
+        });
         let name = field.name().ok_or(MultipartError::Malformed)?.to_owned();
-        if has_file_name || name == "file" || name.starts_with("files[") {
-            self.parts.files_count += 1;
+        if named.is_some() || name == "file" || name.starts_with("files[") {
+            let filename = field.file_name().map(str::to_owned).or_else(|| named.and_then(extended));
+            let content_type = field.content_type().map(ToString::to_string);
+            self.files.push(FilePiece::Begin(FileHead { name, filename, content_type }));
             return Ok(Part { field, text: None });
         }
         self.keep(name.len())?;
         Ok(Part { field, text: Some((name, Vec::new())) })
     }
 
-    fn end(&mut self) -> Result<(), MultipartError> {
+    fn end_part(&mut self) -> Result<(), MultipartError> {
         self.head_bytes = 0;
-        if let Some((name, value)) = self.part.take().and_then(|part| part.text) {
-            let value = String::from_utf8(value).map_err(|_| MultipartError::Malformed)?;
-            self.parts.fields.insert(name, value);
+        match self.part.take().map(|part| part.text) {
+            Some(Some((name, value))) => {
+                let value = String::from_utf8(value).map_err(|_| MultipartError::Malformed)?;
+                self.parts.fields.insert(name, value);
+            }
+            Some(None) => self.files.push(FilePiece::End),
+            None => {}
         }
         Ok(())
     }
@@ -207,20 +245,51 @@ impl Multipart {
     }
 }
 
+/// The name of `filename*=UTF-8''NAME` behind its key (RFC 8187); none if it is said otherwise.
+fn extended(value: &[u8]) -> Option<String> {
+    let value = value.strip_prefix(b"*=")?.trim_ascii();
+    let at = value.windows(2).position(|piece| piece == b"''")?;
+    Some(percent_encoding::percent_decode(&value[at + 2..]).decode_utf8_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Everything that came, the bytes of each file in one piece.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    struct Parts {
+        fields: BTreeMap<String, String>,
+        files: Vec<(FileHead, Vec<u8>)>,
+    }
+
+    impl Parts {
+        fn take(&mut self, pieces: Vec<FilePiece>) {
+            for piece in pieces {
+                match piece {
+                    FilePiece::Begin(head) => self.files.push((head, Vec::new())),
+                    FilePiece::Bytes(bytes) => self.files.last_mut().unwrap().1.extend_from_slice(&bytes),
+                    FilePiece::End => {}
+                }
+            }
+        }
+    }
+
     fn read(body: &[u8], cut: impl Fn(usize) -> usize) -> Result<Parts, MultipartError> {
         let mut parser = Multipart::new("AaB03x", 1000);
+        let mut parts = Parts::default();
         let (mut from, mut n) = (0, 0);
         while from < body.len() {
             let to = (from + cut(n).max(1)).min(body.len());
             parser.push(&body[from..to])?;
+            parts.take(parser.take_files());
             (from, n) = (to, n + 1);
         }
-        parser.finish()
+        parser.end()?;
+        parts.take(parser.take_files());
+        parts.fields = parser.finish().fields;
+        Ok(parts)
     }
 
     fn whole(body: &[u8]) -> Result<Parts, MultipartError> {
@@ -244,12 +313,15 @@ mod tests {
                 ("empty".to_owned(), String::new()),
             ]
             .into(),
-            files_count: 1,
+            files: vec![(
+                FileHead { name: "files[0]".to_owned(), filename: Some("a;\"b.txt".to_owned()), content_type: None },
+                b"bytes\r\n\r\n--AaB".to_vec(),
+            )],
         }
     }
 
     #[test]
-    fn reads_fields_and_skips_files() {
+    fn reads_fields_and_files() {
         assert_eq!(whole(BODY), Ok(expected()));
         assert_eq!(whole(b"--AaB03x--"), Ok(Parts::default()));
     }
@@ -262,7 +334,7 @@ mod tests {
                 disposition,
                 b"\r\nContent-Type: text/plain; charset=utf-16\r\n\r\n\xff\r\n--AaB03x--",
             ];
-            whole(&body.concat()).map(|parts| parts.files_count)
+            whole(&body.concat()).map(|parts| parts.files.len())
         };
         for disposition in [
             &b"name=\"a\"; filename=\"b\""[..],
@@ -279,6 +351,22 @@ mod tests {
         // Text then, and this one is none.
         assert_eq!(files_count(b"name=\"a\""), Err(MultipartError::Malformed));
         assert_eq!(files_count(b"name=\"profile\""), Err(MultipartError::Malformed));
+    }
+
+    #[test]
+    fn names_of_files() {
+        let filename = |disposition: &str| {
+            let head = "--AaB03x\r\nContent-Disposition: form-data; name=\"files[0]\"; ";
+            let body = [head, disposition, "\r\nContent-Type: text/plain\r\n\r\nx\r\n--AaB03x--"].concat();
+            let (head, _) = whole(body.as_bytes()).unwrap().files.remove(0);
+            assert_eq!(head.content_type.as_deref(), Some("text/plain"));
+            head.filename
+        };
+        assert_eq!(filename("filename=\"a b.txt\"").as_deref(), Some("a b.txt"));
+        assert_eq!(filename("filename=a.txt").as_deref(), Some("a.txt"));
+        assert_eq!(filename("filename=\"ä.txt\"").as_deref(), Some("ä.txt"));
+        assert_eq!(filename("filename*=UTF-8''%c3%a4.txt").as_deref(), Some("ä.txt"));
+        assert_eq!(filename("filename*=utf-8'en'%ff"), None);
     }
 
     #[test]
@@ -318,7 +406,7 @@ mod tests {
         let body = file.repeat(PARTS_MAX + 1) + "\r\n--AaB03x--";
         assert_eq!(whole(body.as_bytes()), Err(MultipartError::TooLarge));
         let body = file.repeat(PARTS_MAX) + &"x".repeat(100_000) + "\r\n--AaB03x--";
-        assert_eq!(whole(body.as_bytes()).map(|parts| parts.files_count), Ok(PARTS_MAX));
+        assert_eq!(whole(body.as_bytes()).map(|parts| parts.files.len()), Ok(PARTS_MAX));
     }
 
     #[test]
@@ -330,7 +418,7 @@ mod tests {
             whole((body.concat() + "\r\n\r\n\r\n--AaB03x--").as_bytes())
         };
         for content in (0..2 * BLOCK_BYTES).step_by(500) {
-            assert_eq!(head(content, HEAD_BYTES_MAX - 100).map(|parts| parts.files_count), Ok(2));
+            assert_eq!(head(content, HEAD_BYTES_MAX - 100).map(|parts| parts.files.len()), Ok(2));
             assert_eq!(head(content, 2 * HEAD_BYTES_MAX), Err(MultipartError::TooLarge));
         }
         // The same goes for a preamble, what follows a delimiter, and headers.
@@ -347,9 +435,21 @@ mod tests {
         let used = allocation_counter::measure(|| {
             let mut parser = Multipart::new("AaB03x", 1000);
             parser.push(b"--AaB03x\r\nContent-Disposition: form-data; name=file\r\n\r\n").unwrap();
-            parser.push(&content).unwrap();
+            let mut bytes = 0;
+            let mut count = |pieces: Vec<FilePiece>| {
+                bytes += pieces
+                    .iter()
+                    .map(|piece| if let FilePiece::Bytes(bytes) = piece { bytes.len() } else { 0 })
+                    .sum::<usize>();
+            };
+            for piece in content.chunks(8 * 1024) {
+                parser.push(piece).unwrap();
+                count(parser.take_files());
+            }
             parser.push(b"\r\n--AaB03x--").unwrap();
-            assert_eq!(parser.finish().map(|parts| parts.files_count), Ok(1));
+            parser.end().unwrap();
+            count(parser.take_files());
+            assert_eq!(bytes, content.len());
         });
         assert!(used.bytes_max < 64 * 1024, "{used:?}");
     }

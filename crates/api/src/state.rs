@@ -7,10 +7,12 @@
 use crate::{
     ApiLimits,
     error::ApiError,
+    files::Files,
     limits::{Bucket, RateLimits},
+    upload::Slots,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, User, UserId};
+use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
 use serde::Serialize;
@@ -63,6 +65,8 @@ pub struct ApiState {
     pub clock: Arc<dyn Clock>,
     /// For `GET /gateway/bot`.
     pub session_starts: Arc<dyn SessionStarts>,
+    /// Where files are kept that come with messages; none: they are refused.
+    pub files: Option<Files>,
 }
 
 /// What handlers share.
@@ -78,6 +82,9 @@ pub(crate) struct Api {
     pub bodies_kib: Arc<Semaphore>,
     /// One permit per member search.
     pub searches: Arc<Semaphore>,
+    pub files: Option<Files>,
+    /// One per request with files.
+    pub uploads: Slots,
     clock: Arc<dyn Clock>,
 }
 
@@ -92,6 +99,8 @@ impl Api {
             in_flight: semaphore(state.limits.requests_in_flight_max),
             bodies_kib: semaphore(bodies_kib),
             searches: semaphore(state.limits.searches_in_flight_max),
+            files: state.files,
+            uploads: Slots::new(state.limits.uploads_in_flight_max),
             node: state.node,
             limits: state.limits,
             session_starts: state.session_starts,
@@ -121,6 +130,16 @@ impl Api {
             Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
             other => other.into(),
         })
+    }
+
+    /// Whether an account may send files into a channel, or add some to a message of theirs.
+    pub async fn may_attach(
+        &self,
+        user: &User,
+        channel_id: ChannelId,
+        edited: Option<MessageId>,
+    ) -> Result<(), ApiError> {
+        self.ask_channel(user, channel_id, Command::AuthorizeFiles(channel_id, edited)).await.map(drop)
     }
 
     /// The rule of a bucket with its window, for one account.

@@ -3,7 +3,7 @@
 //! Owns        `Belongings`: bans, invites, webhooks and pins by what they are found by.
 //! Invariants  what is here is what the store has, up to writes that are on their way.
 //! Limits      `bans_max`, `invites_max`, `webhooks_per_channel_max`, `pins_per_channel_max`, each enforced where one is added.
-//! Not here    the rules for each: `bans`, `invites`, `webhooks`, `pins`, `threads`.
+//! Not here    the rules for each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary`.
 
 use crate::{machine::Guild, record::Write};
 use guildhall_model::{
@@ -34,6 +34,8 @@ impl Belongings {
                 }
                 // They are kept with their threads.
                 Belonging::ThreadMember(_) => {}
+                // `Temporary` has them.
+                Belonging::TemporaryMember(_) => {}
             }
         }
         all

@@ -72,6 +72,8 @@ pub enum Command {
     ReadAudience(ChannelId),
     /// May the actor read this channel's messages, and its history?
     AuthorizeHistory(ChannelId),
+    /// May the actor send files there, or add some to this message of theirs? Asked before any is taken in.
+    AuthorizeFiles(ChannelId, Option<MessageId>),
 
     // Messages.
     /// Says something.

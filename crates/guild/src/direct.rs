@@ -131,6 +131,7 @@ impl Guild {
     pub(crate) fn run_direct(&mut self, now: Now, actor: Actor, command: &Command) -> Option<CommandResult> {
         Some(match command {
             Command::AuthorizeHistory(_)
+            | Command::AuthorizeFiles(..)
             | Command::CreateMessage(..)
             | Command::EditMessage(..)
             | Command::DeleteMessage(..)

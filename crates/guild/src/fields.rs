@@ -146,13 +146,13 @@ impl Guild {
             mem::take(&mut self.lists),
             mem::take(&mut self.shown),
             mem::take(&mut self.voice),
-            mem::take(&mut self.belongings),
+            (mem::take(&mut self.belongings), mem::take(&mut self.temporary)),
             mem::take(&mut self.threads),
             mem::take(&mut self.in_threads),
             mem::replace(&mut self.presences, pace),
         );
         // Sessions, presences and the like are as many as members, or few.
-        self.dispose(remains.0.len() + remains.6.len(), remains);
+        self.dispose(remains.0.len() + remains.6.0.len(), remains);
         for command in [self.queue.clear(), self.chores.clear()].concat() {
             self.answer(command, Err(Refusal::UnknownGuild));
         }

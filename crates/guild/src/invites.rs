@@ -150,9 +150,15 @@ impl Guild {
             return Ok(self.invite_reply(invite));
         }
         self.need_not_banned(user.id)?;
+        if invite.temporary {
+            self.need_room_for_temporary()?;
+        }
         // Nothing is refused from here on.
 
         self.let_in(now, user, Member::new(user.clone(), now.unix));
+        if invite.temporary {
+            self.begin_temporary(user.id);
+        }
         let invite = Arc::new(Invite { uses: invite.uses.saturating_add(1), ..Invite::clone(&invite) });
         if invite.is_over(now.unix) {
             self.end_invite(&invite);

@@ -36,6 +36,7 @@ mod record;
 mod relays;
 mod requests;
 mod roles;
+mod temporary;
 mod threads;
 mod voice;
 mod webhooks;

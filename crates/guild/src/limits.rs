@@ -52,6 +52,10 @@ pub struct GuildLimits {
     pub bans_max: usize,
     /// Invites. 1,000 as upstream.
     pub invites_max: usize,
+    /// Members who came by a temporary invite and have no role yet. Some 100 bytes each.
+    pub temporary_members_max: usize,
+    /// How long they may have no session. 60 s: a page that is loaded anew, or a relay that is, is no reason to go.
+    pub temporary_away_ms: u64,
     /// Webhooks of one channel. 15 as upstream.
     pub webhooks_per_channel_max: usize,
     /// Pinned messages of one channel. 250 as upstream.
@@ -104,6 +108,8 @@ impl Default for GuildLimits {
             slow_commands_max: 16,
             bans_max: 500_000,
             invites_max: 1_000,
+            temporary_members_max: 10_000,
+            temporary_away_ms: 60_000,
             webhooks_per_channel_max: 15,
             pins_per_channel_max: 250,
             emojis_max: 250,

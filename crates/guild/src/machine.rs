@@ -27,6 +27,7 @@ use crate::{
     recent::Recent,
     record::{GuildRecord, Write},
     relays::{Client, RelayLink, Sessions, Watchers},
+    temporary::Temporary,
     voice::VoiceTable,
 };
 use guildhall_model::{
@@ -115,6 +116,7 @@ pub struct Guild {
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
     pub(crate) belongings: Belongings,
+    pub(crate) temporary: Temporary,
     /// Open and closed ones.
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
     pub(crate) active_threads_count: usize,
@@ -207,6 +209,7 @@ impl Guild {
             chores: Chores::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
+            temporary: Temporary::load(&record.belongings),
             belongings: Belongings::new(record.belongings),
             threads: CowMap::default(),
             active_threads_count: 0,
@@ -281,6 +284,7 @@ impl Guild {
             Command::SearchMembers { query, limit } => self.search_members(now, actor, query, *limit),
             Command::ReadAudience(channel) => self.read_audience(now, actor, *channel),
             Command::AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
+            Command::AuthorizeFiles(channel, message) => self.authorize_files(now, actor, *channel, *message),
             Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
             Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
             Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
@@ -454,6 +458,7 @@ impl Guild {
         self.flush_lists(now);
         self.do_chore(now);
         self.archive_threads(now);
+        self.end_temporary(now);
         self.tell_waiting(now);
     }
 
@@ -461,10 +466,8 @@ impl Guild {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let archive = self.archive.due_at().filter(|_| !self.is_deleted);
-        [self.recent.sweep_at(), self.chores.due_at(), self.presences.due_at(), self.lists.deadline(), archive]
-            .into_iter()
-            .flatten()
-            .min()
+        let (recent, chores, temporary) = (self.recent.sweep_at(), self.chores.due_at(), self.temporary.due_at());
+        [recent, chores, self.presences.due_at(), self.lists.deadline(), archive, temporary].into_iter().flatten().min()
     }
 
     /// The next thing to do; none when all is done.

@@ -240,6 +240,7 @@ impl Guild {
         self.take_from_threads(user_id);
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.meta.id(), user_id));
+        self.forget_temporary(user_id);
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.drop_session(key)));
         self.shown.remove(&user_id);

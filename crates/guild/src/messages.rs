@@ -16,8 +16,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    Attachment, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, StickerId,
-    StickerItem, UserId,
+    Attachment, ChannelId, ChannelType, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
+    StickerId, StickerItem, UserId,
 };
 use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
 use guildhall_stdx::Now;
@@ -25,6 +25,8 @@ use std::sync::Arc;
 
 /// Flags that an author may change later: SUPPRESS_EMBEDS, IS_COMPONENTS_V2.
 const FLAGS_OF_AUTHORS: u32 = 1 << 2 | 1 << 15;
+/// Files of one message.
+const ATTACHMENTS_MAX: usize = 10;
 /// Flags that others may change: SUPPRESS_EMBEDS.
 const FLAGS_OF_OTHERS: u32 = 1 << 2;
 
@@ -154,9 +156,43 @@ impl Guild {
         ids.iter().map(item).collect()
     }
 
-    /// The same, each with an id.
+    /// The same, each with an id. What this server keeps came with one: it is part of where the file lies.
     pub(crate) fn with_ids(&mut self, now: Now, attachments: &[Attachment]) -> Vec<Attachment> {
-        attachments.iter().map(|new| Attachment { id: self.next_id(now), ..new.clone() }).collect()
+        let with_id = |new: &Attachment| match new.id.get() {
+            0 => Attachment { id: self.next_id(now), ..new.clone() },
+            _ => new.clone(),
+        };
+        attachments.iter().map(with_id).collect()
+    }
+
+    /// What would be refused later is refused before files are taken in; but for slow mode, which does not hold for who repeats
+    /// a request. It is asked again when the message comes.
+    pub(crate) fn authorize_files(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        edited: Option<MessageId>,
+    ) -> CommandResult {
+        let here = match self.in_channel(now, actor, channel_id)? {
+            // With its first message a post begins.
+            here if edited.is_none() && matches!(here.channel.kind, ChannelType::Forum | ChannelType::Media) => here,
+            _ => self.in_text(now, actor, channel_id)?,
+        };
+        let author = here.person()?;
+        match edited {
+            Some(message_id) => {
+                if self.need_message((channel_id, message_id))?.message.author.id != author.user.id {
+                    return Err(Refusal::NotTheAuthor.into());
+                }
+            }
+            None => {
+                here.need(Permissions::SEND_MESSAGES)?;
+                self.need_unlocked(&here)?;
+            }
+        }
+        here.need(Permissions::ATTACH_FILES)?;
+        Ok(Reply::Done)
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
@@ -252,7 +288,8 @@ impl Guild {
         let changes_content = patch.content.is_some()
             || patch.embeds.is_some()
             || patch.components.is_some()
-            || patch.attachments.is_some();
+            || patch.attachments.is_some()
+            || !patch.added.is_empty();
         if !is_author {
             if changes_content || patch.allowed_mentions.is_some() {
                 return Err(Refusal::NotTheAuthor.into());
@@ -261,6 +298,9 @@ impl Guild {
         }
         if patch.embeds.as_ref().is_some_and(|embeds| !embeds.is_empty()) {
             here.need(Permissions::EMBED_LINKS)?;
+        }
+        if !patch.added.is_empty() {
+            here.need(Permissions::ATTACH_FILES)?;
         }
         let mut message = Message::clone(&before);
         if let Some(content) = &patch.content {
@@ -274,6 +314,10 @@ impl Guild {
         }
         if let Some(kept) = &patch.attachments {
             message.attachments.retain(|attachment| kept.contains(&attachment.id));
+        }
+        message.attachments.extend_from_slice(&patch.added);
+        if message.attachments.len() > ATTACHMENTS_MAX {
+            return Err(Refusal::InvalidForm("attachments").into());
         }
         if let Some(flags) = patch.flags {
             let changeable = if is_author { FLAGS_OF_AUTHORS } else { FLAGS_OF_OTHERS };

@@ -312,6 +312,7 @@ impl Guild {
         self.touch();
         self.leave_voice_with(session.client.user_id, key);
         self.refresh_presence(now, session.client.user_id);
+        self.left(now, session.client.user_id);
     }
 
     pub(crate) fn set_session_presence(&mut self, now: Now, key: SessionKey, presence: SessionPresence) {

@@ -7,7 +7,7 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
-    config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous},
+    config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous, UploadMode},
     deflate,
     dictionaries::{self, DictionaryError},
     handover, issuers, jwks_url,
@@ -18,8 +18,10 @@ use crate::{
     watch::Watch,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, peers, with_peer},
 };
+use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, SessionEvents, V1Limits, V1State, dictionaries_router, ops_router, router, v1_router,
+    ApiLimits, ApiState, Files, FilesOptions, SessionEvents, Sweeper, V1Limits, V1State, dictionaries_router,
+    files_router, ops_router, router, v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
@@ -55,6 +57,13 @@ const SESSION_EVENTS_KEPT: usize = 65_536;
 
 /// Where the store keeps the key for user tokens when the configuration names none.
 const JWT_SECRET_SETTING: &str = "jwt_secret";
+
+/// Where the store keeps the key that links to files are signed with.
+const FILES_SECRET_SETTING: &str = "files_secret";
+/// In the data directory.
+const FILES_DIR: &str = "files";
+/// What a deleted message leaves cannot be read from that moment; it takes up room for so long.
+const FILES_SWEPT_EVERY: Duration = Duration::from_secs(600);
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +117,15 @@ pub enum StartError {
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
+    /// The folder of what messages carry.
+    #[error("the folder of files, {}, cannot be used", .path.display())]
+    Files {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The system gave no threads or polls.
     #[error("the partitions cannot start")]
     Partitions(#[source] io::Error),
@@ -137,6 +155,8 @@ pub struct Running {
     upgrades: Option<Upgrades>,
     /// Ends with it.
     _issuers: Option<Watch>,
+    /// Ends with it.
+    _sweeper: Option<Sweeper>,
     /// Ends with it.
     _fetching: Option<jwks_url::Fetching>,
     tls: Option<tls::Pair>,
@@ -209,6 +229,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let fetching = jwks_url::start(&config.auth, &node)?;
 
+    let files = open_files_folder(config, &gateway_url, &store).await?;
+    let sweeper = files.as_ref().map(|files| files.keep_swept(store.clone()));
+
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = ready.clone();
     let rest = router(ApiState {
@@ -217,8 +240,14 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         limits: api_limits(config),
         clock: Arc::new(NodeClock(clock)),
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
+        files: files.clone(),
     });
-    let metrics = Metrics { partitions: server.partitions(), node: node.clone(), contexts: contexts.clone() };
+    let metrics = Metrics {
+        partitions: server.partitions(),
+        node: node.clone(),
+        contexts: contexts.clone(),
+        files: files.clone(),
+    };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
     let backends = v1_router(V1State {
@@ -232,6 +261,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         .merge(with_peer(backends, trusted.clone()))
         .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
         .merge(dictionaries_router(dictionaries))
+        .merge(files.map_or_else(Router::new, |files| files_router(files, store.clone())))
         .merge(metrics_router(metrics, config.server.metrics));
     if let Some(key) = secret("auth.admin_key_file", &config.auth.admin_key, &config.auth.admin_key_file)? {
         node.set_root_key(key.reveal());
@@ -264,6 +294,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         contexts,
         upgrades,
         _issuers: issuers,
+        _sweeper: sweeper,
         _fetching: fetching,
         tls,
         _certificates: certificates,
@@ -468,6 +499,31 @@ pub async fn open_store(config: &Config) -> Result<(Arc<SqliteStore>, Vec<u8>), 
     Ok((store, jwt_secret))
 }
 
+/// Where messages' files are kept; none if they are refused.
+async fn open_files_folder(
+    config: &Config,
+    gateway_url: &str,
+    store: &SqliteStore,
+) -> Result<Option<Files>, StartError> {
+    if config.uploads.mode == UploadMode::Off {
+        return Ok(None);
+    }
+    let secret = store.setting_or_insert(FILES_SECRET_SETTING, &random::<32>()?).await?;
+    let path = config.store.dir.join(FILES_DIR);
+    let options = FilesOptions {
+        dir: path.clone(),
+        // The same host and port speak both.
+        base_url: gateway_url.replacen("ws", "http", 1),
+        secret,
+        bytes_max: config.uploads.bytes_max,
+        file_bytes_max: config.uploads.file_bytes_max.into(),
+        sweep_every: FILES_SWEPT_EVERY,
+    };
+    let opened = tokio::task::spawn_blocking(|| Files::open(options)).await;
+    let files = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
+    files.map(Some).map_err(|source| StartError::Files { path, source })
+}
+
 /// The settings of a node that `config` asks for.
 #[must_use]
 pub fn node_config(config: &Config, jwt_secret: Vec<u8>) -> NodeConfig {
@@ -489,7 +545,9 @@ fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
 
 fn node_limits(config: &Config) -> NodeLimits {
     let voice_endpoint = config.voice.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
-    NodeLimits { guild: GuildLimits { voice_endpoint, ..GuildLimits::default() }, ..NodeLimits::default() }
+    let temporary_away_ms = config.limits.temporary_away_ms.into();
+    let guild = GuildLimits { voice_endpoint, temporary_away_ms, ..GuildLimits::default() };
+    NodeLimits { guild, ..NodeLimits::default() }
 }
 
 /// The limits that partitions hold their clients to, without what compresses.

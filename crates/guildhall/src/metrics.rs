@@ -14,6 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use guildhall_api::Files;
 use guildhall_codec::{ClassicContexts, ClassicStats};
 use guildhall_net::{PartitionState, Partitions};
 use guildhall_node::{CommitStats, Node};
@@ -41,6 +42,8 @@ pub struct Metrics {
     pub node: Node,
     /// Compression contexts.
     pub contexts: ClassicContexts,
+    /// What messages carry; none where that is switched off.
+    pub files: Option<Files>,
 }
 
 /// `/metrics`, for those who may read it; 404 for others, as if it was not there.
@@ -86,6 +89,7 @@ impl Metrics {
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
             commits: self.node.commit_stats(),
+            files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
         };
         let mut registry = Registry::with_prefix("guildhall");
         registry.register_collector(Box::new(snapshot));
@@ -101,6 +105,8 @@ struct Snapshot {
     contexts: ClassicStats,
     mailboxes: Vec<usize>,
     commits: CommitStats,
+    /// Bytes, and how many there may be.
+    files: Option<(u64, u64)>,
 }
 
 /// Label name and value.
@@ -225,6 +231,10 @@ impl Snapshot {
         )?;
         out.counter("relay_resets", "Sessions that lost a guild for a moment because of that", sum.resets_total)?;
         out.histogram("store_commit_seconds", "How long commits to the store take", &self.commits.latency)?;
+        if let Some((bytes, bytes_max)) = self.files {
+            out.gauge("files_bytes", "Bytes of all files that came with messages", bytes)?;
+            out.gauge("files_bytes_max", "How many there may be", bytes_max)?;
+        }
         out.counter("store_commits_failed", "Commits to the store that failed", self.commits.failed_total)
     }
 

@@ -72,6 +72,8 @@ pub enum Belonging {
     Pin(Pin),
     /// Somebody who joined a thread.
     ThreadMember(ThreadMember),
+    /// A member for as long as they are there.
+    TemporaryMember(UserId),
 }
 
 /// What kind of thing it is. The numbers are stored.
@@ -88,6 +90,8 @@ pub enum BelongingKind {
     Pin = 4,
     /// By the thread, then the user.
     ThreadMember = 5,
+    /// By the user.
+    TemporaryMember = 6,
 }
 
 /// Where a belonging is found within its guild.
@@ -122,6 +126,7 @@ impl Belonging {
             Self::ThreadMember(ThreadMember { thread_id, user_id, .. }) => {
                 BelongingKey { kind: K::ThreadMember, id: thread_id.get(), part: user_id.get() }
             }
+            Self::TemporaryMember(user_id) => BelongingKey::whole(K::TemporaryMember, user_id.get()),
         }
     }
 
@@ -142,6 +147,7 @@ impl Belonging {
             Self::Webhook(webhook) => serde_json::to_string(&**webhook),
             Self::Pin(pin) => serde_json::to_string(pin),
             Self::ThreadMember(member) => serde_json::to_string(member),
+            Self::TemporaryMember(user_id) => serde_json::to_string(user_id),
         }
     }
 
@@ -157,6 +163,7 @@ impl Belonging {
             k if k == K::Webhook as u8 => Self::Webhook(serde_json::from_str(json).map(Arc::new)?),
             k if k == K::Pin as u8 => Self::Pin(serde_json::from_str(json)?),
             k if k == K::ThreadMember as u8 => Self::ThreadMember(serde_json::from_str(json)?),
+            k if k == K::TemporaryMember as u8 => Self::TemporaryMember(serde_json::from_str(json)?),
             _ => return Ok(None),
         }))
     }

@@ -94,7 +94,7 @@ pub struct Invite {
     pub max_age_s: u32,
     /// How often it may be used; 0 as often as one likes.
     pub max_uses: u32,
-    /// Whoever comes in by it leaves with their last session, unless they got a role. Told, not enforced.
+    /// Whoever comes in by it leaves with their last session, unless they got a role.
     #[serde(default)]
     pub temporary: bool,
     /// How often it was used.

@@ -32,14 +32,14 @@ pub struct MessageReference {
     pub guild_id: GuildId,
 }
 
-/// A file that lies somewhere else: the server keeps what it is called, not what is in it.
+/// A file: one that this server keeps, or one that lies somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Its id.
     pub id: Id<()>,
     /// 1–1024 characters.
     pub filename: String,
-    /// Bytes, as whoever gave it says.
+    /// Bytes; of what lies somewhere else, as whoever gave it says.
     pub size: u64,
     /// Where it lies.
     pub url: String,

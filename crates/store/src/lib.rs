@@ -20,8 +20,11 @@ pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
-use std::sync::Arc;
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// For how many attachments `Store::attachments_in_use` looks at once.
+pub const ATTACHMENTS_ASKED_MAX: usize = 256;
 
 /// A record: its id, and what it says.
 pub type IdAndData = (Vec<u8>, Vec<u8>);
@@ -100,6 +103,9 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError>;
 
+    /// Which of these attachments some message still has. At most `ATTACHMENTS_ASKED_MAX` are asked for at once.
+    async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError>;
+
     /// Stores a token's hash, or replaces its record.
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;
     /// Whose token this is; none if unknown or revoked.
@@ -123,7 +129,7 @@ pub trait Store: Send + Sync + 'static {
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
     /// Sets it if it has no value yet; returns the value it has afterwards.
     async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError>;
-    /// The largest id of a stored account, guild, role, channel or message, 0 if there is none, so that new ids are
+    /// The largest id of a stored account, guild, role, channel, message or attachment, 0 if there is none, so that new ids are
     /// above it after a restart with a wrong clock. Costs a lookup per guild and channel: call it once.
     async fn largest_id(&self) -> Result<u64, StoreError>;
 }

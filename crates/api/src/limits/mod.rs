@@ -59,13 +59,17 @@ pub struct ApiLimits {
     pub multipart_bytes_max: usize,
     /// A body must have arrived this many milliseconds after its headers.
     pub body_deadline_ms: u64,
+    /// The same, with files that may be sent.
+    pub upload_deadline_ms: u64,
     /// An answer must be ready this many milliseconds after the headers arrived, else it is 503. The command may
-    /// have been carried out all the same.
+    /// have been carried out all the same. To form data `upload_deadline_ms` more.
     pub answer_deadline_ms: u64,
     /// Bytes of bodies held at the same time, over all requests; more of them wait until their deadline.
     pub bodies_bytes_max: usize,
     /// Requests worked on at the same time; further ones are answered with 503.
     pub requests_in_flight_max: usize,
+    /// Requests with files at the same time, some 300 KiB of memory each; further ones wait, until their deadline.
+    pub uploads_in_flight_max: usize,
     /// Member searches at the same time: each reads a whole guild on a thread of its own. Further ones wait.
     pub searches_in_flight_max: usize,
 }
@@ -78,9 +82,11 @@ impl Default for ApiLimits {
             json_bytes_max: 1 << 20,
             multipart_bytes_max: 25 << 20,
             body_deadline_ms: 30_000,
+            upload_deadline_ms: 120_000,
             answer_deadline_ms: 60_000,
             bodies_bytes_max: 64 << 20,
             requests_in_flight_max: 2048,
+            uploads_in_flight_max: 32,
             searches_in_flight_max: 2,
         }
     }

@@ -5,7 +5,7 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageBodyInput},
+    body::{JsonBody, MessageRequest},
     error::ApiError,
     form::{self, Fault, Form, Parsed},
     state::{Api, expect_reply},
@@ -148,12 +148,16 @@ pub(super) async fn create_sticker(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: MessageBodyInput,
+    request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
+    // Pictures are not kept.
+    let input = request.read_skipping(&api).await?;
     let new = form::object(&input.value, |form| {
         let StickerPatch { name, description, tags } = sticker_patch(form);
-        for (key, is_missing) in [("name", name.is_none()), ("tags", tags.is_none()), ("file", !input.has_files)] {
+        for (key, is_missing) in
+            [("name", name.is_none()), ("tags", tags.is_none()), ("file", input.uploads.skipped_count == 0)]
+        {
             if is_missing && form.has_no_faults() {
                 form.fault(key, Fault::required());
             }

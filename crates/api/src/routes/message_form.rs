@@ -1,12 +1,13 @@
 //! Message forms: what a client may say, checked against every limit there is.
 //!
-//! Owns        `new_message` and `message_patch`, from JSON to what a guild is asked.
+//! Owns        `new_message` and `message_patch`, from JSON to what a guild is asked, and what is said of files that came with it.
 //! Limits      docs/protocol.md §10.3; components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on as they are.
 
 use super::embeds::embeds;
 use crate::{
     error::ApiError,
     form::{self, Fault, Form, Parsed},
+    upload::{FILES_MAX, FileForm, NO_FILES},
 };
 use guildhall_guild::{AllowedMentions, MessagePatch, NewMessage, Refusal, ReplyTo};
 use guildhall_model::{Attachment, ChannelId, Id, Nonce};
@@ -18,10 +19,8 @@ const COMPONENTS_MAX: usize = 40;
 const COMPONENTS_BYTES_MAX: usize = 16 * 1024;
 const ALLOWED_IDS_MAX: usize = 100;
 const STICKERS_MAX: usize = 3;
-const ATTACHMENTS_MAX: usize = 10;
 const FILENAME_CHARS_MAX: usize = 1024;
 const URL_CHARS_MAX: usize = 2048;
-const NO_FILES: &str = "This server does not store attachments.";
 /// SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2: what a sender may set.
 const FLAGS: i64 = 4 | 4096 | 8192 | 32768;
 
@@ -30,8 +29,23 @@ fn unsupported(message: &'static str) -> Fault {
     Fault::new("UNSUPPORTED", message)
 }
 
-/// Reads a new message for `channel_id`.
-pub(crate) fn new_message(body: &Value, has_files: bool, channel_id: ChannelId) -> Result<NewMessage, ApiError> {
+/// An entry of `attachments`.
+enum Named {
+    /// It lies somewhere else.
+    Linked(Attachment),
+    /// It came with the message.
+    Uploaded(FileForm),
+    /// The message has it already.
+    Kept(Id<()>),
+}
+
+/// Reads a new message for `channel_id`, with which the files of these numbers came.
+pub(crate) fn new_message(
+    body: &Value,
+    uploads: &[usize],
+    channel_id: ChannelId,
+) -> Result<(NewMessage, Vec<FileForm>), ApiError> {
+    let mut files = Vec::new();
     let message = form::object(body, |form| {
         let content = form.optional("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).unwrap_or_default();
         // `embed` is how API version 9 clients still say it.
@@ -40,10 +54,21 @@ pub(crate) fn new_message(body: &Value, has_files: bool, channel_id: ChannelId) 
             None => form.optional("embed", |v| self::embeds(&Value::Array(vec![v.clone()]))).unwrap_or_default(),
         };
         let stickers = form.optional("sticker_ids", |v| form::list(v, 0, STICKERS_MAX, form::id));
-        let attachments = form.optional("attachments", |v| form::list(v, 0, ATTACHMENTS_MAX, attachment));
+        let named = form.optional("attachments", |v| form::list(v, 0, FILES_MAX, |v| attachment(v, uploads)));
+        let mut attachments = Vec::new();
+        for named in named.unwrap_or_default() {
+            match named {
+                Named::Linked(linked) => attachments.push(linked),
+                Named::Uploaded(file) => files.push(file),
+                Named::Kept(_) => {}
+            }
+        }
+        if attachments.len() + uploads.len() > FILES_MAX {
+            form.fault("attachments", too_many());
+        }
         let message = NewMessage {
             content,
-            attachments: attachments.unwrap_or_default(),
+            attachments,
             sticker_ids: stickers.unwrap_or_default(),
             nonce: form.optional("nonce", nonce),
             enforce_nonce: form.optional("enforce_nonce", form::boolean).unwrap_or(false),
@@ -54,31 +79,47 @@ pub(crate) fn new_message(body: &Value, has_files: bool, channel_id: ChannelId) 
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
             reply_to: form.optional("message_reference", |v| reply_to(v, channel_id)),
         };
-        refuse_unsupported(form, has_files);
+        refuse_unsupported(form);
         Some(message)
     })?;
-    let has_rest = !message.attachments.is_empty() || !message.sticker_ids.is_empty();
+    let has_files = !message.attachments.is_empty() || !uploads.is_empty();
+    let has_rest = has_files || !message.sticker_ids.is_empty();
     let has_rich = !message.embeds.is_empty() || !message.components.is_empty();
     if message.content.trim().is_empty() && !has_rich && !has_rest {
         return Err(Refusal::EmptyMessage.into());
     }
-    Ok(message)
+    Ok((message, files))
 }
 
-/// Reads changes to a message. A key that is present with null clears.
-pub(crate) fn message_patch(body: &Value, has_files: bool) -> Result<MessagePatch, ApiError> {
-    Ok(form::object(body, |form| {
+/// Reads changes to a message, with which the files of these numbers came. A key that is present with null clears.
+pub(crate) fn message_patch(body: &Value, uploads: &[usize]) -> Result<(MessagePatch, Vec<FileForm>), ApiError> {
+    let mut files = Vec::new();
+    let patch = form::object(body, |form| {
+        let named = form.nullable("attachments", |v| form::list(v, 0, FILES_MAX, |v| kept(v, uploads)));
+        let attachments = named.map(|named| {
+            let mut kept = Vec::new();
+            for named in named.unwrap_or_default() {
+                match named {
+                    Named::Kept(id) => kept.push(id),
+                    Named::Uploaded(file) => files.push(file),
+                    Named::Linked(_) => {}
+                }
+            }
+            kept
+        });
         let patch = MessagePatch {
             content: form.nullable("content", |v| form::text(v, 0, CONTENT_CHARS_MAX)).map(Option::unwrap_or_default),
             embeds: form.nullable("embeds", embeds).map(Option::unwrap_or_default),
             components: form.nullable("components", components).map(Option::unwrap_or_default),
-            attachments: form.nullable("attachments", kept).map(Option::unwrap_or_default),
+            attachments,
+            added: Vec::new(),
             flags: form.nullable("flags", flags).map(Option::unwrap_or_default),
             allowed_mentions: form.optional("allowed_mentions", allowed_mentions),
         };
-        refuse_unsupported(form, has_files);
+        refuse_unsupported(form);
         Some(patch)
-    })?)
+    })?;
+    Ok((patch, files))
 }
 
 /// Where files lie is said by who may be believed: bots and webhooks.
@@ -89,12 +130,39 @@ pub(crate) fn need_bot(message: &NewMessage, is_bot: bool) -> Result<(), ApiErro
     Err(form::Faults::at("attachments", unsupported(NO_FILES)).into())
 }
 
-/// A file by where it lies. One that only names an upload has no place here.
-fn attachment(value: &Value) -> Parsed<Attachment> {
+fn too_many() -> Fault {
+    Fault::new("BASE_TYPE_MAX_LENGTH", format!("Must be {FILES_MAX} or fewer in length."))
+}
+
+/// A file by where it lies, or by the number it came with.
+fn attachment(value: &Value, uploads: &[usize]) -> Parsed<Named> {
     let has_url = value.get("url").is_some_and(|url| !url.is_null());
-    if !has_url {
-        return Err(unsupported(NO_FILES).into());
-    }
+    if has_url { linked(value).map(Named::Linked) } else { uploaded(value, uploads) }
+}
+
+fn number(value: &Value) -> Option<usize> {
+    value.get("id").and_then(|id| id.as_u64().or_else(|| id.as_str()?.parse().ok())).map(|n| n as usize)
+}
+
+fn uploaded(value: &Value, uploads: &[usize]) -> Parsed<Named> {
+    let number = number(value).filter(|number| uploads.contains(number));
+    let Some(number) = number else {
+        let fault = match uploads {
+            [] => unsupported("No file came with this."),
+            _ => Fault::new("ATTACHMENT_NOT_FOUND", "No file came with this id."),
+        };
+        return Err(fault.into());
+    };
+    form::object(value, |form| {
+        Some(Named::Uploaded(FileForm {
+            number,
+            filename: form.optional("filename", |v| form::text(v, 1, FILENAME_CHARS_MAX)),
+            description: form.optional("description", |v| form::text(v, 0, FILENAME_CHARS_MAX)),
+        }))
+    })
+}
+
+fn linked(value: &Value) -> Parsed<Attachment> {
     form::object(value, |form| {
         let pixels = |v: &Value| form::integer(v, 1, 1 << 20).map(|n| n as u32);
         // Each is judged, whatever is wrong with the others.
@@ -121,21 +189,21 @@ fn url(value: &Value) -> Parsed<String> {
     Err(Fault::new("URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').").into())
 }
 
-/// Which attachments stay. None can be added later.
-fn kept(value: &Value) -> Parsed<Vec<Id<()>>> {
-    form::list(value, 0, ATTACHMENTS_MAX, |v| {
-        if v.get("url").is_some() || v.get("filename").is_some_and(|_| v.get("size").is_none()) {
-            return Err(unsupported(NO_FILES).into());
-        }
-        form::object(v, |form| form.required("id", form::id))
-    })
+/// Which attachments stay, and what is said of those that come.
+fn kept(value: &Value, uploads: &[usize]) -> Parsed<Named> {
+    // Ids are far above the numbers of files.
+    if number(value).is_some_and(|number| uploads.contains(&number)) {
+        return uploaded(value, uploads);
+    }
+    let is_new = value.get("url").is_some() || value.get("filename").is_some_and(|_| value.get("size").is_none());
+    if is_new && number(value).is_none_or(|number| number < FILES_MAX) {
+        return Err(unsupported("No file came with this.").into());
+    }
+    form::object(value, |form| form.required("id", form::id)).map(Named::Kept)
 }
 
 /// Better a clear no than a message without what it was about.
-fn refuse_unsupported(form: &mut Form<'_>, has_files: bool) {
-    if has_files {
-        form.fault("attachments", unsupported(NO_FILES));
-    }
+fn refuse_unsupported(form: &mut Form<'_>) {
     if form.optional("poll", |_| Ok(())).is_some() {
         form.fault("poll", unsupported("This server has no polls."));
     }
@@ -235,11 +303,11 @@ mod tests {
     const CHANNEL: ChannelId = ChannelId::new(10);
 
     fn read(body: Value) -> NewMessage {
-        new_message(&body, false, CHANNEL).unwrap()
+        new_message(&body, &[], CHANNEL).unwrap().0
     }
 
     fn faults(body: Value) -> Value {
-        match new_message(&body, false, CHANNEL).unwrap_err() {
+        match new_message(&body, &[], CHANNEL).unwrap_err() {
             ApiError::Form(faults) => serde_json::to_value(faults).unwrap(),
             other => panic!("{other:?}"),
         }
@@ -303,11 +371,11 @@ mod tests {
     #[test]
     fn something_must_be_said() {
         for body in [json!({}), json!({"content": ""}), json!({"content": " \n"}), json!({"content": null})] {
-            let error = new_message(&body, false, CHANNEL).unwrap_err();
+            let error = new_message(&body, &[], CHANNEL).unwrap_err();
             assert_eq!(status_and_message(error), (400, "Cannot send an empty message".to_owned()));
         }
-        assert!(new_message(&json!({"embeds": [{"title": "t"}]}), false, CHANNEL).is_ok());
-        assert!(new_message(&json!({"embed": {"title": "t"}}), false, CHANNEL).is_ok());
+        assert!(new_message(&json!({"embeds": [{"title": "t"}]}), &[], CHANNEL).is_ok());
+        assert!(new_message(&json!({"embed": {"title": "t"}}), &[], CHANNEL).is_ok());
     }
 
     #[test]
@@ -358,18 +426,44 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_refused() {
-        let tree = json!({"attachments": {"_errors": [
-            {"code": "UNSUPPORTED", "message": "This server does not store attachments."}]}});
         let upload = faults(json!({"content": "x", "attachments": [{"id": 0}]}));
-        assert_eq!(upload["attachments"]["0"]["_errors"], tree["attachments"]["_errors"]);
+        assert_eq!(upload["attachments"]["0"]["_errors"][0]["code"], "UNSUPPORTED");
         let linked = read(json!({"attachments": [{"url": "https://files.example.net/a.png", "filename": "a.png"}]}));
         assert_eq!(linked.attachments[0].filename, "a.png");
         assert!(need_bot(&linked, false).is_err() && need_bot(&linked, true).is_ok());
         let odd = faults(json!({"attachments": [{"url": "file:///a", "filename": ""}]}));
         assert_eq!(odd["attachments"]["0"]["url"]["_errors"][0]["code"], "URL_TYPE_INVALID_SCHEME");
-        let Err(ApiError::Form(got)) = new_message(&json!({"content": "x"}), true, CHANNEL) else { panic!() };
-        assert_eq!(serde_json::to_value(got).unwrap(), tree);
         assert_eq!(faults(json!({"poll": {}}))["poll"]["_errors"][0]["code"], "UNSUPPORTED");
+    }
+
+    #[test]
+    fn files_are_named_by_number() {
+        let body = json!({"attachments": [{"id": "1", "filename": "b.txt", "description": "two"}, {"id": 0}]});
+        let (message, files) = new_message(&body, &[0, 1], CHANNEL).unwrap();
+        assert!(message.attachments.is_empty());
+        let named = |number, filename: Option<&str>, description: Option<&str>| {
+            let [filename, description] = [filename, description].map(|text| text.map(str::to_owned));
+            FileForm { number, filename, description }
+        };
+        assert_eq!(files, [named(1, Some("b.txt"), Some("two")), named(0, None, None)]);
+        // A file is something; one that did not come is a mistake; ten of both kinds are the most.
+        assert!(new_message(&json!({}), &[0], CHANNEL).is_ok());
+        assert!(new_message(&json!({"attachments": [{"id": 2}]}), &[0], CHANNEL).is_err());
+        let linked = json!({"attachments": [{"url": "https://a", "filename": "a"}]});
+        assert!(new_message(&linked, &(0..9).collect::<Vec<_>>(), CHANNEL).is_ok());
+        assert!(new_message(&linked, &(0..10).collect::<Vec<_>>(), CHANNEL).is_err());
+    }
+
+    #[test]
+    fn an_edit_tells_old_files_from_new() {
+        let old = json!({"id": "1100000000000000001", "filename": "a.txt", "size": 5, "url": "http://a"});
+        let body = json!({"attachments": [old, {"id": 0, "filename": "b.txt"}]});
+        let (patch, files) = message_patch(&body, &[0]).unwrap();
+        assert_eq!(patch.attachments, Some(vec![Id::new(1_100_000_000_000_000_001)]));
+        assert_eq!((files.len(), files[0].filename.as_deref()), (1, Some("b.txt")));
+        // Without any, nothing is said of those there are.
+        assert_eq!(message_patch(&json!({}), &[0]).unwrap().0.attachments, None);
+        assert!(message_patch(&body, &[]).is_err());
     }
 
     #[test]
@@ -384,15 +478,13 @@ mod tests {
 
     #[test]
     fn patches_tell_null_from_missing() {
-        let patch = message_patch(&json!({}), false).unwrap();
+        let patch = message_patch(&json!({}), &[]).unwrap().0;
         assert!(patch.content.is_none() && patch.embeds.is_none() && patch.components.is_none());
-        let patch =
-            message_patch(&json!({"content": null, "embeds": null, "components": null, "flags": 4 | 64}), false);
-        let patch = patch.unwrap();
+        let patch = message_patch(&json!({"content": null, "embeds": null, "components": null, "flags": 4 | 64}), &[]);
+        let patch = patch.unwrap().0;
         assert_eq!((patch.content.as_deref(), patch.embeds.as_deref()), (Some(""), Some(&[][..])));
         assert_eq!((patch.components.as_deref(), patch.flags), (Some(&[][..]), Some(4)));
-        assert!(message_patch(&json!({"content": "x".repeat(2001)}), false).is_err());
-        assert!(message_patch(&json!({"content": "x"}), true).is_err());
+        assert!(message_patch(&json!({"content": "x".repeat(2001)}), &[]).is_err());
     }
 
     /// JSON of any shape, with keys that mean something.
@@ -447,8 +539,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_passes_is_within_limits(body in anything()) {
-            let _ = message_patch(&body, false);
-            if let Ok(message) = new_message(&body, false, CHANNEL) {
+            let _ = message_patch(&body, &[0]);
+            if let Ok((message, _)) = new_message(&body, &[], CHANNEL) {
                 prop_assert!(message.content.chars().count() <= CONTENT_CHARS_MAX);
                 prop_assert!(message.embeds.len() <= 10 && message.components.len() <= COMPONENTS_MAX);
                 prop_assert_eq!(i64::from(message.flags) & !FLAGS, 0);

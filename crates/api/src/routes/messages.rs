@@ -6,7 +6,7 @@
 use super::{PathParams, message_form, render};
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageBodyInput, Query},
+    body::{JsonBody, MessageRequest, Query},
     error::ApiError,
     form,
     state::{Api, expect_reply},
@@ -121,13 +121,17 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    body: MessageBodyInput,
+    request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let message = message_form::new_message(&body.value, body.has_files, channel_id)?;
+    let body = request.read(&api, caller.id.get(), api.may_attach(&caller, channel_id, None)).await?;
+    let (mut message, files) = message_form::new_message(&body.value, &body.uploads.numbers(), channel_id)?;
     message_form::need_bot(&message, caller.bot)?;
+    let kept = body.uploads.keep(&api, channel_id, &files).await?;
+    kept.put_into(&mut message);
     let command = Command::CreateMessage(channel_id, Box::new(message));
-    let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Message)?;
+    let reply = kept.settled(api.ask_channel(&caller, channel_id, command).await).await?;
+    let reply = expect_reply!(reply, Message)?;
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
@@ -135,13 +139,18 @@ pub(super) async fn edit(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    body: MessageBodyInput,
+    request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let message_id = params.id("message_id")?;
-    let patch = message_form::message_patch(&body.value, body.has_files)?;
+    let may_attach = api.may_attach(&caller, channel_id, Some(message_id));
+    let body = request.read(&api, caller.id.get(), may_attach).await?;
+    let (mut patch, files) = message_form::message_patch(&body.value, &body.uploads.numbers())?;
+    let kept = body.uploads.keep(&api, channel_id, &files).await?;
+    kept.put_into_patch(&mut patch);
     let command = Command::EditMessage(channel_id, message_id, Box::new(patch));
-    let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Message)?;
+    let reply = kept.settled(api.ask_channel(&caller, channel_id, command).await).await?;
+    let reply = expect_reply!(reply, Message)?;
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 

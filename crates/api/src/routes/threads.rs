@@ -3,7 +3,7 @@
 use super::{PathParams, channel_form, message_form};
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageBodyInput, Query},
+    body::{JsonBody, MessageRequest, Query},
     error::ApiError,
     form::{self, Fault, Form},
     state::{Api, expect_reply},
@@ -56,8 +56,11 @@ fn thread_kind(value: &Value) -> form::Parsed<ChannelType> {
     }
 }
 
-async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) -> Result<Response, ApiError> {
-    let reply = api.ask_channel(caller, parent, Command::CreateThread(parent, Box::new(new))).await?;
+async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) -> Result<Reply, ApiError> {
+    api.ask_channel(caller, parent, Command::CreateThread(parent, Box::new(new))).await
+}
+
+fn begun(reply: Reply) -> Result<Response, ApiError> {
     Ok((StatusCode::CREATED, body(&*expect_reply!(reply, Thread)?)).into_response())
 }
 
@@ -70,7 +73,7 @@ pub(super) async fn create_from_message(
 ) -> Result<Response, ApiError> {
     let from = params.id("message_id")?;
     let new = input.read(|form| new_thread(form, Some(from)))?;
-    begin(&api, &caller, params.id("channel_id")?, NewThread { kind: None, ..new }).await
+    begun(begin(&api, &caller, params.id("channel_id")?, NewThread { kind: None, ..new }).await?)
 }
 
 /// Without a message; in a forum or media channel a post, with its first message.
@@ -78,16 +81,20 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: MessageBodyInput,
+    request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let parent = params.id("channel_id")?;
+    let input = request.read(&api, caller.id.get(), api.may_attach(&caller, parent, None)).await?;
     let mut new = form::object(&input.value, |form| new_thread(form, None))?;
     if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
-        let message = message_form::new_message(message, input.has_files, parent)?;
+        let (mut message, files) = message_form::new_message(message, &input.uploads.numbers(), parent)?;
         message_form::need_bot(&message, caller.bot)?;
+        let kept = input.uploads.keep(&api, parent, &files).await?;
+        kept.put_into(&mut message);
         new.message = Some(Box::new(message));
+        return begun(kept.settled(begin(&api, &caller, parent, new).await).await?);
     }
-    begin(&api, &caller, parent, new).await
+    begun(begin(&api, &caller, parent, new).await?)
 }
 
 /// Who is meant by the end of the path: `@me`, or an id.

@@ -5,7 +5,7 @@
 use super::{PathParams, message_form, render};
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageBodyInput, Query},
+    body::{JsonBody, MessageBodyInput, MessageRequest, Query},
     error::ApiError,
     form::{self, Fault, Form, Parsed},
     state::{Api, expect_reply},
@@ -115,6 +115,15 @@ impl Named {
         }
     }
 
+    /// The body of a post, and the webhook's channel: its token is asked for before anything is read.
+    async fn read_body(&self, api: &Api, request: MessageRequest) -> Result<(MessageBodyInput, ChannelId), ApiError> {
+        let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone() };
+        let webhook = expect_reply!(own.ask(api, Command::ReadWebhook).await?, Webhook)?;
+        // Who has the token may send files, as upstream.
+        let input = request.read(api, self.id.get(), async { Ok(()) }).await?;
+        Ok((input, webhook.channel_id))
+    }
+
     /// Whoever has the token is shown its messages in full.
     fn viewer(&self) -> User {
         let id: UserId = self.id.cast();
@@ -190,13 +199,16 @@ pub(super) async fn execute(
     State(api): State<Arc<Api>>,
     params: PathParams,
     query: Query,
-    input: MessageBodyInput,
+    request: MessageRequest,
 ) -> Result<Response, ApiError> {
+    let named = Named::by_token(&api, &params).await?;
+    let (input, channel_id) = named.read_body(&api, request).await?;
     let (wait, thread_id) = query.read(|form| {
         let wait = form.optional("wait", form::boolean).unwrap_or(false);
         Some((wait, thread_id(form)))
     })?;
-    let message = message_form::new_message(&input.value, input.has_files, ChannelId::new(0))?;
+    let numbers = input.uploads.numbers();
+    let (mut message, files) = message_form::new_message(&input.value, &numbers, ChannelId::new(0))?;
     let (username, avatar) = form::object(&input.value, |form| {
         let username = form.optional("username", name);
         Some((username, form.optional("avatar_url", |v| form::text(v, 0, 2048))))
@@ -205,11 +217,12 @@ pub(super) async fn execute(
         let fault = Fault::new("UNSUPPORTED", "A webhook answers no messages.");
         return Err(form::Faults::at("message_reference", fault).into());
     }
-    let named = Named::by_token(&api, &params).await?;
+    let kept = input.uploads.keep(&api, channel_id, &files).await?;
+    kept.put_into(&mut message);
     let viewer = named.viewer();
     let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
-    let reply = named.ask(&api, |id, access| Command::ExecuteWebhook(id, access, post)).await?;
-    let reply = expect_reply!(reply, Message)?;
+    let reply = named.ask(&api, |id, access| Command::ExecuteWebhook(id, access, post)).await;
+    let reply = expect_reply!(kept.settled(reply).await?, Message)?;
     Ok(if wait { Json(render::reply(&viewer, &reply)).into_response() } else { StatusCode::NO_CONTENT.into_response() })
 }
 
@@ -234,14 +247,17 @@ pub(super) async fn edit_message(
     State(api): State<Arc<Api>>,
     params: PathParams,
     query: Query,
-    input: MessageBodyInput,
+    request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let (thread, message) = message_of(&params, &query)?;
-    let patch = Box::new(message_form::message_patch(&input.value, input.has_files)?);
     let named = Named::by_token(&api, &params).await?;
+    let (input, channel_id) = named.read_body(&api, request).await?;
+    let (mut patch, files) = message_form::message_patch(&input.value, &input.uploads.numbers())?;
+    let kept = input.uploads.keep(&api, channel_id, &files).await?;
+    kept.put_into_patch(&mut patch);
     let viewer = named.viewer();
-    let command = |id, access| Command::EditWebhookMessage(id, access, thread, message, patch);
-    let reply = named.ask(&api, command).await?;
+    let command = |id, access| Command::EditWebhookMessage(id, access, thread, message, Box::new(patch));
+    let reply = kept.settled(named.ask(&api, command).await).await?;
     Ok(Json(render::reply(&viewer, &*expect_reply!(reply, Message)?)).into_response())
 }
 

@@ -151,6 +151,7 @@ impl World {
             limits,
             clock: clock.clone(),
             session_starts: Arc::new(SessionStartLimit { remaining: 998, reset_after_ms: 5000, ..Default::default() }),
+            files: None,
         });
         Self { node, clock, api, guild, general, ana, bob, eve, bot, trusted }
     }

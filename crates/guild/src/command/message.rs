@@ -18,7 +18,7 @@ pub struct NewMessage {
     pub embeds: Vec<Value>,
     /// Passed through.
     pub components: Vec<Value>,
-    /// Files that lie somewhere else; their ids are assigned.
+    /// Files that lie somewhere else, whose ids are 0 and will be assigned, and files that this server keeps.
     pub attachments: Vec<Attachment>,
     /// Of the guild's own.
     pub sticker_ids: Vec<StickerId>,
@@ -67,6 +67,8 @@ pub struct MessagePatch {
     pub components: Option<Vec<Value>>,
     /// Which attachments stay.
     pub attachments: Option<Vec<Id<()>>>,
+    /// Files that come to those that stay, each with its id.
+    pub added: Vec<Attachment>,
     /// Replaces the flags that may be set.
     pub flags: Option<u32>,
     /// For the mentions of the new content.

@@ -75,6 +75,9 @@ pub enum Refusal {
     /// More invites than a guild can have.
     #[error("Maximum number of invites reached (1000)")]
     TooManyInvites,
+    /// More members who came for a while than a guild can have.
+    #[error("Maximum number of temporary members reached; ask for an invite that is not temporary")]
+    TooManyTemporaryMembers,
     /// More webhooks than a channel can have.
     #[error("Maximum number of webhooks reached (15)")]
     TooManyWebhooks,
@@ -177,6 +180,7 @@ impl Refusal {
             Self::Banned => (403, 40007),
             Self::TooManyBans => (400, 30035),
             Self::TooManyInvites => (400, 30016),
+            Self::TooManyTemporaryMembers => (400, 0),
             Self::TooManyWebhooks => (400, 30007),
             Self::TooManyPins => (400, 30003),
             Self::UnknownSticker => (404, 10060),

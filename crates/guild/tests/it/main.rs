@@ -17,5 +17,6 @@ mod relays;
 mod requests;
 mod scale;
 mod structure;
+mod temporary;
 mod threads;
 mod voice;

@@ -239,6 +239,7 @@ impl Lab {
             Command::ReadMember(member(5)),
             Command::ReadMembers,
             Command::AuthorizeHistory(CHANNEL),
+            Command::AuthorizeFiles(CHANNEL, None),
         ] {
             self.owner(command);
         }
@@ -286,7 +287,7 @@ impl Lab {
             self.owner(Command::Ban(Box::new(ban)));
         }
         let joined = stranger(1 << 20);
-        let new = NewInvite { code: InviteCode::new(5), max_age_s: 0, max_uses: 0, temporary: false, is_unique: true };
+        let new = NewInvite { code: InviteCode::new(5), max_age_s: 0, max_uses: 0, temporary: true, is_unique: true };
         let said = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(text("pin this")))));
         let webhook = NewWebhook { name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };
         let webhook = match self.owner(Command::CreateWebhook(CHANNEL, Box::new(webhook))) {

@@ -2,6 +2,7 @@
 
 use super::value::{
     ClientTakeover, DeflateMode, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, Synchronous, Upgrades,
+    UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -75,6 +76,8 @@ pub const BOT_MESSAGE_BYTES_MAX: u32 = 4096;
 pub const USER_MESSAGE_BYTES_MAX: u32 = 15_360;
 /// Long enough for a train tunnel, short enough that ghosts leave voice.
 pub const SESSION_RESUME_MS: u32 = 180_000;
+/// A page that is loaded anew.
+pub const TEMPORARY_AWAY_MS: u32 = 60_000;
 /// The resume window of a guild with twenty messages a second.
 pub const REPLAY_EVENTS_MAX: u32 = 4096;
 /// The same in bytes; bodies are shared between sessions, so this bounds reach more than memory.
@@ -109,6 +112,13 @@ pub const ZSTD: ZstdParams =
 pub const UPGRADES: Upgrades = Upgrades::Auto;
 /// A fifth is left for what nobody foresees.
 pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
+
+/// Clients expect it.
+pub const UPLOAD_MODE: UploadMode = UploadMode::On;
+/// A few thousand pictures of a phone; a disk that has less room says so itself.
+pub const UPLOADS_BYTES_MAX: u64 = 10 << 30;
+/// Documented by the protocol, for the whole request.
+pub const UPLOAD_FILE_BYTES_MAX: u32 = 25 << 20;
 
 /// The folder for generated data, which is git-ignored.
 pub const STORE_DIR: &str = "data/node";

@@ -22,11 +22,11 @@ pub use print::{default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, TlsConfig,
-    VoiceConfig,
+    UploadsConfig, VoiceConfig,
 };
 pub use value::{
     Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-    StreamMode, Synchronous, Text, Upgrades, VoiceEndpoint,
+    StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

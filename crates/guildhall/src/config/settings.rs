@@ -8,7 +8,7 @@ use super::{
     raw::RawConfig,
     value::{
         Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-        StreamMode, Synchronous, Text, Upgrades, Value, VoiceEndpoint,
+        StreamMode, Synchronous, Text, Upgrades, UploadMode, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -180,6 +180,9 @@ settings! {
         user_message_bytes_max: u32, 1024..=1_048_576 => defaults::USER_MESSAGE_BYTES_MAX;
         /// How long a session without a connection can be resumed, milliseconds.
         session_resume_ms: u32, 0..=86_400_000 => defaults::SESSION_RESUME_MS;
+        /// How long who came by a temporary invite may be without a session before they are a member no more, milliseconds. A
+        /// session that can be resumed is one.
+        temporary_away_ms: u32, 0..=86_400_000 => defaults::TEMPORARY_AWAY_MS;
         /// Dispatches a session keeps for a resume.
         replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX;
         /// Bytes a session keeps for a resume.
@@ -260,6 +263,15 @@ settings! {
         dir: PathBuf => PathBuf::from(defaults::STORE_DIR);
         /// "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
+    }
+    /// Files that come with messages. They are kept in the folder `files` of `store.dir`, and go with their message.
+    uploads: UploadsConfig {
+        /// "on": they are taken in and served. "off": messages with files are refused, and those there are are not served.
+        mode: UploadMode => defaults::UPLOAD_MODE;
+        /// Bytes of all of them together; past it further ones are refused (507).
+        bytes_max: u64, 0..=1_125_899_906_842_624 => defaults::UPLOADS_BYTES_MAX;
+        /// Bytes of one (413). A request has 25 MiB at most, whatever is said here.
+        file_bytes_max: u32, 1..=26_214_400 => defaults::UPLOAD_FILE_BYTES_MAX;
     }
     /// Keys. What is not set is made at the first start and kept in the store, except the admin key.
     auth: AuthConfig {

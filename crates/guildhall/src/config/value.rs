@@ -199,6 +199,16 @@ choices! {
 }
 
 choices! {
+    /// Whether files are kept that come with messages.
+    UploadMode {
+        /// Yes.
+        On = "on",
+        /// Messages with files are refused.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Who may read `/metrics`.
     MetricsAccess {
         /// This machine.

@@ -6,4 +6,5 @@ mod expressions;
 mod invites;
 mod pins;
 mod threads;
+mod uploads;
 mod webhooks;

@@ -17,6 +17,7 @@ use std::{
     collections::VecDeque,
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
+    path::Path,
     sync::Arc,
     time::Instant,
 };
@@ -31,6 +32,7 @@ pub struct Town {
     /// None while it is stopped.
     running: Option<Running>,
     dir: TempDir,
+    settings: Settings,
     pub addr: SocketAddr,
 }
 
@@ -39,7 +41,7 @@ pub struct Town {
 pub struct Person {
     pub id: String,
     pub token: String,
-    addr: SocketAddr,
+    pub addr: SocketAddr,
 }
 
 impl Person {
@@ -72,14 +74,17 @@ impl Person {
     }
 }
 
-fn start(dir: &TempDir, runtime: &Runtime) -> Running {
+type Settings = &'static [(&'static str, &'static str)];
+
+fn start(dir: &TempDir, runtime: &Runtime, settings: Settings) -> Running {
     let flag = |setting: &str, value: &str| Flag::new("--test", setting, value);
-    let flags = vec![
+    let mut flags = vec![
         flag("server.listen", "127.0.0.1:0"),
         flag("server.partitions", "1"),
         flag("store.dir", dir.path().to_str().expect("a path")),
         flag("limits.rest_rate_percent", "0"),
     ];
+    flags.extend(settings.iter().map(|(setting, value)| flag(setting, value)));
     let loaded = load(&Sources { flags, ..Sources::default() }).expect("the settings are right");
     let running = runtime.block_on(assemble(&loaded.config)).expect("it starts");
     running.set_ready();
@@ -88,20 +93,30 @@ fn start(dir: &TempDir, runtime: &Runtime) -> Running {
 
 impl Town {
     pub fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With settings that are not the usual ones.
+    pub fn with(settings: Settings) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let runtime = Runtime::new().expect("a runtime");
-        let running = start(&dir, &runtime);
+        let running = start(&dir, &runtime, settings);
         let addr = running.local_addr;
-        Self { runtime, running: Some(running), dir, addr }
+        Self { runtime, running: Some(running), dir, settings, addr }
     }
 
     /// Stops the node and starts it again on the same folder; people have to be looked up anew for its address.
     pub fn restart(&mut self) {
         let running = self.running.take().expect("it runs");
         self.runtime.block_on(running.stop());
-        let running = start(&self.dir, &self.runtime);
+        let running = start(&self.dir, &self.runtime, self.settings);
         self.addr = running.local_addr;
         self.running = Some(running);
+    }
+
+    /// Its data directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// The same person, at the address that the node has now.

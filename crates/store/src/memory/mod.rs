@@ -11,10 +11,10 @@ mod state;
 use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
 use state::State;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -112,6 +112,10 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError> {
         Ok(self.lock().state.messages_by(channel_id, author_id, from).take(limit as usize).collect())
+    }
+
+    async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
+        Ok(self.lock().state.attachments_in_use(ids))
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

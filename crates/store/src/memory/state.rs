@@ -6,7 +6,7 @@
 use crate::{Page, StoreError};
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Direct, Guild, GuildId, Member, Message, MessageId,
+    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Direct, Guild, GuildId, Id, Member, Message, MessageId,
     ReactionEmoji, Role, RoleId, User, UserId,
 };
 use std::{
@@ -59,7 +59,8 @@ fn require(is_there: bool, what: &'static str) -> Result<(), StoreError> {
 const FIRST_MESSAGE: MessageId = MessageId::new(0);
 const LAST_MESSAGE: MessageId = MessageId::new(u64::MAX);
 const FIRST_BELONGING: BelongingKey = BelongingKey { kind: BelongingKind::Ban, id: 0, part: 0 };
-const LAST_BELONGING: BelongingKey = BelongingKey { kind: BelongingKind::ThreadMember, id: u64::MAX, part: u64::MAX };
+const LAST_BELONGING: BelongingKey =
+    BelongingKey { kind: BelongingKind::TemporaryMember, id: u64::MAX, part: u64::MAX };
 
 impl State {
     pub(super) fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
@@ -361,6 +362,12 @@ impl State {
         said.map(|message| message.id)
     }
 
+    /// Looks through all messages: this store is for tests.
+    pub(super) fn attachments_in_use(&self, ids: &[Id<()>]) -> BTreeSet<Id<()>> {
+        let all = self.messages.values().flat_map(|message| &message.attachments);
+        all.map(|attachment| attachment.id).filter(|id| ids.contains(id)).collect()
+    }
+
     pub(super) fn largest_id(&self) -> u64 {
         let users = self.users.keys().map(|id| id.get());
         let guilds = self.guilds.keys().map(|id| id.get());
@@ -368,6 +375,8 @@ impl State {
         let channels = self.channels.keys().map(|id| id.get());
         let messages = self.messages.keys().map(|(_, id)| id.get());
         let pairs = self.direct_pairs.values().map(|id| id.get());
-        users.chain(guilds).chain(roles).chain(channels).chain(messages).chain(pairs).max().unwrap_or(0)
+        let attachments = self.messages.values().flat_map(|message| &message.attachments).map(|of| of.id.get());
+        let all = users.chain(guilds).chain(roles).chain(channels).chain(messages).chain(pairs).chain(attachments);
+        all.max().unwrap_or(0)
     }
 }

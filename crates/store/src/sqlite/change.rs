@@ -6,7 +6,9 @@
 
 use crate::{StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
-use guildhall_model::{Belonging, BelongingKey, ChannelId, GuildId, Id, Member, ReactionEmoji, RoleId, User, UserId};
+use guildhall_model::{
+    Belonging, BelongingKey, ChannelId, GuildId, Id, Member, Message, ReactionEmoji, RoleId, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -158,7 +160,9 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
             Write::PutChannel(channel) => put(Table::Channels, &[int(channel.id), int(channel.guild_id)], &**channel)?,
             Write::PutMessage(message) => {
                 let keys = [int(message.channel_id), int(message.id), int(message.guild_id), int(message.author.id)];
-                put(Table::Messages, &keys, &**message)?
+                changes.push(put(Table::Messages, &keys, &**message)?);
+                put_attachments(&mut changes, message);
+                continue;
             }
             Write::DeleteGuild(id) => run("guild", "DELETE FROM guilds WHERE id = ?1", [Value::Int(int(*id))]),
             Write::DeleteRole(guild_id, id) => run(
@@ -245,6 +249,20 @@ const ADD_REACTION: &str = "\
     FROM counters WHERE name = 'reactions' \
     ON CONFLICT DO NOTHING; \
     UPDATE counters SET value = value + 1 WHERE name = 'reactions'";
+
+/// What is looked up of a message's files. Only who edits takes some away.
+fn put_attachments(changes: &mut Vec<Change>, message: &Message) {
+    let key = [int(message.channel_id), int(message.id)].map(Value::Int);
+    if message.edited_timestamp.is_some() {
+        let sql = "DELETE FROM attachments WHERE channel_id = ?1 AND message_id = ?2";
+        changes.push(run("attachment", sql, key.clone()));
+    }
+    for attachment in &message.attachments {
+        let [channel_id, message_id] = key.clone();
+        let sql = "INSERT INTO attachments (channel_id, message_id, id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+        changes.push(run("attachment", sql, [channel_id, message_id, Value::Int(int(attachment.id))]));
+    }
+}
 
 pub(super) fn put_token(hash: TokenHash, record: &TokenRecord) -> Change {
     run(

@@ -26,14 +26,14 @@ use async_trait::async_trait;
 use change::Change;
 use data_dir::DataDir;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
 use merge::Merger;
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
     migrate::{MigrateError, Migrator},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use tokio::{
     sync::{Mutex, mpsc, oneshot},
     task::JoinHandle,
@@ -312,6 +312,10 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError> {
         read::messages_by(&self.read_pool, channel_id, author_id, from, limit).await
+    }
+
+    async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
+        read::attachments_in_use(&self.read_pool, ids).await
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

@@ -6,11 +6,11 @@ use super::{
     accounts::Accounts,
     change::{self, StoredMember, id, int},
 };
-use crate::{IdAndData, Page, StoreError, TokenHash, TokenRecord};
+use crate::{ATTACHMENTS_ASKED_MAX, IdAndData, Page, StoreError, TokenHash, TokenRecord};
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
 use guildhall_model::{
-    Belonging, BelongingKind, Channel, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId,
+    Belonging, BelongingKind, Channel, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId,
 };
 use guildhall_stdx::Timestamp;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,10 @@ use sqlx::{
     query::Query,
     sqlite::{Sqlite, SqliteArguments, SqliteRow},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 const MESSAGE: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id = ?2";
 const NEWEST: &str = "SELECT data FROM messages WHERE channel_id = ?1 ORDER BY id DESC LIMIT ?2";
@@ -340,6 +343,16 @@ pub(super) async fn records(
     each_of(pool, query, |row| Ok((row.try_get(0)?, row.try_get(1)?))).await
 }
 
+const ATTACHMENTS_IN_USE: &str =
+    "SELECT attachments.id FROM json_each(?1) AS asked JOIN attachments ON attachments.id = asked.value";
+
+pub(super) async fn attachments_in_use(pool: &SqlitePool, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
+    let asked: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
+    let asked = serde_json::to_string(&asked).map_err(|source| StoreError::Encode { what: "attachment", source })?;
+    let query = sqlx::query(ATTACHMENTS_IN_USE).bind(asked);
+    Ok(each_of(pool, query, |row| Ok(id(row.try_get(0)?))).await?.into_iter().collect())
+}
+
 pub(super) async fn setting(pool: &SqlitePool, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(sqlx::query_scalar("SELECT value FROM settings WHERE name = ?1").bind(name).fetch_optional(pool).await?)
 }
@@ -352,6 +365,7 @@ const LARGEST_ID: &str = "\
     SELECT MAX((SELECT id FROM roles WHERE guild_id = guilds.id ORDER BY id DESC LIMIT 1)) FROM guilds UNION ALL \
     SELECT MAX(id) FROM channels UNION ALL \
     SELECT MAX(id) FROM direct_pairs UNION ALL \
+    SELECT MAX(id) FROM attachments UNION ALL \
     SELECT MAX((SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1)) FROM channels)";
 
 pub(super) async fn largest_id(pool: &SqlitePool) -> Result<u64, StoreError> {
@@ -409,6 +423,7 @@ mod tests {
             (DIRECT_OF_PAIR, &[]),
             (BELONGINGS, &[]),
             (GUILD_OF_BELONGING, &[]),
+            (ATTACHMENTS_IN_USE, &["SCAN asked"]),
             (MESSAGES_BY, &[]),
             (TOKENS_OF_USER, &[]),
             (RECORDS, &[]),
@@ -416,7 +431,7 @@ mod tests {
             // Within one message.
             (REACTIONS, &["USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY"]),
             // The largest key of a table is at its end, though it is called a search of the whole.
-            (LARGEST_ID, &["SCAN guilds", "SCAN channels", "SCAN (subquery-7)"]),
+            (LARGEST_ID, &["SCAN guilds", "SCAN channels", "SCAN (subquery-8)"]),
         ] {
             let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&pool).await;
             for step in plan.unwrap().iter().map(|row| row.get::<String, _>("detail")) {

@@ -82,3 +82,31 @@ fn made_shown_used_up_and_told_to_bots_that_manage_the_channel() {
     ana.done("DELETE", &format!("/channels/{general}"), NOTHING);
     joe.refused("GET", &format!("/invites/{}", last["code"].as_str().unwrap()), NOTHING, 404, 10006);
 }
+
+#[test]
+fn who_came_for_a_while_goes_with_their_last_session() {
+    let town = Town::with(&[("limits.temporary_away_ms", "200"), ("limits.session_resume_ms", "0")]);
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    let watcher = town.bot(200, "watcher");
+    let (guild, general) = town.guild(&ana, &[&watcher]);
+    let mut told = town.connect(&watcher, EVERYTHING);
+    told.event("GUILD_CREATE");
+    let invite = ana.done("POST", &format!("/channels/{general}/invites"), json!({"temporary": true}));
+    assert_eq!(invite["temporary"], true);
+    let path = format!("/invites/{}", invite["code"].as_str().unwrap());
+    let [(mut bobs, bob), (eves, eve)] = [bob, eve].map(|guest| {
+        let client = town.connect(&guest, EVERYTHING);
+        guest.done("POST", &path, json!({}));
+        (client, guest)
+    });
+    bobs.event("GUILD_CREATE");
+    let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"name": "regular"}));
+    ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{}", eve.id, role["id"].as_str().unwrap()), NOTHING);
+    drop((bobs, eves));
+    assert_eq!(told.event("GUILD_MEMBER_REMOVE")["user"]["id"], json!(bob.id));
+    bob.refused("GET", &format!("/guilds/{guild}"), NOTHING, 404, 10004);
+    assert_eq!(eve.get("/users/@me/guilds").as_array().unwrap().len(), 1);
+    // They may come again.
+    bob.done("POST", &path, json!({}));
+    assert_eq!(told.event("GUILD_MEMBER_ADD")["user"]["id"], json!(bob.id));
+}

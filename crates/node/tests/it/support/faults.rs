@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
 use guildhall_store::{Page, Store, StoreError, TokenHash, TokenRecord};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
 
 /// What it does instead of what it should.
@@ -176,6 +176,10 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError> {
         self.inner.messages_by(channel_id, author_id, from, limit).await
+    }
+
+    async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
+        self.inner.attachments_in_use(ids).await
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

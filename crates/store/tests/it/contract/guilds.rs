@@ -267,14 +267,19 @@ pub async fn belongings(store: &dyn Store) {
         kept
     };
     let put = |belonging| Write::PutBelonging(id(100), belonging);
-    store.commit(vec![put(ban(7, "no")), put(ban(8, "no")), put(pin(5)), put(pin(6))]).await.unwrap();
+    let guest = Belonging::TemporaryMember(id(u64::MAX >> 1));
+    store
+        .commit(vec![put(ban(7, "no")), put(ban(8, "no")), put(pin(5)), put(pin(6)), put(guest.clone())])
+        .await
+        .unwrap();
     store.commit(vec![put(ban(7, "yes")), Write::DeleteBelonging(id(100), ban(8, "").key())]).await.unwrap();
-    assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6)]);
+    assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6), guest.clone()]);
     assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), Some(id(100)));
     assert_eq!(store.guild_of_belonging(BelongingKind::Invite, 7).await.unwrap(), None);
     // All parts at once; then what is not there.
     let pins = BelongingKey::whole(BelongingKind::Pin, 101);
     store.commit(vec![Write::DeleteBelongings(id(100), pins), Write::DeleteBelonging(id(9), pins)]).await.unwrap();
+    store.commit(vec![Write::DeleteBelonging(id(100), guest.key())]).await.unwrap();
     assert_eq!(kept(store).await, [ban(7, "yes")]);
     let dangling = store.commit(vec![put(ban(9, "")), Write::PutBelonging(id(4), ban(9, ""))]).await;
     assert!(matches!(dangling, Err(StoreError::Dangling { what: "belonging" })), "{dangling:?}");

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use guildhall_guild::{MessageRecord, Write};
-use guildhall_model::{MessageReference, Nonce};
+use guildhall_model::{Id, MessageReference, Nonce};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Page, Store};
 use std::sync::Arc;
@@ -182,4 +182,41 @@ pub async fn users_of_a_reaction(store: &dyn Store) {
     assert_eq!(users(0, 0).await, NONE);
     let first = store.reaction_users(id(101), id(500), &emoji, id(0), 1).await.unwrap();
     assert_eq!(first, [guildhall_model::User::clone(&user(1))]);
+}
+
+pub async fn attachments_are_in_use_while_a_message_has_them(store: &dyn Store) {
+    let mut writes = guild_with_channels(100, &[101, 102]);
+    let attached = |channel: u64, n: u64, ids: &[u64]| {
+        let mut message = message(100, channel, n);
+        let attachment = |n: &u64| {
+            let json = format!(r#"{{"id":"{n}","filename":"a","size":1,"url":"http://a"}}"#);
+            serde_json::from_str(&json).unwrap()
+        };
+        message.attachments = ids.iter().map(attachment).collect();
+        message
+    };
+    let first = attached(101, 500, &[900, 901]);
+    writes.extend(
+        [first.clone(), attached(101, 501, &[902]), attached(102, 502, &[903])].map(Arc::new).map(Write::PutMessage),
+    );
+    store.commit(writes).await.unwrap();
+    let asked: Vec<Id<()>> = [904, 903, 902, 901, 900].map(id).into();
+    let in_use =
+        async || -> Vec<u64> { store.attachments_in_use(&asked).await.unwrap().into_iter().map(Id::get).collect() };
+    assert_eq!(in_use().await, [900, 901, 902, 903]);
+    assert_eq!(store.largest_id().await.unwrap(), 903);
+    assert!(store.attachments_in_use(&[]).await.unwrap().is_empty());
+    // Told again as it is, then edited.
+    store.commit(vec![Write::PutMessage(Arc::new(first.clone()))]).await.unwrap();
+    assert_eq!(in_use().await, [900, 901, 902, 903]);
+    let mut edited = attached(101, 500, &[901, 904]);
+    edited.edited_timestamp = Some(Timestamp(1_700_000_000_123));
+    store.commit(vec![Write::PutMessage(Arc::new(edited))]).await.unwrap();
+    assert_eq!(in_use().await, [901, 902, 903, 904]);
+    store.commit(vec![Write::DeleteMessage(id(101), id(501))]).await.unwrap();
+    assert_eq!(in_use().await, [901, 903, 904]);
+    store.commit(vec![Write::DeleteChannel(id(100), id(101))]).await.unwrap();
+    assert_eq!(in_use().await, [903]);
+    store.commit(vec![Write::DeleteGuild(id(100))]).await.unwrap();
+    assert_eq!(in_use().await, NONE);
 }

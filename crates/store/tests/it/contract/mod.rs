@@ -33,6 +33,7 @@ macro_rules! suite {
                 reactions_go_with_their_message,
                 emoji_are_told_apart,
                 users_of_a_reaction,
+                attachments_are_in_use_while_a_message_has_them,
             ],
             batches: [
                 a_faulty_batch_leaves_nothing,

@@ -1,0 +1,179 @@
+//! Incoming: a file on its way from a socket to its place.
+//!
+//! Invariants  what is dropped before `keep` leaves nothing behind: neither a file nor bytes that count.
+//! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header `HEADER_READS_MAX` reads.
+
+use super::{FileError, Files, blocking, kind};
+use guildhall_model::{ChannelId, Id};
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+/// What is written at once.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// A JPEG may hold thumbnails and colour profiles before it says how large it is, in pieces of 64 KiB; one made to keep us busy
+/// has no end of empty ones.
+const HEADER_READS_MAX: u32 = 1024;
+
+/// The name in `incoming/` and the bytes it counts for.
+struct Taken {
+    files: Files,
+    path: PathBuf,
+    bytes: u64,
+    is_kept: bool,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // One system call; there is nobody to wait for it.
+            let _ = fs::remove_file(&self.path);
+            self.files.give_back(self.bytes);
+        }
+    }
+}
+
+/// A file that is being written.
+pub(crate) struct Incoming {
+    taken: Taken,
+    file: Option<File>,
+    buffer: Vec<u8>,
+    head: Vec<u8>,
+}
+
+/// A file that is whole and on disk, and has no place yet.
+pub(crate) struct Received {
+    taken: Taken,
+    /// The first bytes, which say what it is.
+    pub head: Vec<u8>,
+    /// Of a picture, its pixels.
+    pub width_height: Option<(u32, u32)>,
+}
+
+impl Incoming {
+    pub(super) async fn create(files: Files, path: PathBuf) -> Result<Self, FileError> {
+        // Whoever gives up waiting meanwhile drops the result, and with it what it made.
+        let create = move || {
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            Ok((Taken { files, path, bytes: 0, is_kept: false }, file))
+        };
+        let (taken, file) = blocking(create).await.map_err(FileError::of)?;
+        Ok(Self { taken, file: Some(file), buffer: Vec::new(), head: Vec::new() })
+    }
+
+    /// The next bytes.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        let more = bytes.len() as u64;
+        if self.taken.bytes + more > self.taken.files.0.file_bytes_max {
+            return Err(FileError::TooLarge);
+        }
+        self.taken.files.take_room(more)?;
+        self.taken.bytes += more;
+        let missing = kind::HEAD_BYTES - self.head.len();
+        self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), FileError> {
+        let (file, buffer) = (self.file.take(), std::mem::take(&mut self.buffer));
+        let Some(mut file) = file else { return Err(FileError::Io(io::ErrorKind::BrokenPipe.into())) };
+        let write = move || file.write_all(&buffer).map(|()| (file, buffer));
+        let (file, mut buffer) = blocking(write).await.map_err(FileError::of)?;
+        buffer.clear();
+        (self.file, self.buffer) = (Some(file), buffer);
+        Ok(())
+    }
+
+    /// Nothing more comes: waits until it is on disk (F1).
+    pub async fn finish(mut self) -> Result<Received, FileError> {
+        self.flush().await?;
+        let Self { taken, file, head, .. } = self;
+        let is_picture = kind::sniff(&head).is_some_and(|media| media.starts_with("image/"));
+        let sync = move || {
+            let Some(mut file) = file else { return Ok(None) };
+            file.sync_all()?;
+            if !is_picture {
+                return Ok(None);
+            }
+            file.seek(SeekFrom::Start(0))?;
+            Ok(pixels(file))
+        };
+        let width_height = blocking(sync).await.map_err(FileError::of)?;
+        Ok(Received { taken, head, width_height })
+    }
+}
+
+impl Received {
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.taken.bytes
+    }
+
+    /// Gives it its place. Survives a power cut from now on (F1).
+    pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
+        // All of it where nobody can give up halfway: else it would count twice, or not at all.
+        blocking(move || {
+            let Taken { files, path, is_kept, .. } = &mut self.taken;
+            let place = files.place(channel_id, id);
+            let folder = put(&files.0.dir, path, &place)?;
+            *is_kept = true;
+            // A name is on disk when its folder is.
+            sync_dir(folder).or_else(|error| files.remove_now(channel_id, id).and(Err(error)))
+        })
+        .await
+    }
+}
+
+/// Moves a file into the folder of its channel, and says which that is.
+fn put<'a>(dir: &'a Path, from: &Path, to: &'a Path) -> io::Result<&'a Path> {
+    let channel = to.parent().unwrap_or(dir);
+    if to.try_exists()? {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let mut tries_left = 3;
+    loop {
+        match fs::create_dir(channel) {
+            Ok(()) => sync_dir(dir)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match fs::rename(from, to) {
+            // The sweep found the folder empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries_left > 0 => tries_left -= 1,
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(channel),
+        }
+    }
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Width and height, if they can be found at a bounded price.
+fn pixels(file: File) -> Option<(u32, u32)> {
+    let size = imagesize::reader_size(BufReader::new(FewReads { file, reads_left: HEADER_READS_MAX })).ok()?;
+    let pixels = |n: usize| u32::try_from(n).ok().filter(|n| *n > 0);
+    Some((pixels(size.width)?, pixels(size.height)?))
+}
+
+struct FewReads {
+    file: File,
+    reads_left: u32,
+}
+
+impl Read for FewReads {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reads_left = self.reads_left.checked_sub(1).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.file.read(buffer)
+    }
+}
+
+impl Seek for FewReads {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}

@@ -1,0 +1,212 @@
+//! Files: what messages carry, in a folder.
+//!
+//! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for what is not whole yet;
+//!             how many bytes are in it; which files wait for their message.
+//! Doors       `begin` for a file that comes in, `Received::keep` when it is whole, `remove`, `place`; `sweep` (in `sweep`).
+//! Invariants  F1 a file that was kept is on disk before its message is told. F2 all files together never take more than
+//!             `bytes_max`; what is coming in counts. F3 a file goes only when no message has it and none is on its way (`Claims`).
+//!             F4 no path is made of anything but numbers.
+//! Limits      `FilesOptions`. Past `bytes_max` nothing further is taken in.
+//! Not here    who may send files (`crate::upload`), who may read them (`serve`).     Spec  docs/adr/0030.
+
+mod claims;
+mod incoming;
+mod kind;
+mod link;
+mod serve;
+mod sweep;
+
+pub(crate) use claims::Claim;
+pub(crate) use incoming::{Incoming, Received};
+pub(crate) use kind::{clean_name, content_type};
+pub use serve::files_router;
+pub use sweep::Sweeper;
+
+use claims::Claims;
+use guildhall_model::{ChannelId, Id};
+use link::Links;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// How files are kept.
+#[derive(Clone, Debug)]
+pub struct FilesOptions {
+    /// The folder; made when missing.
+    pub dir: PathBuf,
+    /// Where clients reach this node: `scheme://host[:port]`. It becomes part of what messages say.
+    pub base_url: String,
+    /// Signs links. Another one makes all links invalid.
+    pub secret: Vec<u8>,
+    /// Bytes of all files together.
+    pub bytes_max: u64,
+    /// Bytes of one.
+    pub file_bytes_max: u64,
+    /// How often files that no message has are looked for.
+    pub sweep_every: Duration,
+}
+
+/// The folder. Cheap to clone.
+#[derive(Clone)]
+pub struct Files(Arc<Folder>);
+
+struct Folder {
+    dir: PathBuf,
+    links: Links,
+    bytes_max: u64,
+    file_bytes_max: u64,
+    sweep_every: Duration,
+    /// F2.
+    bytes: AtomicU64,
+    /// For names in `incoming/`.
+    begun: AtomicU64,
+    claims: Claims,
+    /// Somebody found it full.
+    full: Notify,
+}
+
+/// Why a file is not taken in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// Past `file_bytes_max`.
+    #[error("the file is too large")]
+    TooLarge,
+    /// Past `bytes_max`, or the disk is full.
+    #[error("there is no room for further files")]
+    Full,
+    /// The disk does not do what it should.
+    #[error("a file cannot be written")]
+    Io(#[from] io::Error),
+}
+
+impl FileError {
+    fn of(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+const INCOMING: &str = "incoming";
+
+impl Files {
+    /// Opens the folder, throws away what never became whole, and counts the rest: blocks for as long as it takes to look at
+    /// each file once.
+    ///
+    /// # Errors
+    /// When it cannot be made, read or written.
+    pub fn open(options: FilesOptions) -> io::Result<Self> {
+        let FilesOptions { dir, base_url, secret, bytes_max, file_bytes_max, sweep_every } = options;
+        let incoming = dir.join(INCOMING);
+        match fs::remove_dir_all(&incoming) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir_all(&incoming)?;
+        let mut bytes = 0;
+        for channel_id in numbers_in(&dir)? {
+            let channel = dir.join(channel_id.to_string());
+            for id in numbers_in(&channel)? {
+                bytes += fs::metadata(channel.join(id.to_string()))?.len();
+            }
+        }
+        Ok(Self(Arc::new(Folder {
+            dir,
+            links: Links::new(&base_url, &secret),
+            bytes_max,
+            file_bytes_max,
+            sweep_every,
+            bytes: AtomicU64::new(bytes),
+            begun: AtomicU64::new(0),
+            claims: Claims::default(),
+            full: Notify::new(),
+        })))
+    }
+
+    /// Bytes of all files, with those that are coming in.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many there may be.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.0.bytes_max
+    }
+
+    /// A file that comes in.
+    pub(crate) async fn begin(&self) -> Result<Incoming, FileError> {
+        let n = self.0.begun.fetch_add(1, Ordering::Relaxed);
+        Incoming::create(self.clone(), self.0.dir.join(INCOMING).join(n.to_string())).await
+    }
+
+    /// Where a kept file is read from.
+    pub(crate) fn url(&self, channel_id: ChannelId, id: Id<()>, filename: &str) -> String {
+        self.0.links.url(channel_id, id, filename)
+    }
+
+    /// Removes a kept file; nothing happens if there is none.
+    pub(crate) async fn remove(&self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
+        let files = self.clone();
+        blocking(move || files.remove_now(channel_id, id)).await
+    }
+
+    fn remove_now(&self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
+        let place = self.place(channel_id, id);
+        let remove = || fs::metadata(&place).and_then(|metadata| fs::remove_file(&place).map(|()| metadata.len()));
+        match remove() {
+            Ok(bytes) => self.give_back(bytes),
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// F4.
+    fn place(&self, channel_id: ChannelId, id: Id<()>) -> PathBuf {
+        self.0.dir.join(channel_id.to_string()).join(id.to_string())
+    }
+
+    /// Room for more bytes (F2).
+    fn take_room(&self, more: u64) -> Result<(), FileError> {
+        let fits = |taken: u64| taken.checked_add(more).filter(|sum| *sum <= self.0.bytes_max);
+        match self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                self.0.full.notify_one();
+                Err(FileError::Full)
+            }
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The names in a folder that are numbers, in no order. Others are not ours.
+fn numbers_in(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        numbers.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// Work that waits for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Serving: `GET /attachments/{channel}/{id}/{filename}?hm=…`, for whoever has the link.
+//!
+//! Invariants  S1 nothing is looked up for who has no valid link. S2 a file whose message is gone is gone too, whether or not it was
+//!             swept. S3 nothing that a browser could run is shown by it: other kinds are downloads, and all are sandboxed.
+//! Price       no token is asked for, as upstream: pages show pictures by their URL. A link holds as long as its message.
+//! Limits      one open file and a buffer per request; how many there are is the listener's (`server.connections_max`).
+
+use super::{Files, kind};
+use crate::error::ApiError;
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Query, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use guildhall_model::{ChannelId, Id};
+use guildhall_store::Store;
+use std::sync::Arc;
+use tokio::io::AsyncReadExt;
+use tower::ServiceExt;
+use tower_http::services::ServeFile;
+
+/// The route to what `files` keeps; `store` knows what is still needed.
+pub fn files_router(files: Files, store: Arc<dyn Store>) -> Router {
+    Router::new().route("/attachments/{channel_id}/{id}/{filename}", get(read)).with_state((files, store))
+}
+
+type Shared = (Files, Arc<dyn Store>);
+
+async fn read(
+    State((files, store)): State<Shared>,
+    Path((channel_id, id, filename)): Path<(String, String, String)>,
+    Query(query): Query<Vec<(String, String)>>,
+    request: Request,
+) -> Response {
+    match serve(&files, &*store, [&channel_id, &id], &filename, &query, request).await {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn serve(
+    files: &Files,
+    store: &dyn Store,
+    ids: [&str; 2],
+    filename: &str,
+    query: &[(String, String)],
+    request: Request,
+) -> Result<Response, ApiError> {
+    let [channel_id, id] = ids.map(|id| id.parse::<u64>().ok());
+    let (Some(channel_id), Some(id)) = (channel_id, id) else { return Err(ApiError::NotFound) };
+    let (channel_id, id): (ChannelId, Id<()>) = (Id::new(channel_id), Id::new(id));
+    let mark = query.iter().find(|(name, _)| name == "hm").map_or("", |(_, mark)| mark);
+    if !files.0.links.is_ours(channel_id, id, filename, mark) || !store.attachments_in_use(&[id]).await?.contains(&id) {
+        return Err(ApiError::NotFound);
+    }
+    let place = files.place(channel_id, id);
+    let mut head = Vec::with_capacity(kind::HEAD_BYTES);
+    let file = tokio::fs::File::open(&place).await.map_err(|_| ApiError::NotFound)?;
+    file.take(kind::HEAD_BYTES as u64).read_to_end(&mut head).await.map_err(|_| ApiError::NotFound)?;
+    let (content_type, is_shown) = kind::served(&head, filename);
+    let served = ServeFile::new(place).oneshot(request).await;
+    let mut response = match served {
+        Ok(response) => response.map(Body::new),
+        Err(never) => match never {},
+    };
+    let is_found = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
+    if !is_found {
+        // A range that is not there says which are; anything else, that the file is gone.
+        return if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            Ok(response)
+        } else {
+            Err(ApiError::NotFound)
+        };
+    }
+    let disposition = if is_shown { "inline".to_owned() } else { format!("attachment; filename=\"{filename}\"") };
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::CONTENT_DISPOSITION, &disposition),
+        (header::CACHE_CONTROL, "private, max-age=31536000, immutable"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        // Clients in browsers come from elsewhere.
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "cross-origin"),
+    ] {
+        // A name whose link is ours is a clean one.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    Ok(response)
+}

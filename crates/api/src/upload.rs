@@ -1,0 +1,288 @@
+//! Uploads: the files of one request, from its form data to the message that has them.
+//!
+//! Owns        `Uploads` (what came in), `FileForm` (what the message says of a file), `Kept` (files that have their place).
+//! Invariants  U1 no byte of a file is written before its sender was found to have the right. U2 a file whose message was refused
+//!             is gone; if nobody learned what became of the message, the sweep finds out (`files::Claim`).
+//! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once, `UPLOADS_PER_SENDER_MAX` of one
+//!             sender: further ones wait, until their deadline.
+//! Not here    form data: `crate::multipart`. The folder: `crate::files`.
+
+use crate::{
+    error::ApiError,
+    files::{Claim, FileError, Files, Incoming, Received, clean_name, content_type},
+    form::{Fault, Faults},
+    multipart::{FileHead, FilePiece},
+    state::Api,
+};
+use axum::http::StatusCode;
+use guildhall_guild::{MessagePatch, NewMessage, Refusal, Reply};
+use guildhall_model::{Attachment, ChannelId, Id};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Files of one message.
+pub(crate) const FILES_MAX: usize = 10;
+/// Requests with files of one sender at once.
+const UPLOADS_PER_SENDER_MAX: usize = 4;
+/// What is said where files are not kept.
+pub(crate) const NO_FILES: &str = "This server does not store attachments.";
+
+/// Who may take in files now.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    all: Arc<Semaphore>,
+    /// By account or webhook. Those that nobody uses are forgotten when others come.
+    senders: Mutex<BTreeMap<u64, Weak<Semaphore>>>,
+}
+
+/// While it lives, its request counts.
+pub(crate) struct Slot {
+    _of_sender: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Slots {
+    pub fn new(uploads_max: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(uploads_max)), senders: Mutex::default() }
+    }
+
+    pub async fn take(&self, sender: u64) -> Result<Slot, ApiError> {
+        let of_sender = {
+            let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+            senders.retain(|_, semaphore| semaphore.strong_count() > 0);
+            let known = senders.get(&sender).and_then(Weak::upgrade);
+            let semaphore = known.unwrap_or_else(|| Arc::new(Semaphore::new(UPLOADS_PER_SENDER_MAX)));
+            senders.insert(sender, Arc::downgrade(&semaphore));
+            semaphore
+        };
+        // First its own: who waits for those holds nothing that others wait for.
+        let of_sender = of_sender.acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
+        let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
+        Ok(Slot { _of_sender: of_sender, _of_all: of_all })
+    }
+}
+
+/// A file that came in.
+struct Upload {
+    number: usize,
+    filename: String,
+    content_type: Option<String>,
+    received: Received,
+}
+
+/// The files of one request.
+#[derive(Default)]
+pub(crate) struct Uploads {
+    done: Vec<Upload>,
+    current: Option<(usize, FileHead, Incoming)>,
+    slot: Option<Slot>,
+    /// Files that nobody wanted.
+    pub skipped_count: usize,
+}
+
+/// What a message says of a file that came with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileForm {
+    /// As in `files[n]`.
+    pub number: usize,
+    pub filename: Option<String>,
+    pub description: Option<String>,
+}
+
+impl Uploads {
+    /// Which files there are, as in `files[n]`.
+    pub fn numbers(&self) -> Vec<usize> {
+        self.done.iter().map(|upload| upload.number).collect()
+    }
+
+    /// It may go on (U1).
+    pub fn admit(&mut self, slot: Slot) {
+        self.slot = Some(slot);
+    }
+
+    pub fn is_admitted(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Throws the next piece away.
+    pub fn skip(&mut self, piece: &FilePiece) {
+        self.skipped_count += usize::from(matches!(piece, FilePiece::Begin(_)));
+    }
+
+    /// Takes the next piece.
+    pub async fn take(&mut self, files: &Files, piece: FilePiece) -> Result<(), ApiError> {
+        match piece {
+            FilePiece::Begin(head) => {
+                if self.done.len() == FILES_MAX {
+                    let message = format!("Must be {FILES_MAX} or fewer in length.");
+                    return Err(Faults::at("files", Fault::new("BASE_TYPE_MAX_LENGTH", message)).into());
+                }
+                let number = self.number_of(&head.name)?;
+                self.current = Some((number, head, files.begin().await.map_err(refused)?));
+            }
+            FilePiece::Bytes(bytes) => {
+                if let Some((_, _, incoming)) = &mut self.current {
+                    incoming.write(&bytes).await.map_err(refused)?;
+                }
+            }
+            FilePiece::End => {
+                if let Some((number, head, incoming)) = self.current.take() {
+                    let received = incoming.finish().await.map_err(refused)?;
+                    let filename = head.filename.unwrap_or_default();
+                    self.done.push(Upload { number, filename, content_type: head.content_type, received });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `files[n]`, or what older libraries send: `file`, `file0`, any name.
+    fn number_of(&self, name: &str) -> Result<usize, ApiError> {
+        let digits = name.trim_end_matches(']');
+        let digits = &digits[digits.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
+        let is_free = |number: &usize| self.done.iter().all(|upload| upload.number != *number);
+        match digits.parse() {
+            Ok(number) if is_free(&number) => Ok(number),
+            Ok(_) => {
+                let fault = Fault::new("FILE_DUPLICATE", format!("There is more than one file {digits}."));
+                Err(Faults::at("files", fault).into())
+            }
+            Err(_) => Ok((0..).find(is_free).unwrap_or_default()),
+        }
+    }
+
+    /// Gives every file its place, and says how messages tell of it. `forms` is what the message said.
+    pub async fn keep(self, api: &Api, channel_id: ChannelId, forms: &[FileForm]) -> Result<Kept, ApiError> {
+        let mut kept = Kept { channel_id, attachments: Vec::new(), files: None };
+        let Some(files) = api.files.as_ref().filter(|_| !self.done.is_empty()) else { return Ok(kept) };
+        kept.files = Some((files.clone(), Claim::new(files.clone())));
+        let mut uploads = self.done;
+        uploads.sort_by_key(|upload| upload.number);
+        for Upload { number, filename, content_type: claimed, received } in uploads {
+            let form = forms.iter().find(|form| form.number == number).cloned().unwrap_or_default();
+            let filename = clean_name(&form.filename.unwrap_or(filename));
+            let id: Id<()> = api.node.next_id().await?;
+            let (width, height) = received.width_height.unzip();
+            let attachment = Attachment {
+                id,
+                size: received.bytes(),
+                url: files.url(channel_id, id, &filename),
+                content_type: content_type(&received.head, &filename, claimed.as_deref()),
+                description: form.description.filter(|description| !description.is_empty()),
+                height,
+                width,
+                filename,
+            };
+            if let Some((_, claim)) = &mut kept.files {
+                claim.add(id);
+            }
+            if let Err(error) = received.keep(channel_id, id).await {
+                kept.remove(|_| true).await;
+                return Err(refused(error.into()));
+            }
+            kept.attachments.push(attachment);
+        }
+        Ok(kept)
+    }
+}
+
+/// Files that have their place, and wait for their message.
+pub(crate) struct Kept {
+    channel_id: ChannelId,
+    /// As messages tell of them.
+    attachments: Vec<Attachment>,
+    files: Option<(Files, Claim)>,
+}
+
+impl Kept {
+    /// A message gets them.
+    pub fn put_into(&self, message: &mut NewMessage) {
+        message.attachments.extend_from_slice(&self.attachments);
+        self.link(&mut message.embeds);
+    }
+
+    /// An edited message gets them.
+    pub fn put_into_patch(&self, patch: &mut MessagePatch) {
+        patch.added.extend_from_slice(&self.attachments);
+        self.link(patch.embeds.as_deref_mut().unwrap_or_default());
+    }
+
+    /// What embeds call `attachment://NAME` is one of these.
+    fn link(&self, embeds: &mut [Value]) {
+        if !self.attachments.is_empty() {
+            embeds.iter_mut().for_each(|embed| link(embed, &self.attachments));
+        }
+    }
+
+    /// What became of the message decides what becomes of its files.
+    pub async fn settled(self, outcome: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
+        match &outcome {
+            // Who repeats a request with a nonce is told of the earlier message.
+            Ok(Reply::Message(told)) => {
+                self.remove(|id| told.message.attachments.iter().all(|attachment| attachment.id != id)).await;
+            }
+            Ok(_) => self.remove(|_| false).await,
+            Err(
+                ApiError::Refused(Refusal::Unavailable) | ApiError::Overloaded | ApiError::Store(_) | ApiError::Bug(_),
+            ) => {}
+            Err(_) => self.remove(|_| true).await,
+        }
+        outcome
+    }
+
+    /// Removes some, and is done with the others.
+    async fn remove(self, is_in_vain: impl Fn(Id<()>) -> bool) {
+        let Some((files, claim)) = self.files else { return };
+        for attachment in self.attachments.iter().filter(|attachment| is_in_vain(attachment.id)) {
+            // The sweep finds what is left.
+            if let Err(error) = files.remove(self.channel_id, attachment.id).await {
+                tracing::warn!(%error, "a file whose message was refused cannot be removed yet");
+            }
+        }
+        claim.settle();
+    }
+}
+
+/// Replaces `attachment://NAME` wherever an embed has a URL. Embeds are few, and not deep: their form was checked.
+fn link(value: &mut Value, attachments: &[Attachment]) {
+    match value {
+        Value::String(text) => {
+            let name = text.strip_prefix("attachment://").map(clean_name);
+            if let Some(found) = name.and_then(|name| attachments.iter().find(|of| of.filename == name)) {
+                text.clone_from(&found.url);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| link(value, attachments)),
+        Value::Object(map) => {
+            let linked =
+                map.iter_mut().filter(|(key, value)| !value.is_string() || matches!(key.as_str(), "url" | "icon_url"));
+            linked.for_each(|(_, value)| link(value, attachments));
+        }
+        _ => {}
+    }
+}
+
+fn refused(error: FileError) -> ApiError {
+    match error {
+        FileError::TooLarge => ApiError::BodyTooLarge,
+        // No mistake of the sender's, and trying again does not help.
+        FileError::Full => ApiError::coded(
+            StatusCode::INSUFFICIENT_STORAGE,
+            0,
+            "This server has no room for further files. Whoever runs it can make some: uploads.bytes_max",
+        ),
+        FileError::Io(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "a file cannot be written");
+            ApiError::Bug("a file that can be written")
+        }
+    }
+}
+
+/// Why nothing is taken in where files are not kept.
+pub(crate) fn no_files() -> ApiError {
+    Faults::at("attachments", Fault::new("UNSUPPORTED", NO_FILES)).into()
+}

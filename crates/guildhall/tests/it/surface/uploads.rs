@@ -1,0 +1,470 @@
+//! Files: sent, told, read back, refused.
+
+use crate::{
+    support::{Demo, PATIENCE, wait_for},
+    town::{EVERYTHING, Person, Town},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+const NOTHING: Value = Value::Null;
+
+/// An answer whose body may be anything.
+#[derive(Debug)]
+struct Raw {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Raw {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    }
+
+    #[track_caller]
+    fn is(&self, status: u16, code: u64) {
+        assert_eq!((self.status, self.json()["code"].as_u64()), (status, Some(code)), "{self:?}");
+    }
+}
+
+/// One request on a connection of its own, as it stands; none when the server says nothing.
+fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let end = answer.windows(4).position(|piece| piece == b"\r\n\r\n")?;
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Raw { status, head, body: answer[end + 4..].to_vec() })
+}
+
+fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
+    exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}\r\n").as_bytes())
+        .unwrap()
+}
+
+/// Form data.
+#[derive(Default)]
+struct Form(Vec<u8>);
+
+impl Form {
+    fn json(payload: &Value) -> Self {
+        let head =
+            b"--XX\r\nContent-Disposition: form-data; name=\"payload_json\"\r\nContent-Type: application/json\r\n\r\n";
+        Self([head, payload.to_string().as_bytes(), b"\r\n"].concat())
+    }
+
+    fn file(mut self, name: &str, filename: &str, content: &[u8]) -> Self {
+        let disposition = format!("Content-Disposition: form-data; name=\"{name}\"; filename=\"{filename}\"");
+        let head = format!("--XX\r\n{disposition}\r\nContent-Type: application/octet-stream\r\n\r\n");
+        self.0.extend([head.as_bytes(), content, b"\r\n"].concat());
+        self
+    }
+
+    fn request(mut self, person: &Person, method: &str, path: &str) -> Vec<u8> {
+        self.0.extend(b"--XX--\r\n");
+        let token =
+            if person.token.is_empty() { String::new() } else { format!("Authorization: {}\r\n", person.token) };
+        let head = format!(
+            "{method} /api/v10{path} HTTP/1.1\r\nHost: test\r\n{token}Connection: close\r\n\
+             Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: {}\r\n\r\n",
+            self.0.len()
+        );
+        [head.as_bytes(), &self.0].concat()
+    }
+
+    fn send(self, person: &Person, method: &str, path: &str) -> Raw {
+        exchange(person.addr, &self.request(person, method, path)).unwrap()
+    }
+}
+
+/// Where a file lies on the node, without its host.
+fn path_of(attachment: &Value) -> String {
+    let url = attachment["url"].as_str().unwrap();
+    assert_eq!(attachment["proxy_url"], url);
+    url[url.find("/attachments/").unwrap()..].to_owned()
+}
+
+/// Bytes that no text holds.
+fn noise(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn png(width: u32, height: u32) -> Vec<u8> {
+    [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &width.to_be_bytes(), &height.to_be_bytes(), &[8, 2, 0, 0, 0], &noise(500)]
+        .concat()
+}
+
+/// Every file of a node, whole or not.
+fn stored(town: &Town) -> Vec<u64> {
+    fn walk(dir: &Path, sizes: &mut Vec<u64>) {
+        for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            match entry.file_type().unwrap().is_dir() {
+                true => walk(&entry.path(), sizes),
+                false => sizes.push(entry.metadata().unwrap().len()),
+            }
+        }
+    }
+    let mut sizes = Vec::new();
+    walk(&town.dir().join("files"), &mut sizes);
+    sizes.sort_unstable();
+    sizes
+}
+
+#[test]
+fn bytes_come_back_as_they_went() {
+    let mut town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.bot(200, "bob"));
+    let (_, general) = town.guild(&ana, &[&bob]);
+    let messages = format!("/channels/{general}/messages");
+    let mut client = town.connect(&bob, EVERYTHING);
+    client.event("GUILD_CREATE");
+
+    let (picture, large) = (png(640, 480), noise(3_000_000));
+    let payload = json!({
+        "content": "look",
+        "embeds": [{"title": "attachment://my_picture.png", "image": {"url": "attachment://my_picture.png"}}],
+        "attachments": [{"id": 1, "description": "noise"}, {"id": "0", "filename": "my picture.png"}],
+    });
+    let form = Form::json(&payload).file("files[1]", "a.html", &large).file("files[0]", "x", &picture);
+    let said = form.send(&ana, "POST", &messages);
+    assert_eq!(said.status, 200, "{said:?}");
+    let said = said.json();
+    let told = client.event("MESSAGE_CREATE");
+    assert_eq!((&told["attachments"], &told["embeds"]), (&said["attachments"], &said["embeds"]));
+    let [first, second] = [&said["attachments"][0], &said["attachments"][1]];
+    assert_eq!((&first["filename"], &first["content_type"]), (&json!("my_picture.png"), &json!("image/png")));
+    assert_eq!((&first["width"], &first["height"], &first["size"]), (&json!(640), &json!(480), &json!(picture.len())));
+    assert_eq!((&second["filename"], &second["description"]), (&json!("a.html"), &json!("noise")));
+    assert_eq!((second.get("width"), &second["size"]), (None, &json!(3_000_000)));
+    assert!(first["url"].as_str().unwrap().starts_with(&format!("http://{}/", town.addr)));
+    assert_eq!(
+        (&said["embeds"][0]["image"]["url"], &said["embeds"][0]["title"]),
+        (&first["url"], &payload["embeds"][0]["title"])
+    );
+
+    let shown = get(town.addr, &path_of(first), "");
+    assert_eq!((shown.status, &shown.body), (200, &picture));
+    assert_eq!((shown.header("content-type"), shown.header("content-disposition")), ("image/png", "inline"));
+    let download = get(town.addr, &path_of(second), "");
+    assert!(download.status == 200 && download.body == large);
+    assert_eq!(download.header("content-type"), "application/octet-stream");
+    assert_eq!(download.header("content-disposition"), "attachment; filename=\"a.html\"");
+    assert_eq!(download.header("x-content-type-options"), "nosniff");
+    assert_eq!(download.header("content-security-policy"), "default-src 'none'; sandbox");
+    assert!(download.header("cache-control").contains("immutable"));
+    let part = get(town.addr, &path_of(second), "Range: bytes=1000-1999\r\n");
+    assert_eq!((part.status, &part.body[..]), (206, &large[1000..2000]));
+    assert_eq!(get(town.addr, &path_of(second), "Range: bytes=9000000-\r\n").status, 416);
+
+    // Committed is committed; the link is the same for the next node.
+    town.restart();
+    let (ana, again) = (town.again(&ana), get(town.addr, &path_of(second), ""));
+    assert!(again.status == 200 && again.body == large);
+    assert_eq!(ana.get(&messages)[0]["attachments"], said["attachments"]);
+    ana.done("DELETE", &format!("{messages}/{}", said["id"].as_str().unwrap()), NOTHING);
+    for gone in [first, second] {
+        assert_eq!(get(town.addr, &path_of(gone), "").status, 404, "a deleted message's file");
+    }
+    assert_eq!(stored(&town).len(), 2);
+    town.restart();
+    wait_for("the sweep", || stored(&town).is_empty().then_some(()));
+}
+
+/// `kill -9` right after the answer, in the middle of another file, and with a file between the folder and the store.
+#[test]
+fn what_was_told_survives_a_kill_and_what_was_not_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let general = demo.channels()[0].clone();
+    let messages = format!("/channels/{general}/messages");
+    let token = demo.manifest["bot_token"].as_str().unwrap();
+    let bot = Person { id: String::new(), token: format!("Bot {}", token.trim_start_matches("Bot ")), addr: demo.addr };
+    let content = noise(700_000);
+    let said = Form::default().file("files[0]", "a", &content).send(&bot, "POST", &messages).json();
+    let half = Form::default().file("files[0]", "b", &content).request(&bot, "POST", &messages);
+    let mut stream = TcpStream::connect(demo.addr).unwrap();
+    stream.write_all(&half[..600_000]).unwrap();
+    let (files, lost) = (dir.path().join("files"), dir.path().join(format!("files/{general}/77")));
+    wait_for("half a file", || fs::read_dir(files.join("incoming")).unwrap().next().map(drop));
+    fs::write(&lost, b"nobody was told").unwrap();
+    demo.kill();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let found = get(demo.addr, &path_of(&said["attachments"][0]), "");
+    assert!(found.status == 200 && found.body == content);
+    assert_eq!(fs::read_dir(files.join("incoming")).unwrap().count(), 0);
+    wait_for("the sweep", || (!lost.exists()).then_some(()));
+    assert_eq!(get(demo.addr, &path_of(&said["attachments"][0]), "").status, 200);
+}
+
+/// As many at once as one account may send.
+#[test]
+fn many_large_files_take_little_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0"]);
+    let messages = format!("/channels/{}/messages", demo.channels()[0]);
+    let token = demo.manifest["bot_token"].as_str().unwrap();
+    let bot = Person { id: String::new(), token: format!("Bot {}", token.trim_start_matches("Bot ")), addr: demo.addr };
+    let content = noise(20_000_000);
+    let request = Form::default().file("files[0]", "a", &content).request(&bot, "POST", &messages);
+    let before = demo.process.resident_bytes();
+    let (peak, statuses) = thread::scope(|scope| {
+        let uploads: Vec<_> = (0..4).map(|_| scope.spawn(|| exchange(demo.addr, &request).unwrap().status)).collect();
+        let mut peak = before;
+        while uploads.iter().any(|upload| !upload.is_finished()) {
+            peak = peak.max(demo.process.resident_bytes());
+            thread::sleep(Duration::from_millis(5));
+        }
+        (peak, uploads.into_iter().map(|upload| upload.join().unwrap()).collect::<Vec<_>>())
+    });
+    assert_eq!(statuses, [200; 4]);
+    let grown = (peak - before) >> 20;
+    assert!(grown < 40, "{grown} MiB for 80 MB of files");
+}
+
+#[test]
+fn nobody_reads_what_they_were_not_told_of() {
+    let town = Town::new();
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let said = Form::default().file("files[0]", "a.txt", b"secret").send(
+        &ana,
+        "POST",
+        &format!("/channels/{general}/messages"),
+    );
+    let attachment = &said.json()["attachments"][0];
+    assert_eq!(attachment["content_type"], "text/plain; charset=utf-8");
+    let path = path_of(attachment);
+    let (plain, mark) = path.split_once("?hm=").unwrap();
+    let found = get(town.addr, &path, "");
+    assert_eq!((found.status, &found.body[..]), (200, &b"secret"[..]));
+    let folder = plain.strip_suffix("/a.txt").unwrap();
+    let id = attachment["id"].as_str().unwrap();
+    for wrong in [
+        plain.to_owned(),
+        format!("{plain}?hm="),
+        format!("{plain}?hm={}", &mark[..31]),
+        format!("{plain}x?hm={mark}"),
+        format!("{folder}/b.txt?hm={mark}"),
+        format!("{folder}/../../../guildhall.db?hm={mark}"),
+        format!("{folder}/..%2f..%2f..%2fguildhall.db?hm={mark}"),
+        format!("/attachments/..%2f/{id}/a.txt?hm={mark}"),
+        format!("/attachments/incoming/0/a.txt?hm={mark}"),
+        format!("/attachments/{general}/{}/a.txt?hm={mark}", id.parse::<u64>().unwrap() + 1),
+    ] {
+        assert_eq!(get(town.addr, &wrong, "").status, 404, "{wrong}");
+    }
+}
+
+#[test]
+fn edits_keep_what_they_name_and_add_what_comes() {
+    let mut town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let (_, general) = town.guild(&ana, &[&bob]);
+    let messages = format!("/channels/{general}/messages");
+    let said =
+        Form::default().file("file", "a.txt", b"a").file("file2", "b.txt", b"bb").send(&ana, "POST", &messages).json();
+    let names = |message: &Value| -> Vec<String> {
+        message["attachments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|of| of["filename"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&said), ["a.txt", "b.txt"]);
+    let path = format!("{messages}/{}", said["id"].as_str().unwrap());
+    Form::default().file("files[0]", "c.txt", b"ccc").send(&bob, "PATCH", &path).is(403, 50005);
+    let dropped = path_of(&said["attachments"][0]);
+    let payload = json!({"attachments": [said["attachments"][1], {"id": 0, "description": "new"}]});
+    let edited = Form::json(&payload).file("files[0]", "c.txt", b"ccc").send(&ana, "PATCH", &path).json();
+    assert_eq!(names(&edited), ["b.txt", "c.txt"]);
+    assert_eq!(
+        (&edited["attachments"][0], &edited["attachments"][1]["description"]),
+        (&said["attachments"][1], &json!("new"))
+    );
+    assert_eq!(get(town.addr, &dropped, "").status, 404);
+    // Without a list all stay; ten are the most.
+    let more = Form::default().file("files[0]", "d.txt", b"dddd").send(&ana, "PATCH", &path).json();
+    assert_eq!(names(&more), ["b.txt", "c.txt", "d.txt"]);
+    let many = (0..8).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "e", b"e"));
+    many.send(&ana, "PATCH", &path).is(400, 50035);
+    assert_eq!(get(town.addr, &path_of(&more["attachments"][2]), "").body, b"dddd");
+    town.restart();
+    wait_for("the sweep", || (stored(&town) == [2, 3, 4]).then_some(()));
+}
+
+#[test]
+fn webhooks_posts_and_direct_messages_have_files() {
+    let town = Town::new();
+    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let (guild, general) = town.guild(&ana, &[&bob]);
+    let hook = ana.done("POST", &format!("/channels/{general}/webhooks"), json!({"name": "hook"}));
+    let by_token = format!("/webhooks/{}/{}", hook["id"].as_str().unwrap(), hook["token"].as_str().unwrap());
+    let anybody = Person { id: String::new(), token: String::new(), addr: town.addr };
+    let posted =
+        Form::default().file("files[0]", "hook.txt", b"hook").send(&anybody, "POST", &format!("{by_token}?wait=true"));
+    assert_eq!(get(town.addr, &path_of(&posted.json()["attachments"][0]), "").body, b"hook");
+    let wrong = Form::default().file("files[0]", "hook.txt", b"hook").send(&anybody, "POST", &format!("{by_token}x"));
+    wrong.is(401, 50027);
+
+    let forum = ana.done("POST", &format!("/guilds/{guild}/channels"), json!({"name": "forum", "type": 15}));
+    let forum = forum["id"].as_str().unwrap();
+    let payload = json!({"name": "post", "message": {"content": "first"}});
+    let begun = Form::json(&payload).file("files[0]", "post.txt", b"post").send(
+        &ana,
+        "POST",
+        &format!("/channels/{forum}/threads"),
+    );
+    let thread = begun.json()["id"].as_str().unwrap().to_owned();
+    let first = &ana.get(&format!("/channels/{thread}/messages"))[0];
+    assert_eq!(get(town.addr, &path_of(&first["attachments"][0]), "").body, b"post");
+
+    let direct = ana.done("POST", "/users/@me/channels", json!({"recipient_id": bob.id}));
+    let direct = format!("/channels/{}/messages", direct["id"].as_str().unwrap());
+    let said = Form::default().file("files[0]", "dm.txt", b"dm").send(&bob, "POST", &direct);
+    assert_eq!(get(town.addr, &path_of(&said.json()["attachments"][0]), "").body, b"dm");
+    ana.done("DELETE", &format!("/channels/{general}"), NOTHING);
+    assert_eq!(get(town.addr, &path_of(&posted.json()["attachments"][0]), "").status, 404, "its channel is gone");
+}
+
+#[test]
+fn a_repeated_request_leaves_no_file() {
+    let town = Town::new();
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let messages = format!("/channels/{general}/messages");
+    let send = || {
+        let payload = json!({"nonce": "once", "enforce_nonce": true});
+        Form::json(&payload).file("files[0]", "a.txt", b"bytes").send(&ana, "POST", &messages).json()
+    };
+    let (first, second) = (send(), send());
+    assert_eq!((&first["id"], &first["attachments"]), (&second["id"], &second["attachments"]));
+    assert_eq!(stored(&town), [5]);
+}
+
+#[test]
+fn who_may_not_send_files_writes_none() {
+    let town = Town::new();
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    let (guild, general) = town.guild(&ana, &[&bob]);
+    let messages = format!("/channels/{general}/messages");
+    // ATTACH_FILES.
+    ana.done("PUT", &format!("/channels/{general}/permissions/{guild}"), json!({"type": 0, "deny": "32768"}));
+    // Larger than what sockets buffer: the refusal has to be read all the same.
+    let large = noise(8_000_000);
+    let upload = |person: &Person| {
+        Form::json(&json!({"content": "x"})).file("files[0]", "a", &large).send(person, "POST", &messages)
+    };
+    upload(&bob).is(403, 50013);
+    upload(&eve).is(403, 50001);
+    let stranger = Person { token: "Bot nobody".to_owned(), ..bob.clone() };
+    if let Some(answer) =
+        exchange(town.addr, &Form::default().file("files[0]", "a", b"a").request(&stranger, "POST", &messages))
+    {
+        answer.is(401, 0);
+    }
+    assert!(stored(&town).is_empty());
+    assert_eq!(Form::json(&json!({"content": "no file"})).send(&bob, "POST", &messages).status, 200);
+    // SEND_MESSAGES.
+    ana.done("PUT", &format!("/channels/{general}/permissions/{guild}"), json!({"type": 0, "deny": "2048"}));
+    upload(&bob).is(403, 50013);
+    assert!(stored(&town).is_empty());
+}
+
+/// Libraries wait for as long as they are told to; without an answer they do not know.
+#[test]
+fn who_has_to_wait_is_told_so() {
+    let town = Town::with(&[("limits.rest_rate_percent", "100")]);
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let (messages, large) = (format!("/channels/{general}/messages"), noise(8_000_000));
+    let mut answers = (0..6).map(|_| Form::default().file("files[0]", "a", &large).send(&ana, "POST", &messages));
+    let refused = answers.find(|answer| answer.status != 200).expect("five per five seconds");
+    assert_eq!(refused.status, 429);
+    assert_ne!(refused.header("retry-after"), "");
+}
+
+#[test]
+fn hostile_forms_leave_nothing() {
+    let town = Town::with(&[("uploads.file_bytes_max", "1000000"), ("uploads.bytes_max", "3000000")]);
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let messages = format!("/channels/{general}/messages");
+    let many = |count: usize| (0..count).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "a", b"x"));
+    many(11).send(&ana, "POST", &messages).is(400, 50035);
+    many(1000).send(&ana, "POST", &messages).is(413, 40005);
+    Form::default().file("files[0]", "a", &noise(1_000_001)).send(&ana, "POST", &messages).is(413, 40005);
+    Form::default()
+        .file("files[3]", "a", b"x")
+        .file("files[3]", "b", b"y")
+        .send(&ana, "POST", &messages)
+        .is(400, 50035);
+    let unknown = json!({"attachments": [{"id": 5, "filename": "a"}]});
+    Form::json(&unknown).file("files[0]", "a", b"x").send(&ana, "POST", &messages).is(400, 50035);
+    Form::json(&json!({"content": "x".repeat(2001)}))
+        .file("files[0]", "a", b"x")
+        .send(&ana, "POST", &messages)
+        .is(400, 50035);
+    // Together they have no room.
+    let three = (0..4).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "a", &noise(900_000)));
+    three.send(&ana, "POST", &messages).is(507, 0);
+    // Past the size of a request, announced.
+    let head = format!(
+        "POST /api/v10{messages} HTTP/1.1\r\nHost: test\r\nAuthorization: {}\r\nConnection: close\r\n\
+         Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: 26214401\r\n\r\n",
+        ana.token
+    );
+    exchange(town.addr, head.as_bytes()).unwrap().is(413, 40005);
+    // Cut anywhere.
+    let whole =
+        Form::json(&json!({"content": "x"})).file("files[0]", "a", &noise(600_000)).request(&ana, "POST", &messages);
+    for cut in [whole.len() - 1000, whole.len() - 300_000, whole.len() - 600_000] {
+        let mut stream = TcpStream::connect(town.addr).unwrap();
+        stream.write_all(&whole[..cut]).unwrap();
+        if cut > 100_000 {
+            wait_for("the beginning", || stored(&town).iter().any(|bytes| *bytes > 0).then_some(()));
+        }
+        drop(stream);
+    }
+    wait_for("all of it to go", || stored(&town).is_empty().then_some(()));
+    assert_eq!(ana.get(&messages), json!([]));
+    // And none of it counts.
+    let three =
+        (0..3).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "../../a\"; x=\"", &noise(900_000)));
+    let said = three.send(&ana, "POST", &messages).json();
+    assert_eq!(said["attachments"][0]["filename"], "a");
+    Form::default().file("files[0]", "a", &noise(400_000)).send(&ana, "POST", &messages).is(507, 0);
+    ana.done("POST", &messages, json!({"content": "words need no room"}));
+}
+
+#[test]
+fn files_can_be_switched_off() {
+    let town = Town::with(&[("uploads.mode", "off")]);
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let messages = format!("/channels/{general}/messages");
+    let refused = Form::default().file("files[0]", "a", b"x").send(&ana, "POST", &messages);
+    refused.is(400, 50035);
+    assert_eq!(
+        refused.json()["errors"]["attachments"]["_errors"][0]["message"],
+        "This server does not store attachments."
+    );
+    assert_eq!(get(town.addr, "/attachments/1/2/a?hm=0", "").status, 404);
+    assert!(!town.dir().join("files").exists());
+}
