@@ -1,30 +1,32 @@
 //! Matcher: searches once per text, writes per connection.
 //!
 //! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
-//! Doors       `push` once per text; `warm_*` some connections ahead, `zstd` and `deflate` once per connection; `zstd_alone` and `deflate_alone` for what
-//!             one connection gets and no other.
-//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `PROGRAMS_MAX` per text and format: who is
-//!             served by none gets one without sources. An older text is written as if it were this connection's alone. Of
-//!             `DICTIONARIES_MAX` dictionaries as many parses again.
+//! Doors       `push` once per text; `warm_*` some connections ahead, `zstd` and `deflate` once per connection;
+//!             `zstd_alone` and `deflate_alone` for what one connection gets and no other.
+//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `workshop::PROGRAMS_MAX` per text and
+//!             format, and as many again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were
+//!             this connection's alone.
 
 use crate::{
     alone::Alone,
     begun::Begun,
     coverage::Coverage,
     deflate::{self, DeflateStream},
-    dictionary::{DICTIONARY, Dictionary, InFront},
+    dictionary::InFront,
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, span_of},
-    find::{Candidate, Candidates, ITSELF},
+    find::Candidates,
+    format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
     history::{History, Scope, Text},
-    parse::{Parser, Past, Sequence},
+    parse::Parser,
+    prepared::{Prepared, Programs, nearly},
     price::Prices,
     ring::TextId,
-    sources::{Distances, Missing, Sources},
-    spans::Spans,
+    sources::{Distances, Sources},
     tables::{Form, Tables},
-    templates::{TEMPLATES_MAX, Templates},
+    templates::Templates,
     track::Track,
+    workshop::Workshop,
     zstd::{self, ZstdStream, alone::Room},
 };
 use smallvec::SmallVec;
@@ -32,21 +34,6 @@ use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
-/// So many parses of a text may look back as far as a connection can; then they are rounded.
-const EXACT_PROGRAMS_MAX: usize = 8;
-/// How many texts of the matcher these look back on, the most first: each about 0.7 of the one before.
-const HORIZONS: [u32; 33] = [
-    8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23,
-    19, 16, 13, 11, 9, 7, 5, 3, 2, 1,
-];
-/// Parses of a text that are made for what one connection had.
-const HAD_PROGRAMS_MAX: usize = 8;
-/// With so many parses of a text, in a format, there come only those that `HORIZONS` and `HAD_PROGRAMS_MAX` allow.
-const PROGRAMS_MAX: usize = 48;
-/// Longer texts are not parsed for single connections.
-const HAD_TEXT_BYTES_MAX: usize = 16 << 10;
-/// Texts that are looked at to find the newest like another.
-const NEWEST_LOOKED_AT_MAX: u32 = 512;
 /// Longest match in a zstd message that is written alone.
 const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
@@ -60,188 +47,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { history_bytes_max: 8 << 20 }
-    }
-}
-
-/// Which parse of a text: what it may refer to beside itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Variant {
-    /// All texts up to so many back, and one that not all have: a template, if any.
-    Horizon(u32, Option<TextId>),
-    /// What one connection had that lacked some of these. It serves whoever has as much.
-    Had,
-    /// One text.
-    Only(TextId),
-    /// Nothing, for streams with a window of so many bytes.
-    Itself(u32),
-}
-
-/// A parse, as it is written in a format.
-#[derive(Debug)]
-struct Made<P> {
-    variant: Variant,
-    /// How many texts back it looks, its template aside: as far as `variant` allows, or less.
-    looks_back: u32,
-    program: P,
-}
-
-/// The parses of a text, in a format.
-type Programs<P> = Vec<Made<P>>;
-
-/// What is known of a new text.
-#[derive(Debug)]
-struct Prepared {
-    id: TextId,
-    candidates: Candidates,
-    /// Texts of the same name, newest first, if none of them is one that nearly all recipients have.
-    templates: SmallVec<[TextId; TEMPLATES_MAX]>,
-    zstd: Programs<zstd::Program>,
-    deflate: Programs<deflate::Program>,
-    /// The same for streams that began with a dictionary and may still refer to it.
-    begun: Begun<Programs<zstd::Program>>,
-}
-
-/// What pieces cost, per format.
-#[derive(Debug)]
-struct PricesOf {
-    zstd: Prices,
-    deflate: Prices,
-}
-
-/// What differs between formats once it is known what a text may refer to.
-trait Format {
-    type State;
-    type Program;
-    fn window(state: &Self::State) -> u32;
-    fn prices(prices: &PricesOf) -> &Prices;
-    /// `begun`: for streams with this one of the text's dictionaries.
-    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
-    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
-    fn sources(program: &Self::Program) -> &Sources;
-    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
-    fn write(
-        program: &Self::Program,
-        state: &mut Self::State,
-        tables: &Tables,
-        distances: &Distances,
-        around: (&Head, &[u8]),
-        room: &mut Room,
-        out: &mut Vec<u8>,
-    );
-}
-
-/// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
-struct Shelf<'a, P> {
-    candidates: &'a Candidates,
-    dictionary: Option<&'a Dictionary>,
-    templates: &'a [TextId],
-    programs: &'a mut Programs<P>,
-}
-
-struct Zstd;
-
-impl Format for Zstd {
-    type State = zstd::ZstdState;
-    type Program = zstd::Program;
-
-    fn window(_: &Self::State) -> u32 {
-        zstd::WINDOW_BYTES
-    }
-
-    fn prices(prices: &PricesOf) -> &Prices {
-        &prices.zstd
-    }
-
-    #[inline]
-    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { candidates, templates, zstd, .. } = prepared;
-        match begun {
-            None => Shelf { candidates, dictionary: None, templates, programs: zstd },
-            Some(index) => {
-                let (dictionary, candidates, programs) = prepared.begun.get(index);
-                Shelf { candidates, dictionary: Some(dictionary), templates, programs }
-            }
-        }
-    }
-
-    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program {
-        zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source)
-    }
-
-    #[inline]
-    fn sources(program: &Self::Program) -> &Sources {
-        program.sources()
-    }
-
-    #[inline]
-    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
-        program.head_distance(distances)
-    }
-
-    #[inline]
-    fn write(
-        program: &Self::Program,
-        state: &mut Self::State,
-        tables: &Tables,
-        distances: &Distances,
-        (head, tail): (&Head, &[u8]),
-        room: &mut Room,
-        out: &mut Vec<u8>,
-    ) {
-        program.write(state, tables, distances, head, out);
-        if !tail.is_empty() {
-            zstd::alone::write(state, tables, room, tail, &[], out);
-        }
-    }
-}
-
-struct Deflate;
-
-impl Format for Deflate {
-    type State = deflate::DeflateState;
-    type Program = deflate::Program;
-
-    fn window(state: &Self::State) -> u32 {
-        state.window()
-    }
-
-    fn prices(prices: &PricesOf) -> &Prices {
-        &prices.deflate
-    }
-
-    #[inline]
-    fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { candidates, templates, deflate, .. } = prepared;
-        Shelf { candidates, dictionary: None, templates, programs: deflate }
-    }
-
-    fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
-        let position = parsed.track.position();
-        let distance_of = |id| parsed.track.distance(id, position, parsed.spans);
-        deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
-    }
-
-    #[inline]
-    fn sources(program: &Self::Program) -> &Sources {
-        program.sources()
-    }
-
-    #[inline]
-    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
-        program.head_distance(distances)
-    }
-
-    #[inline]
-    fn write(
-        program: &Self::Program,
-        state: &mut Self::State,
-        _: &Tables,
-        distances: &Distances,
-        (head, tail): (&Head, &[u8]),
-        _: &mut Room,
-        out: &mut Vec<u8>,
-    ) {
-        program.write(state, distances, head, tail, out);
     }
 }
 
@@ -295,230 +100,6 @@ pub struct Matcher {
     distances: Distances,
     text: Vec<u8>,
     counters: Counters,
-}
-
-/// The farthest of `HORIZONS` within `age` texts.
-fn round(age: u32) -> u32 {
-    HORIZONS.iter().copied().find(|horizon| *horizon <= age).unwrap_or(0)
-}
-
-/// The parse that looks back no farther than `age` texts and is the best of those, or nearly: it was free to look as far
-/// back, or not much less.
-#[inline]
-fn nearly<P>(programs: &[Made<P>], age: u32, template: Option<TextId>) -> Option<usize> {
-    programs.iter().position(|made| match made.variant {
-        Variant::Horizon(horizon, with) => {
-            with == template && made.looks_back <= age && age.saturating_sub(horizon) <= age / 16
-        }
-        _ => false,
-    })
-}
-
-/// The parts of a matcher from which parses are made, for one text and one connection.
-struct Workshop<'a> {
-    history: &'a History,
-    prices: &'a Prices,
-    coverage: &'a Coverage,
-    parser: &'a mut Parser,
-    one: &'a mut Candidates,
-    had: &'a mut Had,
-    counters: &'a mut Counters,
-    id: TextId,
-    candidates: &'a Candidates,
-    /// And how far before the text it begins.
-    dictionary: Option<(&'a Dictionary, u32)>,
-    templates: &'a [TextId],
-    is_for_few: bool,
-    /// How far back the stream may refer.
-    window: u32,
-    /// The oldest text that the connection has within reach.
-    oldest_here: Option<TextId>,
-    track: &'a Track,
-}
-
-/// A parse and which head it goes with.
-struct Parsed<'a> {
-    bytes: &'a [u8],
-    sequences: Vec<Sequence>,
-    head_source: Option<TextId>,
-    /// Of the connection it is made for; others are much like it.
-    track: &'a Track,
-    spans: &'a Spans,
-}
-
-impl<'a> Workshop<'a> {
-    /// Finds the parse that serves the connection, or makes it.
-    #[inline]
-    fn choose<P>(
-        &mut self,
-        programs: &mut Programs<P>,
-        mut locate: impl FnMut(&P) -> Result<(), Missing>,
-        prepare: impl Fn(Parsed<'_>) -> P,
-    ) -> usize {
-        let Some(oldest) = self.oldest_here else { return self.itself(programs, &mut locate, &prepare) };
-        let age = self.id.wrapping_sub(oldest);
-        if self.is_for_few {
-            return self.choose_other(programs, &mut locate, &prepare);
-        }
-        let template = self.templates.iter().copied().find(|id| self.has(*id));
-        let index = nearly(programs, age, template).unwrap_or_else(|| {
-            let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
-            let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
-            self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
-        });
-        if locate(&programs[index].program).is_ok() {
-            return index;
-        }
-        self.counters.fallbacks_total += 1;
-        self.choose_other(programs, &mut locate, &prepare)
-    }
-
-    /// For a connection that lacks something that others have: what served one like it, or was made for it.
-    #[cold]
-    fn choose_other<P>(
-        &mut self,
-        programs: &mut Programs<P>,
-        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
-        prepare: &impl Fn(Parsed<'_>) -> P,
-    ) -> usize {
-        let mut had_count = 0;
-        for (index, made) in programs.iter().enumerate() {
-            if made.variant == Variant::Had {
-                had_count += 1;
-                if locate(&made.program).is_ok() {
-                    return index;
-                }
-            }
-        }
-        let mut made = None;
-        let is_short = self.history.text(self.id).is_some_and(|text| text.len() <= HAD_TEXT_BYTES_MAX);
-        if had_count < HAD_PROGRAMS_MAX && is_short {
-            made = Some(self.make(programs, Variant::Had, prepare));
-        } else if let Some(id) = self.newest_like_it()
-            && programs.len() < PROGRAMS_MAX
-        {
-            made = Some(self.get_or_make(programs, Variant::Only(id), prepare));
-        }
-        match made {
-            Some(index) if locate(&programs[index].program).is_ok() => index,
-            _ => self.itself(programs, locate, prepare),
-        }
-    }
-
-    fn itself<P>(
-        &mut self,
-        programs: &mut Programs<P>,
-        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
-        prepare: &impl Fn(Parsed<'_>) -> P,
-    ) -> usize {
-        let index = self.get_or_make(programs, Variant::Itself(self.window), prepare);
-        locate(&programs[index].program).expect("what refers to itself alone misses nothing");
-        index
-    }
-
-    /// The newest text of the same name that the connection has.
-    fn newest_like_it(&self) -> Option<TextId> {
-        let text = self.history.text(self.id)?;
-        let oldest = self.id.saturating_sub(NEWEST_LOOKED_AT_MAX);
-        (oldest..self.id)
-            .rev()
-            .filter(|id| self.history.text(*id).is_some_and(|other| other.name == text.name))
-            .find(|id| self.has(*id))
-    }
-
-    /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
-    fn newest_head(&self, text: &Text, variant: Variant) -> Option<TextId> {
-        let history = self.history;
-        let (oldest, template) = match variant {
-            Variant::Horizon(horizon, template) => (self.id.saturating_sub(horizon), template),
-            Variant::Had => (0, None),
-            Variant::Only(_) | Variant::Itself(_) => return None,
-        };
-        let is_had = |source: &Text| match variant {
-            Variant::Had => self.had.contains(source.id),
-            _ => text.is_for_who_got(source, self.coverage),
-        };
-        let nearest = oldest.max(self.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.id;
-        let mut named = nearest.rev().filter_map(|id| history.text(id)).filter(|source| source.name == text.name);
-        named.find(|source| is_had(source)).map(|source| source.id).or(template)
-    }
-
-    /// Whether the connection has a text, which may still be out of reach.
-    fn has(&self, id: TextId) -> bool {
-        self.track.distance(id, self.track.position(), self.history.spans()).is_some()
-    }
-
-    fn get_or_make<P>(
-        &mut self,
-        programs: &mut Programs<P>,
-        variant: Variant,
-        prepare: &impl Fn(Parsed<'_>) -> P,
-    ) -> usize {
-        match programs.iter().position(|made| made.variant == variant) {
-            Some(index) => index,
-            None => self.make(programs, variant, prepare),
-        }
-    }
-
-    #[cold]
-    fn make<P>(&mut self, programs: &mut Programs<P>, variant: Variant, prepare: &impl Fn(Parsed<'_>) -> P) -> usize {
-        let parsed = self.parse(variant);
-        let template = if let Variant::Horizon(_, template) = variant { template } else { None };
-        let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source).chain(parsed.head_source);
-        let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
-        let farthest = sources.filter(is_text).min();
-        let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
-        programs.push(Made { variant, looks_back, program: prepare(parsed) });
-        programs.len() - 1
-    }
-
-    fn parse(&mut self, variant: Variant) -> Parsed<'a> {
-        self.counters.parses_total += 1;
-        let (history, prices, reach) = (self.history, self.prices, self.window);
-        let past = Past { history, dictionary: self.dictionary };
-        let Some(text) = history.text(self.id) else {
-            return Parsed {
-                bytes: &[],
-                sequences: Vec::new(),
-                head_source: None,
-                track: self.track,
-                spans: history.spans(),
-            };
-        };
-        let sequences = match variant {
-            Variant::Horizon(horizon, template) => {
-                let oldest = self.id.saturating_sub(horizon);
-                let allowed =
-                    |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
-                self.parser.parse(past, self.candidates, prices, text, reach, allowed)
-            }
-            Variant::Had => {
-                self.had.fill(self.id, self.oldest_here, self.track);
-                let had = &*self.had;
-                self.parser.parse(past, self.candidates, prices, text, reach, |found| had.contains(found.source))
-            }
-            Variant::Only(only) => {
-                if let Some(source) = history.text(only) {
-                    self.one.find_in(history, text, source, self.candidates);
-                }
-                self.parser.parse(past, self.one, prices, text, reach, |found| found.source == only)
-            }
-            Variant::Itself(_) => self.parser.parse(past, self.candidates, prices, text, reach, |_| false),
-        };
-        let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
-        Parsed { bytes: history.bytes(text), sequences, head_source, track: self.track, spans: history.spans() }
-    }
-}
-
-/// How far back a head is looked for that is not among the sources of the text anyway.
-const HEADS_LOOKED_AT_MAX: u32 = 64;
-
-/// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
-/// the text goes on.
-fn head_source(history: &History, text: &Text, sequences: &[Sequence]) -> Option<TextId> {
-    let is_named = |id: &TextId| history.text(*id).is_some_and(|source| source.name == text.name);
-    let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
-    first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
 }
 
 impl Matcher {

@@ -1,0 +1,159 @@
+//! Format: what differs between streams of zstd and of deflate once it is known what a text may refer to.
+
+use crate::{
+    deflate,
+    dictionary::Dictionary,
+    envelope::Head,
+    find::Candidates,
+    prepared::{Prepared, Programs},
+    price::Prices,
+    ring::TextId,
+    sources::{Distances, Sources},
+    tables::Tables,
+    workshop::Parsed,
+    zstd::{self, alone::Room},
+};
+
+/// What pieces cost, per format.
+#[derive(Debug)]
+pub struct PricesOf {
+    pub zstd: Prices,
+    pub deflate: Prices,
+}
+
+/// What differs between formats once it is known what a text may refer to.
+pub(crate) trait Format {
+    type State;
+    type Program;
+    fn window(state: &Self::State) -> u32;
+    fn prices(prices: &PricesOf) -> &Prices;
+    /// `begun`: for streams with this one of the text's dictionaries.
+    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
+    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
+    fn sources(program: &Self::Program) -> &Sources;
+    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
+    fn write(
+        program: &Self::Program,
+        state: &mut Self::State,
+        tables: &Tables,
+        distances: &Distances,
+        around: (&Head, &[u8]),
+        room: &mut Room,
+        out: &mut Vec<u8>,
+    );
+}
+
+/// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
+pub struct Shelf<'a, P> {
+    pub candidates: &'a Candidates,
+    pub dictionary: Option<&'a Dictionary>,
+    pub templates: &'a [TextId],
+    pub programs: &'a mut Programs<P>,
+}
+
+pub(crate) struct Zstd;
+
+impl Format for Zstd {
+    type State = zstd::ZstdState;
+    type Program = zstd::Program;
+
+    fn window(_: &Self::State) -> u32 {
+        zstd::WINDOW_BYTES
+    }
+
+    fn prices(prices: &PricesOf) -> &Prices {
+        &prices.zstd
+    }
+
+    #[inline]
+    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
+        let Prepared { candidates, templates, zstd, .. } = prepared;
+        match begun {
+            None => Shelf { candidates, dictionary: None, templates, programs: zstd },
+            Some(index) => {
+                let (dictionary, candidates, programs) = prepared.begun.get(index);
+                Shelf { candidates, dictionary: Some(dictionary), templates, programs }
+            }
+        }
+    }
+
+    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program {
+        zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source)
+    }
+
+    #[inline]
+    fn sources(program: &Self::Program) -> &Sources {
+        program.sources()
+    }
+
+    #[inline]
+    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
+        program.head_distance(distances)
+    }
+
+    #[inline]
+    fn write(
+        program: &Self::Program,
+        state: &mut Self::State,
+        tables: &Tables,
+        distances: &Distances,
+        (head, tail): (&Head, &[u8]),
+        room: &mut Room,
+        out: &mut Vec<u8>,
+    ) {
+        program.write(state, tables, distances, head, out);
+        if !tail.is_empty() {
+            zstd::alone::write(state, tables, room, tail, &[], out);
+        }
+    }
+}
+
+pub(crate) struct Deflate;
+
+impl Format for Deflate {
+    type State = deflate::DeflateState;
+    type Program = deflate::Program;
+
+    fn window(state: &Self::State) -> u32 {
+        state.window()
+    }
+
+    fn prices(prices: &PricesOf) -> &Prices {
+        &prices.deflate
+    }
+
+    #[inline]
+    fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
+        let Prepared { candidates, templates, deflate, .. } = prepared;
+        Shelf { candidates, dictionary: None, templates, programs: deflate }
+    }
+
+    fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
+        let position = parsed.track.position();
+        let distance_of = |id| parsed.track.distance(id, position, parsed.spans);
+        deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
+    }
+
+    #[inline]
+    fn sources(program: &Self::Program) -> &Sources {
+        program.sources()
+    }
+
+    #[inline]
+    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
+        program.head_distance(distances)
+    }
+
+    #[inline]
+    fn write(
+        program: &Self::Program,
+        state: &mut Self::State,
+        _: &Tables,
+        distances: &Distances,
+        (head, tail): (&Head, &[u8]),
+        _: &mut Room,
+        out: &mut Vec<u8>,
+    ) {
+        program.write(state, distances, head, tail, out);
+    }
+}

@@ -1,0 +1,235 @@
+//! Workshop: which parse of a text serves a connection, and how one is made that does.
+//!
+//! Owns        the choice among `Variant`s, and the making of parses.
+//! Limits      `PROGRAMS_MAX` and `HAD_PROGRAMS_MAX` per text and format: who is served by none gets one without sources.
+
+use crate::{
+    coverage::Coverage,
+    dictionary::{DICTIONARY, Dictionary},
+    find::{Candidate, Candidates, ITSELF},
+    had::Had,
+    history::{History, Text},
+    matcher::Counters,
+    parse::{Parser, Past, Sequence},
+    prepared::{EXACT_PROGRAMS_MAX, Made, Programs, Variant, nearly, round},
+    price::Prices,
+    ring::TextId,
+    sources::Missing,
+    spans::Spans,
+    track::Track,
+};
+
+/// Parses of a text that are made for what one connection had.
+const HAD_PROGRAMS_MAX: usize = 8;
+/// With so many parses of a text, in a format, there come only those that `HORIZONS` and `HAD_PROGRAMS_MAX` allow.
+const PROGRAMS_MAX: usize = 48;
+/// Longer texts are not parsed for single connections.
+const HAD_TEXT_BYTES_MAX: usize = 16 << 10;
+/// Texts that are looked at to find the newest like another.
+const NEWEST_LOOKED_AT_MAX: u32 = 512;
+/// How far back a head is looked for that is not among the sources of the text anyway.
+const HEADS_LOOKED_AT_MAX: u32 = 64;
+
+/// The parts of a matcher from which parses are made, for one text and one connection.
+pub struct Workshop<'a> {
+    pub history: &'a History,
+    pub prices: &'a Prices,
+    pub coverage: &'a Coverage,
+    pub parser: &'a mut Parser,
+    pub one: &'a mut Candidates,
+    pub had: &'a mut Had,
+    pub counters: &'a mut Counters,
+    pub id: TextId,
+    pub candidates: &'a Candidates,
+    /// And how far before the text it begins.
+    pub dictionary: Option<(&'a Dictionary, u32)>,
+    pub templates: &'a [TextId],
+    pub is_for_few: bool,
+    /// How far back the stream may refer.
+    pub window: u32,
+    /// The oldest text that the connection has within reach.
+    pub oldest_here: Option<TextId>,
+    pub track: &'a Track,
+}
+
+/// A parse and which head it goes with.
+pub struct Parsed<'a> {
+    pub bytes: &'a [u8],
+    pub sequences: Vec<Sequence>,
+    pub head_source: Option<TextId>,
+    /// Of the connection it is made for; others are much like it.
+    pub track: &'a Track,
+    pub spans: &'a Spans,
+}
+
+impl<'a> Workshop<'a> {
+    /// Finds the parse that serves the connection, or makes it.
+    #[inline]
+    pub fn choose<P>(
+        &mut self,
+        programs: &mut Programs<P>,
+        mut locate: impl FnMut(&P) -> Result<(), Missing>,
+        prepare: impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let Some(oldest) = self.oldest_here else { return self.itself(programs, &mut locate, &prepare) };
+        let age = self.id.wrapping_sub(oldest);
+        if self.is_for_few {
+            return self.choose_other(programs, &mut locate, &prepare);
+        }
+        let template = self.templates.iter().copied().find(|id| self.has(*id));
+        let index = nearly(programs, age, template).unwrap_or_else(|| {
+            let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
+            let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
+            self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
+        });
+        if locate(&programs[index].program).is_ok() {
+            return index;
+        }
+        self.counters.fallbacks_total += 1;
+        self.choose_other(programs, &mut locate, &prepare)
+    }
+
+    /// For a connection that lacks something that others have: what served one like it, or was made for it.
+    #[cold]
+    fn choose_other<P>(
+        &mut self,
+        programs: &mut Programs<P>,
+        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let mut had_count = 0;
+        for (index, made) in programs.iter().enumerate() {
+            if made.variant == Variant::Had {
+                had_count += 1;
+                if locate(&made.program).is_ok() {
+                    return index;
+                }
+            }
+        }
+        let mut made = None;
+        let is_short = self.history.text(self.id).is_some_and(|text| text.len() <= HAD_TEXT_BYTES_MAX);
+        if had_count < HAD_PROGRAMS_MAX && is_short {
+            made = Some(self.make(programs, Variant::Had, prepare));
+        } else if let Some(id) = self.newest_like_it()
+            && programs.len() < PROGRAMS_MAX
+        {
+            made = Some(self.get_or_make(programs, Variant::Only(id), prepare));
+        }
+        match made {
+            Some(index) if locate(&programs[index].program).is_ok() => index,
+            _ => self.itself(programs, locate, prepare),
+        }
+    }
+
+    fn itself<P>(
+        &mut self,
+        programs: &mut Programs<P>,
+        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        let index = self.get_or_make(programs, Variant::Itself(self.window), prepare);
+        locate(&programs[index].program).expect("what refers to itself alone misses nothing");
+        index
+    }
+
+    /// The newest text of the same name that the connection has.
+    fn newest_like_it(&self) -> Option<TextId> {
+        let text = self.history.text(self.id)?;
+        let oldest = self.id.saturating_sub(NEWEST_LOOKED_AT_MAX);
+        (oldest..self.id)
+            .rev()
+            .filter(|id| self.history.text(*id).is_some_and(|other| other.name == text.name))
+            .find(|id| self.has(*id))
+    }
+
+    /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
+    fn newest_head(&self, text: &Text, variant: Variant) -> Option<TextId> {
+        let history = self.history;
+        let (oldest, template) = match variant {
+            Variant::Horizon(horizon, template) => (self.id.saturating_sub(horizon), template),
+            Variant::Had => (0, None),
+            Variant::Only(_) | Variant::Itself(_) => return None,
+        };
+        let is_had = |source: &Text| match variant {
+            Variant::Had => self.had.contains(source.id),
+            _ => text.is_for_who_got(source, self.coverage),
+        };
+        let nearest = oldest.max(self.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.id;
+        let mut named = nearest.rev().filter_map(|id| history.text(id)).filter(|source| source.name == text.name);
+        named.find(|source| is_had(source)).map(|source| source.id).or(template)
+    }
+
+    /// Whether the connection has a text, which may still be out of reach.
+    fn has(&self, id: TextId) -> bool {
+        self.track.distance(id, self.track.position(), self.history.spans()).is_some()
+    }
+
+    fn get_or_make<P>(
+        &mut self,
+        programs: &mut Programs<P>,
+        variant: Variant,
+        prepare: &impl Fn(Parsed<'_>) -> P,
+    ) -> usize {
+        match programs.iter().position(|made| made.variant == variant) {
+            Some(index) => index,
+            None => self.make(programs, variant, prepare),
+        }
+    }
+
+    #[cold]
+    fn make<P>(&mut self, programs: &mut Programs<P>, variant: Variant, prepare: &impl Fn(Parsed<'_>) -> P) -> usize {
+        let parsed = self.parse(variant);
+        let template = if let Variant::Horizon(_, template) = variant { template } else { None };
+        let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source).chain(parsed.head_source);
+        let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
+        let farthest = sources.filter(is_text).min();
+        let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
+        programs.push(Made { variant, looks_back, program: prepare(parsed) });
+        programs.len() - 1
+    }
+
+    fn parse(&mut self, variant: Variant) -> Parsed<'a> {
+        self.counters.parses_total += 1;
+        let (history, prices, reach) = (self.history, self.prices, self.window);
+        let past = Past { history, dictionary: self.dictionary };
+        let Some(text) = history.text(self.id) else {
+            return Parsed {
+                bytes: &[],
+                sequences: Vec::new(),
+                head_source: None,
+                track: self.track,
+                spans: history.spans(),
+            };
+        };
+        let sequences = match variant {
+            Variant::Horizon(horizon, template) => {
+                let oldest = self.id.saturating_sub(horizon);
+                let allowed =
+                    |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
+                self.parser.parse(past, self.candidates, prices, text, reach, allowed)
+            }
+            Variant::Had => {
+                self.had.fill(self.id, self.oldest_here, self.track);
+                let had = &*self.had;
+                self.parser.parse(past, self.candidates, prices, text, reach, |found| had.contains(found.source))
+            }
+            Variant::Only(only) => {
+                if let Some(source) = history.text(only) {
+                    self.one.find_in(history, text, source, self.candidates);
+                }
+                self.parser.parse(past, self.one, prices, text, reach, |found| found.source == only)
+            }
+            Variant::Itself(_) => self.parser.parse(past, self.candidates, prices, text, reach, |_| false),
+        };
+        let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
+        Parsed { bytes: history.bytes(text), sequences, head_source, track: self.track, spans: history.spans() }
+    }
+}
+
+/// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
+/// the text goes on.
+fn head_source(history: &History, text: &Text, sequences: &[Sequence]) -> Option<TextId> {
+    let is_named = |id: &TextId| history.text(*id).is_some_and(|source| source.name == text.name);
+    let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
+    first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
+}
