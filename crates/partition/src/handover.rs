@@ -53,15 +53,8 @@ impl Partition {
         let partition = self.core.config.partition;
         let mut leaving = Vec::new();
         for session in self.sessions() {
-            for entry in session.guilds.iter() {
-                let relay = self.relays.get(&entry.guild_id).and_then(|relays| relays.get(&entry.relay));
-                let voice = relay.and_then(|of| of.relay.picture()?.voice.get(session.user.id));
-                let is_here = voice.is_some_and(|voice| *voice.state.session_id == *session.id);
-                // What the guild answered to the last op 4 may be on its way.
-                let has_asked = session.profile.voice_guild == Some(entry.guild_id);
-                if let (true, Some(of_guild)) = (is_here || has_asked, session.key_in(partition, entry.guild_id)) {
-                    leaving.push((entry.guild_id, of_guild));
-                }
+            for entry in session.guilds.iter().filter(|entry| entry.asked_for_voice) {
+                leaving.extend(session.key_in(partition, entry.guild_id).map(|of_guild| (entry.guild_id, of_guild)));
             }
         }
         for (guild_id, session) in leaving {

@@ -12,7 +12,7 @@ use crate::{
 };
 use guildhall_codec::{Inbound, decode_payload};
 use guildhall_model::{
-    AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, shard_of,
+    AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, UserId, shard_of,
     to_gateway::{
         GetDeletedEntityIds, GuildChannelsResync, GuildSubscriptions, Identify, MemberQuery, PayloadError,
         PresenceUpdate, RequestChannelInfo, RequestChannelMemberCount, RequestChannelStatuses, RequestGuildMembers,
@@ -24,6 +24,7 @@ use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
 use guildhall_stdx::{Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, WsError, pong};
 use serde_json::Value;
+use std::mem;
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -235,15 +236,7 @@ impl Core {
                     }
                 }
             }
-            Opcode::VoiceStateUpdate => {
-                let update = VoiceStateUpdate::parse(d)?;
-                if let Some(guild_id) = update.guild_id
-                    && let Some(of_guild) = session.key_in(self.config.partition, guild_id)
-                {
-                    self.leave_other_voice(session_key, guild_id, &update);
-                    self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: of_guild, update }));
-                }
-            }
+            Opcode::VoiceStateUpdate => self.handle_voice(session_key, VoiceStateUpdate::parse(d)?),
             Opcode::RequestGuildMembers => {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(now, session_key, request, link);
@@ -265,25 +258,32 @@ impl Core {
         Ok(())
     }
 
+    fn handle_voice(&mut self, key: SlotKey, update: VoiceStateUpdate) {
+        let Some(guild_id) = update.guild_id else { return };
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(of_guild) = session.key_in(self.config.partition, guild_id) else { return };
+        if let Some(entry) = session.guilds.get_mut(guild_id) {
+            entry.asked_for_voice = update.channel_id.is_some();
+        }
+        if update.channel_id.is_some() && session.kind() == AccountKind::User {
+            let user_id = session.user.id;
+            self.leave_other_voice(user_id, guild_id, &update);
+        }
+        self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: of_guild, update }));
+    }
+
     /// A user account is in voice in one guild at most: whoever joins somewhere first leaves elsewhere. Only sessions of this
     /// partition are known here; one of another partition stays until its client leaves.
-    fn leave_other_voice(&mut self, key: SlotKey, guild_id: GuildId, update: &VoiceStateUpdate) {
-        let Some(session) = self.sessions.get_mut(key).filter(|session| session.kind() == AccountKind::User) else {
-            return;
-        };
-        session.profile.voice_guild = update.channel_id.map(|_| guild_id);
-        let user_id = session.user.id;
-        if update.channel_id.is_none() {
-            return;
-        }
-        for other in self.sessions_of(user_id) {
-            let Some(session) = self.sessions.get_mut(other) else { continue };
-            let Some(elsewhere) = session.profile.voice_guild.take_if(|elsewhere| *elsewhere != guild_id) else {
-                continue;
-            };
-            if let Some(session) = session.key_in(self.config.partition, elsewhere) {
-                let update = VoiceStateUpdate { guild_id: Some(elsewhere), channel_id: None, ..*update };
-                self.outputs.push_back(Output::ToGuild(elsewhere, ToGuild::Voice { session, update }));
+    fn leave_other_voice(&mut self, user_id: UserId, guild_id: GuildId, update: &VoiceStateUpdate) {
+        for key in self.sessions_of(user_id) {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            let entries = session.guilds.iter_mut().filter(|entry| entry.guild_id != guild_id);
+            let left = entries.filter_map(|entry| mem::take(&mut entry.asked_for_voice).then_some(entry.guild_id));
+            for elsewhere in left.collect::<Vec<_>>() {
+                if let Some(session) = session.key_in(self.config.partition, elsewhere) {
+                    let update = VoiceStateUpdate { guild_id: Some(elsewhere), channel_id: None, ..*update };
+                    self.outputs.push_back(Output::ToGuild(elsewhere, ToGuild::Voice { session, update }));
+                }
             }
         }
     }

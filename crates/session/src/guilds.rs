@@ -27,6 +27,8 @@ pub struct GuildEntry {
     pub starts_active: bool,
     /// It was inside when the process before this one ended, and nothing has happened since: it is told nothing when it is let in.
     pub returns: bool,
+    /// Its last op 4 there named a channel. What the guild made of that may be on its way.
+    pub asked_for_voice: bool,
     /// What a user account subscribed to.
     pub subscription: Option<Box<Subscription>>,
 }
@@ -41,6 +43,7 @@ impl GuildEntry {
             relay: 0,
             starts_active: false,
             returns: false,
+            asked_for_voice: false,
             subscription: None,
         }
     }

@@ -112,8 +112,6 @@ pub struct Profile {
     /// It asked a guild to let it in more than once, since an answer may have been lost: when it leaves it has to say so,
     /// or the guild may count it by a request that came late.
     pub asked_again: bool,
-    /// Where a user account was last sent into voice.
-    pub voice_guild: Option<GuildId>,
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,
     whole_lists: BTreeMap<GuildId, Instant>,
@@ -138,7 +136,6 @@ impl Profile {
             token,
             os: os.into(),
             asked_again: false,
-            voice_guild: None,
             member_requests: VecDeque::new(),
             whole_lists: BTreeMap::new(),
             presences: Window::default(),

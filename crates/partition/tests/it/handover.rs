@@ -145,27 +145,31 @@ fn voice_ends_with_the_process_and_others_are_told() {
     assert!(left.expect("a voice state")["channel_id"].is_null());
 }
 
-/// The guild has let them in, but their partition has not heard of it yet.
+/// The guild has let them in, but their partition has not heard of it yet. A bot, in voice in as many guilds as it likes, is no
+/// different.
 #[test]
 fn who_has_just_asked_for_voice_leaves_it_as_well() {
-    let mut pair = world();
-    let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
-    let speaker = live_user(&mut pair, &bob(), 0);
-    pair.take(listener);
-    pair.holds_mail = true;
-    let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
-        "self_mute": false, "self_deaf": false});
-    pair.client(speaker).send(4, &d);
-    pair.settle();
-    pair.partition_mut().leave_voice();
-    pair.settle();
-    pair.holds_mail = false;
-    pair.settle();
-    let places: Vec<bool> = (pair.dispatches(listener).into_iter())
-        .filter(|dispatch| dispatch.name == "VOICE_STATE_UPDATE")
-        .map(|dispatch| dispatch.d()["channel_id"].is_null())
-        .collect();
-    assert_eq!(places, [false, true], "they come, and go");
+    for speaker in [bob(), gob()] {
+        let mut pair = world();
+        let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+        let intents = speaker.bot.then_some(PLAIN);
+        let client = live(&mut pair, &speaker, intents, ClientParams::JSON);
+        pair.take(listener);
+        pair.holds_mail = true;
+        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+            "self_mute": false, "self_deaf": false});
+        pair.client(client).send(4, &d);
+        pair.settle();
+        pair.partition_mut().leave_voice();
+        pair.settle();
+        pair.holds_mail = false;
+        pair.settle();
+        let places: Vec<bool> = (pair.dispatches(listener).into_iter())
+            .filter(|dispatch| dispatch.name == "VOICE_STATE_UPDATE")
+            .map(|dispatch| dispatch.d()["channel_id"].is_null())
+            .collect();
+        assert_eq!(places, [false, true], "they come, and go; bot: {}", speaker.bot);
+    }
 }
 
 #[test]

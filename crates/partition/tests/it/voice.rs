@@ -23,17 +23,23 @@ fn moves(pair: &mut Pair, client: ClientId) -> Vec<(String, Option<String>)> {
     dispatches.map(|dispatch| (text(&dispatch.d()["guild_id"]).unwrap(), text(&dispatch.d()["channel_id"]))).collect()
 }
 
-#[test]
-fn an_account_is_in_voice_in_one_guild() {
+/// Bob's other guild is there as well.
+fn world_of_two() -> (Pair, GuildId, GuildId) {
     let mut pair = world();
     let other = GuildBuilder::new(OTHER, &ana()).member(&bob(), &[]).channel(OTHER_VOICE, ChannelType::Voice);
     pair.name_guild(&bob(), other.id());
+    let there = other.id();
     pair.wake_guild(other.load());
+    (pair, id(GUILD), there)
+}
+
+#[test]
+fn an_account_is_in_voice_in_one_guild() {
+    let (mut pair, here, there) = world_of_two();
     let desk = pair.login(&bob(), None, ClientParams::JSON);
     let phone = pair.login(&bob(), None, ClientParams::JSON);
     pair.take(desk);
     pair.take(phone);
-    let (here, there) = (id::<guildhall_model::marker::Guild>(GUILD), id::<guildhall_model::marker::Guild>(OTHER));
 
     join(&mut pair, desk, here, Some(channel(VOICE)));
     let joined_here = (here.to_string(), Some(channel(VOICE).to_string()));
@@ -50,4 +56,18 @@ fn an_account_is_in_voice_in_one_guild() {
 
     join(&mut pair, phone, there, None);
     assert_eq!(moves(&mut pair, desk), [(there.to_string(), None)]);
+}
+
+/// A client that is in voice says where it goes, and nothing of where it was.
+#[test]
+fn who_goes_to_another_guild_leaves_the_first() {
+    let (mut pair, here, there) = world_of_two();
+    let desk = pair.login(&bob(), None, ClientParams::JSON);
+    pair.take(desk);
+    join(&mut pair, desk, here, Some(channel(VOICE)));
+    pair.take(desk);
+    join(&mut pair, desk, there, Some(channel(OTHER_VOICE)));
+    let mut told = moves(&mut pair, desk);
+    told.sort();
+    assert_eq!(told, [(here.to_string(), None), (there.to_string(), Some(channel(OTHER_VOICE).to_string()))]);
 }

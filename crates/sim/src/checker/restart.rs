@@ -24,7 +24,9 @@ impl Checker {
     /// When that is not what was told of it.
     pub fn process_ended(&mut self, record: &GuildRecord) -> Result<(), Fault> {
         let before = self.state.clone();
-        // Not judged yet: in about one world of a hundred somebody is left in voice at the end, and others are not told that they left.
+        if !before.voice.is_empty() {
+            return fault(format!("nobody is told that these are not in voice any more: {:?}", before.voice));
+        }
         let last_messages = record.channels.iter().filter(|channel| channel.thread.is_none());
         let last_messages =
             last_messages.filter_map(|channel| Some((channel.id.get(), channel.last_message_id?.get()))).collect();
