@@ -182,6 +182,13 @@ fn tokens_of(clients: &mut [Client]) -> Tokens {
     tokens
 }
 
+/// Of one process only: two with the same would give sessions the same ids.
+fn secret(rng: &mut Rng) -> [u8; 32] {
+    let mut secret = [0; 32];
+    secret[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
+    secret
+}
+
 impl World {
     pub fn new(seed: u64, options: Options) -> Result<Self, Fault> {
         let mut rng = Rng::new(seed);
@@ -206,7 +213,7 @@ impl World {
         let passive_interval_ms = *rng.pick(&[1_500, 6_000, 30_000]).expect("there are some");
         let link_capacity = *rng.pick(&[65_536, 65_536, 48, 12]).expect("there are some");
         let gate = Arc::new(ScriptedGate::default());
-        let secret = [rng.below(256) as u8; 32];
+        let secret = secret(&mut rng);
         let streams = match seed % 3 {
             0 => Streams::Classic,
             // The smaller history turns over while a world lasts.

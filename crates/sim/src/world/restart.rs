@@ -5,7 +5,7 @@
 //! Not here    the file around what is written, with its head, hash and age: `guildhall::handover` has tests of its own. Guilds
 //!             are loaded at once, not when somebody asks.
 
-use super::{SIDES, Side, World};
+use super::{SIDES, Side, World, secret};
 use crate::{
     checker::{Fault, fault},
     pipeline::Pipeline,
@@ -76,7 +76,7 @@ impl World {
         self.pipeline = Pipeline::default();
         self.jobs.clear();
         self.lagging.clear();
-        self.begun_with.config.session_secret = [self.rng.below(256) as u8; 32];
+        self.begun_with.config.session_secret = secret(&mut self.rng);
         let users: BTreeMap<_, _> = self.accounts.iter().map(|user| (user.id, user.clone())).collect();
         let mut ids = BTreeSet::new();
         for (side, text) in left.iter().enumerate() {
