@@ -76,7 +76,8 @@ impl World {
         self.pipeline = Pipeline::default();
         self.jobs.clear();
         self.lagging.clear();
-        self.begun_with.config.session_secret = [self.rng.below(256) as u8; 32];
+        // Two processes must not give out the same ids.
+        self.begun_with.config.session_secret[..8].copy_from_slice(&self.rng.next_u64().to_be_bytes());
         let users: BTreeMap<_, _> = self.accounts.iter().map(|user| (user.id, user.clone())).collect();
         let mut ids = BTreeSet::new();
         for (side, text) in left.iter().enumerate() {
