@@ -62,7 +62,9 @@ impl Checker {
         if !session.has_returned {
             self.check_presences(session)?;
         }
-        self.check_threads(session)?;
+        if !session.lacks_threads {
+            self.check_threads(session)?;
+        }
         if session.is_bot {
             return Ok(());
         }
