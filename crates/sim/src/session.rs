@@ -92,8 +92,6 @@ pub struct Session {
     pub was_never_active: bool,
     /// What its client knows.
     pub known: Known,
-    /// A list of threads from another process was held back whole: nothing of it is known but its bytes (ADR 26).
-    pub lacks_threads: bool,
     /// Its client asked for what it had got already, and did not go back.
     pub is_confused: bool,
     /// What the input that is being handled has to tell it of, if it is passive.
@@ -156,7 +154,6 @@ impl Session {
             told: Default::default(),
             was_never_active: false,
             known: Known::default(),
-            lacks_threads: false,
             is_confused: false,
             due: None,
             expected: Vec::new(),

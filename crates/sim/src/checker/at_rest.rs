@@ -62,9 +62,7 @@ impl Checker {
         if !session.has_returned {
             self.check_presences(session)?;
         }
-        if !session.lacks_threads {
-            self.check_threads(session)?;
-        }
+        self.check_threads(session)?;
         if session.is_bot {
             return Ok(());
         }

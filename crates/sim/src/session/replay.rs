@@ -70,10 +70,7 @@ impl Session {
                         _ => Withheld::Yes,
                     }
                 }
-                (false, _) => {
-                    self.lacks_threads |= is_of_another_process && matches!(expected.what, What::Threads(_));
-                    Withheld::Yes
-                }
+                (false, _) => Withheld::Yes,
                 (true, Membership::Inside) => expected.withheld,
                 (true, Membership::Entering) => Withheld::Maybe,
                 (true, Membership::None) => Withheld::Yes,
