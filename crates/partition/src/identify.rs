@@ -334,7 +334,11 @@ impl Partition {
             }
             doubtful.extend(index.map(|index| (guild_id, index)));
             // Of a passive update, a voice state or a list of threads the rest is still news.
-            let rest = relay.zip(event).and_then(|(relay, event)| relay.renewed(user_id, event, now.unix));
+            let rest = relay.and_then(|relay| match (event, about.and_then(About::threads)) {
+                (Some(event), _) => relay.renewed(user_id, event, now.unix),
+                (None, Some(of)) => relay.renewed_threads(user_id, of.channel_ids.as_deref(), of.joined_only, now.unix),
+                (None, None) => None,
+            });
             let rest = rest.map(|event| Dispatch::direct(&Arc::new(event)));
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);

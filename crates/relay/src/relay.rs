@@ -477,16 +477,30 @@ impl Relay {
             }
             Payload::Notice(notice) => {
                 let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
-                let left = |ids: &Arc<[ChannelId]>| ids.iter().copied().filter(|id| holds(*id)).collect::<Arc<[_]>>();
-                let channel_ids = channel_ids.as_ref().map(left);
-                if channel_ids.as_ref().is_some_and(|left| left.is_empty()) {
-                    return None;
-                }
-                return state.thread_list(self.guild_id, user_id, channel_ids, *joined_only, now);
+                return self.renewed_threads(user_id, channel_ids.as_deref(), *joined_only, now);
             }
             _ => return None,
         };
         Some(Event::new(self.guild_id, event.name, Gate::Channels(channels), payload))
+    }
+
+    /// `renewed`, of a list of these channels' threads, or of all.
+    #[must_use]
+    pub fn renewed_threads(
+        &self,
+        user_id: UserId,
+        channel_ids: Option<&[ChannelId]>,
+        joined_only: bool,
+        now: Timestamp,
+    ) -> Option<Event> {
+        let state = self.state.as_ref()?;
+        let view = state.audience.view_of(user_id)?;
+        let holds = |channel_id: &ChannelId| state.audience.view_holds(view, *channel_id);
+        let left = channel_ids.map(|ids| ids.iter().copied().filter(holds).collect::<Arc<[_]>>());
+        if left.as_ref().is_some_and(|left| left.is_empty()) {
+            return None;
+        }
+        state.thread_list(self.guild_id, user_id, left, joined_only, now)
     }
 
     /// A session resumed and was not sent again all that it had been sent: it may see that again before its next update,

@@ -38,6 +38,16 @@ pub struct About {
     channels: Channels,
     is_whole: bool,
     direct: Option<OfDirect>,
+    threads: Option<OfThreads>,
+}
+
+/// It is a list of threads, of which there may be less to tell by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfThreads {
+    /// Whose threads; none: the whole guild's.
+    pub channel_ids: Option<Arc<[ChannelId]>>,
+    /// Others than its reader joined are not in it.
+    pub joined_only: bool,
 }
 
 /// What is told of a direct message.
@@ -65,19 +75,25 @@ impl About {
     /// Of what is in these channels of a guild.
     #[must_use]
     pub fn channels_of(guild_id: GuildId, channels: Vec<ChannelId>) -> Self {
-        Self { guild_id, channels: Channels::These(channels), is_whole: false, direct: None }
+        Self { guild_id, channels: Channels::These(channels), is_whole: false, direct: None, threads: None }
     }
 
     /// The guild itself, with what `find` says of channels and threads that not everybody can view.
     #[must_use]
     pub fn whole(guild_id: GuildId, find: impl Fn() -> Vec<ChannelId> + 'static) -> Self {
-        Self { guild_id, channels: Channels::Found(Box::new(find)), is_whole: true, direct: None }
+        Self { guild_id, channels: Channels::Found(Box::new(find)), is_whole: true, direct: None, threads: None }
     }
 
     /// As it was before the process began: the guild itself, or else of what is in these channels.
     #[must_use]
     pub fn kept(guild_id: GuildId, channels: Vec<ChannelId>, is_whole: bool) -> Self {
-        Self { guild_id, channels: Channels::These(channels), is_whole, direct: None }
+        Self { is_whole, ..Self::channels_of(guild_id, channels) }
+    }
+
+    /// Of a list of threads; `channels` as well as threads that it tells of.
+    #[must_use]
+    pub fn of_threads(guild_id: GuildId, channels: Vec<ChannelId>, threads: OfThreads) -> Self {
+        Self { threads: Some(threads), ..Self::channels_of(guild_id, channels) }
     }
 
     /// Of a direct message, which is no guild's.
@@ -90,6 +106,12 @@ impl About {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// It is a list of threads.
+    #[must_use]
+    pub fn threads(&self) -> Option<&OfThreads> {
+        self.threads.as_ref()
     }
 
     /// The channels and threads whose content it tells.

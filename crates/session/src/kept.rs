@@ -7,7 +7,7 @@
 //! Not here    requests for members under way, which clients ask again; op 3's and op 8's limits, which begin anew; READY that was
 //!             not said: such a session is not kept.     Spec  docs/adr/0026.
 
-use crate::dispatch::{About, Dispatch, OfDirect};
+use crate::dispatch::{About, Dispatch, OfDirect, OfThreads};
 use guildhall_codec::Encoding;
 use guildhall_model::{
     Activity, ChannelId, GuildId, Platform, Status, UserId,
@@ -87,6 +87,17 @@ pub enum SeenBy {
         /// It is the guild itself: see `About::is_whole`.
         is_whole: bool,
     },
+    /// Members who can view all of these channels and threads; a list of what others may see can be made anew.
+    Threads {
+        /// Of which guild.
+        guild_id: GuildId,
+        /// Which.
+        channels: Vec<ChannelId>,
+        /// See `OfThreads`.
+        channel_ids: Option<Vec<ChannelId>>,
+        /// See `OfThreads`.
+        joined_only: bool,
+    },
     /// Those in a direct message.
     Direct {
         /// Which.
@@ -105,12 +116,13 @@ impl SeenBy {
         }
         let notice = if let Payload::Notice(notice) = &event.payload { Some(&**notice) } else { None };
         match notice {
-            Some(Notice::ThreadList { channel_ids, threads, .. }) => {
+            Some(Notice::ThreadList { channel_ids, threads, joined_only, .. }) => {
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter().copied());
-                Self::Views {
+                Self::Threads {
                     guild_id,
                     channels: channels.chain(threads.iter().map(|of| of.channel.id)).collect(),
-                    is_whole: false,
+                    channel_ids: channel_ids.as_ref().map(|ids| ids.to_vec()),
+                    joined_only: *joined_only,
                 }
             }
             // There is no thread any more whose members could be asked.
@@ -142,14 +154,19 @@ impl Dispatch {
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let of_own = |about: &About| match self.told_of_direct() {
-            // It was kept before, by the process before this one.
-            Some(OfDirect { channel_id, is_left }) => SeenBy::Direct { channel_id, is_left },
-            None => SeenBy::Views {
-                guild_id: about.guild_id,
-                channels: about.channels().into_owned(),
-                is_whole: about.is_whole(),
-            },
+        let of_own = |about: &About| {
+            let (guild_id, channels) = (about.guild_id, about.channels().into_owned());
+            match (self.told_of_direct(), about.threads()) {
+                // These were kept before, by the process before this one.
+                (Some(OfDirect { channel_id, is_left }), _) => SeenBy::Direct { channel_id, is_left },
+                (None, Some(OfThreads { channel_ids, joined_only })) => SeenBy::Threads {
+                    guild_id,
+                    channels,
+                    channel_ids: channel_ids.as_ref().map(|ids| ids.to_vec()),
+                    joined_only: *joined_only,
+                },
+                (None, None) => SeenBy::Views { guild_id, channels, is_whole: about.is_whole() },
+            }
         };
         let seen_by = self.event().map(SeenBy::of).or_else(|| self.about().map(of_own));
         KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }
@@ -178,6 +195,10 @@ impl Dispatch {
             Some(SeenBy::Gate { guild_id, gate, always }) => (Some(event(guild_id, gate, always)), None),
             Some(SeenBy::Views { guild_id, channels, is_whole }) => {
                 (None, Some(About::kept(guild_id, channels, is_whole)))
+            }
+            Some(SeenBy::Threads { guild_id, channels, channel_ids, joined_only }) => {
+                let threads = OfThreads { channel_ids: channel_ids.map(Into::into), joined_only };
+                (None, Some(About::of_threads(guild_id, channels, threads)))
             }
             Some(SeenBy::Direct { channel_id, is_left }) => {
                 (None, Some(About::of_direct(OfDirect { channel_id, is_left })))

@@ -13,7 +13,7 @@ mod ready;
 mod replay;
 mod session;
 
-pub use dispatch::{About, Dispatch, OfDirect};
+pub use dispatch::{About, Dispatch, OfDirect, OfThreads};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
 pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription, SeenBy};

@@ -132,6 +132,35 @@ fn a_list_of_threads_is_replayed_without_those_that_its_reader_may_not_see_any_m
     assert_eq!(synced(&replayed(&mut pair, client, &bob())), [vec![open]]);
 }
 
+/// Of the process before there are only bytes, and what was asked.
+#[test]
+fn a_list_of_threads_of_the_process_before_is_made_anew_if_its_reader_may_not_see_all_of_it() {
+    for restarts in [1, 2] {
+        let mut pair = stewarded();
+        // The store of this test has no threads, so nobody sees these two after it.
+        let before = [ChannelType::PublicThread, ChannelType::PrivateThread].map(|kind| {
+            let thread = begin(&mut pair, &ana(), GENERAL, kind);
+            let_in(&mut pair, thread, &bob());
+            thread
+        });
+        let client = live_user(&mut pair, &bob(), 0);
+        pair.take(client);
+        pair.stop_reading(client);
+        subscribe(&mut pair, client, json!({"threads": true}));
+        pair.settle();
+        for _ in 0..restarts {
+            pair.advance(1_000);
+            let over = pair.restart(vec![guild().load()], 1 << 20);
+            assert_eq!(over[0].sessions.len(), 1);
+        }
+        let since = begin(&mut pair, &ana(), GENERAL, ChannelType::PublicThread);
+        assert!(!before.contains(&since));
+        // They are told of all threads once more when their guild lets them in.
+        let told = synced(&replayed(&mut pair, client, &bob()));
+        assert_eq!(told[0], [since], "after {restarts} restarts: {told:?}");
+    }
+}
+
 #[test]
 fn a_list_of_channels_that_came_into_view_is_replayed_as_far_as_they_still_are() {
     let mut pair = stewarded();

@@ -8,14 +8,19 @@ use guildhall_stdx::{Now, SlotKey};
 
 impl Checker {
     /// A partition started a session.
-    pub fn identified(&mut self, now: Now, side: usize, new: Identified) -> usize {
+    ///
+    /// # Errors
+    /// When another is, or was, called the same.
+    pub fn identified(&mut self, now: Now, side: usize, new: Identified) -> Result<(), Fault> {
         let at = self.sessions.len();
         self.by_key.insert((side, new.key), at);
-        self.by_id.insert(new.id.clone(), at);
+        if self.by_id.insert(new.id.clone(), at).is_some() {
+            return fault(format!("two sessions are called {}", new.id));
+        }
         self.living[side].push(at);
         let deadline = now.instant.after_ms(self.limits.gather_deadline_ms);
         self.sessions.push(Session::new(side, new, deadline));
-        at
+        Ok(())
     }
 
     fn given(&self, now: Now) -> Given {

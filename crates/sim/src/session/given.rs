@@ -79,7 +79,15 @@ impl Session {
                 Ok(What::Refusal)
             }
             Some(chunk) => Ok(What::OfGuild(chunk)),
-            None => fault(format!("session {} of {} is answered what it did not ask", self.id, self.user)),
+            None => {
+                let text = entry.map(|entry| {
+                    let frame = entry.dispatch.frame(self.encoding, entry.redaction);
+                    let body: String = String::from_utf8_lossy(frame.body()).chars().take(200).collect();
+                    format!("{} {body}", String::from_utf8_lossy(frame.name()))
+                });
+                let text = text.unwrap_or_else(|| "what was forgotten".to_owned());
+                fault(format!("session {} of {} is answered what it did not ask: {text}", self.id, self.user))
+            }
         }
     }
 

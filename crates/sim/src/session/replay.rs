@@ -44,8 +44,6 @@ impl Session {
             }
             let is_of_another_process = n < self.given_elsewhere;
             if let (What::Threads(told), false, Some(state)) = (&expected.what, may_see, state)
-                // Of such a list nothing is left but its bytes.
-                && !is_of_another_process
                 && membership != Membership::None
                 && let Some(left) = told.left(state, user, now_unix_ms)
             {

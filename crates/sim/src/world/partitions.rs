@@ -155,8 +155,7 @@ impl World {
         let now = self.now();
         let (user, guilds) = (new.user.id, new.guilds.clone());
         self.trace(|| format!("{:?} of {user} starts with {guilds:?}", new.key));
-        self.checker.identified(now, side, new);
-        Ok(())
+        self.checker.identified(now, side, new)
     }
 
     /// Handles a RESUME, and holds its outcome against what it had to be.
