@@ -17,14 +17,11 @@ fn seeds_run_clean_and_do_what_they_are_for() {
     assert!(total.sessions > 20 * SEEDS, "{total:?}");
     assert!(total.compared > 500 * SEEDS, "{total:?}");
     assert!(
-        total.resumed > SEEDS
-            && total.refused > 0
-            && total.moved > 0
-            && total.resets > 0
-            && total.withheld > 0
-            && total.returned > 10 * SEEDS,
+        total.resumed > SEEDS && total.refused > 0 && total.moved > 0 && total.resets > 0 && total.withheld > 0,
         "{total:?}"
     );
+    // About 90 sessions a seed, but 0 in one seed of four, where the process does not end.
+    assert!(total.returned > 10 * SEEDS, "{total:?}");
 }
 
 /// Seeds that found something once.
