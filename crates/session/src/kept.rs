@@ -10,12 +10,12 @@
 use crate::dispatch::{About, Dispatch, OfDirect, OfThreads};
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    Activity, ChannelId, GuildId, Platform, Status, UserId,
+    Activity, ChannelId, EventName, GuildId, Platform, Status, UserId, VoiceState,
     to_gateway::{ChannelRanges, RowRange, Subscription},
 };
 use guildhall_relay::{Audience, Event, ForUsers, Gate, Notice, Payload, Redaction};
 use serde::{Deserialize, Serialize};
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 /// A dispatch in one form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,17 @@ pub enum SeenBy {
         /// And this one.
         always: Option<UserId>,
     },
+    /// Those whom a voice state is for; others are told how it is by now.
+    Voice {
+        /// Where it happened.
+        guild_id: GuildId,
+        /// Which members.
+        gate: Gate,
+        /// And this one.
+        always: Option<UserId>,
+        /// As it was.
+        state: Box<VoiceState>,
+    },
     /// Members who can view all of these channels and threads.
     Views {
         /// Of which guild.
@@ -114,7 +125,14 @@ impl SeenBy {
         if let Some(channel_id) = event.direct_channel() {
             return Self::Direct { channel_id, is_left: event.group_left().is_some() };
         }
-        let notice = if let Payload::Notice(notice) = &event.payload { Some(&**notice) } else { None };
+        let (gate, always) = (event.audience.gate.clone(), event.audience.always);
+        let notice = match &event.payload {
+            Payload::Voice { state, .. } => {
+                return Self::Voice { guild_id, gate, always, state: Box::new(VoiceState::clone(state)) };
+            }
+            Payload::Notice(notice) => Some(&**notice),
+            _ => None,
+        };
         match notice {
             Some(Notice::ThreadList { channel_ids, threads, joined_only, .. }) => {
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter().copied());
@@ -129,7 +147,7 @@ impl SeenBy {
             Some(Notice::ThreadGone(thread)) if thread.parent_id.is_some() => {
                 Self::Views { guild_id, channels: thread.parent_id.into_iter().collect(), is_whole: false }
             }
-            _ => Self::Gate { guild_id, gate: event.audience.gate.clone(), always: event.audience.always },
+            _ => Self::Gate { guild_id, gate, always },
         }
     }
 }
@@ -175,9 +193,9 @@ impl Dispatch {
     /// As it was kept. None if its name is none.
     #[must_use]
     pub fn kept(kept: &KeptDispatch) -> Option<Rc<Self>> {
-        let event = |guild_id, gate, always| Event {
+        let event = |guild_id, gate, always, name, payload| Event {
             guild_id,
-            name: guildhall_model::EventName::Backend,
+            name,
             audience: Audience {
                 gate,
                 intents: guildhall_model::Intents::NONE,
@@ -188,11 +206,17 @@ impl Dispatch {
                 calls: None,
             },
             content_readers: None,
-            // It has its body already: nobody asks what it said, only whom it is for.
-            payload: Payload::GuildGone,
+            payload,
         };
         let seen_by = match kept.seen_by.clone() {
-            Some(SeenBy::Gate { guild_id, gate, always }) => (Some(event(guild_id, gate, always)), None),
+            Some(SeenBy::Gate { guild_id, gate, always }) => {
+                // It has its body already: nobody asks what it said, only whom it is for.
+                (Some(event(guild_id, gate, always, EventName::Backend, Payload::GuildGone)), None)
+            }
+            Some(SeenBy::Voice { guild_id, gate, always, state }) => {
+                let payload = Payload::Voice { state: Arc::new(*state), member: None };
+                (Some(event(guild_id, gate, always, EventName::VoiceStateUpdate, payload)), None)
+            }
             Some(SeenBy::Views { guild_id, channels, is_whole }) => {
                 (None, Some(About::kept(guild_id, channels, is_whole)))
             }

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, NewMessage};
 use guildhall_model::ChannelId;
-use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, id};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, Received, id};
 use serde_json::json;
 
 const ROOM: usize = 1 << 20;
@@ -24,6 +24,10 @@ fn told(received: Vec<Received>) -> Vec<(u64, String, String)> {
         other => panic!("{other:?} in a replay"),
     };
     received.into_iter().map(dispatch).collect()
+}
+
+fn dispatch(received: Received) -> Option<Dispatch> {
+    if let Received::Dispatch(dispatch) = received { Some(dispatch) } else { None }
 }
 
 fn contents(told: &[(u64, String, String)]) -> Vec<&str> {
@@ -143,6 +147,31 @@ fn voice_ends_with_the_process_and_others_are_told() {
         _ => None,
     });
     assert!(left.expect("a voice state")["channel_id"].is_null());
+}
+
+/// Who saw them come in would believe them there for good.
+#[test]
+fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_any_more() {
+    for restarts in [1, 2] {
+        let mut pair = world();
+        let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+        let speaker = live_user(&mut pair, &bob(), 0);
+        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+            "self_mute": false, "self_deaf": false});
+        pair.client(speaker).send(4, &d);
+        pair.settle();
+        let is_state = |dispatch: &Dispatch| dispatch.name == "VOICE_STATE_UPDATE";
+        assert!(pair.dispatches(listener).iter().any(is_state), "the listener sees them come");
+        for _ in 0..restarts {
+            pair.restart(vec![guild().hidden_channel(VOICE, &[INSIDERS]).load()], ROOM);
+        }
+        let (_, received) = resumed(&mut pair, listener, &pro());
+        let dispatches: Vec<Dispatch> = received.into_iter().filter_map(dispatch).collect();
+        let states: Vec<_> = dispatches.iter().filter(|dispatch| is_state(dispatch)).map(Dispatch::d).collect();
+        assert_eq!(states.len(), 1, "after {restarts}: {states:?}");
+        assert_eq!(states[0]["user_id"], bob().id.to_string());
+        assert!(states[0]["channel_id"].is_null(), "{states:?}");
+    }
 }
 
 /// The guild has let them in, but their partition has not heard of it yet. A bot, in voice in as many guilds as it likes, is no
