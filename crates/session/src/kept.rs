@@ -10,10 +10,12 @@
 use crate::dispatch::{About, Dispatch, OfDirect, OfThreads};
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    Activity, ChannelId, EventName, GuildId, Platform, Status, UserId, VoiceState,
+    Activity, ChannelId, EventName, GuildId, MessageId, Platform, Status, UserId, VoiceState,
     to_gateway::{ChannelRanges, RowRange, Subscription},
 };
-use guildhall_relay::{Audience, Event, ForUsers, Gate, Notice, Payload, Redaction};
+use guildhall_relay::{
+    Audience, Event, ForUsers, Gate, Notice, PassiveDelta, PassiveSnapshot, Payload, Redaction, Unreads,
+};
 use serde::{Deserialize, Serialize};
 use std::{rc::Rc, sync::Arc};
 
@@ -89,6 +91,15 @@ pub enum SeenBy {
         /// As it was.
         state: Box<VoiceState>,
     },
+    /// Those whom a passive update is for; what it told of may be told as it is by now.
+    Update {
+        /// Of which guild.
+        guild_id: GuildId,
+        /// Which members.
+        gate: Gate,
+        /// What it told of.
+        told: KeptUpdate,
+    },
     /// Members who can view all of these channels and threads.
     Views {
         /// Of which guild.
@@ -118,6 +129,52 @@ pub enum SeenBy {
     },
 }
 
+/// What a passive update told of: enough to make what is left of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum KeptUpdate {
+    /// PASSIVE_UPDATE_V2.
+    Delta {
+        /// The newest messages there.
+        channels: Vec<(ChannelId, MessageId)>,
+        /// Whether these are in voice.
+        users: Vec<UserId>,
+    },
+    /// PASSIVE_UPDATE_V1, which tells all there is.
+    Snapshot,
+    /// CHANNEL_UNREAD_UPDATE.
+    Unreads(Vec<(ChannelId, MessageId)>),
+}
+
+impl KeptUpdate {
+    fn of(payload: &Payload) -> Option<Self> {
+        Some(match payload {
+            Payload::PassiveDelta(delta) => {
+                let joined = delta.voice.iter().map(|entry| entry.state.user_id);
+                let users = joined.chain(delta.left.iter().copied()).collect();
+                Self::Delta { channels: delta.channels.clone(), users }
+            }
+            Payload::PassiveSnapshot(_) => Self::Snapshot,
+            Payload::Unread(unreads) => Self::Unreads(unreads.channels.clone()),
+            _ => return None,
+        })
+    }
+
+    /// For `Relay::renewed`, which looks who is in voice by now.
+    fn into_payload(self) -> (EventName, Payload) {
+        match self {
+            Self::Delta { channels, users } => {
+                let delta = PassiveDelta { channels, left: users, ..PassiveDelta::default() };
+                (EventName::PassiveUpdateV2, Payload::PassiveDelta(delta))
+            }
+            Self::Snapshot => (EventName::PassiveUpdateV1, Payload::PassiveSnapshot(PassiveSnapshot::default())),
+            Self::Unreads(channels) => {
+                let unreads = Unreads { channels, ..Unreads::default() };
+                (EventName::ChannelUnreadUpdate, Payload::Unread(unreads))
+            }
+        }
+    }
+}
+
 impl SeenBy {
     /// The rule of `AudienceIndex::may_see`, without the event.
     fn of(event: &Event) -> Self {
@@ -126,6 +183,9 @@ impl SeenBy {
             return Self::Direct { channel_id, is_left: event.group_left().is_some() };
         }
         let (gate, always) = (event.audience.gate.clone(), event.audience.always);
+        if let Some(told) = KeptUpdate::of(&event.payload) {
+            return Self::Update { guild_id, gate, told };
+        }
         let notice = match &event.payload {
             Payload::Voice { state, .. } => {
                 return Self::Voice { guild_id, gate, always, state: Box::new(VoiceState::clone(state)) };
@@ -216,6 +276,10 @@ impl Dispatch {
             Some(SeenBy::Voice { guild_id, gate, always, state }) => {
                 let payload = Payload::Voice { state: Arc::new(*state), member: None };
                 (Some(event(guild_id, gate, always, EventName::VoiceStateUpdate, payload)), None)
+            }
+            Some(SeenBy::Update { guild_id, gate, told }) => {
+                let (name, payload) = told.into_payload();
+                (Some(event(guild_id, gate, None, name, payload)), None)
             }
             Some(SeenBy::Views { guild_id, channels, is_whole }) => {
                 (None, Some(About::kept(guild_id, channels, is_whole)))

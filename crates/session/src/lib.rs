@@ -16,7 +16,7 @@ mod session;
 pub use dispatch::{About, Dispatch, OfDirect, OfThreads};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
-pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription, SeenBy};
+pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription, KeptUpdate, SeenBy};
 pub use log::{Log, LogLimits, Logged};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry};

@@ -174,6 +174,39 @@ fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_
     }
 }
 
+/// A passive session is told by the same update where something was said, which it may not read any more, and who left voice.
+#[test]
+fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
+    const ROUND_MS: u64 = 37_500;
+    let snapshot = |update: &Dispatch| update.d()["voice_states"].is_null();
+    let delta = |update: &Dispatch| update.d()["removed_voice_states"] == json!([pro().id.to_string()]);
+    type IsRight<'a> = &'a dyn Fn(&Dispatch) -> bool;
+    let forms: [(u64, &str, IsRight<'_>); 2] =
+        [(1 << 11, "PASSIVE_UPDATE_V1", &snapshot), (1 << 14, "PASSIVE_UPDATE_V2", &delta)];
+    for ((capabilities, form, is_right), restarts) in forms.into_iter().flat_map(|form| [(form, 1), (form, 2)]) {
+        let mut pair = world_with(|config| config.passive_above_members = Some(0));
+        let reader = live_user(&mut pair, &bob(), capabilities);
+        let speaker = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+            "self_mute": false, "self_deaf": false});
+        pair.client(speaker).send(4, &d);
+        pair.settle();
+        pair.advance_with_heartbeats(ROUND_MS);
+        let is_update = |dispatch: &Dispatch| dispatch.name == form;
+        assert!(pair.dispatches(reader).iter().any(is_update), "the reader is told that they came");
+        pair.cut(reader);
+        say_all(&mut pair, ["not for them any more".to_owned()]);
+        for _ in 0..restarts {
+            pair.restart(vec![guild().hidden_channel(GENERAL, &[INSIDERS]).load()], ROOM);
+        }
+        let (_, received) = resumed(&mut pair, reader, &bob());
+        let told: Vec<Dispatch> = received.into_iter().filter_map(dispatch).filter(is_update).collect();
+        let bodies: Vec<_> = told.iter().map(Dispatch::d).collect();
+        assert!(told.len() == 1 && is_right(&told[0]), "after {restarts}: {bodies:?}");
+        assert!(!format!("{bodies:?}").contains(&id::<()>(GENERAL).to_string()), "{bodies:?}");
+    }
+}
+
 /// The guild has let them in, but their partition has not heard of it yet. A bot, in voice in as many guilds as it likes, is no
 /// different.
 #[test]
