@@ -7,13 +7,13 @@
 //! Not here    requests for members under way, which clients ask again; op 3's and op 8's limits, which begin anew; READY that was
 //!             not said: such a session is not kept.     Spec  docs/adr/0026.
 
-use crate::dispatch::{About, Dispatch, OfDirect, OfThreads};
+use crate::{dispatch::Dispatch, seen_by::SeenBy};
 use guildhall_codec::Encoding;
 use guildhall_model::{
     Activity, ChannelId, GuildId, Platform, Status, UserId,
     to_gateway::{ChannelRanges, RowRange, Subscription},
 };
-use guildhall_relay::{Audience, Event, ForUsers, Gate, Notice, Payload, Redaction};
+use guildhall_relay::Redaction;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -66,74 +66,6 @@ mod as_text {
     }
 }
 
-/// Who may see a dispatch when it is sent again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum SeenBy {
-    /// Those whom an event is for.
-    Gate {
-        /// Where it happened; 0: it was addressed to accounts.
-        guild_id: GuildId,
-        /// Which members.
-        gate: Gate,
-        /// And this one.
-        always: Option<UserId>,
-    },
-    /// Members who can view all of these channels and threads.
-    Views {
-        /// Of which guild.
-        guild_id: GuildId,
-        /// Which.
-        channels: Vec<ChannelId>,
-        /// It is the guild itself: see `About::is_whole`.
-        is_whole: bool,
-    },
-    /// Members who can view all of these channels and threads; a list of what others may see can be made anew.
-    Threads {
-        /// Of which guild.
-        guild_id: GuildId,
-        /// Which.
-        channels: Vec<ChannelId>,
-        /// See `OfThreads`.
-        channel_ids: Option<Vec<ChannelId>>,
-        /// See `OfThreads`.
-        joined_only: bool,
-    },
-    /// Those in a direct message.
-    Direct {
-        /// Which.
-        channel_id: ChannelId,
-        /// Whoever is told has left it: then what was said before is not for them any more.
-        is_left: bool,
-    },
-}
-
-impl SeenBy {
-    /// The rule of `AudienceIndex::may_see`, without the event.
-    fn of(event: &Event) -> Self {
-        let guild_id = event.guild_id;
-        if let Some(channel_id) = event.direct_channel() {
-            return Self::Direct { channel_id, is_left: event.group_left().is_some() };
-        }
-        let notice = if let Payload::Notice(notice) = &event.payload { Some(&**notice) } else { None };
-        match notice {
-            Some(Notice::ThreadList { channel_ids, threads, joined_only, .. }) => {
-                let channels = channel_ids.iter().flat_map(|ids| ids.iter().copied());
-                Self::Threads {
-                    guild_id,
-                    channels: channels.chain(threads.iter().map(|of| of.channel.id)).collect(),
-                    channel_ids: channel_ids.as_ref().map(|ids| ids.to_vec()),
-                    joined_only: *joined_only,
-                }
-            }
-            // There is no thread any more whose members could be asked.
-            Some(Notice::ThreadGone(thread)) if thread.parent_id.is_some() => {
-                Self::Views { guild_id, channels: thread.parent_id.into_iter().collect(), is_whole: false }
-            }
-            _ => Self::Gate { guild_id, gate: event.audience.gate.clone(), always: event.audience.always },
-        }
-    }
-}
-
 impl KeptDispatch {
     /// Bytes it counts for.
     #[must_use]
@@ -154,20 +86,7 @@ impl Dispatch {
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let of_own = |about: &About| {
-            let (guild_id, channels) = (about.guild_id, about.channels().into_owned());
-            match (self.told_of_direct(), about.threads()) {
-                // These were kept before, by the process before this one.
-                (Some(OfDirect { channel_id, is_left }), _) => SeenBy::Direct { channel_id, is_left },
-                (None, Some(OfThreads { channel_ids, joined_only })) => SeenBy::Threads {
-                    guild_id,
-                    channels,
-                    channel_ids: channel_ids.as_ref().map(|ids| ids.to_vec()),
-                    joined_only: *joined_only,
-                },
-                (None, None) => SeenBy::Views { guild_id, channels, is_whole: about.is_whole() },
-            }
-        };
+        let of_own = |about| SeenBy::of_own(about, self.told_of_direct());
         let seen_by = self.event().map(SeenBy::of).or_else(|| self.about().map(of_own));
         KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }
     }
@@ -175,36 +94,7 @@ impl Dispatch {
     /// As it was kept. None if its name is none.
     #[must_use]
     pub fn kept(kept: &KeptDispatch) -> Option<Rc<Self>> {
-        let event = |guild_id, gate, always| Event {
-            guild_id,
-            name: guildhall_model::EventName::Backend,
-            audience: Audience {
-                gate,
-                intents: guildhall_model::Intents::NONE,
-                always,
-                never_user_account: None,
-                users: ForUsers::All,
-                about: None,
-                calls: None,
-            },
-            content_readers: None,
-            // It has its body already: nobody asks what it said, only whom it is for.
-            payload: Payload::GuildGone,
-        };
-        let seen_by = match kept.seen_by.clone() {
-            Some(SeenBy::Gate { guild_id, gate, always }) => (Some(event(guild_id, gate, always)), None),
-            Some(SeenBy::Views { guild_id, channels, is_whole }) => {
-                (None, Some(About::kept(guild_id, channels, is_whole)))
-            }
-            Some(SeenBy::Threads { guild_id, channels, channel_ids, joined_only }) => {
-                let threads = OfThreads { channel_ids: channel_ids.map(Into::into), joined_only };
-                (None, Some(About::of_threads(guild_id, channels, threads)))
-            }
-            Some(SeenBy::Direct { channel_id, is_left }) => {
-                (None, Some(About::of_direct(OfDirect { channel_id, is_left })))
-            }
-            None => (None, None),
-        };
+        let seen_by = kept.seen_by.clone().map_or((None, None), SeenBy::restored);
         Self::restored(seen_by, kept.encoding(), &kept.name, &kept.body)
     }
 }

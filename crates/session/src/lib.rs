@@ -11,15 +11,17 @@ mod kept;
 mod log;
 mod ready;
 mod replay;
+mod seen_by;
 mod session;
 
 pub use dispatch::{About, Dispatch, OfDirect, OfThreads};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
-pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription, SeenBy};
+pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription};
 pub use log::{Log, LogLimits, Logged};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry};
+pub use seen_by::{KeptUpdate, SeenBy};
 pub use session::{
     Gathering, MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, Profile, Session, Window,
 };

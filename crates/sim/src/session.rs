@@ -110,8 +110,6 @@ pub struct Session {
     pub claimed: u64,
     /// It waits for the guild that it was in when the process ended.
     is_returning: bool,
-    /// So many of `expected` were given by another process.
-    given_elsewhere: usize,
     /// It has seen the guild in another process, and was not told of it anew since.
     pub has_returned: bool,
     /// Why it does not exist any more.
@@ -163,7 +161,6 @@ impl Session {
             received_floor: 0,
             claimed: 0,
             is_returning: false,
-            given_elsewhere: 0,
             has_returned: false,
             gone: None,
             goodbye_on: None,

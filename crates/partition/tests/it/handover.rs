@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, NewMessage};
 use guildhall_model::ChannelId;
-use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, id};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, Received, id};
 use serde_json::json;
 
 const ROOM: usize = 1 << 20;
@@ -24,6 +24,10 @@ fn told(received: Vec<Received>) -> Vec<(u64, String, String)> {
         other => panic!("{other:?} in a replay"),
     };
     received.into_iter().map(dispatch).collect()
+}
+
+fn dispatch(received: Received) -> Option<Dispatch> {
+    if let Received::Dispatch(dispatch) = received { Some(dispatch) } else { None }
 }
 
 fn contents(told: &[(u64, String, String)]) -> Vec<&str> {
@@ -143,6 +147,64 @@ fn voice_ends_with_the_process_and_others_are_told() {
         _ => None,
     });
     assert!(left.expect("a voice state")["channel_id"].is_null());
+}
+
+/// Who saw them come in would believe them there for good.
+#[test]
+fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_any_more() {
+    for restarts in [1, 2] {
+        let mut pair = world();
+        let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+        let speaker = live_user(&mut pair, &bob(), 0);
+        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+            "self_mute": false, "self_deaf": false});
+        pair.client(speaker).send(4, &d);
+        pair.settle();
+        let is_state = |dispatch: &Dispatch| dispatch.name == "VOICE_STATE_UPDATE";
+        assert!(pair.dispatches(listener).iter().any(is_state), "the listener sees them come");
+        for _ in 0..restarts {
+            pair.restart(vec![guild().hidden_channel(VOICE, &[INSIDERS]).load()], ROOM);
+        }
+        let (_, received) = resumed(&mut pair, listener, &pro());
+        let dispatches: Vec<Dispatch> = received.into_iter().filter_map(dispatch).collect();
+        let states: Vec<_> = dispatches.iter().filter(|dispatch| is_state(dispatch)).map(Dispatch::d).collect();
+        assert_eq!(states.len(), 1, "after {restarts}: {states:?}");
+        assert_eq!(states[0]["user_id"], bob().id.to_string());
+        assert!(states[0]["channel_id"].is_null(), "{states:?}");
+    }
+}
+
+/// A passive session is told by the same update where something was said, which it may not read any more, and who left voice.
+#[test]
+fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
+    const ROUND_MS: u64 = 37_500;
+    let snapshot = |update: &Dispatch| update.d()["voice_states"].is_null();
+    let delta = |update: &Dispatch| update.d()["removed_voice_states"] == json!([pro().id.to_string()]);
+    type IsRight<'a> = &'a dyn Fn(&Dispatch) -> bool;
+    let forms: [(u64, &str, IsRight<'_>); 2] =
+        [(1 << 11, "PASSIVE_UPDATE_V1", &snapshot), (1 << 14, "PASSIVE_UPDATE_V2", &delta)];
+    for ((capabilities, form, is_right), restarts) in forms.into_iter().flat_map(|form| [(form, 1), (form, 2)]) {
+        let mut pair = world_with(|config| config.passive_above_members = Some(0));
+        let reader = live_user(&mut pair, &bob(), capabilities);
+        let speaker = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+            "self_mute": false, "self_deaf": false});
+        pair.client(speaker).send(4, &d);
+        pair.settle();
+        pair.advance_with_heartbeats(ROUND_MS);
+        let is_update = |dispatch: &Dispatch| dispatch.name == form;
+        assert!(pair.dispatches(reader).iter().any(is_update), "the reader is told that they came");
+        pair.cut(reader);
+        say_all(&mut pair, ["not for them any more".to_owned()]);
+        for _ in 0..restarts {
+            pair.restart(vec![guild().hidden_channel(GENERAL, &[INSIDERS]).load()], ROOM);
+        }
+        let (_, received) = resumed(&mut pair, reader, &bob());
+        let told: Vec<Dispatch> = received.into_iter().filter_map(dispatch).filter(is_update).collect();
+        let bodies: Vec<_> = told.iter().map(Dispatch::d).collect();
+        assert!(told.len() == 1 && is_right(&told[0]), "after {restarts}: {bodies:?}");
+        assert!(!format!("{bodies:?}").contains(&id::<()>(GENERAL).to_string()), "{bodies:?}");
+    }
 }
 
 /// The guild has let them in, but their partition has not heard of it yet. A bot, in voice in as many guilds as it likes, is no

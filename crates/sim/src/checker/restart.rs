@@ -39,6 +39,10 @@ impl Checker {
             .values_mut()
             .for_each(|member| member.roles.retain(|role| record.roles.iter().any(|of| of.id.get() == *role)));
         state.is_stored_as(&before).or_else(fault)?;
+        if state.last_messages != before.last_messages {
+            // Of messages that are not the guild's, or gone, passive sessions were told as well, and are not told anew.
+            self.sessions.iter_mut().for_each(|session| session.was_never_active = false);
+        }
         self.state = Rc::new(state);
         self.relays.clear();
         self.shown = Shown::default();

@@ -20,7 +20,7 @@ impl Session {
         self.told = (changes_count, state.clone());
         let returns = std::mem::take(&mut self.is_returning);
         self.has_returned = returns;
-        self.was_never_active = !self.is_active() && !returns;
+        self.was_never_active = !self.is_active() && (!returns || self.was_never_active);
         if !self.gathered(now_unix_ms, Some(state)) && self.is_told_of_guilds() && !returns {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);

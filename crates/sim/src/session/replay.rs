@@ -42,7 +42,6 @@ impl Session {
             if let What::Own(_) | What::Direct(_) | What::Ready | What::Refusal = expected.what {
                 continue;
             }
-            let is_of_another_process = n < self.given_elsewhere;
             if let (What::Threads(told), false, Some(state)) = (&expected.what, may_see, state)
                 && membership != Membership::None
                 && let Some(left) = told.left(state, user, now_unix_ms)
@@ -59,10 +58,7 @@ impl Session {
                             expected.what = rest_of(&entry, user, state)?;
                             Withheld::No
                         }
-                        _ if matches!(expected.what, What::Event(..))
-                            && membership == Membership::Inside
-                            && !is_of_another_process =>
-                        {
+                        _ if matches!(expected.what, What::Event(..)) && membership == Membership::Inside => {
                             return fault(format!("{user} is left to believe what {} ended", expected.text()));
                         }
                         _ => Withheld::Yes,

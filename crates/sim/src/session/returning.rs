@@ -9,7 +9,6 @@ impl Session {
         self.key = key;
         self.conn = None;
         self.detached_since = Some(now);
-        self.given_elsewhere = self.expected.len();
         self.is_returning = self.membership == Membership::Inside;
         if self.is_returning {
             self.membership = Membership::Entering;
