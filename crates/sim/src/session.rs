@@ -88,6 +88,8 @@ pub struct Session {
     capabilities: Capabilities,
     /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
     pub told: (usize, Rc<State>),
+    /// If it is passive and was not sent all again when it resumed, since it was last told: what it viewed at either time.
+    doubtful: BTreeSet<u64>,
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
     /// What its client knows.
@@ -150,6 +152,7 @@ impl Session {
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
             told: Default::default(),
+            doubtful: BTreeSet::new(),
             was_never_active: false,
             known: Known::default(),
             is_confused: false,
