@@ -98,6 +98,8 @@ pub struct Session {
     pub is_confused: bool,
     /// What the input that is being handled has to tell it of, if it is passive.
     due: Option<Untold>,
+    /// It ended while it was told what changed: that was written, perhaps, and nobody looked at it.
+    may_end_with_update: bool,
     /// Seq 1 comes first.
     pub expected: Vec<Expected>,
     /// What the input that is being handled has to give it.
@@ -157,6 +159,7 @@ impl Session {
             known: Known::default(),
             is_confused: false,
             due: None,
+            may_end_with_update: false,
             expected: Vec::new(),
             pending: VecDeque::new(),
             chunks: VecDeque::new(),
