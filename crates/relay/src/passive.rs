@@ -12,7 +12,8 @@
 //!             been sent is told all there is with the next update, and that whoever is gone left. (tests `u*_*`)
 //! Limits      one entry per channel, and one per user whose voice state changed since the last round, each with at most
 //!             `LEFT_MAX` channels. A user who left may be named to somebody who became passive since and did not know
-//!             they were there.
+//!             they were there; to who was not sent all again, also one who was, or is, in a channel that these viewed when
+//!             they were told last, or when they resumed.
 //!             One baseline per view and version that sessions had whose view changed since the last round, or who were not
 //!             sent all again.
 //! Spec        docs/protocol.md §8.5.
@@ -265,7 +266,7 @@ impl ChangeLog {
     }
 
     /// What changed since `from`, for who viewed the channels that `held` says then and `holds` says now. Who `is_sure` knew
-    /// no more than that.
+    /// no more than that; anybody else may believe in whoever was in one of them since, or is.
     fn delta(
         &self,
         from: u32,
@@ -281,9 +282,12 @@ impl ChangeLog {
         }
         for (user_id, change) in self.voice.iter().filter(|(_, change)| is_after(change.version, from)) {
             let is_in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
-            match picture.voice.get(*user_id).filter(is_in_view) {
+            let entry = picture.voice.get(*user_id);
+            // Who is not sure may have been told at replay where they are now.
+            let is_held = || entry.is_some_and(|entry| !is_sure && entry.state.channel_id.is_some_and(&held));
+            match entry.filter(is_in_view) {
                 Some(entry) => delta.voice.push(entry.clone()),
-                None if change.was_known(from, &held, is_sure) => delta.left.push(*user_id),
+                None if change.was_known(from, &held, is_sure) || is_held() => delta.left.push(*user_id),
                 None => {}
             }
         }

@@ -88,6 +88,8 @@ pub struct Session {
     capabilities: Capabilities,
     /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
     pub told: (usize, Rc<State>),
+    /// If it is passive and was not sent all again when it resumed, since it was last told: what it viewed at either time.
+    doubtful: BTreeSet<u64>,
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
     /// What its client knows.
@@ -96,6 +98,8 @@ pub struct Session {
     pub is_confused: bool,
     /// What the input that is being handled has to tell it of, if it is passive.
     due: Option<Untold>,
+    /// It ended while it was told what changed: that was written, perhaps, and nobody looked at it.
+    may_end_with_update: bool,
     /// Seq 1 comes first.
     pub expected: Vec<Expected>,
     /// What the input that is being handled has to give it.
@@ -150,10 +154,12 @@ impl Session {
             watched: BTreeSet::new(),
             capabilities: if is_bot { Capabilities(0) } else { new.capabilities },
             told: Default::default(),
+            doubtful: BTreeSet::new(),
             was_never_active: false,
             known: Known::default(),
             is_confused: false,
             due: None,
+            may_end_with_update: false,
             expected: Vec::new(),
             pending: VecDeque::new(),
             chunks: VecDeque::new(),

@@ -253,6 +253,24 @@ fn u5_who_was_told_newer_things_at_replay_is_told_what_became_of_them() {
 }
 
 #[test]
+fn u5_who_was_told_newer_things_at_replay_is_told_when_they_go_out_of_view() {
+    let mut world = World::new(0);
+    world.voice(OWNER, Some(ROOM), false);
+    let slot = world.attach(ANA, PASSIVE);
+    world.disconnect(slot);
+    world.says(NEWS);
+    world.voice(OWNER, None, false);
+    assert_eq!(world.told(slot), Some((vec![NEWS], vec![], vec![OWNER])));
+    world.hide(NEWS);
+    world.voice(OWNER, Some(ROOM), false);
+    world.resume(slot);
+    assert!(world.clients[&slot].voice.contains_key(&OWNER), "as it is now");
+    // They are still there, and came after the last update.
+    world.hide(ROOM);
+    assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
+}
+
+#[test]
 fn the_time_between_updates_varies_within_its_bounds() {
     let mut world = World::new(0);
     let mut waits = BTreeSet::new();

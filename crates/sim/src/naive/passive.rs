@@ -14,6 +14,8 @@ pub struct Untold {
     pub user: u64,
     /// The guild as the session knows it.
     pub before: Rc<State>,
+    /// Channels of which it may have been told at a RESUME what it does not know, or what is newer than that.
+    pub doubtful: BTreeSet<u64>,
     pub now: Rc<State>,
     /// What happened in between.
     pub changes: Vec<Change>,
@@ -82,12 +84,15 @@ impl Untold {
                 if !left.is_superset(&self.left()) {
                     return Err(format!("{left:?} left, but {:?} did", self.left()));
                 }
+                let is_doubtful = |channel: u64| self.doubtful.contains(&channel);
+                let may_know = |channel: u64| self.views(channel) || self.viewed(channel) || is_doubtful(channel);
                 let was_seen = |who: &u64| {
                     let was_in = |change: &Change| match change {
-                        Change::Voice(of, Some(was_in)) => of == who && (self.views(*was_in) || self.viewed(*was_in)),
+                        Change::Voice(of, Some(was_in)) => of == who && may_know(*was_in),
                         _ => false,
                     };
-                    self.known_place(*who).is_some() || self.changes.iter().any(was_in)
+                    let is_there = || self.now.voice.get(who).is_some_and(|(channel, _)| is_doubtful(*channel));
+                    self.known_place(*who).is_some() || self.changes.iter().any(was_in) || is_there()
                 };
                 match left.iter().find(|who| self.place(**who).is_some() || !was_seen(who)) {
                     Some(who) => Err(format!("{who} left, who was never seen there or still is")),

@@ -10,7 +10,7 @@ impl Session {
         let pending = std::mem::take(&mut self.pending);
         let at = self.expected.last().map(|last| last.at).unwrap_or_default();
         self.expected.extend(pending.into_iter().map(|what| Expected { what, withheld: Withheld::No, at }));
-        self.due = None;
+        self.may_end_with_update = self.due.take().is_some();
     }
 
     /// It ended. What was sent before may arrive still.

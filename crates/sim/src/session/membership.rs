@@ -18,6 +18,7 @@ impl Session {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
+        self.doubtful.clear();
         let returns = std::mem::take(&mut self.is_returning);
         self.has_returned = returns;
         self.was_never_active = !self.is_active() && (!returns || self.was_never_active);
@@ -108,6 +109,7 @@ impl Session {
     /// It knows everything up to here.
     pub fn knows(&mut self, state: &Rc<State>, changes: &[Change]) {
         self.told = (changes.len(), state.clone());
+        self.doubtful.clear();
     }
 
     /// The next input brings it up to date.
@@ -117,6 +119,7 @@ impl Session {
             form: self.capabilities.passive(),
             user: self.user,
             before,
+            doubtful: std::mem::take(&mut self.doubtful),
             now: state.clone(),
             changes: changes[told_count..].to_vec(),
         });

@@ -25,6 +25,7 @@ impl Session {
         let user = self.user;
         let membership = self.membership;
         self.withhold_what_was_left(seq);
+        let mut is_sent_all = true;
         for (n, expected) in self.expected.iter_mut().enumerate().skip(seq as usize) {
             if expected.withheld == Withheld::Yes {
                 continue;
@@ -42,6 +43,7 @@ impl Session {
             if let What::Own(_) | What::Direct(_) | What::Ready | What::Refusal = expected.what {
                 continue;
             }
+            is_sent_all &= may_see;
             if let (What::Threads(told), false, Some(state)) = (&expected.what, may_see, state)
                 && membership != Membership::None
                 && let Some(left) = told.left(state, user, now_unix_ms)
@@ -69,6 +71,12 @@ impl Session {
                 (true, Membership::Entering) => Withheld::Maybe,
                 (true, Membership::None) => Withheld::Yes,
             };
+        }
+        if let (false, true, Some(state)) = (is_sent_all, self.is_passive(), state) {
+            for state in [state, &*self.told.1] {
+                let viewed = state.channels.keys().filter(|channel| state.viewers(**channel).contains(&user));
+                self.doubtful.extend(viewed);
+            }
         }
         Ok(())
     }
