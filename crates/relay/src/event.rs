@@ -156,6 +156,15 @@ pub struct Audience {
     pub calls: Option<Box<Calls>>,
 }
 
+impl Audience {
+    /// Whom the gate lets in and who has asked, and nobody beside or but them.
+    #[must_use]
+    pub fn of(gate: Gate, intents: Intents) -> Self {
+        let users = ForUsers::All;
+        Self { gate, intents, always: None, never_user_account: None, users, about: None, calls: None }
+    }
+}
+
 /// Something that happened.
 #[derive(Debug)]
 pub struct Event {
@@ -179,15 +188,7 @@ impl Event {
         Self {
             guild_id,
             name,
-            audience: Audience {
-                gate,
-                intents: name.guild_intents(),
-                always: None,
-                never_user_account: None,
-                users: ForUsers::of(name),
-                about: None,
-                calls,
-            },
+            audience: Audience { users: ForUsers::of(name), calls, ..Audience::of(gate, name.guild_intents()) },
             content_readers: payload.content_readers(),
             payload,
         }
@@ -199,15 +200,7 @@ impl Event {
         Self {
             guild_id: GuildId::new(0),
             name,
-            audience: Audience {
-                gate: Gate::Users(user_ids),
-                intents: name.direct_intents(),
-                always: None,
-                never_user_account: None,
-                users: ForUsers::All,
-                about: None,
-                calls: None,
-            },
+            audience: Audience::of(Gate::Users(user_ids), name.direct_intents()),
             content_readers: None,
             payload,
         }

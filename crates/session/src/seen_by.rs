@@ -8,7 +8,7 @@
 
 use crate::dispatch::{About, OfDirect, OfThreads};
 use guildhall_model::{ChannelId, EventName, GuildId, MessageId, UserId, VoiceState};
-use guildhall_relay::{Audience, Event, ForUsers, Gate, Notice, PassiveDelta, PassiveSnapshot, Payload, Unreads};
+use guildhall_relay::{Audience, Event, Gate, Notice, PassiveDelta, PassiveSnapshot, Payload, Unreads};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -176,15 +176,7 @@ impl SeenBy {
         let event = |guild_id, gate, always, name, payload| Event {
             guild_id,
             name,
-            audience: Audience {
-                gate,
-                intents: guildhall_model::Intents::NONE,
-                always,
-                never_user_account: None,
-                users: ForUsers::All,
-                about: None,
-                calls: None,
-            },
+            audience: Audience { always, ..Audience::of(gate, guildhall_model::Intents::NONE) },
             content_readers: None,
             payload,
         };

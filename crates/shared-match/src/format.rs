@@ -31,7 +31,6 @@ pub(crate) trait Format {
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
     fn sources(program: &Self::Program) -> &Sources;
-    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32>;
     fn write(
         program: &Self::Program,
         state: &mut Self::State,
@@ -87,11 +86,6 @@ impl Format for Zstd {
     }
 
     #[inline]
-    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
-        program.head_distance(distances)
-    }
-
-    #[inline]
     fn write(
         program: &Self::Program,
         state: &mut Self::State,
@@ -137,11 +131,6 @@ impl Format for Deflate {
     #[inline]
     fn sources(program: &Self::Program) -> &Sources {
         program.sources()
-    }
-
-    #[inline]
-    fn head_distance(program: &Self::Program, distances: &Distances) -> Option<u32> {
-        program.head_distance(distances)
     }
 
     #[inline]

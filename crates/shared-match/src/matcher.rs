@@ -295,7 +295,7 @@ impl Matcher {
         self.counters.written_total += 1;
         let program = &programs[chosen].program;
         if self.form == Form::Json {
-            if let Some(distance) = F::head_distance(program, distances) {
+            if let Some(distance) = F::sources(program).head_distance(distances) {
                 head.copy_from(track, distance, position, window);
             } else if let Some((id, distance, digits)) = newest
                 && let Some(other) = self.history.text(id)

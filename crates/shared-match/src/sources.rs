@@ -29,6 +29,8 @@ pub struct Missing;
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     sources: SmallVec<[Source; 8]>,
+    /// The first of them is the text whose head is copied.
+    has_head: bool,
     /// How far back the text refers to itself.
     own: u32,
     /// If it refers to a dictionary: by how much an offset may exceed the dictionary's distance.
@@ -38,7 +40,7 @@ pub struct Sources {
 impl Sources {
     /// Of a parse, and of its head.
     pub fn of(sequences: &[Sequence], head: Option<TextId>) -> Self {
-        let mut sources = Self::default();
+        let mut sources = Self { has_head: head.is_some(), ..Self::default() };
         sources.sources.extend(head.map(|id| Source { id, excess: 0 }));
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
             if source == ITSELF {
@@ -55,6 +57,12 @@ impl Sources {
             }
         }
         sources
+    }
+
+    /// How far back the head is that a head may be copied from, by what `locate` found.
+    #[inline]
+    pub fn head_distance(&self, distances: &Distances) -> Option<u32> {
+        self.has_head.then(|| distances[1])
     }
 
     /// Asks memory for what `locate` will look at.

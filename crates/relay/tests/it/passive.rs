@@ -235,8 +235,8 @@ fn u5_what_was_held_back_at_replay_is_told_once_it_may_be_seen() {
     assert_eq!(world.told(slot), None);
 }
 
-#[test]
-fn u5_who_was_told_newer_things_at_replay_is_told_what_became_of_them() {
+/// Ana was away while the owner left voice, and resumed when they were back and she could not read the news any more.
+fn world_told_newer_things_at_replay() -> (World, u32) {
     let mut world = World::new(0);
     world.voice(OWNER, Some(ROOM), false);
     let slot = world.attach(ANA, PASSIVE);
@@ -248,23 +248,19 @@ fn u5_who_was_told_newer_things_at_replay_is_told_what_became_of_them() {
     world.voice(OWNER, Some(ROOM), false);
     world.resume(slot);
     assert!(world.clients[&slot].voice.contains_key(&OWNER), "as it is now");
+    (world, slot)
+}
+
+#[test]
+fn u5_who_was_told_newer_things_at_replay_is_told_what_became_of_them() {
+    let (mut world, slot) = world_told_newer_things_at_replay();
     world.voice(OWNER, None, false);
     assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));
 }
 
 #[test]
 fn u5_who_was_told_newer_things_at_replay_is_told_when_they_go_out_of_view() {
-    let mut world = World::new(0);
-    world.voice(OWNER, Some(ROOM), false);
-    let slot = world.attach(ANA, PASSIVE);
-    world.disconnect(slot);
-    world.says(NEWS);
-    world.voice(OWNER, None, false);
-    assert_eq!(world.told(slot), Some((vec![NEWS], vec![], vec![OWNER])));
-    world.hide(NEWS);
-    world.voice(OWNER, Some(ROOM), false);
-    world.resume(slot);
-    assert!(world.clients[&slot].voice.contains_key(&OWNER), "as it is now");
+    let (mut world, slot) = world_told_newer_things_at_replay();
     // They are still there, and came after the last update.
     world.hide(ROOM);
     assert_eq!(world.told(slot), Some((vec![], vec![], vec![OWNER])));

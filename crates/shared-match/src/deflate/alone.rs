@@ -87,11 +87,10 @@ fn each_symbol(content: &[u8], copies: &[Copy], mut each: impl FnMut(code::Coded
 
 fn put_symbols(content: &[u8], copies: &[Copy], literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {
     each_symbol(content, copies, |symbol, distance| {
-        literals.put(symbol.symbol, writer);
-        writer.put(u64::from(symbol.extra), symbol.extra_bits);
-        if let Some(distance) = distance {
-            distances.put(distance.symbol, writer);
-            writer.put(u64::from(distance.extra), distance.extra_bits);
+        for (value, bits) in
+            [literals.coded(symbol)].into_iter().chain(distance.map(|distance| distances.coded(distance)))
+        {
+            writer.put(value, bits);
         }
     });
     literals.put(END_OF_BLOCK as u16, writer);

@@ -57,6 +57,13 @@ impl Code {
         (self.codes[usize::from(symbol)], u32::from(self.lengths[usize::from(symbol)]))
     }
 
+    /// A symbol and its extra bits.
+    #[inline]
+    pub fn coded(&self, coded: code::Coded) -> (u64, u32) {
+        let (code, bits) = self.of(coded.symbol);
+        (code | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+    }
+
     /// Bits that so many of each symbol take.
     pub fn bits(&self, counts: &[u64]) -> u64 {
         counts.iter().zip(&self.lengths).map(|(count, length)| count * u64::from(*length)).sum()

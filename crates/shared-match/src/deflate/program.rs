@@ -49,28 +49,21 @@ impl Step {
 #[derive(Clone, Debug)]
 struct OwnBlock {
     header: BitBuffer,
-    distances: [(u64, u32); DISTANCE_SYMBOLS],
+    distances: Code,
     end: (u64, u32),
 }
 
 impl OwnBlock {
-    fn new(own: &Own) -> Self {
+    fn new(own: Own) -> Self {
         let mut header = Vec::new();
         let mut writer = BitWriter::new(&mut header, own.header_bits() as usize / 8 + 1);
         own.put_header(&mut writer);
         writer.finish();
         Self {
             header: BitBuffer::of(header, own.header_bits() as u32),
-            distances: std::array::from_fn(|symbol| own.distances.of(symbol as u16)),
+            distances: own.distances,
             end: own.literals.of(END_OF_BLOCK as u16),
         }
-    }
-
-    #[inline]
-    fn distance(&self, distance: u32) -> (u64, u32) {
-        let coded = code::distance_symbol(distance);
-        let (code, bits) = self.distances[usize::from(coded.symbol)];
-        (code | u64::from(coded.extra) << bits, bits + coded.extra_bits)
     }
 }
 
@@ -79,8 +72,6 @@ impl OwnBlock {
 pub struct Program {
     steps: Vec<Step>,
     sources: Sources,
-    /// The slot of a text of the same name, from whose head ours is copied.
-    head_slot: Option<u8>,
     own: Option<Box<OwnBlock>>,
 }
 
@@ -101,11 +92,7 @@ impl Builder<'_> {
 
     fn length(&mut self, length: u32) {
         self.put(match self.own {
-            Some(own) => {
-                let coded = code::length_symbol(length);
-                let (code, bits) = own.literals.of(coded.symbol);
-                (code | u64::from(coded.extra) << bits, bits + coded.extra_bits)
-            }
+            Some(own) => own.literals.coded(code::length_symbol(length)),
             None => code::match_length(length),
         });
     }
@@ -192,20 +179,13 @@ impl Program {
         }
         bytes[at..].iter().for_each(|byte| builder.literal(*byte));
         let steps = builder.steps;
-        let head_slot = head_source.map(|id| sources.slot(id)).filter(|slot| *slot > 0);
-        Self { steps, sources, head_slot, own: own.map(|own| Box::new(OwnBlock::new(&own))) }
+        Self { steps, sources, own: own.map(|own| Box::new(OwnBlock::new(own))) }
     }
 
     /// The texts that a connection has to have.
     #[inline]
     pub fn sources(&self) -> &Sources {
         &self.sources
-    }
-
-    /// How far back the head is that a head may be copied from.
-    #[inline]
-    pub fn head_distance(&self, distances: &Distances) -> Option<u32> {
-        self.head_slot.map(|slot| distances[usize::from(slot)])
     }
 
     /// Appends the message: head, text, and what follows it.
@@ -231,7 +211,7 @@ impl Program {
                     put(&mut writer, FIXED_END);
                 }
                 put_run(own.header.run(), &mut writer);
-                self.put_steps(distances, |distance| own.distance(distance), &mut writer);
+                self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), &mut writer);
                 put(&mut writer, own.end);
                 if !tail.is_empty() {
                     put(&mut writer, FIXED_BLOCK);

@@ -66,7 +66,7 @@ struct First {
     literals: u32,
     length: u32,
     offsetting: Offsetting,
-    /// Its alignment is the one with which a head is copied from `Program::head_slot`.
+    /// Its alignment is the one with which a head is copied.
     follows_head: bool,
 }
 
@@ -96,8 +96,6 @@ struct Block {
 pub struct Program {
     blocks: Vec<Block>,
     sources: Sources,
-    /// The slot of a text of the same name, from whose head ours is copied.
-    head_slot: Option<u8>,
 }
 
 impl Program {
@@ -135,20 +133,13 @@ impl Program {
             builder.push(&mut literals, &mut pending);
         }
         let blocks = builder.blocks;
-        let head_slot = head_source.map(|id| sources.slot(id)).filter(|slot| *slot > 0);
-        Self { blocks, sources, head_slot }
+        Self { blocks, sources }
     }
 
     /// The texts that a connection has to have.
     #[inline]
     pub fn sources(&self) -> &Sources {
         &self.sources
-    }
-
-    /// How far back the head is that `head` may be copied from.
-    #[inline]
-    pub fn head_distance(&self, distances: &Distances) -> Option<u32> {
-        self.head_slot.map(|slot| distances[usize::from(slot)])
     }
 
     /// Appends the blocks.
