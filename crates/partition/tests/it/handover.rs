@@ -130,15 +130,20 @@ fn passive_sessions_are_told_what_they_would_have_been() {
     assert!(told.iter().any(|(_, name, _)| name == "PASSIVE_UPDATE_V2"), "{told:?}");
 }
 
+/// The client joins the guild's voice channel.
+fn join_voice(pair: &mut Pair, client: ClientId) {
+    let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
+        "self_mute": false, "self_deaf": false});
+    pair.client(client).send(4, &d);
+    pair.settle();
+}
+
 #[test]
 fn voice_ends_with_the_process_and_others_are_told() {
     let mut pair = world();
     let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
     let speaker = live_user(&mut pair, &bob(), 0);
-    let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
-        "self_mute": false, "self_deaf": false});
-    pair.client(speaker).send(4, &d);
-    pair.settle();
+    join_voice(&mut pair, speaker);
     pair.take(listener);
     assert_eq!(restart(&mut pair), 2);
     let (_, received) = resumed(&mut pair, listener, &pro());
@@ -156,10 +161,7 @@ fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_
         let mut pair = world();
         let listener = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
         let speaker = live_user(&mut pair, &bob(), 0);
-        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
-            "self_mute": false, "self_deaf": false});
-        pair.client(speaker).send(4, &d);
-        pair.settle();
+        join_voice(&mut pair, speaker);
         let is_state = |dispatch: &Dispatch| dispatch.name == "VOICE_STATE_UPDATE";
         assert!(pair.dispatches(listener).iter().any(is_state), "the listener sees them come");
         for _ in 0..restarts {
@@ -187,10 +189,7 @@ fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
         let mut pair = world_with(|config| config.passive_above_members = Some(0));
         let reader = live_user(&mut pair, &bob(), capabilities);
         let speaker = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
-        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
-            "self_mute": false, "self_deaf": false});
-        pair.client(speaker).send(4, &d);
-        pair.settle();
+        join_voice(&mut pair, speaker);
         pair.advance_with_heartbeats(ROUND_MS);
         let is_update = |dispatch: &Dispatch| dispatch.name == form;
         assert!(pair.dispatches(reader).iter().any(is_update), "the reader is told that they came");
@@ -218,10 +217,7 @@ fn who_has_just_asked_for_voice_leaves_it_as_well() {
         let client = live(&mut pair, &speaker, intents, ClientParams::JSON);
         pair.take(listener);
         pair.holds_mail = true;
-        let d = json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": id::<()>(VOICE).to_string(),
-            "self_mute": false, "self_deaf": false});
-        pair.client(client).send(4, &d);
-        pair.settle();
+        join_voice(&mut pair, client);
         pair.partition_mut().leave_voice();
         pair.settle();
         pair.holds_mail = false;
