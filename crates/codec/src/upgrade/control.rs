@@ -16,6 +16,9 @@ const RECLAIM_PERCENT: u64 = 95;
 const RECLAIMED_PERCENT: u64 = 92;
 /// Of what larger contexts may take, where the share begins to fall.
 const FULL_SHARE_PERCENT: u64 = 90;
+/// Of the budget, what the share takes at least to fall from all to none: as much as a reading may be off. Were it less,
+/// each reading's noise would ask for all or for none.
+const RAMP_MIN_PERCENT: u64 = 2;
 /// Of the budget, room that is too little to begin with.
 const ROOM_MIN_PERCENT: u64 = 1;
 /// The share follows what is wanted in about this time, so that noise in a reading does not move it. It need not be faster:
@@ -129,7 +132,7 @@ impl UpgradeLoop {
         if extra_bytes_max < percent(budget_bytes, ROOM_MIN_PERCENT) {
             self.close(now);
         } else {
-            self.move_share(now, wanted_ppm(extra_bytes, extra_bytes_max));
+            self.move_share(now, wanted_ppm(extra_bytes, extra_bytes_max, percent(budget_bytes, RAMP_MIN_PERCENT)));
         }
         let reclaim_count = self.reclaim(now, &reading, budget_bytes);
         let standing = match () {
@@ -175,11 +178,11 @@ impl UpgradeLoop {
     }
 }
 
-/// All of them until larger contexts have nine tenths of what they may have, then fewer. It falls smoothly, so that there
-/// is a share at which as many come as go.
-fn wanted_ppm(extra_bytes: u64, extra_bytes_max: u64) -> u64 {
+/// All of them until larger contexts have nine tenths of what they may have (or that but the least ramp, where it is
+/// more), then fewer. It falls smoothly, so that there is a share at which as many come as go.
+fn wanted_ppm(extra_bytes: u64, extra_bytes_max: u64, ramp_min_bytes: u64) -> u64 {
     let left = extra_bytes_max.saturating_sub(extra_bytes);
-    let ramp = percent(extra_bytes_max, 100 - FULL_SHARE_PERCENT).max(1);
+    let ramp = percent(extra_bytes_max, 100 - FULL_SHARE_PERCENT).max(ramp_min_bytes).max(1);
     (u128::from(left) * 1_000_000 / u128::from(ramp)).min(1_000_000) as u64
 }
 

@@ -132,7 +132,8 @@ proptest! {
         }
     }
 
-    /// The share does not go up and down: not with noise, and not in step with what it does to memory itself.
+    /// The share does not go up and down: not with noise (also where larger contexts may have little, and the noise is more
+    /// than they lack), and not in step with what it does to memory itself.
     #[test]
     fn it_does_not_flap(seed in any::<u64>(), base_percent in 5u64..=90, noise_permille in 0u64..=20) {
         let mut rng = Rng::new(seed);
@@ -161,7 +162,7 @@ proptest! {
             }
         }
         // In six hours. It settles at one share.
-        prop_assert!(turns <= 12, "{turns}");
+        prop_assert!(turns <= 6, "{turns}");
         prop_assert!(node.used_bytes() <= budget);
     }
 }
