@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which of a body's contents are withheld: the message's own, and that of the message it answers.
+/// Which of a body's contents are withheld: the message's own, and that of the message it answers; or what a channel is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Redaction(u8);
 
@@ -22,6 +22,9 @@ impl Redaction {
     pub const NONE: Self = Self(0);
     /// How many there are; `index` is below it.
     pub const COUNT: usize = 4;
+
+    /// What a channel is, but for where: for user accounts that may not view it and know obfuscated channels.
+    pub const CHANNEL: Self = Self(1);
 
     /// For a session that lacks MESSAGE_CONTENT, of a user who neither wrote nor is named in anything.
     #[must_use]

@@ -25,6 +25,8 @@ pub struct UserListening {
     pub threads: bool,
     /// While it is not active.
     pub passive: PassiveUpdate,
+    /// Of channels that it may not view it is told only where they are.
+    pub obfuscated: bool,
 }
 
 const USER: u32 = 1 << 31;
@@ -34,6 +36,7 @@ const MEMBER_UPDATES: u32 = 1 << 2;
 const SNAPSHOT: u32 = 1 << 3;
 const DELTA: u32 = 1 << 4;
 const THREADS: u32 = 1 << 5;
+const OBFUSCATED: u32 = 1 << 6;
 
 impl Listening {
     /// Of a bot.
@@ -57,6 +60,9 @@ impl Listening {
         }
         if user.threads {
             bits |= THREADS;
+        }
+        if user.obfuscated {
+            bits |= OBFUSCATED;
         }
         match user.passive {
             PassiveUpdate::ChannelUnreads => {}
@@ -106,6 +112,12 @@ impl Listening {
     #[must_use]
     pub const fn wants_threads(self) -> bool {
         if self.0 & USER == 0 { self.0 & Intents::GUILDS.0 != 0 } else { self.0 & THREADS != 0 }
+    }
+
+    /// A user account that is told only where channels are that it may not view.
+    #[must_use]
+    pub const fn is_obfuscated(self) -> bool {
+        self.0 & (USER | OBFUSCATED) == USER | OBFUSCATED
     }
 
     /// Whether events for such an audience are for sessions like this.
@@ -181,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_stand_says_what_was_put_in() {
-        for n in 0..24u32 {
+        for n in 0..96u32 {
             let passive =
                 [PassiveUpdate::ChannelUnreads, PassiveUpdate::Snapshot, PassiveUpdate::Delta][n as usize % 3];
             let user = UserListening {
@@ -190,14 +202,17 @@ mod tests {
                 member_updates: n & 16 != 0,
                 threads: n & 1 != 0,
                 passive,
+                obfuscated: n & 32 != 0,
             };
             let listening = Listening::user(user);
             assert!(listening.is_user() && !listening.lacks_content() && !listening.wants_presences());
             assert_eq!(listening.is_passive(), !user.active);
+            assert_eq!(listening.is_obfuscated(), user.obfuscated);
             assert_eq!(listening.passive_form(), passive);
         }
         let bot = Listening::bot(Intents::ALL);
         assert!(!bot.is_user() && !bot.is_passive() && !bot.lacks_content() && bot.wants_presences());
+        assert!(!bot.is_obfuscated());
         assert!(Listening::bot(Intents::GUILDS).lacks_content());
     }
 }

@@ -253,6 +253,7 @@ impl Payload {
             Self::GuildGone => put.body(&UnavailableGuild { id: guild_id, unavailable: None }),
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
             Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
+            Self::Channel(channel) if redaction == Redaction::CHANNEL => put.body(&ChannelBody::obfuscated(channel)),
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
             Self::PassiveDelta(delta) => put.body(&PassiveUpdateV2Body {
                 guild_id,

@@ -309,6 +309,7 @@ impl Session {
             member_updates: subscription.is_some_and(|s| s.member_updates),
             threads: subscription.is_some_and(|s| s.threads),
             passive: self.profile.capabilities.passive_update(),
+            obfuscated: self.profile.capabilities.contains(Capabilities::CHANNEL_OBFUSCATION),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::Command;
-use guildhall_model::{ClientStatus, Intents, Platform, Presence, Status, User};
+use guildhall_model::{ClientStatus, Intents, Overwrite, OverwriteKind, Permissions, Platform, Presence, Status, User};
 use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, id, identify_payload, user};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -118,6 +118,33 @@ fn all_channels_and_roles_are_told_hidden_or_not() {
         }
         assert_eq!(told["unavailable"], false);
         assert_eq!(told["owner_id"], ana().id.to_string());
+    }
+}
+
+/// Capability bit 15: in READY, in what happens to the channel, and whole as soon as it is in view.
+#[test]
+fn of_a_channel_out_of_view_who_knows_obfuscated_ones_learns_only_where_it_is() {
+    let mut pair = world();
+    let client = pair.connect(ClientParams::JSON);
+    let mut d = identify_payload(&bob().username, None);
+    d["capabilities"] = (1 << 15).into();
+    pair.client(client).identify(d);
+    let ready = pair.dispatches(client).remove(0);
+    assert_eq!(ready.name, "READY");
+    let (id, guild) = (channel(HIDDEN).to_string(), &ready.d()["guilds"][0]);
+    let channels = guild["channels"].as_array().expect("an array");
+    let hidden = channels.iter().find(|channel| channel["id"] == id).expect("it is told of");
+    assert_eq!(hidden["name"], "___hidden___");
+
+    let open = |allow| Overwrite { target: OverwriteKind::Member(bob().id), allow, deny: Permissions::NONE };
+    for (allow, is_told) in [(Permissions::NONE, false), (Permissions::VIEW_CHANNEL, true), (Permissions::NONE, false)]
+    {
+        system(&mut pair, Command::PutOverwrite(channel(HIDDEN), open(allow)));
+        let [update] = &pair.dispatches(client)[..] else { panic!("it is told of one change") };
+        assert_eq!((update.name.as_str(), &update.d()["id"]), ("CHANNEL_UPDATE", &json!(id)));
+        assert_eq!(update.d()["name"] != "___hidden___", is_told);
+        let flags = update.d()["flags"].as_u64().expect("a number");
+        assert_eq!(flags & 1 << 17 == 0, is_told);
     }
 }
 

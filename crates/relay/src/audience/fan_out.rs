@@ -108,7 +108,7 @@ impl AudienceIndex {
                             || is_called
                             || class.is_called(audience.calls.as_deref()));
                 if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                    out.deliver_alone(seat.slot, redaction_for(event, seat.listening, user_id));
+                    out.deliver_alone(seat.slot, self.redaction_for(event, class, seat.listening, user_id));
                 }
             }
         }
@@ -131,7 +131,7 @@ impl AudienceIndex {
             let is_called = class.is_called(audience.calls.as_deref());
             for group in &class.groups {
                 if group.listening.admits(audience) || is_called && group.listening.is_user() {
-                    deliver_to_group(event, group, out);
+                    self.deliver_to_group(event, class, group, out);
                 }
             }
         }
@@ -162,7 +162,7 @@ impl AudienceIndex {
                 && !self.reaches(class, seat.listening, audience)
                 && !is_barred(audience, seat.listening, user_id)
             {
-                out.deliver_alone(slot, redaction_for(event, seat.listening, user_id));
+                out.deliver_alone(slot, self.redaction_for(event, class, seat.listening, user_id));
             }
         }
     }
@@ -170,6 +170,48 @@ impl AudienceIndex {
     /// Whether a session of a class that the gate lets in got the event with its group.
     fn reaches(&self, class: &Class, listening: Listening, audience: &Audience) -> bool {
         listening.admits(audience) || listening.is_user() && class.is_called(audience.calls.as_deref())
+    }
+
+    /// The group's sessions in the group's form, those of its readers in their own.
+    fn deliver_to_group(&self, event: &Event, class: &Class, group: &Group, out: &mut impl Deliver) {
+        let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
+        let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
+        let redaction = match readers {
+            _ if self.hides(event, class, group.listening) => Redaction::CHANNEL,
+            Some(readers) => Redaction::for_strangers(readers),
+            None => Redaction::NONE,
+        };
+        out.group(group.log, redaction);
+        match (never, readers) {
+            (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
+            (Some(never), _) => {
+                let others = group.listeners.iter().filter(|listener| listener.user_id != never);
+                others.for_each(|listener| out.deliver(listener.slot));
+            }
+            (None, Some(readers)) => {
+                let reads = |listener: &&Listener| readers.iter().any(|user_id| user_id == listener.user_id);
+                group.listeners.iter().filter(|l| !reads(l)).for_each(|listener| out.deliver(listener.slot));
+                for listener in group.listeners.iter().filter(reads) {
+                    out.deliver_alone(listener.slot, Redaction::for_user(readers, listener.user_id));
+                }
+            }
+        }
+    }
+
+    fn redaction_for(&self, event: &Event, class: &Class, listening: Listening, user_id: UserId) -> Redaction {
+        match &event.content_readers {
+            _ if self.hides(event, class, listening) => Redaction::CHANNEL,
+            Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
+            _ => Redaction::NONE,
+        }
+    }
+
+    /// It tells what a channel is, and they are told only where it is. One that was deleted is in nobody's view.
+    fn hides(&self, event: &Event, class: &Class, listening: Listening) -> bool {
+        match &event.payload {
+            Payload::Channel(channel) => listening.is_obfuscated() && !self.sees(class, channel.id),
+            _ => false,
+        }
     }
 
     /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
@@ -188,7 +230,7 @@ impl AudienceIndex {
                 (false, false) => is_admitted && seat.listening.is_user(),
             };
             if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                out.deliver_alone(seat.slot, redaction_for(event, seat.listening, user_id));
+                out.deliver_alone(seat.slot, self.redaction_for(event, class, seat.listening, user_id));
             }
         }
     }
@@ -246,34 +288,6 @@ impl AudienceIndex {
             (Some(entry), Some(seated)) => entry.is_viewed_by(&self.meta, &seated.member, now),
             _ => self.views(user_id, channel_id),
         }
-    }
-}
-
-/// The group's sessions in the group's form, those of its readers in their own.
-fn deliver_to_group(event: &Event, group: &Group, out: &mut impl Deliver) {
-    let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
-    let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
-    out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
-    match (never, readers) {
-        (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
-        (Some(never), _) => {
-            let others = group.listeners.iter().filter(|listener| listener.user_id != never);
-            others.for_each(|listener| out.deliver(listener.slot));
-        }
-        (None, Some(readers)) => {
-            let reads = |listener: &&Listener| readers.iter().any(|user_id| user_id == listener.user_id);
-            group.listeners.iter().filter(|l| !reads(l)).for_each(|listener| out.deliver(listener.slot));
-            for listener in group.listeners.iter().filter(reads) {
-                out.deliver_alone(listener.slot, Redaction::for_user(readers, listener.user_id));
-            }
-        }
-    }
-}
-
-fn redaction_for(event: &Event, listening: Listening, user_id: UserId) -> Redaction {
-    match &event.content_readers {
-        Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
-        _ => Redaction::NONE,
     }
 }
 

@@ -38,6 +38,7 @@ impl Wish {
             member_updates: rng.chance(0.3),
             threads: false,
             passive: *rng.pick(&forms).expect("there are some"),
+            obfuscated: rng.chance(0.3),
         })
     }
 

@@ -3,12 +3,12 @@
 use crate::fixture::*;
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
+    Channel, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
 use guildhall_relay::{
     AudienceIndex, Deliver, Event, Gate, Listening, LogId, MessageEvent, Payload, Redaction, Seat, UserListening,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 const OWNER: u64 = 50;
 /// A user account that sees everything open.
@@ -115,8 +115,13 @@ fn user_accounts_get_what_they_subscribed_to() {
     // Typing for 61, members' changes for 63, nothing but what is for all for 65.
     for (user, typing, member_updates) in [(61, true, false), (63, false, true), (65, false, false)] {
         let passive = PassiveUpdate::Delta;
-        let listening =
-            Listening::user(UserListening { active: false, typing, member_updates, threads: false, passive });
+        let listening = Listening::user(UserListening {
+            active: false,
+            typing,
+            member_updates,
+            passive,
+            ..UserListening::default()
+        });
         index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, &[])), 0, &mut ());
     }
     let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
@@ -273,4 +278,38 @@ fn content_is_withheld_from_those_it_does_not_concern() {
     assert_eq!(withheld(&said(message(other, &[]), Some(message(bot, &[]))), bot), (true, false));
     assert_eq!(withheld(&said(message(other, &[]), Some(message(other, &[]))), bot), (true, true));
     assert_eq!(withheld(&said(message(bot, &[]), Some(message(other, &[bot]))), bot), (false, false));
+}
+
+/// Who knows obfuscated channels is told of those out of view only where they are, active or passive; all others whole.
+#[test]
+fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
+    let mut index = index();
+    let obfuscated = UserListening { obfuscated: true, ..UserListening::default() };
+    let (active, insider) = (UserListening { active: true, ..obfuscated }, &[21][..]);
+    for (user, roles, listening) in [(61, &[][..], obfuscated), (63, &[], active), (65, insider, active)] {
+        let seat = Seat { slot: user as u32, listening: Listening::user(listening) };
+        index.seat(seat, Arc::new(member(user, roles)), 0, &mut ());
+    }
+    let told_in_part = |name: EventName, channel_id: u64| {
+        let channel = Channel::new(id(channel_id), GUILD, ChannelType::Text, "secret");
+        let event = Event::new(GUILD, name, Gate::Members, Payload::Channel(Arc::new(channel)));
+        let mut found = Forms::default();
+        index.fan_out(&event, NOW, std::iter::empty(), &mut found);
+        assert_eq!(found.forms.len(), 6, "everybody but who asked for nothing");
+        let reads_it = |redaction: Redaction| {
+            let mut body = Vec::new();
+            event.render(Encoding::Json, redaction, &mut body);
+            let body: serde_json::Value = serde_json::from_slice(&body).expect("it is JSON");
+            assert_eq!(body["id"], channel_id.to_string());
+            body["name"] == "secret"
+        };
+        let in_part = found.forms.into_iter().filter(|(_, redaction)| !reads_it(*redaction));
+        in_part.map(|(slot, _)| slot).collect::<BTreeSet<u32>>()
+    };
+    for name in [EventName::ChannelCreate, EventName::ChannelUpdate] {
+        assert_eq!(told_in_part(name, OPEN), [].into());
+        assert_eq!(told_in_part(name, HIDDEN), [61, 63].into());
+    }
+    // It is in nobody's view any more.
+    assert_eq!(told_in_part(EventName::ChannelDelete, 999), [61, 63, 65].into());
 }

@@ -32,6 +32,7 @@ const PASSIVE: UserListening = UserListening {
     member_updates: false,
     threads: false,
     passive: PassiveUpdate::Delta,
+    obfuscated: false,
 };
 const ACTIVE: UserListening = UserListening { active: true, ..PASSIVE };
 const ANA: UserId = UserId::new(53);

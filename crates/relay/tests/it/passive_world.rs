@@ -406,7 +406,14 @@ impl World {
 
     fn some_listening(&mut self, passive: PassiveUpdate) -> UserListening {
         let (active, typing) = (self.rng.chance(0.3), self.rng.chance(0.3));
-        UserListening { active, typing, member_updates: self.rng.chance(0.3), threads: false, passive }
+        UserListening {
+            active,
+            typing,
+            member_updates: self.rng.chance(0.3),
+            threads: false,
+            passive,
+            obfuscated: false,
+        }
     }
 
     pub fn step(&mut self) {

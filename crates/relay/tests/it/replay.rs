@@ -51,8 +51,8 @@ impl Recipients for Buffers {
             active,
             typing: active,
             member_updates: true,
-            threads: false,
             passive: PassiveUpdate::Delta,
+            ..UserListening::default()
         };
         view.map(|_| Seat { slot: session.slot, listening: Listening::user(user) })
     }
