@@ -29,7 +29,7 @@ fn seeds_run_clean_and_do_what_they_are_for() {
 fn what_was_found_before_is_not_there_any_more() {
     let found = [
         3, 25, 121, 142, 187, 222, 530, 895, 1021, 2051, 2463, 3054, 3212, 410, 5098, 5120, 6427, 10_018, 20_539, 201,
-        11, 12, 26, 45, 93, 6512, 1173, 6971,
+        11, 12, 26, 45, 93, 6512, 1173, 6971, 3657, 8779,
     ];
     for seed in found {
         run(seed, Options::default()).unwrap_or_else(|violation| panic!("{violation}"));

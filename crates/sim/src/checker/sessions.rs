@@ -57,9 +57,10 @@ impl Checker {
             return None;
         }
         let state = self.relays.get(&session.relay_id()).and_then(|relay| relay.state.as_deref());
-        let shows_too_much = |state: &State| session.would_show_too_much(now.unix.0, seq, state);
-        if session.membership != Membership::None && state.is_some_and(shows_too_much) {
-            return if session.membership == Membership::Inside { Some(false) } else { None };
+        let shows_too_much = state.map_or(Some(false), |state| session.would_show_too_much(now.unix.0, seq, state));
+        if session.membership != Membership::None && shows_too_much != Some(false) {
+            let is_certain = session.membership == Membership::Inside && shows_too_much == Some(true);
+            return if is_certain { Some(false) } else { None };
         }
         let is_short = last - seq <= self.limits.replay_events_max;
         if is_short && !session.may_be_forgotten(self.given(now), seq, self.limits) { Some(true) } else { None }

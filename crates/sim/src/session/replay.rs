@@ -94,12 +94,16 @@ impl Session {
         }
     }
 
-    /// Whether a replay from behind `seq` would show a guild as it was, with what may not be seen there any more.
-    pub fn would_show_too_much(&self, now_unix_ms: i64, seq: u64, state: &State) -> bool {
+    /// Whether a replay from behind `seq` would show a guild as it was, with what may not be seen there any more. None if it is
+    /// not known what an earlier replay left of that.
+    pub fn would_show_too_much(&self, now_unix_ms: i64, seq: u64, state: &State) -> Option<bool> {
         let sees = |place: &u64| state.sees_place(self.user, *place, now_unix_ms);
-        self.expected.iter().skip(seq as usize).any(|expected| match &expected.what {
-            What::Guild(_, told) => expected.withheld == Withheld::No && !told.iter().all(sees),
-            _ => false,
+        let tells_too_much = |what: &What| matches!(what, What::Guild(_, told) if !told.iter().all(sees));
+        let guilds = self.expected.iter().skip(seq as usize).filter(|expected| tells_too_much(&expected.what));
+        guilds.fold(Some(false), |shown, guild| match guild.withheld {
+            Withheld::Yes => shown,
+            Withheld::Maybe => shown.filter(|shown| *shown),
+            Withheld::No => Some(true),
         })
     }
 
