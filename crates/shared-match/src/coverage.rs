@@ -104,10 +104,11 @@ impl Coverage {
         Membership::Some { sample: sample as u8, token }
     }
 
-    /// Whether a text is expected to have so few recipients, or nobody knows which, that each is better served for itself.
-    pub fn is_for_few(&self, expected: Sampled) -> bool {
-        let count = expected.count();
-        count == 0 || count <= FEW && self.next_token as usize <= SAMPLE_MAX
+    /// Whether a text that so many of the sample are expected to get has so few recipients, or nobody knows which, that each is
+    /// better served for itself.
+    #[inline]
+    pub fn is_for_few(&self, expected_count: u32) -> bool {
+        expected_count == 0 || expected_count <= FEW && self.next_token as usize <= SAMPLE_MAX
     }
 
     /// Whether nearly all who are expected to get a text have got another; none if the sample does not tell.

@@ -12,6 +12,8 @@ pub const NAME_BYTES_MAX: usize = 64;
 const BEFORE_NAME: &[u8] = b"{\"t\":\"";
 /// The key `t`, and the beginning of an atom.
 const BEFORE_ETF_NAME: &[u8] = b"d\0\x01td\0";
+/// Digits of a seq.
+const SEQ_DIGITS_MAX: usize = 20;
 const BEFORE_SEQ: &[u8] = b"\",\"s\":";
 
 /// What comes in front of a body and behind it in its text.
@@ -49,14 +51,17 @@ pub struct EarlierHead {
     pub digits: u32,
 }
 
-/// The head of one message on one connection. Parts of it may be copied from earlier ones.
+/// The head of one message on one connection. Parts of it may be copied from earlier ones; what is not is spelled out once that is
+/// settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// What is not copied: at first, all.
+    name: &'static str,
+    /// Of the seq, the last one last.
+    digits: [u8; SEQ_DIGITS_MAX],
+    digits_count: u8,
+    length: u8,
     literals: [u8; HEAD_BYTES_MAX],
     literals_length: u8,
-    length: u8,
-    digits: u8,
     copies: [HeadCopy; 2],
     copies_count: u8,
 }
@@ -64,42 +69,63 @@ pub struct Head {
 impl Head {
     /// No head.
     pub const NONE: Self = Self {
+        name: "",
+        digits: [0; SEQ_DIGITS_MAX],
+        digits_count: 0,
+        length: 0,
         literals: [0; HEAD_BYTES_MAX],
         literals_length: 0,
-        length: 0,
-        digits: 0,
         copies: [HeadCopy { run: 0, length: 0, distance: 0 }; 2],
         copies_count: 0,
     };
 
     /// The head of a JSON message: all that comes before `,"op":0,"d":`.
     #[inline]
-    pub fn json(name: &str, seq: u64) -> Self {
-        let mut head = Self::NONE;
-        for piece in [BEFORE_NAME, name.as_bytes(), BEFORE_SEQ] {
-            head.push(piece);
-        }
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
+    pub fn json(name: &'static str, seq: u64) -> Self {
+        let mut head = Self { name, ..Self::NONE };
         let mut rest = seq;
         loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
+            head.digits_count += 1;
+            head.digits[SEQ_DIGITS_MAX - usize::from(head.digits_count)] = b'0' + (rest % 10) as u8;
             rest /= 10;
             if rest == 0 {
                 break;
             }
         }
-        head.push(&digits[at..]);
-        head.digits = (digits.len() - at) as u8;
+        head.length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + head.digits_count;
         head
     }
 
+    /// The seq, as it is written.
+    #[inline]
+    pub fn digits(&self) -> &[u8] {
+        &self.digits[SEQ_DIGITS_MAX - usize::from(self.digits_count)..]
+    }
+
+    /// Spells out what is not copied.
+    #[inline]
+    fn spell(&mut self, copies: &[HeadCopy], pieces: [&[u8]; 2]) {
+        self.copies[..copies.len()].copy_from_slice(copies);
+        self.copies_count = copies.len() as u8;
+        self.literals_length = 0;
+        pieces.into_iter().for_each(|piece| self.push(piece));
+    }
+
+    #[inline]
     fn push(&mut self, piece: &[u8]) {
-        let start = usize::from(self.length);
-        self.literals[start..start + piece.len()].copy_from_slice(piece);
-        self.length += piece.len() as u8;
-        self.literals_length = self.length;
+        for byte in piece {
+            self.literals[usize::from(self.literals_length)] = *byte;
+            self.literals_length += 1;
+        }
+    }
+
+    /// Spells out all of it: nothing is copied.
+    pub fn spell_out(&mut self) {
+        let name = self.name;
+        let digits = self.digits;
+        self.spell(&[], [BEFORE_NAME, name.as_bytes()]);
+        self.push(BEFORE_SEQ);
+        self.push(&digits[SEQ_DIGITS_MAX - usize::from(self.digits_count)..]);
     }
 
     /// How long it is, copied or not.
@@ -108,14 +134,15 @@ impl Head {
         usize::from(self.length)
     }
 
-    /// Copies what it can of the head of a text of the same name that stands `distance` before this one's, which will be at `position`.
+    /// Copies what it can of the head of a text of the same name that stands `distance` before this one's, which will be at
+    /// `position`. False if it cannot.
     #[inline]
-    pub fn copy_from(&mut self, track: &Track, distance: u32, position: u32, window: u32) {
-        let literal = track.changed_digits(distance, position, self.digits.into());
-        if let Some(copied) = self.copied_digits(literal).filter(|_| distance <= window) {
-            let length = self.length - self.digits + copied;
-            self.keep(&[HeadCopy { run: 0, length: length.into(), distance }]);
-        }
+    pub fn copy_from(&mut self, track: &Track, distance: u32, position: u32, window: u32) -> bool {
+        let changed = track.changed_digits(distance, position, self.digits_count.into());
+        let Some(copied) = self.copied_digits(changed).filter(|_| distance <= window) else { return false };
+        let length = u32::from(self.length - self.digits_count + copied);
+        self.copy(&[HeadCopy { run: 0, length, distance }], 0, copied);
+        true
     }
 
     /// How many digits are the same as before, in front of `changed` that may not be.
@@ -123,48 +150,42 @@ impl Head {
     fn copied_digits(&self, changed: u32) -> Option<u8> {
         // One at least is a literal, though no seq should come twice: behind no literals, the last offset is said otherwise.
         // With another first digit there may be more digits, or fewer, and the heads do not lie alike.
-        u32::from(self.digits).checked_sub(changed.max(1)).filter(|copied| *copied > 0).map(|copied| copied as u8)
+        u32::from(self.digits_count).checked_sub(changed.max(1)).filter(|copied| *copied > 0).map(|copied| copied as u8)
     }
 
     /// Copies what it can of the head of some other message: what names have in common, and what is around them. `changed`
-    /// digits may be others than there.
+    /// digits may be others than there. False if it cannot.
     #[inline]
-    pub fn copy_from_other(&mut self, name: &str, other: EarlierHead, changed: u32, window: u32) {
+    pub fn copy_from_other(&mut self, other: EarlierHead, changed: u32, window: u32) -> bool {
+        let name = self.name;
         let common = name.bytes().zip(other.name.bytes()).take_while(|(a, b)| a == b).count();
         // From the beginning of the head to that of the text.
-        let lengths = [(name.len(), self.digits.into()), (other.name.len(), other.digits)]
+        let lengths = [(name.len(), self.digits_count.into()), (other.name.len(), other.digits)]
             .map(|(name, digits): (usize, u32)| (BEFORE_NAME.len() + name + BEFORE_SEQ.len()) as u32 + digits);
-        let Some(name_distance) = (other.distance + lengths[1]).checked_sub(lengths[0]) else { return };
-        let seq_distance = other.distance + other.digits - u32::from(self.digits);
+        let Some(name_distance) = (other.distance + lengths[1]).checked_sub(lengths[0]) else { return false };
+        let seq_distance = other.distance + other.digits - u32::from(self.digits_count);
         if name_distance.max(seq_distance) > window {
-            return;
+            return false;
         }
-        let begin = (BEFORE_NAME.len() + common) as u32;
-        let begin = HeadCopy { run: 0, length: begin, distance: name_distance };
-        let rest = (name.len() - common) as u32;
-        let digits = if other.digits == u32::from(self.digits) { self.copied_digits(changed).unwrap_or(0) } else { 0 };
-        let end = HeadCopy { run: rest, length: BEFORE_SEQ.len() as u32 + u32::from(digits), distance: seq_distance };
-        if rest == 0 && name.len() == other.name.len() {
-            self.keep(&[HeadCopy { length: begin.length + end.length, ..begin }]);
+        let is_alike = other.digits == u32::from(self.digits_count);
+        let copied = if is_alike { self.copied_digits(changed).unwrap_or(0) } else { 0 };
+        let begin = HeadCopy { run: 0, length: (BEFORE_NAME.len() + common) as u32, distance: name_distance };
+        let run = (name.len() - common) as u32;
+        let end = HeadCopy { run, length: BEFORE_SEQ.len() as u32 + u32::from(copied), distance: seq_distance };
+        if run == 0 && name.len() == other.name.len() {
+            self.copy(&[HeadCopy { length: begin.length + end.length, ..begin }], 0, copied);
         } else {
-            self.keep(&[begin, end]);
+            self.copy(&[begin, end], run, copied);
         }
+        true
     }
 
-    /// Leaves what is copied out of the literals.
+    /// All is copied but the last `run` bytes of the name, and the digits behind the first `copied`.
     #[inline]
-    fn keep(&mut self, copies: &[HeadCopy]) {
-        let (mut from, mut to) = (0, 0);
-        for (slot, copy) in self.copies.iter_mut().zip(copies) {
-            *slot = *copy;
-            let run = copy.run as usize;
-            self.literals.copy_within(from..from + run, to);
-            to += run;
-            from += run + copy.length as usize;
-        }
-        self.literals.copy_within(from..usize::from(self.length), to);
-        self.literals_length = (to + usize::from(self.length) - from) as u8;
-        self.copies_count = copies.len() as u8;
+    fn copy(&mut self, copies: &[HeadCopy], run: u32, copied: u8) {
+        let (name, digits) = (self.name, self.digits);
+        let rest = usize::from(self.digits_count - copied);
+        self.spell(copies, [&name.as_bytes()[name.len() - run as usize..], &digits[SEQ_DIGITS_MAX - rest..]]);
     }
 
     /// What is not copied.

@@ -54,8 +54,9 @@ pub struct Text {
     pub name: &'static str,
     /// Who of the sampled connections it was written to.
     pub got: Sampled,
-    /// Who will get it, by what the scope's last text was written to.
+    /// Who will get it, by what the scope's last text was written to; and how many these are.
     pub expected: Sampled,
+    pub expected_count: u32,
     address: u64,
     length: u32,
 }
@@ -166,7 +167,8 @@ impl History {
         named.push_back(id);
         let (got, length) = (Sampled::default(), text.len() as u32);
         self.spans.push(id, span);
-        self.texts.push_back(Text { id, scope, name, got, expected, address, length });
+        let expected_count = expected.count();
+        self.texts.push_back(Text { id, scope, name, got, expected, expected_count, address, length });
         Some(id)
     }
 

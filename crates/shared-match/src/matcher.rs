@@ -254,7 +254,7 @@ impl Matcher {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         let text = self.history.text(id).ok_or(Forgotten)?;
         let (name, text_bytes) = (text.name, text.len());
-        let is_for_few = self.coverage.is_for_few(text.expected);
+        let is_for_few = self.coverage.is_for_few(text.expected_count);
         let window = F::window(state);
         let (mut head, tail) = match self.form {
             Form::Json => (Head::json(name, seq), Tail::NONE),
@@ -295,13 +295,18 @@ impl Matcher {
         self.counters.written_total += 1;
         let program = &programs[chosen].program;
         if self.form == Form::Json {
-            if let Some(distance) = F::sources(program).head_distance(distances) {
-                head.copy_from(track, distance, position, window);
+            let is_copied = if let Some(distance) = F::sources(program).head_distance(distances) {
+                head.copy_from(track, distance, position, window)
             } else if let Some((id, distance, digits)) = newest
                 && let Some(other) = self.history.text(id)
             {
                 let changed = track.changed_digits(distance, position, digits);
-                head.copy_from_other(name, EarlierHead { name: other.name, distance, digits }, changed, window);
+                head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window)
+            } else {
+                false
+            };
+            if !is_copied {
+                head.spell_out();
             }
         }
         F::write(program, state, tables, distances, (&head, tail.bytes()), &mut self.room, out);

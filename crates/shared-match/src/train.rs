@@ -79,7 +79,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             }
             if form == Form::Json {
                 // Mostly the last digits; the rest is copied.
-                head.literals().iter().rev().take(2).for_each(|digit| seen.bytes[usize::from(*digit)] += 1);
+                head.digits().iter().rev().take(2).for_each(|digit| seen.bytes[usize::from(*digit)] += 1);
                 seen.literals[0] += 1;
                 seen.matches[usize::from(codes::match_length(head.len() as u32 - 2).symbol)] += 1;
             }

@@ -27,6 +27,8 @@ const OWN_BITS_MIN: u64 = 1_200;
 const TOLD_BITS_MIN: f32 = 400.0;
 /// Bits that one step holds at most.
 const STEP_BITS_MAX: u32 = 48;
+/// A code and its extra bits.
+const DISTANCE_BITS_MAX: u32 = 15 + 13;
 /// A distance that is expected counts as so many of those that are only possible.
 const DISTANCE_WEIGHT: u64 = 16;
 /// No distance follows.
@@ -71,6 +73,8 @@ impl OwnBlock {
 #[derive(Clone, Debug)]
 pub struct Program {
     steps: Vec<Step>,
+    /// What they take at most.
+    steps_bytes_max: usize,
     sources: Sources,
     own: Option<Box<OwnBlock>>,
 }
@@ -179,7 +183,10 @@ impl Program {
         }
         bytes[at..].iter().for_each(|byte| builder.literal(*byte));
         let steps = builder.steps;
-        Self { steps, sources, own: own.map(|own| Box::new(OwnBlock::new(own))) }
+        let distance_bits = |step: &Step| if step.slot == NO_SLOT { 0 } else { DISTANCE_BITS_MAX };
+        let bits: u32 = steps.iter().map(|step| u32::from(step.bits_count) + distance_bits(step)).sum();
+        let steps_bytes_max = bits as usize / 8 + 1;
+        Self { steps, steps_bytes_max, sources, own: own.map(|own| Box::new(OwnBlock::new(own))) }
     }
 
     /// The texts that a connection has to have.
@@ -193,7 +200,7 @@ impl Program {
     pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
         state.begin(out);
         let header_bytes = self.own.as_ref().map_or(0, |own| own.header.run().bytes.len());
-        let bytes_max = self.steps.len() * 10 + header_bytes + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 24;
+        let bytes_max = self.steps_bytes_max + header_bytes + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 24;
         let mut writer = BitWriter::new(out, bytes_max);
         let put = |writer: &mut BitWriter<'_>, (value, bits): (u64, u32)| writer.put(value, bits);
         match &self.own {

@@ -287,7 +287,7 @@ impl Block {
                 let run = coded.run();
                 let whole = run.bits as usize / 8;
                 out.extend_from_slice(&run.bytes[..whole]);
-                let mut writer = BitWriter::new(out, HEAD_BYTES_MAX * 2);
+                let mut writer = BitWriter::new(out, head.len() * 2 + 2);
                 if run.bits % 8 > 0 {
                     writer.put(u64::from(run.bytes[whole]), run.bits % 8);
                 }
