@@ -7,7 +7,7 @@
 use crate::{
     coverage::{Coverage, Covered},
     dictionary::DICTIONARY,
-    history::{FOUND_BYTES_MIN, History, Places, Text, equal_bytes, hash_of_four},
+    history::{FOUND_BYTES_MIN, History, Place, Places, Text, equal_bytes, hash_of_four},
     ring::TextId,
     templates::Templates,
 };
@@ -21,6 +21,11 @@ const ONE_PLACES_MAX: u32 = 12;
 /// Once so many bytes of a text were equal to something, the rest of a match is taken as it is. A text of a few kilobytes
 /// does not come to it; one that repeats the same byte would else take seconds.
 const COMPARED_BYTES_MAX: usize = 8 << 20;
+/// While one match goes on that has this much to go, and nearly all have its source, only every few positions are looked at in
+/// full: between them, what was found goes on, and more is looked for until so much is enough.
+const LONG_BYTES: u32 = 32;
+const ENOUGH_BYTES: u32 = 64;
+const LOOKED_AT_ONE_IN: u32 = 4;
 /// Places compared in all, for texts of whatever length, beside two per position.
 const PLACES_PER_TEXT_MAX: usize = 200_000;
 
@@ -46,12 +51,86 @@ pub struct Candidate {
     pub is_common: bool,
 }
 
+/// A candidate, and its place in the history.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    place: Place,
+    candidate: Candidate,
+}
+
+impl Known {
+    /// The same one position on; whether there is enough left of it.
+    fn go_on(&mut self) -> bool {
+        self.place = self.place.next();
+        self.candidate.from += 1;
+        self.candidate.length -= 1;
+        self.candidate.length >= FOUND_BYTES_MIN as u32
+    }
+}
+
+/// The candidates of one position: each is longer than every nearer one, or than every nearer one that nearly all have.
+#[derive(Debug, Default)]
+struct Longer {
+    known: Vec<Known>,
+    longest: u32,
+    longest_common: u32,
+}
+
+impl Longer {
+    fn clear(&mut self) {
+        self.known.clear();
+        (self.longest, self.longest_common) = (0, 0);
+    }
+
+    /// What has to be beaten.
+    #[inline]
+    fn longest(&self, is_common: bool) -> u32 {
+        if is_common { self.longest_common } else { self.longest }
+    }
+
+    /// Adds one that is farther than those that there are, if it is longer.
+    #[inline]
+    fn add(&mut self, known: Known) {
+        let Candidate { length, is_common, .. } = known.candidate;
+        if length <= self.longest(is_common) {
+            return;
+        }
+        if is_common {
+            self.longest_common = length;
+        }
+        self.longest = self.longest.max(length);
+        self.known.push(known);
+    }
+
+    /// Adds one of a template, behind those that are nearer.
+    fn insert(&mut self, known: Known) {
+        let Candidate { source, length, is_common, .. } = known.candidate;
+        let is_nearer = |near: &Known| near.candidate.source == ITSELF || near.candidate.source >= source;
+        let is_beaten = |near: &Known| near.candidate.length < length || is_common && !near.candidate.is_common;
+        let count = self.known.iter().take_while(|near| is_nearer(near)).count();
+        if self.known[..count].iter().all(is_beaten) {
+            self.known.insert(count, known);
+        }
+    }
+}
+
+/// What is looked for: the bytes of a text from some position on.
+struct Wanted<'a> {
+    history: &'a History,
+    coverage: &'a Coverage,
+    text: &'a Text,
+    bytes: &'a [u8],
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Candidates {
     /// Of position `p`: `all[starts[p]..starts[p + 1]]`, nearest and shortest first.
     starts: Vec<u32>,
     all: Vec<Candidate>,
+    /// Those of the position that is looked at, and what goes on of those of the one before.
+    here: Longer,
+    earlier: Vec<Known>,
     covered: Covered,
     places: Vec<Places>,
     /// Of `find_in`.
@@ -88,76 +167,99 @@ impl Candidates {
         self.starts.clear();
         self.all.clear();
         self.covered.clear();
+        self.here.clear();
         let Some(text) = history.text(id).cloned() else { return };
-        let covered = &mut self.covered;
         let bytes = history.bytes(&text).to_vec();
         let places_max = places_max(bytes.len());
-        let (mut follow_until, mut compared) = (0, 0);
+        let (mut follow_until, mut compared, mut since_full) = (0, 0, 0);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
             if at % LINKED_TOGETHER == 0 {
                 history.link(&text, at..bytes.len().min(at + LINKED_TOGETHER), &bytes, &mut self.places);
             }
-            if at + FOUND_BYTES_MIN > bytes.len() {
+            std::mem::swap(&mut self.here.known, &mut self.earlier);
+            self.here.clear();
+            if at < follow_until || at + FOUND_BYTES_MIN > bytes.len() {
                 continue;
             }
-            let places = &self.places[at % LINKED_TOGETHER];
-            if at < follow_until {
-                continue;
+            self.earlier.retain_mut(Known::go_on);
+            let is_long = |known: &Known| known.candidate.is_common && known.candidate.length >= LONG_BYTES;
+            since_full = if self.earlier.iter().any(is_long) { (since_full + 1) % LOOKED_AT_ONE_IN } else { 0 };
+            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..] };
+            if since_full == 0 {
+                // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
+                self.earlier.clear();
+                history.keep_equal(&mut self.places[at % LINKED_TOGETHER]);
+                compared += self.look(&wanted, at, places_max, u32::MAX);
+                self.look_in(templates, &wanted);
+            } else {
+                compared += self.look(&wanted, at, places_max, ENOUGH_BYTES);
             }
-            let wanted = &bytes[at..];
-            let (mut longest, mut longest_common) = (0, 0);
-            let found_before = self.all.len();
-            for here in places.newest_first(places_max) {
-                // Most places are no better, which their bytes tell.
-                if !history.may_be_longer(here, wanted, longest_common) {
-                    continue;
-                }
-                let Some((source, from)) = history.found(here) else { continue };
-                let is_itself = source.id == id;
-                let is_common = is_itself || covered.get(source.id, || text.is_for_who_got(source, coverage));
-                let there = &history.bytes(source)[from..];
-                // It has to be longer than the longest that is nearer.
-                let beaten = if is_common { longest_common } else { longest };
-                if beaten > 0 && there.get(beaten) != wanted.get(beaten) {
-                    continue;
-                }
-                let length = equal_bytes(wanted, there);
-                compared += length;
-                if length < FOUND_BYTES_MIN || length <= longest && (length <= longest_common || !is_common) {
-                    continue;
-                }
-                if is_common {
-                    longest_common = longest_common.max(length);
-                }
-                longest = longest.max(length);
-                let source = if is_itself { ITSELF } else { source.id };
-                self.all.push(Candidate { source, from: from as u32, length: length as u32, is_common });
-                if length == wanted.len() && longest_common == length {
-                    break;
-                }
-            }
-            for found in templates.longest(history, wanted) {
-                let Some(source) = history.text(templates.ids()[found.template]) else { continue };
-                let is_common = covered.get(source.id, || text.is_for_who_got(source, coverage));
-                // Behind those that are nearer, if it is longer.
-                let nearer = |near: &Candidate| near.source == ITSELF || near.source >= source.id;
-                let all = &self.all[found_before..];
-                let count = all.iter().take_while(|near| nearer(near)).count();
-                let is_longest = |near: &Candidate| near.length < found.length || is_common && !near.is_common;
-                if all[..count].iter().all(is_longest) {
-                    let candidate = Candidate { source: source.id, from: found.from, length: found.length, is_common };
-                    self.all.insert(found_before + count, candidate);
-                }
-            }
+            self.all.extend(self.here.known.iter().map(|known| known.candidate));
             // What was compared too often is followed instead: the nearest serves the most connections.
             if compared > COMPARED_BYTES_MAX
-                && let Some(nearest) = self.all[found_before..].iter().find(|found| found.is_common)
+                && let Some(nearest) = self.here.known.iter().find(|known| known.candidate.is_common)
             {
-                follow_until = at + nearest.length as usize - FOUND_BYTES_MIN + 1;
+                follow_until = at + nearest.candidate.length as usize - FOUND_BYTES_MIN + 1;
             }
         }
         self.starts.push(self.all.len() as u32);
+    }
+
+    /// Looks at the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
+    /// compared.
+    fn look(&mut self, wanted: &Wanted<'_>, at: usize, places_max: usize, enough: u32) -> usize {
+        let Wanted { history, coverage, text, bytes } = *wanted;
+        let Self { here, earlier, covered, places, .. } = self;
+        let mut earlier = earlier.iter().peekable();
+        let mut compared = 0;
+        for place in places[at % LINKED_TOGETHER].newest_first(places_max) {
+            let mut is_known = false;
+            while let Some(known) = earlier.next_if(|known| known.place >= place) {
+                is_known = known.place == place;
+                here.add(*known);
+            }
+            if here.longest_common >= enough {
+                break;
+            }
+            // Most places are no better, which their bytes tell.
+            if is_known || !history.may_be_longer(place, bytes, here.longest_common as usize) {
+                continue;
+            }
+            let Some((source, from)) = history.found(place) else { continue };
+            let is_itself = source.id == text.id;
+            let is_common = is_itself || covered.get(source.id, || text.is_for_who_got(source, coverage));
+            let there = &history.bytes(source)[from..];
+            // It has to be longer than the longest that is nearer.
+            let beaten = here.longest(is_common) as usize;
+            if beaten > 0 && there.get(beaten) != bytes.get(beaten) {
+                continue;
+            }
+            let length = equal_bytes(bytes, there);
+            compared += length;
+            if length < FOUND_BYTES_MIN {
+                continue;
+            }
+            let source = if is_itself { ITSELF } else { source.id };
+            let candidate = Candidate { source, from: from as u32, length: length as u32, is_common };
+            here.add(Known { place, candidate });
+            if length == bytes.len() && here.longest_common as usize == length {
+                break;
+            }
+        }
+        earlier.for_each(|known| here.add(*known));
+        compared
+    }
+
+    /// Looks at the places of a position in the templates.
+    fn look_in(&mut self, templates: &Templates, wanted: &Wanted<'_>) {
+        let Wanted { history, coverage, text, bytes } = *wanted;
+        for found in templates.longest(history, bytes) {
+            let Some(source) = history.text(templates.ids()[found.template]) else { continue };
+            let is_common = self.covered.get(source.id, || text.is_for_who_got(source, coverage));
+            let candidate = Candidate { source: source.id, from: found.from, length: found.length, is_common };
+            self.here.insert(Known { place: history.place(source, found.from), candidate });
+        }
     }
 
     /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself and in a dictionary.

@@ -226,10 +226,10 @@ impl History {
         }
     }
 
-    /// Where the bytes at each position of `range` of `text` stood before. Puts these positions in front of them.
+    /// Where the bytes at each position of `range` of `text` may have stood before. Puts these positions in front of them.
     /// Call once per position, in order, while `text` is the newest.
     ///
-    /// It goes twice over a range, so that its looks at memory do not wait for each other.
+    /// It takes a range, so that its looks at memory do not wait for each other.
     pub fn link(&mut self, text: &Text, range: Range<usize>, text_bytes: &[u8], found: &mut Vec<Places>) {
         let (since, domain) = (text.address as u32, text.scope.domain);
         found.clear();
@@ -247,16 +247,19 @@ impl History {
             }
             places
         }));
-        for places in found {
-            self.keep_equal(&mut places.short, |bytes, at| four(bytes, at) == Some(places.four));
-            self.keep_equal(&mut places.domain, |bytes, at| eight(bytes, at) == Some(places.eight));
-            self.keep_equal(&mut places.long, |bytes, at| eight(bytes, at) == Some(places.eight));
-        }
+    }
+
+    /// Leaves only those where the bytes did stand.
+    pub fn keep_equal(&self, places: &mut Places) {
+        let Places { four: of_four, eight: of_eight, .. } = *places;
+        self.keep_where(&mut places.short, |bytes, at| four(bytes, at) == Some(of_four));
+        self.keep_where(&mut places.domain, |bytes, at| eight(bytes, at) == Some(of_eight));
+        self.keep_where(&mut places.long, |bytes, at| eight(bytes, at) == Some(of_eight));
     }
 
     /// Buckets hold places with other bytes, too.
     #[inline]
-    fn keep_equal<const N: usize>(&self, places: &mut [Place; N], is_equal: impl Fn(&[u8], usize) -> bool) {
+    fn keep_where<const N: usize>(&self, places: &mut [Place; N], is_equal: impl Fn(&[u8], usize) -> bool) {
         let mut kept = 0;
         for index in 0..N {
             let place = places[index];
@@ -272,6 +275,11 @@ impl History {
     pub fn may_be_longer(&self, place: Place, wanted: &[u8], beaten: usize) -> bool {
         let Some(address) = place.address() else { return false };
         wanted.get(beaten) == self.bytes.get(self.index(address) + beaten)
+    }
+
+    /// Where a byte of a text stands.
+    pub fn place(&self, text: &Text, at: u32) -> Place {
+        Place(text.address as u32 + at + 1)
     }
 
     /// The text at a place and where in it; none where it was overwritten.
@@ -370,11 +378,16 @@ impl<const WAYS: usize> Index<WAYS> {
 }
 
 /// A position: its address and one, or 0 for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(u32);
 
 impl Place {
     const END: Self = Self(0);
+
+    /// One byte on.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 
     fn address(self) -> Option<u64> {
         self.0.checked_sub(1).map(u64::from)

@@ -1,7 +1,6 @@
 //! Sessions, as the partitions start, resume and end them: each with a reason, and with what it was given.
 
 use super::{Checker, Fault, Identified, fault};
-use crate::naive::State;
 use crate::session::{Given, Membership, Session};
 use guildhall_partition::Partition;
 use guildhall_stdx::{Now, SlotKey};

@@ -99,12 +99,15 @@ impl Session {
     pub fn would_show_too_much(&self, now_unix_ms: i64, seq: u64, state: &State) -> Option<bool> {
         let sees = |place: &u64| state.sees_place(self.user, *place, now_unix_ms);
         let tells_too_much = |what: &What| matches!(what, What::Guild(_, told) if !told.iter().all(sees));
-        let guilds = self.expected.iter().skip(seq as usize).filter(|expected| tells_too_much(&expected.what));
-        guilds.fold(Some(false), |shown, guild| match guild.withheld {
-            Withheld::Yes => shown,
-            Withheld::Maybe => shown.filter(|shown| *shown),
-            Withheld::No => Some(true),
-        })
+        let mut is_certain = true;
+        for guild in self.expected.iter().skip(seq as usize).filter(|expected| tells_too_much(&expected.what)) {
+            match guild.withheld {
+                Withheld::No => return Some(true),
+                Withheld::Maybe => is_certain = false,
+                Withheld::Yes => {}
+            }
+        }
+        is_certain.then_some(false)
     }
 
     /// A RESUME succeeded.
