@@ -34,6 +34,13 @@ impl Faults {
         }
     }
 
+    /// Text of so many characters, if there is any.
+    pub fn optional_text(&mut self, field: &str, text: Option<&str>, max: usize) {
+        if let Some(text) = text {
+            self.text(field, text, 0, max);
+        }
+    }
+
     /// A number within bounds.
     pub fn number(&mut self, field: &str, number: i64, min: i64, max: i64) {
         if !(min..=max).contains(&number) {

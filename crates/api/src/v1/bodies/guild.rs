@@ -1,0 +1,159 @@
+//! Guild: a guild, as backends put, change and read it.
+
+use super::{HASH_CHARS_MAX, NAME_CHARS_MAX};
+use crate::v1::{
+    input::{Check, Faults},
+    types::Snowflake,
+};
+use guildhall_guild::GuildReply;
+use guildhall_model::{Guild, GuildId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+fn afk_timeout() -> u16 {
+    300
+}
+
+fn locale() -> String {
+    "en-US".to_owned()
+}
+/// A guild's own fields, whole.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GuildPut {
+    /// What it is called.
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// Who may do everything: an account that exists. Of a guild that exists, a member.
+    pub owner_id: Snowflake,
+    /// Hash of the picture.
+    #[serde(default)]
+    #[schema(max_length = 128)]
+    pub icon: Option<String>,
+    /// What it is about.
+    #[serde(default)]
+    #[schema(max_length = 300)]
+    pub description: Option<String>,
+    /// Where idle people in voice go: a channel that exists.
+    #[serde(default)]
+    pub afk_channel_id: Option<Snowflake>,
+    /// Seconds until then.
+    #[serde(default = "afk_timeout")]
+    #[schema(minimum = 60, maximum = 3600)]
+    pub afk_timeout: u16,
+    /// Where system messages go: a channel that exists.
+    #[serde(default)]
+    pub system_channel_id: Option<Snowflake>,
+    /// 0–4.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 4)]
+    pub verification_level: u8,
+    /// 0 all messages, 1 only mentions.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
+    pub default_message_notifications: u8,
+    /// 0–2.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 2)]
+    pub explicit_content_filter: u8,
+    /// Feature names, passed on to clients.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub features: Vec<String>,
+    /// Language.
+    #[serde(default = "locale")]
+    #[schema(min_length = 2, max_length = 16)]
+    pub preferred_locale: String,
+}
+
+impl Check for GuildPut {
+    fn check(&self, faults: &mut Faults) {
+        faults.text("name", &self.name, 1, NAME_CHARS_MAX);
+        faults.optional_text("icon", self.icon.as_deref(), HASH_CHARS_MAX);
+        faults.optional_text("description", self.description.as_deref(), 300);
+        faults.number("afk_timeout", self.afk_timeout.into(), 60, 3600);
+        faults.number("verification_level", self.verification_level.into(), 0, 4);
+        faults.number("default_message_notifications", self.default_message_notifications.into(), 0, 1);
+        faults.number("explicit_content_filter", self.explicit_content_filter.into(), 0, 2);
+        faults.count("features", self.features.len(), 0, 100);
+        for (index, feature) in self.features.iter().enumerate() {
+            faults.text(&format!("features[{index}]"), feature, 1, 64);
+        }
+        faults.text("preferred_locale", &self.preferred_locale, 2, 16);
+    }
+}
+
+impl GuildPut {
+    /// The fields it stands for. What it does not speak of is as `before` has it.
+    pub fn into_guild(self, id: GuildId, before: Option<&Guild>) -> Guild {
+        fn kept<T: Clone>(before: Option<&Guild>, field: impl Fn(&Guild) -> &Vec<T>) -> Vec<T> {
+            before.map_or_else(Vec::new, |before| field(before).clone())
+        }
+        Guild {
+            id,
+            name: self.name,
+            icon: self.icon,
+            description: self.description,
+            owner_id: self.owner_id.id(),
+            afk_channel_id: self.afk_channel_id.map(Snowflake::id),
+            afk_timeout: self.afk_timeout,
+            verification_level: self.verification_level,
+            default_message_notifications: self.default_message_notifications,
+            explicit_content_filter: self.explicit_content_filter,
+            system_channel_id: self.system_channel_id.map(Snowflake::id),
+            features: self.features,
+            emojis: kept(before, |before| &before.emojis),
+            stickers: kept(before, |before| &before.stickers),
+            scheduled_events: kept(before, |before| &before.scheduled_events),
+            stage_instances: kept(before, |before| &before.stage_instances),
+            is_direct: false,
+            preferred_locale: self.preferred_locale,
+        }
+    }
+}
+
+impl From<&Guild> for GuildPut {
+    fn from(guild: &Guild) -> Self {
+        Self {
+            name: guild.name.clone(),
+            owner_id: guild.owner_id.into(),
+            icon: guild.icon.clone(),
+            description: guild.description.clone(),
+            afk_channel_id: guild.afk_channel_id.map(Into::into),
+            afk_timeout: guild.afk_timeout,
+            system_channel_id: guild.system_channel_id.map(Into::into),
+            verification_level: guild.verification_level,
+            default_message_notifications: guild.default_message_notifications,
+            explicit_content_filter: guild.explicit_content_filter,
+            features: guild.features.clone(),
+            preferred_locale: guild.preferred_locale.clone(),
+        }
+    }
+}
+
+/// A guild.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Guild)]
+pub(crate) struct GuildBody {
+    /// Its id.
+    pub id: Snowflake,
+    /// Its own fields.
+    #[serde(flatten)]
+    pub fields: GuildPut,
+    /// Members.
+    pub member_count: u64,
+    /// Members who are not offline.
+    pub presence_count: u64,
+}
+
+impl From<&GuildReply> for GuildBody {
+    fn from(reply: &GuildReply) -> Self {
+        let guild = &*reply.meta.guild;
+        Self {
+            id: guild.id.into(),
+            fields: guild.into(),
+            member_count: reply.member_count,
+            presence_count: reply.presence_count,
+        }
+    }
+}

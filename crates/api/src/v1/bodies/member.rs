@@ -1,0 +1,183 @@
+//! Member: a member, as backends put, change, import and read them.
+
+use super::user::{UserBody, UserPut, no_discriminator};
+use crate::v1::{
+    input::{Check, Faults},
+    types::{Snowflake, Time},
+};
+use guildhall_guild::NewMember;
+use guildhall_model::{Member, User};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+const ROLES_MAX: usize = 250;
+/// A member, whole. Their account is put with `/v1/users`.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberPut {
+    /// The name others see in this guild.
+    #[serde(default)]
+    #[schema(max_length = 32)]
+    pub nick: Option<String>,
+    /// Roles of the guild, `@everyone` aside.
+    #[serde(default)]
+    #[schema(max_items = 250)]
+    pub roles: Vec<Snowflake>,
+    /// When they joined. Left out or null: as it was, or now.
+    #[serde(default)]
+    pub joined_at: Option<Time>,
+    /// Server mute.
+    #[serde(default)]
+    pub mute: bool,
+    /// Server deafen.
+    #[serde(default)]
+    pub deaf: bool,
+    /// Member flags.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 4294967295_u64)]
+    pub flags: u32,
+    /// Time-out until then.
+    #[serde(default)]
+    pub communication_disabled_until: Option<Time>,
+}
+
+impl Check for MemberPut {
+    fn check(&self, faults: &mut Faults) {
+        faults.optional_text("nick", self.nick.as_deref(), 32);
+        faults.count("roles", self.roles.len(), 0, ROLES_MAX);
+    }
+}
+
+impl MemberPut {
+    pub fn into_member(self, user: Arc<User>) -> NewMember {
+        NewMember {
+            user,
+            nick: self.nick.filter(|nick| !nick.is_empty()),
+            roles: self.roles.into_iter().map(Snowflake::id).collect(),
+            joined_at: self.joined_at.map(|time| time.0),
+            mute: self.mute,
+            deaf: self.deaf,
+            flags: self.flags,
+            communication_disabled_until: self.communication_disabled_until.map(|time| time.0),
+        }
+    }
+}
+
+impl From<&Member> for MemberPut {
+    fn from(member: &Member) -> Self {
+        Self {
+            nick: member.nick.clone(),
+            roles: member.roles.iter().map(|role| (*role).into()).collect(),
+            joined_at: Some(Time(member.joined_at)),
+            mute: member.mute,
+            deaf: member.deaf,
+            flags: member.flags,
+            communication_disabled_until: member.communication_disabled_until.map(Time),
+        }
+    }
+}
+
+/// A member.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Member)]
+pub(crate) struct MemberBody {
+    /// Their account.
+    pub user: UserBody,
+    /// Their fields.
+    #[serde(flatten)]
+    pub fields: MemberPut,
+}
+
+impl From<&Member> for MemberBody {
+    fn from(member: &Member) -> Self {
+        Self { user: (&*member.user).into(), fields: member.into() }
+    }
+}
+
+/// A line of an import: a member with their account.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ImportLine {
+    /// The account; put as it is here.
+    pub user: ImportUser,
+    /// As for a member.
+    #[serde(default)]
+    pub nick: Option<String>,
+    /// As for a member.
+    #[serde(default)]
+    pub roles: Vec<Snowflake>,
+    /// As for a member.
+    #[serde(default)]
+    pub joined_at: Option<Time>,
+    /// As for a member.
+    #[serde(default)]
+    pub mute: bool,
+    /// As for a member.
+    #[serde(default)]
+    pub deaf: bool,
+    /// As for a member.
+    #[serde(default)]
+    pub flags: u32,
+    /// As for a member.
+    #[serde(default)]
+    pub communication_disabled_until: Option<Time>,
+}
+
+/// The account of a line.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ImportUser {
+    /// Its id.
+    pub id: Snowflake,
+    /// As for an account.
+    pub username: String,
+    /// As for an account.
+    #[serde(default = "no_discriminator")]
+    pub discriminator: String,
+    /// As for an account.
+    #[serde(default)]
+    pub global_name: Option<String>,
+    /// As for an account.
+    #[serde(default)]
+    pub avatar: Option<String>,
+    /// As for an account.
+    #[serde(default)]
+    pub bot: bool,
+    /// As for an account.
+    #[serde(default)]
+    pub public_flags: u32,
+    /// As for an account.
+    #[serde(default)]
+    pub application_flags: u32,
+}
+
+impl ImportUser {
+    fn fields(&self) -> UserPut {
+        UserPut {
+            username: self.username.clone(),
+            discriminator: self.discriminator.clone(),
+            global_name: self.global_name.clone(),
+            avatar: self.avatar.clone(),
+            bot: self.bot,
+            public_flags: self.public_flags,
+            application_flags: self.application_flags,
+        }
+    }
+}
+
+impl Check for ImportLine {
+    fn check(&self, faults: &mut Faults) {
+        self.user.fields().check_within("user.", faults);
+        faults.optional_text("nick", self.nick.as_deref(), 32);
+        faults.count("roles", self.roles.len(), 0, ROLES_MAX);
+    }
+}
+
+impl ImportLine {
+    pub fn into_member(self) -> NewMember {
+        let user = Arc::new(self.user.fields().into_user(self.user.id.id()));
+        let Self { user: _, nick, roles, joined_at, mute, deaf, flags, communication_disabled_until } = self;
+        MemberPut { nick, roles, joined_at, mute, deaf, flags, communication_disabled_until }.into_member(user)
+    }
+}

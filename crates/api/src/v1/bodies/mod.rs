@@ -1,0 +1,29 @@
+//! Bodies: objects as backends put, change and read them.
+//!
+//! Owns        a struct per object and direction: what is put whole, what is changed in part, what is told.
+//! Invariants  O1 what is told of an object can be put again, its own id and what only the node knows aside.
+//!             Spec  docs/backend-api.md "Objects"; docs/protocol.md §6 for what the fields mean.
+
+mod channel;
+mod guild;
+mod member;
+mod patch;
+mod role;
+mod user;
+
+use super::types::Bits;
+use guildhall_model::Permissions;
+
+pub(crate) use channel::{ChannelBody, ChannelPut};
+pub(crate) use guild::{GuildBody, GuildPut};
+pub(crate) use member::{ImportLine, ImportUser, MemberBody, MemberPut};
+pub(crate) use patch::{ChannelChange, GuildChange, MemberChange, Patch, RoleChange, UserChange};
+pub(crate) use role::{RoleBody, RolePut};
+pub(crate) use user::{UserBody, UserPut};
+
+const NAME_CHARS_MAX: usize = 100;
+const HASH_CHARS_MAX: usize = 128;
+
+fn no_permissions() -> Bits {
+    Bits(Permissions::NONE)
+}

@@ -1,0 +1,94 @@
+//! Role: a role, as backends put, change and read it.
+
+use super::{NAME_CHARS_MAX, no_permissions};
+use crate::v1::{
+    input::{Check, Faults},
+    types::{Bits, Snowflake},
+};
+use guildhall_model::{Role, RoleId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+const COLOR_MAX: u32 = 0xff_ffff;
+/// A role, whole.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RolePut {
+    /// What it is called. `@everyone` keeps its name.
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// RGB; 0 for none.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 16777215)]
+    pub color: u32,
+    /// Shown apart in member lists.
+    #[serde(default)]
+    pub hoist: bool,
+    /// Its place: higher ones are above; at least 1 but for `@everyone`.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 2147483647)]
+    pub position: i32,
+    /// What it grants.
+    #[serde(default = "no_permissions")]
+    pub permissions: Bits,
+    /// Owned by an integration: members cannot give or take it.
+    #[serde(default)]
+    pub managed: bool,
+    /// Everybody may mention it.
+    #[serde(default)]
+    pub mentionable: bool,
+}
+
+impl Check for RolePut {
+    fn check(&self, faults: &mut Faults) {
+        faults.text("name", &self.name, 1, NAME_CHARS_MAX);
+        faults.number("color", self.color.into(), 0, COLOR_MAX.into());
+        faults.number("position", self.position.into(), 0, i32::MAX.into());
+    }
+}
+
+impl RolePut {
+    pub fn into_role(self, id: RoleId) -> Role {
+        Role {
+            id,
+            name: self.name,
+            color: self.color,
+            hoist: self.hoist,
+            position: self.position,
+            permissions: self.permissions.0,
+            managed: self.managed,
+            mentionable: self.mentionable,
+        }
+    }
+}
+
+impl From<&Role> for RolePut {
+    fn from(role: &Role) -> Self {
+        Self {
+            name: role.name.clone(),
+            color: role.color,
+            hoist: role.hoist,
+            position: role.position,
+            permissions: Bits(role.permissions),
+            managed: role.managed,
+            mentionable: role.mentionable,
+        }
+    }
+}
+
+/// A role.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Role)]
+pub(crate) struct RoleBody {
+    /// Its id.
+    pub id: Snowflake,
+    /// Its fields.
+    #[serde(flatten)]
+    pub fields: RolePut,
+}
+
+impl From<&Role> for RoleBody {
+    fn from(role: &Role) -> Self {
+        Self { id: role.id.into(), fields: role.into() }
+    }
+}

@@ -1,0 +1,107 @@
+//! User: an account, as backends put, change and read it.
+
+use super::HASH_CHARS_MAX;
+use crate::v1::{
+    input::{Check, Faults},
+    types::Snowflake,
+};
+use guildhall_model::{User, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+/// An account, whole.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UserPut {
+    /// What it is called.
+    #[schema(min_length = 1, max_length = 32)]
+    pub username: String,
+    /// "0" for names without one; bots may have four digits.
+    #[serde(default = "no_discriminator")]
+    #[schema(pattern = "^([0-9]|[0-9]{4})$")]
+    pub discriminator: String,
+    /// The name others see.
+    #[serde(default)]
+    #[schema(max_length = 32)]
+    pub global_name: Option<String>,
+    /// Hash of the picture.
+    #[serde(default)]
+    #[schema(max_length = 128)]
+    pub avatar: Option<String>,
+    /// A bot. It stays what it was made.
+    #[serde(default)]
+    pub bot: bool,
+    /// Public flags.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 4294967295_u64)]
+    pub public_flags: u32,
+    /// Of a bot: which privileged intents it may use. 4096 presences, 16384 members, 262144 message content.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 4294967295_u64)]
+    pub application_flags: u32,
+}
+
+pub(super) fn no_discriminator() -> String {
+    "0".to_owned()
+}
+
+impl Check for UserPut {
+    fn check(&self, faults: &mut Faults) {
+        self.check_within("", faults);
+    }
+}
+
+impl UserPut {
+    pub fn check_within(&self, within: &str, faults: &mut Faults) {
+        faults.text(&format!("{within}username"), &self.username, 1, 32);
+        let digits = self.discriminator.bytes().all(|b| b.is_ascii_digit());
+        if !digits || !matches!(self.discriminator.len(), 1 | 4) {
+            faults.add(format!("{within}discriminator"), "Must be \"0\" or four digits.");
+        }
+        faults.optional_text(&format!("{within}global_name"), self.global_name.as_deref(), 32);
+        faults.optional_text(&format!("{within}avatar"), self.avatar.as_deref(), HASH_CHARS_MAX);
+    }
+
+    pub fn into_user(self, id: UserId) -> User {
+        User {
+            id,
+            username: self.username,
+            discriminator: self.discriminator,
+            global_name: self.global_name,
+            avatar: self.avatar,
+            bot: self.bot,
+            public_flags: self.public_flags,
+            application_flags: self.application_flags,
+        }
+    }
+}
+
+impl From<&User> for UserPut {
+    fn from(user: &User) -> Self {
+        Self {
+            username: user.username.clone(),
+            discriminator: user.discriminator.clone(),
+            global_name: user.global_name.clone(),
+            avatar: user.avatar.clone(),
+            bot: user.bot,
+            public_flags: user.public_flags,
+            application_flags: user.application_flags,
+        }
+    }
+}
+
+/// An account.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = User)]
+pub(crate) struct UserBody {
+    /// Its id.
+    pub id: Snowflake,
+    /// Its fields.
+    #[serde(flatten)]
+    pub fields: UserPut,
+}
+
+impl From<&User> for UserBody {
+    fn from(user: &User) -> Self {
+        Self { id: user.id.into(), fields: user.into() }
+    }
+}
