@@ -302,26 +302,8 @@ mod tests {
     /// A message whose content is `mark`.
     fn record(n: u64, mark: u64) -> MessageRecord {
         let message = Message {
-            id: key(n).1,
-            channel_id: key(n).0,
-            guild_id: GuildId::new(1),
-            author: Arc::new(User::new(UserId::new(7), "u")),
             content: mark.to_string(),
-            edited_timestamp: None,
-            tts: false,
-            mention_everyone: false,
-            mentions: Vec::new(),
-            mention_roles: Vec::new(),
-            embeds: Vec::new(),
-            components: Vec::new(),
-            attachments: Vec::new(),
-            sticker_items: Vec::new(),
-            nonce: None,
-            pinned: false,
-            kind: Message::KIND_DEFAULT,
-            flags: 0,
-            message_reference: None,
-            webhook_id: None,
+            ..Message::new(key(n).1, key(n).0, GuildId::new(1), Arc::new(User::new(UserId::new(7), "u")))
         };
         MessageRecord { message: Arc::new(message), reactions: Vec::new() }
     }

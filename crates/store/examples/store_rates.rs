@@ -22,26 +22,8 @@ const MEASURED: Duration = Duration::from_secs(3);
 
 fn message(n: u64, author: &Arc<User>) -> Write {
     Write::PutMessage(Arc::new(Message {
-        id: Id::new(n),
-        channel_id: Id::new(10 + n % CHANNELS),
-        guild_id: GUILD,
-        author: Arc::clone(author),
         content: "About as long as what people write in a chat, which is not much. ".repeat(2),
-        edited_timestamp: None,
-        tts: false,
-        mention_everyone: false,
-        mentions: Vec::new(),
-        mention_roles: Vec::new(),
-        embeds: Vec::new(),
-        components: Vec::new(),
-        attachments: Vec::new(),
-        sticker_items: Vec::new(),
-        nonce: None,
-        pinned: false,
-        kind: Message::KIND_DEFAULT,
-        flags: 0,
-        message_reference: None,
-        webhook_id: None,
+        ..Message::new(Id::new(n), Id::new(10 + n % CHANNELS), GUILD, Arc::clone(author))
     }))
 }
 

@@ -190,31 +190,19 @@ impl Traffic {
         let (guild_id, channel_id) = (state.id(), state.text_channels[channel]);
         let nonce = ids.next::<guildhall_model::marker::Message>(Timestamp(now.0 - 150));
         let message = Arc::new(Message {
-            id: ids.next(now),
-            channel_id,
-            guild_id,
-            author: member.user.clone(),
             content: if embed.is_some() { String::new() } else { content },
-            edited_timestamp: None,
-            tts: false,
-            mention_everyone: false,
             mentions: mentions.iter().map(|member| member.user.clone()).collect(),
             mention_roles: role.flatten().into_iter().collect(),
             embeds: embed.into_iter().collect(),
-            components: Vec::new(),
-            attachments: Vec::new(),
-            sticker_items: Vec::new(),
             // Clients send one, most bots do not.
             nonce: rng.chance(0.9).then(|| Nonce::Text(nonce.to_string())),
-            pinned: false,
             kind: if answers.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
-            flags: 0,
             message_reference: answers.as_ref().map(|said| MessageReference {
                 message_id: said.message.id,
                 channel_id,
                 guild_id,
             }),
-            webhook_id: None,
+            ..Message::new(ids.next(now), channel_id, guild_id, member.user.clone())
         });
         let told = MessageEvent {
             message: message.clone(),

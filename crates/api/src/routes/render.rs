@@ -62,26 +62,10 @@ mod tests {
 
     fn said(author: &User, content: &str) -> Message {
         Message {
-            id: MessageId::new(50),
-            channel_id: ChannelId::new(10),
-            guild_id: GuildId::new(1),
-            author: Arc::new(author.clone()),
             content: content.to_owned(),
-            edited_timestamp: None,
-            tts: false,
-            mention_everyone: false,
-            mentions: Vec::new(),
-            mention_roles: Vec::new(),
             embeds: vec![json!({"title": "t"})],
             components: vec![json!({"type": 1})],
-            attachments: Vec::new(),
-            sticker_items: Vec::new(),
-            nonce: None,
-            pinned: false,
-            kind: Message::KIND_DEFAULT,
-            flags: 0,
-            message_reference: None,
-            webhook_id: None,
+            ..Message::new(MessageId::new(50), ChannelId::new(10), GuildId::new(1), Arc::new(author.clone()))
         }
     }
 

@@ -392,28 +392,8 @@ impl Lab {
 
     /// The store knows a message that everybody reacted to.
     fn load(&mut self, id: MessageId, emoji: ReactionEmoji) {
-        let message = Message {
-            id,
-            channel_id: CHANNEL,
-            guild_id: GUILD,
-            author: user(OWNER),
-            content: "everybody liked this".to_owned(),
-            edited_timestamp: None,
-            tts: false,
-            mention_everyone: false,
-            mentions: Vec::new(),
-            mention_roles: Vec::new(),
-            embeds: Vec::new(),
-            components: Vec::new(),
-            attachments: Vec::new(),
-            sticker_items: Vec::new(),
-            nonce: None,
-            pinned: false,
-            kind: Message::KIND_DEFAULT,
-            flags: 0,
-            message_reference: None,
-            webhook_id: None,
-        };
+        let message =
+            Message { content: "everybody liked this".to_owned(), ..Message::new(id, CHANNEL, GUILD, user(OWNER)) };
         let reactions = vec![(emoji, (0..self.members_count).map(member).collect())];
         let record = MessageRecord { message: Arc::new(message), reactions };
         let read = Command::EditMessage(CHANNEL, id, Box::default());

@@ -265,26 +265,8 @@ fn history(rng: &mut Rng, ids: &mut Ids, at: Timestamp, channels: &[Channel], pe
             }
             let Some(author) = rng.pick(people).map(|member| member.user.clone()) else { continue };
             messages.push(Message {
-                id: ids.at(Timestamp(said_at)),
-                channel_id: channel.id,
-                guild_id: channel.guild_id,
                 content: thread.line(rng, &Voice::of(author.id.get())),
-                author,
-                edited_timestamp: None,
-                tts: false,
-                mention_everyone: false,
-                mentions: Vec::new(),
-                mention_roles: Vec::new(),
-                embeds: Vec::new(),
-                components: Vec::new(),
-                attachments: Vec::new(),
-                sticker_items: Vec::new(),
-                nonce: None,
-                pinned: false,
-                kind: Message::KIND_DEFAULT,
-                flags: 0,
-                message_reference: None,
-                webhook_id: None,
+                ..Message::new(ids.at(Timestamp(said_at)), channel.id, channel.guild_id, author)
             });
         }
     }

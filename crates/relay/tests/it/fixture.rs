@@ -232,26 +232,10 @@ pub fn said_in(
 ) -> Event {
     let user = |id: UserId| Arc::new(User::new(id, "somebody"));
     let message = Message {
-        id: message_id,
-        channel_id,
-        guild_id: GUILD,
-        author: user(author),
         content: "hello".to_owned(),
-        edited_timestamp: None,
-        tts: false,
         mention_everyone,
         mentions: mentions.iter().map(|id| user(*id)).collect(),
-        mention_roles: Vec::new(),
-        embeds: Vec::new(),
-        components: Vec::new(),
-        attachments: Vec::new(),
-        sticker_items: Vec::new(),
-        nonce: None,
-        pinned: false,
-        kind: 0,
-        flags: 0,
-        message_reference: None,
-        webhook_id: None,
+        ..Message::new(message_id, channel_id, GUILD, user(author))
     };
     let payload = Payload::Message(Box::new(MessageEvent {
         message: Arc::new(message),

@@ -190,26 +190,9 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
 fn message(author: u64, mentions: &[u64]) -> Message {
     let user = |id: u64| Arc::new((*member(id, &[]).user).clone());
     Message {
-        id: MessageId::new(1),
-        channel_id: id(OPEN),
-        guild_id: GUILD,
-        author: user(author),
         content: "secret".to_owned(),
-        edited_timestamp: None,
-        tts: false,
-        mention_everyone: false,
         mentions: mentions.iter().map(|id| user(*id)).collect(),
-        mention_roles: Vec::new(),
-        embeds: Vec::new(),
-        components: Vec::new(),
-        attachments: Vec::new(),
-        sticker_items: Vec::new(),
-        nonce: None,
-        pinned: false,
-        kind: 0,
-        flags: 0,
-        message_reference: None,
-        webhook_id: None,
+        ..Message::new(MessageId::new(1), id(OPEN), GUILD, user(author))
     }
 }
 

@@ -77,28 +77,7 @@ pub fn role(n: u64) -> Arc<Role> {
 }
 
 pub fn message(guild_id: u64, channel_id: u64, n: u64) -> Message {
-    Message {
-        id: id(n),
-        channel_id: id(channel_id),
-        guild_id: id(guild_id),
-        author: user(1),
-        content: format!("message {n}"),
-        edited_timestamp: None,
-        tts: false,
-        mention_everyone: false,
-        mentions: Vec::new(),
-        mention_roles: Vec::new(),
-        embeds: Vec::new(),
-        components: Vec::new(),
-        attachments: Vec::new(),
-        sticker_items: Vec::new(),
-        nonce: None,
-        pinned: false,
-        kind: 0,
-        flags: 0,
-        message_reference: None,
-        webhook_id: None,
-    }
+    Message { content: format!("message {n}"), ..Message::new(id(n), id(channel_id), id(guild_id), user(1)) }
 }
 
 pub fn put_message(guild_id: u64, channel_id: u64, n: u64) -> Write {
