@@ -118,7 +118,6 @@ impl Guild {
         };
         let state = VoiceState {
             channel_id: Some(channel_id),
-            user_id,
             session_id,
             deaf: member.deaf,
             mute: member.mute,
@@ -126,7 +125,7 @@ impl Guild {
             self_mute: update.self_mute,
             self_video: update.self_video,
             suppress,
-            request_to_speak_timestamp: None,
+            ..VoiceState::new(user_id)
         };
         self.set_voice(state, Some(key));
         if !is_here || !is_same_session {
@@ -233,15 +232,10 @@ impl Guild {
         }
         let state = VoiceState {
             channel_id: Some(channel_id),
-            user_id,
             session_id: format!("{user_id:032}"),
             deaf: member.deaf,
             mute: member.mute,
-            self_deaf: false,
-            self_mute: false,
-            self_video: false,
-            suppress: false,
-            request_to_speak_timestamp: None,
+            ..VoiceState::new(user_id)
         };
         self.set_voice(state, None);
         Ok(Reply::Done)

@@ -30,3 +30,22 @@ pub struct VoiceState {
     /// Asked to speak on a stage.
     pub request_to_speak_timestamp: Option<Timestamp>,
 }
+
+impl VoiceState {
+    /// Of somebody who is connected to no channel, and whom nobody muted.
+    #[must_use]
+    pub fn new(user_id: UserId) -> Self {
+        Self {
+            channel_id: None,
+            user_id,
+            session_id: String::new(),
+            deaf: false,
+            mute: false,
+            self_deaf: false,
+            self_mute: false,
+            self_video: false,
+            suppress: false,
+            request_to_speak_timestamp: None,
+        }
+    }
+}

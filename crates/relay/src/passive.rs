@@ -405,18 +405,7 @@ mod tests {
 
         fn voice(&mut self, channel: Option<u64>) {
             let entry = channel.map(|channel| VoiceEntry {
-                state: Arc::new(VoiceState {
-                    channel_id: Some(ChannelId::new(channel)),
-                    user_id: ANA,
-                    session_id: String::new(),
-                    deaf: false,
-                    mute: false,
-                    self_deaf: false,
-                    self_mute: false,
-                    self_video: false,
-                    suppress: false,
-                    request_to_speak_timestamp: None,
-                }),
+                state: Arc::new(VoiceState { channel_id: Some(ChannelId::new(channel)), ..VoiceState::new(ANA) }),
                 member: Arc::new(Member::new(Arc::new(User::new(ANA, "ana")), Timestamp(0))),
             });
             self.apply(&Effect::Voice(ANA, entry));

@@ -125,18 +125,7 @@ mod tests {
         let before = picture.clone();
         picture.apply(&Effect::Message(ROOM, MessageId::new(5)));
         picture.apply(&Effect::Message(ROOM, MessageId::new(6)));
-        let state = VoiceState {
-            channel_id: Some(ROOM),
-            user_id: ANA,
-            session_id: String::new(),
-            deaf: false,
-            mute: false,
-            self_deaf: false,
-            self_mute: false,
-            self_video: false,
-            suppress: false,
-            request_to_speak_timestamp: None,
-        };
+        let state = VoiceState { channel_id: Some(ROOM), ..VoiceState::new(ANA) };
         picture.apply(&Effect::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
         // Of somebody who is not in voice nothing is kept.
         picture.apply(&Effect::Member(UserId::new(8), Some(ana(None))));

@@ -245,15 +245,9 @@ impl GuildState {
         let member = &self.people[who].member;
         let mut state = before.as_deref().cloned().unwrap_or_else(|| VoiceState {
             channel_id: rng.pick(&self.voice_channels).copied(),
-            user_id: member.user.id,
             session_id: format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64()),
-            deaf: false,
-            mute: false,
-            self_deaf: false,
             self_mute: rng.chance(0.4),
-            self_video: false,
-            suppress: false,
-            request_to_speak_timestamp: None,
+            ..VoiceState::new(member.user.id)
         });
         if before.is_some() {
             match rng.below(6) {

@@ -156,15 +156,9 @@ pub fn online() -> Presence {
 pub fn in_lounge(user_id: UserId) -> VoiceState {
     VoiceState {
         channel_id: Some(LOUNGE),
-        user_id,
         session_id: "5f0c0d4ae1b84a6c".into(),
-        deaf: false,
-        mute: false,
         self_deaf: true,
-        self_mute: false,
-        self_video: false,
-        suppress: false,
-        request_to_speak_timestamp: None,
+        ..VoiceState::new(user_id)
     }
 }
 

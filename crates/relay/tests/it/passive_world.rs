@@ -545,16 +545,5 @@ impl World {
 }
 
 fn state(user_id: UserId, channel_id: Option<ChannelId>, self_mute: bool) -> VoiceState {
-    VoiceState {
-        channel_id,
-        user_id,
-        session_id: "s".to_owned(),
-        deaf: false,
-        mute: false,
-        self_deaf: false,
-        self_mute,
-        self_video: false,
-        suppress: false,
-        request_to_speak_timestamp: None,
-    }
+    VoiceState { channel_id, session_id: "s".to_owned(), self_mute, ..VoiceState::new(user_id) }
 }

@@ -85,18 +85,7 @@ fn club_meta(is_shown_to_the_role: bool) -> Arc<GuildMeta> {
 }
 
 fn in_voice(user_id: UserId, channel_id: Option<ChannelId>) -> VoiceState {
-    VoiceState {
-        channel_id,
-        user_id,
-        session_id: "s".to_owned(),
-        deaf: false,
-        mute: false,
-        self_deaf: false,
-        self_mute: false,
-        self_video: false,
-        suppress: false,
-        request_to_speak_timestamp: None,
-    }
+    VoiceState { channel_id, session_id: "s".to_owned(), ..VoiceState::new(user_id) }
 }
 
 impl Guild {
