@@ -11,6 +11,7 @@ use crate::{
     ring::TextId,
     templates::Templates,
 };
+
 /// A text may look back into itself.
 pub const ITSELF: TextId = 0;
 

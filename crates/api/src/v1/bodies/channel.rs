@@ -14,6 +14,7 @@ const OVERWRITES_MAX: usize = 1_000;
 const SLOW_MODE_S_MAX: u16 = 21_600;
 const USER_LIMIT_MAX: u16 = 10_000;
 const BITRATE_MAX: u32 = 384_000;
+
 /// What a channel allows and denies to a role or a member.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use utoipa::ToSchema;
 
 const ROLES_MAX: usize = 250;
+
 /// A member, whole. Their account is put with `/v1/users`.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -44,9 +45,13 @@ pub(crate) struct MemberPut {
 
 impl Check for MemberPut {
     fn check(&self, faults: &mut Faults) {
-        faults.optional_text("nick", self.nick.as_deref(), 32);
-        faults.count("roles", self.roles.len(), 0, ROLES_MAX);
+        check_fields(self.nick.as_deref(), &self.roles, faults);
     }
+}
+
+fn check_fields(nick: Option<&str>, roles: &[Snowflake], faults: &mut Faults) {
+    faults.optional_text("nick", nick, 32);
+    faults.count("roles", roles.len(), 0, ROLES_MAX);
 }
 
 impl MemberPut {
@@ -95,7 +100,8 @@ impl From<&Member> for MemberBody {
     }
 }
 
-/// A line of an import: a member with their account.
+/// A line of an import: a member with their account. The fields of both are named again, because serde cannot refuse unknown ones
+/// where it flattens.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportLine {
@@ -153,31 +159,24 @@ pub(crate) struct ImportUser {
 }
 
 impl ImportUser {
-    fn fields(&self) -> UserPut {
-        UserPut {
-            username: self.username.clone(),
-            discriminator: self.discriminator.clone(),
-            global_name: self.global_name.clone(),
-            avatar: self.avatar.clone(),
-            bot: self.bot,
-            public_flags: self.public_flags,
-            application_flags: self.application_flags,
-        }
+    fn into_fields(self) -> UserPut {
+        let Self { id: _, username, discriminator, global_name, avatar, bot, public_flags, application_flags } = self;
+        UserPut { username, discriminator, global_name, avatar, bot, public_flags, application_flags }
     }
 }
 
 impl Check for ImportLine {
     fn check(&self, faults: &mut Faults) {
-        self.user.fields().check_within("user.", faults);
-        faults.optional_text("nick", self.nick.as_deref(), 32);
-        faults.count("roles", self.roles.len(), 0, ROLES_MAX);
+        self.user.clone().into_fields().check_within("user.", faults);
+        check_fields(self.nick.as_deref(), &self.roles, faults);
     }
 }
 
 impl ImportLine {
     pub fn into_member(self) -> NewMember {
-        let user = Arc::new(self.user.fields().into_user(self.user.id.id()));
-        let Self { user: _, nick, roles, joined_at, mute, deaf, flags, communication_disabled_until } = self;
+        let id = self.user.id.id();
+        let Self { user, nick, roles, joined_at, mute, deaf, flags, communication_disabled_until } = self;
+        let user = Arc::new(user.into_fields().into_user(id));
         MemberPut { nick, roles, joined_at, mute, deaf, flags, communication_disabled_until }.into_member(user)
     }
 }

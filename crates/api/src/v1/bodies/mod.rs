@@ -11,15 +11,15 @@ mod patch;
 mod role;
 mod user;
 
-use super::types::Bits;
-use guildhall_model::Permissions;
-
 pub(crate) use channel::{ChannelBody, ChannelPut};
 pub(crate) use guild::{GuildBody, GuildPut};
 pub(crate) use member::{ImportLine, ImportUser, MemberBody, MemberPut};
 pub(crate) use patch::{ChannelChange, GuildChange, MemberChange, Patch, RoleChange, UserChange};
 pub(crate) use role::{RoleBody, RolePut};
 pub(crate) use user::{UserBody, UserPut};
+
+use super::types::Bits;
+use guildhall_model::Permissions;
 
 const NAME_CHARS_MAX: usize = 100;
 const HASH_CHARS_MAX: usize = 128;

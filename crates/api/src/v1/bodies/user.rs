@@ -8,6 +8,7 @@ use crate::v1::{
 use guildhall_model::{User, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
 /// An account, whole.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
