@@ -103,11 +103,12 @@ impl Longer {
         self.known.push(known);
     }
 
-    /// Adds one of a template, behind those that are nearer.
+    /// Adds one of a template, behind those that are nearer; it need not be longer than one that not all have.
     fn insert(&mut self, known: Known) {
-        let Candidate { source, length, is_common, .. } = known.candidate;
+        let Candidate { source, length, .. } = known.candidate;
         let is_nearer = |near: &Known| near.candidate.source == ITSELF || near.candidate.source >= source;
-        let is_beaten = |near: &Known| near.candidate.length < length || is_common && !near.candidate.is_common;
+        let serves_all = |near: &Known| near.candidate.is_common || near.candidate.source == source;
+        let is_beaten = |near: &Known| near.candidate.length < length || !serves_all(near);
         let count = self.known.iter().take_while(|near| is_nearer(near)).count();
         if self.known[..count].iter().all(is_beaten) {
             self.known.insert(count, known);

@@ -5,3 +5,4 @@ mod crowd;
 mod dictionary;
 mod messages;
 mod tables;
+mod templates;
