@@ -6,7 +6,7 @@ use crate::{
     envelope::Head,
     find::Candidates,
     prepared::{Prepared, Programs},
-    price::Prices,
+    price::{DeflatePrices, Prices, ZstdPrices},
     ring::TextId,
     sources::{Distances, Sources},
     tables::Tables,
@@ -17,8 +17,8 @@ use crate::{
 /// What pieces cost, per format.
 #[derive(Debug)]
 pub struct PricesOf {
-    pub zstd: Prices,
-    pub deflate: Prices,
+    pub zstd: ZstdPrices,
+    pub deflate: DeflatePrices,
 }
 
 /// What differs between formats once it is known what a text may refer to.
@@ -26,7 +26,7 @@ pub(crate) trait Format {
     type State;
     type Program;
     fn window(state: &Self::State) -> u32;
-    fn prices(prices: &PricesOf) -> &Prices;
+    fn prices(prices: &PricesOf) -> Prices<'_>;
     /// `begun`: for streams with this one of the text's dictionaries.
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
@@ -60,8 +60,8 @@ impl Format for Zstd {
         zstd::WINDOW_BYTES
     }
 
-    fn prices(prices: &PricesOf) -> &Prices {
-        &prices.zstd
+    fn prices(prices: &PricesOf) -> Prices<'_> {
+        Prices::Zstd(&prices.zstd)
     }
 
     #[inline]
@@ -112,8 +112,8 @@ impl Format for Deflate {
         state.window()
     }
 
-    fn prices(prices: &PricesOf) -> &Prices {
-        &prices.deflate
+    fn prices(prices: &PricesOf) -> Prices<'_> {
+        Prices::Deflate(&prices.deflate)
     }
 
     #[inline]

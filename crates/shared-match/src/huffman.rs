@@ -162,6 +162,38 @@ fn merged_levels(leaves: &[(u64, usize)], bits_max: u32) -> Vec<Vec<Item>> {
     levels
 }
 
+/// The lengths of Huffman's own code, if none happens to be longer than `bits_max`: nearly always, and much faster.
+fn unlimited_lengths(leaves: &[(u64, usize)], symbols: usize, bits_max: u32) -> Option<Vec<u8>> {
+    // Nodes in order of their count: the leaves, then what was joined, which comes out in that order, too.
+    let count = leaves.len();
+    let mut joined: Vec<u64> = Vec::with_capacity(count - 1);
+    let mut parents = vec![0; 2 * count - 1];
+    let (mut leaf, mut node) = (0, 0);
+    for parent in count..2 * count - 1 {
+        let mut sum = 0;
+        for _ in 0..2 {
+            let is_leaf = leaf < count && (node == joined.len() || leaves[leaf].0 <= joined[node]);
+            let (least, next) = if is_leaf { (leaf, &mut leaf) } else { (count + node, &mut node) };
+            sum += if is_leaf { leaves[least].0 } else { joined[least - count] };
+            parents[least] = parent;
+            *next += 1;
+        }
+        joined.push(sum);
+    }
+    let mut depths = vec![0u32; 2 * count - 1];
+    let mut lengths = vec![0u8; symbols];
+    for node in (0..2 * count - 2).rev() {
+        depths[node] = depths[parents[node]] + 1;
+        if node < count {
+            if depths[node] > bits_max {
+                return None;
+            }
+            lengths[leaves[node].1] = depths[node] as u8;
+        }
+    }
+    Some(lengths)
+}
+
 /// Lengths of the best code for symbols that occur so often, none longer than `bits_max`; 0 where one does not occur.
 ///
 /// Gives none for fewer than two symbols, which need no code, and for more than fit.
@@ -172,15 +204,58 @@ pub fn limited_lengths(counts: &[u64], bits_max: u32) -> Option<Vec<u8>> {
         return None;
     }
     leaves.sort_unstable();
-    let levels = merged_levels(&leaves, bits_max);
+    Some(
+        unlimited_lengths(&leaves, counts.len(), bits_max)
+            .unwrap_or_else(|| merged_lengths(&leaves, counts.len(), bits_max)),
+    )
+}
+
+/// By package-merge.
+fn merged_lengths(leaves: &[(u64, usize)], symbols: usize, bits_max: u32) -> Vec<u8> {
+    let levels = merged_levels(leaves, bits_max);
     // A level's choice is its cheapest items: so many leaves, each of which gets one bit longer, and packages, each of which
     // stands for two items of the level before.
-    let mut lengths = vec![0u8; counts.len()];
+    let mut lengths = vec![0u8; symbols];
     let mut chosen = 2 * leaves.len() - 2;
     for level in levels.iter().rev() {
         let packages = level[..chosen].iter().filter(|item| item.is_package).count();
         leaves[..chosen - packages].iter().for_each(|(_, symbol)| lengths[*symbol] += 1);
         chosen = 2 * packages;
     }
-    Some(lengths)
+    lengths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    #[test]
+    fn both_ways_to_a_code_are_complete_and_cost_the_same() {
+        let mut rng = Rng::new(1);
+        let mut unlimited = 0;
+        for round in 0..2_000 {
+            let symbols = 2 + rng.below(286) as usize;
+            let steepness = rng.below(20);
+            let mut count = || match rng.below(5) {
+                0 => 0,
+                _ => 1 + (rng.next_u64() % (1 << steepness) >> rng.below(steepness + 1)),
+            };
+            let counts: Vec<u64> = (0..symbols).map(|_| count()).collect();
+            let bits_max = [9, 11, 15][round % 3];
+            let Some(lengths) = limited_lengths(&counts, bits_max) else { continue };
+            let room: f64 =
+                lengths.iter().filter(|length| **length > 0).map(|length| 0.5f64.powi((*length).into())).sum();
+            assert_eq!(room, 1.0, "{counts:?}");
+            assert!(lengths.iter().zip(&counts).all(|(length, count)| (*length > 0) == (*count > 0)));
+            assert!(lengths.iter().all(|length| u32::from(*length) <= bits_max));
+            let mut leaves: Vec<(u64, usize)> =
+                counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
+            leaves.sort_unstable();
+            let cost = |lengths: &[u8]| -> u64 { counts.iter().zip(lengths).map(|(c, l)| c * u64::from(*l)).sum() };
+            assert_eq!(cost(&lengths), cost(&merged_lengths(&leaves, symbols, bits_max)), "{counts:?}");
+            unlimited += usize::from(unlimited_lengths(&leaves, symbols, bits_max).is_some());
+        }
+        assert!((200..1_900).contains(&unlimited), "both are tried: {unlimited}");
+    }
 }

@@ -20,7 +20,7 @@ use crate::{
     history::{History, Scope, Text},
     parse::Parser,
     prepared::{Prepared, Programs, nearly},
-    price::Prices,
+    price::{DeflatePrices, ZstdPrices},
     ring::TextId,
     sources::{Distances, Sources},
     tables::{Form, Tables},
@@ -107,7 +107,7 @@ impl Matcher {
     pub fn new(form: Form, tables: Tables, limits: Limits) -> Self {
         Self {
             form,
-            prices: PricesOf { zstd: Prices::zstd(&tables), deflate: Prices::deflate_fixed() },
+            prices: PricesOf { zstd: ZstdPrices::new(&tables), deflate: DeflatePrices::fixed() },
             tables,
             history: History::new(limits.history_bytes_max),
             parser: Parser::default(),

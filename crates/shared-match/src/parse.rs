@@ -1,21 +1,21 @@
 //! Parse: the cheapest way to write a text as literals and references, for connections that have its sources.
 //!
-//! Owns        the search for the cheapest path under the real prices of the trained tables, repeats included.
+//! Owns        the search for the cheapest path under real prices: `repeats` for zstd, where the last offsets are cheap to say
+//!             again, `plain` for deflate, where each is said in full.
 //! Invariants  P1 what a parse rebuilds from its sources is the text. P2 it refers to no text older than its horizon
 //!             nor beyond its reach, nor into a hole; to a dictionary only if its candidates do.
-//! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
-//!             is an alignment (source, shift), so it means the same on every connection.
+
+mod plain;
+mod repeats;
 
 use crate::{
     dictionary::{DICTIONARY, Dictionary},
     find::{Candidate, Candidates, ITSELF},
-    history::{History, Text, equal_bytes},
+    history::{History, Text},
     price::Prices,
     ring::TextId,
 };
 
-/// A repeat that long is taken without looking at the ways around it.
-const LONG_BYTES: usize = 64;
 /// About so many bytes a connection gets per text of the matcher: some are large, and most it is not sent.
 const BYTES_PER_TEXT: u32 = 700;
 
@@ -48,28 +48,6 @@ pub struct Sequence {
     pub offset: Offset,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    price: i32,
-    /// Literals since the last match.
-    run: u32,
-    /// Of the step that led here; 0 for a literal.
-    length: u32,
-    offset: Offset,
-    repeats: [Alignment; 3],
-}
-
-impl Node {
-    const UNREACHED: Self =
-        Self { price: i32::MAX, run: 0, length: 0, offset: Offset::Explicit, repeats: [Alignment::NONE; 3] };
-}
-
-/// Room for parsing, kept between parses.
-#[derive(Debug, Default)]
-pub struct Parser {
-    nodes: Vec<Node>,
-}
-
 /// What texts refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a> {
@@ -88,26 +66,20 @@ impl<'a> Past<'a> {
     }
 }
 
-/// What it costs to say an alignment in full, as far as that is known before there is a connection.
-fn explicit_price(prices: &Prices, past: Past<'_>, text: &Text, alignment: Alignment) -> i32 {
-    if alignment.source == ITSELF {
-        return prices.offset(-alignment.shift as u32 + 3);
+/// About how far back an alignment's bytes are, as far as that is known before there is a connection.
+fn likely_distance(past: Past<'_>, text: &Text, alignment: Alignment) -> u32 {
+    match alignment.source {
+        ITSELF => -alignment.shift as u32,
+        DICTIONARY => past.dictionary.map_or(0, |(_, distance)| distance).wrapping_sub(alignment.shift as u32),
+        source => text.id.wrapping_sub(source).saturating_mul(BYTES_PER_TEXT).clamp(1_000, 1 << 20),
     }
-    if alignment.source == DICTIONARY {
-        let distance = past.dictionary.map_or(0, |(_, distance)| distance);
-        return prices.offset(distance.wrapping_sub(alignment.shift as u32) + 3);
-    }
-    let between = text.id.wrapping_sub(alignment.source).saturating_mul(BYTES_PER_TEXT).min(1 << 20);
-    prices.offset(between.max(1_000)) + prices.address()
 }
 
-/// The repeats after one was used: as value 1, 2 or 3, behind literals or right behind a match.
-fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
-    match index {
-        0 => repeats,
-        1 => [repeats[1], repeats[0], repeats[2]],
-        _ => [repeats[2], repeats[0], repeats[1]],
-    }
+/// Room for parsing, kept between parses.
+#[derive(Debug, Default)]
+pub struct Parser {
+    repeats: repeats::Parser,
+    plain: plain::Parser,
 }
 
 impl Parser {
@@ -116,149 +88,19 @@ impl Parser {
         &mut self,
         past: Past<'_>,
         candidates: &Candidates,
-        prices: &Prices,
+        prices: Prices<'_>,
         text: &Text,
         reach: u32,
         allowed: impl Fn(&Candidate) -> bool,
     ) -> Vec<Sequence> {
-        let bytes = past.history.bytes(text);
-        self.nodes.clear();
-        self.nodes.resize(bytes.len() + 1, Node::UNREACHED);
-        self.nodes[0].price = 0;
-        for at in 0..bytes.len() {
-            if self.nodes[at].price == i32::MAX {
-                continue;
-            }
-            let end = bytes.len().min(at + prices.match_bytes_max());
-            let longest_repeat = self.repeats(past, prices, text, bytes, at, end);
-            if longest_repeat >= LONG_BYTES {
-                continue;
-            }
-            self.literal(prices, bytes, at);
-            let mut shorter = 2.max(longest_repeat);
-            for candidate in candidates.at(at) {
-                let is_allowed = match candidate.source {
-                    ITSELF => at as u32 - candidate.from <= reach,
-                    DICTIONARY => true,
-                    _ => allowed(candidate),
-                };
-                if !is_allowed {
-                    continue;
-                }
-                let length = (candidate.length as usize).min(prices.match_bytes_max());
-                if length <= shorter {
-                    continue;
-                }
-                let shift = candidate.from as i32 - at as i32;
-                let alignment = Alignment { source: candidate.source, shift };
-                let offset_price = explicit_price(prices, past, text, alignment);
-                let lengths = if length > LONG_BYTES { length..=length } else { shorter + 1..=length };
-                for length in lengths {
-                    self.arrive(prices, at, length, Offset::Explicit, offset_price, alignment, None);
-                }
-                shorter = length;
-            }
-        }
-        self.sequences(bytes.len())
-    }
-
-    fn literal(&mut self, prices: &Prices, bytes: &[u8], at: usize) {
-        let node = self.nodes[at];
-        let run = node.run + 1;
-        let price = node.price + prices.literal(bytes[at]) + prices.run(run) - prices.run(node.run);
-        if price < self.nodes[at + 1].price {
-            self.nodes[at + 1] = Node { price, run, length: 0, offset: Offset::Explicit, repeats: node.repeats };
-        }
-    }
-
-    /// Tries the three last alignments; says how long the longest was.
-    fn repeats(&mut self, past: Past<'_>, prices: &Prices, text: &Text, bytes: &[u8], at: usize, end: usize) -> usize {
-        let node = self.nodes[at];
-        let mut longest = 0;
-        // Right behind a match its own alignment would only have made it longer, and the values mean others. Where there are no
-        // such values, matches can be too short for what is equal, and go on.
-        let first = usize::from(node.run == 0 && prices.has_repeats());
-        for index in first..prices.alignments() {
-            let alignment = node.repeats[index];
-            if alignment == Alignment::NONE {
-                break;
-            }
-            let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
-            let length = if alignment.source == ITSELF {
-                // What is copied may reach into what is written.
-                equal_bytes(&bytes[at..end], &bytes[from..])
-            } else {
-                let Some(there) = past.bytes(alignment.source).and_then(|source| source.get(from..)) else { continue };
-                equal_bytes(&bytes[at..end], there)
-            };
-            if length < 3 || length <= longest {
-                continue;
-            }
-            let (offset, price) = if prices.has_repeats() {
-                let value = (index + 1 - first) as u8;
-                (Offset::Repeat(value), prices.offset(u32::from(value)))
-            } else {
-                (Offset::Explicit, explicit_price(prices, past, text, alignment))
-            };
-            let lengths = if length >= LONG_BYTES { length..=length } else { 3.max(longest + 1)..=length };
-            for length in lengths {
-                self.arrive(prices, at, length, offset, price, alignment, Some(index));
-            }
-            longest = length;
-        }
-        longest
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one call in each of two loops; a struct would only name them twice")]
-    #[inline]
-    fn arrive(
-        &mut self,
-        prices: &Prices,
-        at: usize,
-        length: usize,
-        offset: Offset,
-        offset_price: i32,
-        alignment: Alignment,
-        repeat: Option<usize>,
-    ) {
-        let node = self.nodes[at];
-        let price = node.price + offset_price + prices.match_length(length) + prices.run(0);
-        let target = &mut self.nodes[at + length];
-        if price >= target.price {
-            return;
-        }
-        let repeats = match repeat {
-            Some(index) => after_repeat(node.repeats, index),
-            None => [alignment, node.repeats[0], node.repeats[1]],
+        let may_use = |at: usize, candidate: &Candidate| match candidate.source {
+            ITSELF => at as u32 - candidate.from <= reach,
+            DICTIONARY => true,
+            _ => allowed(candidate),
         };
-        *target = Node { price, run: 0, length: length as u32, offset, repeats };
-    }
-
-    /// Walks back from the end.
-    fn sequences(&self, length: usize) -> Vec<Sequence> {
-        let mut sequences: Vec<Sequence> = Vec::new();
-        let mut at = length;
-        let mut literals = 0;
-        while at > 0 {
-            let node = self.nodes[at];
-            if node.length == 0 {
-                literals += 1;
-                at -= 1;
-                continue;
-            }
-            if let Some(later) = sequences.last_mut() {
-                later.literals = literals;
-            }
-            literals = 0;
-            at -= node.length as usize;
-            // A match makes its alignment the last one.
-            let alignment = node.repeats[0];
-            sequences.push(Sequence { literals: 0, length: node.length, alignment, offset: node.offset });
+        match prices {
+            Prices::Zstd(prices) => self.repeats.parse(past, candidates, prices, text, may_use),
+            Prices::Deflate(prices) => self.plain.parse(past, candidates, prices, text, may_use),
         }
-        if let Some(first) = sequences.last_mut() {
-            first.literals = literals;
-        }
-        sequences.reverse();
-        sequences
     }
 }

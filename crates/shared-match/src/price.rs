@@ -1,4 +1,4 @@
-//! Price: what the pieces of a parse cost in a format, in 1/256 bits.
+//! Price: what the pieces of a parse cost in a format.
 
 use crate::{
     codes::{self, LITERALS_RUN_MAX},
@@ -6,12 +6,22 @@ use crate::{
     tables::Tables,
 };
 
+/// Those of the format in question.
+#[derive(Clone, Copy, Debug)]
+pub enum Prices<'a> {
+    Zstd(&'a ZstdPrices),
+    Deflate(&'a DeflatePrices),
+}
+
 /// Matches in zstd are not made longer.
 const ZSTD_MATCH_BYTES_MAX: u32 = 8_192;
+/// What a source costs beside its bits, to find where it is on each connection: eight bits for a look at memory that nothing has
+/// touched lately. 0.7 % more bytes for a sixth fewer sources.
+const ZSTD_ADDRESS: i32 = 8 << 8;
 
-/// See the module.
+/// In 1/256 bits, under trained tables.
 #[derive(Debug)]
-pub struct Prices {
+pub struct ZstdPrices {
     literal: [i32; 256],
     /// By run length; what comes after the last costs the same.
     run: Vec<i32>,
@@ -19,18 +29,11 @@ pub struct Prices {
     match_length: Vec<i32>,
     /// By the logarithm of the value.
     offset: [i32; 32],
-    has_repeats: bool,
-    address: i32,
 }
 
-/// What a source costs beside its bits: to find where it is on each connection. In zstd eight bits for a look at memory that nothing
-/// has touched lately: 0.7 % more bytes for a sixth fewer sources. Streams of deflate remember so little that it is always at hand.
-const ADDRESS_ZSTD: i32 = 8 << 8;
-const ADDRESS_DEFLATE: i32 = 1 << 7;
-
-impl Prices {
-    /// Of zstd blocks under these tables.
-    pub fn zstd(tables: &Tables) -> Self {
+impl ZstdPrices {
+    /// Of blocks under these tables.
+    pub fn new(tables: &Tables) -> Self {
         let of = |coded: codes::Coded, price: u32| (price + (u32::from(coded.extra_bits) << 8)) as i32;
         let run = |length| {
             let coded = codes::literals(length);
@@ -48,22 +51,6 @@ impl Prices {
             run: (0..=LITERALS_RUN_MAX).map(run).collect(),
             match_length: (3..=ZSTD_MATCH_BYTES_MAX).map(match_length).collect(),
             offset: std::array::from_fn(|symbol| (tables.offsets.price(symbol as u8) + ((symbol as u32) << 8)) as i32),
-            has_repeats: true,
-            address: ADDRESS_ZSTD,
-        }
-    }
-
-    /// Of deflate blocks with the fixed code.
-    pub fn deflate_fixed() -> Self {
-        Self {
-            literal: std::array::from_fn(|byte| (deflate::code::literal(byte as u8).1 << 8) as i32),
-            run: vec![0],
-            match_length: (3..=deflate::MATCH_BYTES_MAX)
-                .map(|length| (deflate::code::match_length(length).1 << 8) as i32)
-                .collect(),
-            offset: std::array::from_fn(|log| (5 + log.saturating_sub(1) as i32) << 8),
-            has_repeats: false,
-            address: ADDRESS_DEFLATE,
         }
     }
 
@@ -91,7 +78,7 @@ impl Prices {
         self.match_length.len() + 2
     }
 
-    /// An offset value: in zstd 1 to 3 for a repeat, else the distance and 3.
+    /// An offset value: 1 to 3 for a repeat, else the distance and 3.
     #[inline]
     pub fn offset(&self, value: u32) -> i32 {
         self.offset[value.ilog2() as usize]
@@ -100,17 +87,58 @@ impl Prices {
     /// What any source costs beside its bits.
     #[inline]
     pub fn address(&self) -> i32 {
-        self.address
+        ZSTD_ADDRESS
+    }
+}
+
+/// So many lengths that no match has stand in front of the first in `padded_match_lengths`, at a price that nobody pays.
+pub const PADDING: usize = 8;
+
+/// In bits, under the fixed code. Sums of them are exact: all are whole.
+#[derive(Debug)]
+pub struct DeflatePrices {
+    literal: [f32; 256],
+    match_lengths: Vec<f32>,
+    /// By the logarithm of the distance.
+    distance: [f32; 32],
+}
+
+impl DeflatePrices {
+    pub fn fixed() -> Self {
+        let match_length = |length| match length {
+            0..3 => f32::INFINITY,
+            _ => deflate::code::match_length(length).1 as f32,
+        };
+        Self {
+            literal: std::array::from_fn(|byte| deflate::code::literal(byte as u8).1 as f32),
+            match_lengths: std::iter::repeat_n(f32::INFINITY, PADDING)
+                .chain((0..=deflate::MATCH_BYTES_MAX).map(match_length))
+                .collect(),
+            distance: std::array::from_fn(|log| 5.0 + log.saturating_sub(1) as f32),
+        }
     }
 
-    /// How many of the last alignments are tried: where they cost no less than others, the candidates have the rest.
+    /// A literal.
     #[inline]
-    pub fn alignments(&self) -> usize {
-        if self.has_repeats { 3 } else { 1 }
+    pub fn literal(&self, byte: u8) -> f32 {
+        self.literal[usize::from(byte)]
     }
 
-    /// Whether the last offsets can be said again for less.
-    pub fn has_repeats(&self) -> bool {
-        self.has_repeats
+    /// A match of 3 to 258 bytes.
+    #[inline]
+    pub fn match_length(&self, length: usize) -> f32 {
+        self.match_lengths[PADDING + length]
+    }
+
+    /// Matches by their length, behind `PADDING` more.
+    #[inline]
+    pub fn padded_match_lengths(&self) -> &[f32] {
+        &self.match_lengths
+    }
+
+    /// A distance, at least 1.
+    #[inline]
+    pub fn distance(&self, distance: u32) -> f32 {
+        self.distance[distance.ilog2() as usize]
     }
 }

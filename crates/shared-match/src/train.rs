@@ -11,7 +11,7 @@ use crate::{
     had::Had,
     history::{History, Scope},
     parse::{Offset, Parser, Past, Sequence},
-    price::Prices,
+    price::{Prices, ZstdPrices},
     sources::{Distances, Sources},
     tables::{Form, Histogram, Tables},
     templates::Templates,
@@ -49,7 +49,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
     let (mut history, mut candidates, mut parser) = (History::new(8 << 20), Candidates::default(), Parser::default());
     let (coverage, mut had, mut templates) = (Coverage::default(), Had::default(), Templates::default());
-    let (prices, mut seen, mut distances) = (Prices::zstd(tables), Histogram::default(), Distances::new());
+    let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Distances::new());
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
@@ -71,8 +71,9 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             track.number(*seq, position);
             had.fill(id, oldest, track);
             let past = Past { history: &history, dictionary: None };
-            let sequences =
-                parser.parse(past, &candidates, &prices, text, WINDOW_BYTES, |found| had.contains(found.source));
+            let sequences = parser.parse(past, &candidates, Prices::Zstd(&prices), text, WINDOW_BYTES, |found| {
+                had.contains(found.source)
+            });
             let sources = Sources::of(&sequences, None);
             if sources.locate(track, history.spans(), position, WINDOW_BYTES, 0, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);

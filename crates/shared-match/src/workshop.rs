@@ -33,7 +33,7 @@ const HEADS_LOOKED_AT_MAX: u32 = 64;
 /// The parts of a matcher from which parses are made, for one text and one connection.
 pub struct Workshop<'a> {
     pub history: &'a History,
-    pub prices: &'a Prices,
+    pub prices: Prices<'a>,
     pub coverage: &'a Coverage,
     pub parser: &'a mut Parser,
     pub one: &'a mut Candidates,

@@ -2,6 +2,7 @@
 
 use super::code::{self, DISTANCE_SYMBOLS, LITERAL_SYMBOLS};
 use crate::{bits::BitWriter, huffman::limited_lengths};
+use std::sync::LazyLock;
 
 /// The order in which the lengths of the lengths' code are told.
 const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
@@ -16,10 +17,11 @@ pub struct Code {
 impl Code {
     /// The canonical code of these lengths (RFC 1951 §3.2.2).
     pub fn new(lengths: Vec<u8>) -> Self {
+        let mut counts = [0u32; 16];
+        lengths.iter().for_each(|length| counts[usize::from(*length)] += 1);
         let mut next = [0u32; 17];
         for bits in 1..16 {
-            let shorter = lengths.iter().filter(|length| **length > 0 && usize::from(**length) == bits).count() as u32;
-            next[bits + 1] = (next[bits] + shorter) << 1;
+            next[bits + 1] = (next[bits] + counts[bits]) << 1;
         }
         let codes = lengths
             .iter()
@@ -35,13 +37,16 @@ impl Code {
     }
 
     /// The codes that are not told: of literals and lengths, and of distances.
-    pub fn fixed() -> (Self, Self) {
-        let literal = |symbol: usize| match symbol {
-            0..144 | 280.. => 8,
-            144..256 => 9,
-            _ => 7,
-        };
-        (Self::new((0..288).map(literal).collect()), Self::new(vec![5; 32]))
+    pub fn fixed() -> &'static (Self, Self) {
+        static FIXED: LazyLock<(Code, Code)> = LazyLock::new(|| {
+            let literal = |symbol: usize| match symbol {
+                0..144 | 280.. => 8,
+                144..256 => 9,
+                _ => 7,
+            };
+            (Code::new((0..288).map(literal).collect()), Code::new(vec![5; 32]))
+        });
+        &FIXED
     }
 
     /// Puts a symbol that has a code.

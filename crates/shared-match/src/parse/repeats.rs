@@ -1,0 +1,191 @@
+//! Repeats: the cheapest path where one of the last three offsets is nearly free to say again, as in zstd.
+//!
+//! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
+//!             is an alignment (source, shift), so it means the same on every connection.
+
+use super::{Alignment, Offset, Past, Sequence, likely_distance};
+use crate::{
+    dictionary::DICTIONARY,
+    find::{Candidate, Candidates, ITSELF},
+    history::{Text, equal_bytes},
+    price::ZstdPrices,
+};
+
+/// A repeat that long is taken without looking at the ways around it.
+const LONG_BYTES: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    price: i32,
+    /// Literals since the last match.
+    run: u32,
+    /// Of the step that led here; 0 for a literal.
+    length: u32,
+    offset: Offset,
+    repeats: [Alignment; 3],
+}
+
+impl Node {
+    const UNREACHED: Self =
+        Self { price: i32::MAX, run: 0, length: 0, offset: Offset::Explicit, repeats: [Alignment::NONE; 3] };
+}
+
+/// What it costs to say an alignment in full.
+fn explicit_price(prices: &ZstdPrices, past: Past<'_>, text: &Text, alignment: Alignment) -> i32 {
+    let address = if matches!(alignment.source, ITSELF | DICTIONARY) { 0 } else { prices.address() };
+    prices.offset(likely_distance(past, text, alignment) + 3) + address
+}
+
+/// Room for parsing, kept between parses.
+#[derive(Debug, Default)]
+pub struct Parser {
+    nodes: Vec<Node>,
+}
+
+/// The repeats after one was used: as value 1, 2 or 3, behind literals or right behind a match.
+fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
+    match index {
+        0 => repeats,
+        1 => [repeats[1], repeats[0], repeats[2]],
+        _ => [repeats[2], repeats[0], repeats[1]],
+    }
+}
+
+impl Parser {
+    /// The cheapest sequences for `text` under `prices` with those candidates of each position that it `may_use`.
+    pub fn parse(
+        &mut self,
+        past: Past<'_>,
+        candidates: &Candidates,
+        prices: &ZstdPrices,
+        text: &Text,
+        may_use: impl Fn(usize, &Candidate) -> bool,
+    ) -> Vec<Sequence> {
+        let bytes = past.history.bytes(text);
+        self.nodes.clear();
+        self.nodes.resize(bytes.len() + 1, Node::UNREACHED);
+        self.nodes[0].price = 0;
+        for at in 0..bytes.len() {
+            if self.nodes[at].price == i32::MAX {
+                continue;
+            }
+            let end = bytes.len().min(at + prices.match_bytes_max());
+            let longest_repeat = self.repeats(past, prices, bytes, at, end);
+            if longest_repeat >= LONG_BYTES {
+                continue;
+            }
+            self.literal(prices, bytes, at);
+            let mut shorter = 2.max(longest_repeat);
+            for candidate in candidates.at(at) {
+                let length = (candidate.length as usize).min(prices.match_bytes_max());
+                if length <= shorter || !may_use(at, candidate) {
+                    continue;
+                }
+                let shift = candidate.from as i32 - at as i32;
+                let alignment = Alignment { source: candidate.source, shift };
+                let offset_price = explicit_price(prices, past, text, alignment);
+                let lengths = if length > LONG_BYTES { length..=length } else { shorter + 1..=length };
+                for length in lengths {
+                    self.arrive(prices, at, length, Offset::Explicit, offset_price, alignment, None);
+                }
+                shorter = length;
+            }
+        }
+        self.sequences(bytes.len())
+    }
+
+    fn literal(&mut self, prices: &ZstdPrices, bytes: &[u8], at: usize) {
+        let node = self.nodes[at];
+        let run = node.run + 1;
+        let price = node.price + prices.literal(bytes[at]) + prices.run(run) - prices.run(node.run);
+        if price < self.nodes[at + 1].price {
+            self.nodes[at + 1] = Node { price, run, length: 0, offset: Offset::Explicit, repeats: node.repeats };
+        }
+    }
+
+    /// Tries the three last alignments; says how long the longest was.
+    fn repeats(&mut self, past: Past<'_>, prices: &ZstdPrices, bytes: &[u8], at: usize, end: usize) -> usize {
+        let node = self.nodes[at];
+        let mut longest = 0;
+        // Right behind a match its own alignment would only have made it longer, and the values mean others.
+        let first = usize::from(node.run == 0);
+        for index in first..node.repeats.len() {
+            let alignment = node.repeats[index];
+            if alignment == Alignment::NONE {
+                break;
+            }
+            let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
+            let length = if alignment.source == ITSELF {
+                // What is copied may reach into what is written.
+                equal_bytes(&bytes[at..end], &bytes[from..])
+            } else {
+                let Some(there) = past.bytes(alignment.source).and_then(|source| source.get(from..)) else { continue };
+                equal_bytes(&bytes[at..end], there)
+            };
+            if length < 3 || length <= longest {
+                continue;
+            }
+            let value = (index + 1 - first) as u8;
+            let (offset, price) = (Offset::Repeat(value), prices.offset(u32::from(value)));
+            let lengths = if length >= LONG_BYTES { length..=length } else { 3.max(longest + 1)..=length };
+            for length in lengths {
+                self.arrive(prices, at, length, offset, price, alignment, Some(index));
+            }
+            longest = length;
+        }
+        longest
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call in each of two loops; a struct would only name them twice")]
+    #[inline]
+    fn arrive(
+        &mut self,
+        prices: &ZstdPrices,
+        at: usize,
+        length: usize,
+        offset: Offset,
+        offset_price: i32,
+        alignment: Alignment,
+        repeat: Option<usize>,
+    ) {
+        let node = self.nodes[at];
+        let price = node.price + offset_price + prices.match_length(length) + prices.run(0);
+        let target = &mut self.nodes[at + length];
+        if price >= target.price {
+            return;
+        }
+        let repeats = match repeat {
+            Some(index) => after_repeat(node.repeats, index),
+            None => [alignment, node.repeats[0], node.repeats[1]],
+        };
+        *target = Node { price, run: 0, length: length as u32, offset, repeats };
+    }
+
+    /// Walks back from the end.
+    fn sequences(&self, length: usize) -> Vec<Sequence> {
+        let mut sequences: Vec<Sequence> = Vec::new();
+        let mut at = length;
+        let mut literals = 0;
+        while at > 0 {
+            let node = self.nodes[at];
+            if node.length == 0 {
+                literals += 1;
+                at -= 1;
+                continue;
+            }
+            if let Some(later) = sequences.last_mut() {
+                later.literals = literals;
+            }
+            literals = 0;
+            at -= node.length as usize;
+            // A match makes its alignment the last one.
+            let alignment = node.repeats[0];
+            sequences.push(Sequence { literals: 0, length: node.length, alignment, offset: node.offset });
+        }
+        if let Some(first) = sequences.last_mut() {
+            first.literals = literals;
+        }
+        sequences.reverse();
+        sequences
+    }
+}
