@@ -38,26 +38,44 @@ pub const MATCH_SYMBOLS: usize = 53;
 /// Symbols of zstd's offsets that we use: a window of 2^21 bytes at most.
 pub const OFFSET_SYMBOLS: usize = 22;
 
+/// The symbols of the `N` first lengths; those of longer ones follow from the logarithm.
+const fn symbols<const N: usize>(bases: &[u32]) -> [u8; N] {
+    let mut symbols = [0; N];
+    let (mut index, mut symbol) = (0, 0);
+    while index < N {
+        if bases[symbol + 1] == bases[0] + index as u32 {
+            symbol += 1;
+        }
+        symbols[index] = symbol as u8;
+        index += 1;
+    }
+    symbols
+}
+
+const LITERALS_SYMBOL: [u8; 64] = symbols(&LITERALS_BASE);
+const MATCH_SYMBOL: [u8; 128] = symbols(&MATCH_BASE);
+
+#[inline]
 fn coded(value: u32, symbol: usize, bases: &[u32], bits: &[u8]) -> Coded {
     Coded { symbol: symbol as u8, extra: value - bases[symbol], extra_bits: bits[symbol] }
 }
 
 /// A literal length.
+#[inline]
 pub fn literals(length: u32) -> Coded {
-    let symbol = match length {
-        0..16 => length as usize,
-        16..64 => LITERALS_BASE[..25].partition_point(|base| *base <= length) - 1,
-        _ => 19 + length.ilog2() as usize,
+    let symbol = match LITERALS_SYMBOL.get(length as usize) {
+        Some(symbol) => usize::from(*symbol),
+        None => 19 + length.ilog2() as usize,
     };
     coded(length, symbol, &LITERALS_BASE, &LITERALS_BITS)
 }
 
 /// A match length, at least 3.
+#[inline]
 pub fn match_length(length: u32) -> Coded {
-    let symbol = match length {
-        3..35 => length as usize - 3,
-        35..131 => MATCH_BASE[..43].partition_point(|base| *base <= length) - 1,
-        _ => 36 + (length - 3).ilog2() as usize,
+    let symbol = match MATCH_SYMBOL.get(length as usize - 3) {
+        Some(symbol) => usize::from(*symbol),
+        None => 36 + (length - 3).ilog2() as usize,
     };
     coded(length, symbol, &MATCH_BASE, &MATCH_BITS)
 }

@@ -157,13 +157,6 @@ pub struct InFront<'a> {
 }
 
 impl Before for InFront<'_> {
-    fn match_at(&self, wanted: &[u8], at: usize, distance: usize) -> Match {
-        let content = &self.dictionary.content;
-        let from = (self.position + at + content.len()).checked_sub(distance);
-        let there = from.and_then(|from| content.get(from..)).unwrap_or_default();
-        Match { length: equal_bytes(wanted, there), distance }
-    }
-
     fn longest(&self, wanted: &[u8], at: usize) -> Match {
         let end = self.position + at + self.dictionary.content.len();
         // Y1 as well, whatever the message's length.

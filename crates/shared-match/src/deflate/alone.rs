@@ -86,14 +86,29 @@ fn each_symbol(content: &[u8], copies: &[Copy], mut each: impl FnMut(code::Coded
 }
 
 fn put_symbols(content: &[u8], copies: &[Copy], literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {
-    each_symbol(content, copies, |symbol, distance| {
-        for (value, bits) in
-            [literals.coded(symbol)].into_iter().chain(distance.map(|distance| distances.coded(distance)))
-        {
-            writer.put(value, bits);
-        }
-    });
+    let mut at = 0;
+    for copy in copies {
+        let end = at + copy.literals as usize;
+        put_literals(&content[at..end], literals, writer);
+        // Twenty bits at most, and twenty-eight.
+        let (length, length_bits) = literals.coded(code::length_symbol(copy.length));
+        let (distance, distance_bits) = distances.coded(code::distance_symbol(copy.distance));
+        writer.put(length | distance << length_bits, length_bits + distance_bits);
+        at = end + copy.length as usize;
+    }
+    put_literals(&content[at..], literals, writer);
     literals.put(END_OF_BLOCK as u16, writer);
+}
+
+/// Three at a time: a code has fifteen bits at most.
+#[inline]
+fn put_literals(content: &[u8], literals: &Code, writer: &mut BitWriter<'_>) {
+    let mut threes = content.chunks_exact(3);
+    for three in &mut threes {
+        let [(a, a_bits), (b, b_bits), (c, c_bits)] = [0, 1, 2].map(|index| literals.of(three[index].into()));
+        writer.put(a | b << a_bits | c << (a_bits + b_bits), a_bits + b_bits + c_bits);
+    }
+    threes.remainder().iter().for_each(|byte| literals.put((*byte).into(), writer));
 }
 
 fn put_stored(content: &[u8], writer: &mut BitWriter<'_>) {

@@ -9,31 +9,35 @@ const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12,
 
 /// A code's symbols as they are put, and how many bits each has.
 #[derive(Clone, Debug)]
-pub struct Code {
-    codes: Vec<u64>,
-    lengths: Vec<u8>,
+pub struct Code(Vec<Symbol>);
+
+/// Nothing and no bits, where it does not occur.
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    code: u16,
+    bits: u8,
 }
 
 impl Code {
     /// The canonical code of these lengths (RFC 1951 §3.2.2).
-    pub fn new(lengths: Vec<u8>) -> Self {
+    pub fn new(lengths: &[u8]) -> Self {
         let mut counts = [0u32; 16];
         lengths.iter().for_each(|length| counts[usize::from(*length)] += 1);
         let mut next = [0u32; 17];
         for bits in 1..16 {
             next[bits + 1] = (next[bits] + counts[bits]) << 1;
         }
-        let codes = lengths
-            .iter()
-            .map(|length| match usize::from(*length) {
+        let symbol = |bits: &u8| {
+            let code = match usize::from(*bits) {
                 0 => 0,
-                bits => {
-                    next[bits] += 1;
-                    code::reversed(next[bits] - 1, bits as u32)
+                index => {
+                    next[index] += 1;
+                    code::reversed(next[index] - 1, (*bits).into())
                 }
-            })
-            .collect();
-        Self { codes, lengths }
+            };
+            Symbol { code: code as u16, bits: *bits }
+        };
+        Self(lengths.iter().map(symbol).collect())
     }
 
     /// The codes that are not told: of literals and lengths, and of distances.
@@ -44,7 +48,7 @@ impl Code {
                 144..256 => 9,
                 _ => 7,
             };
-            (Code::new((0..288).map(literal).collect()), Code::new(vec![5; 32]))
+            (Code::new(&std::array::from_fn::<u8, 288, _>(literal)), Code::new(&[5; 32]))
         });
         &FIXED
     }
@@ -59,7 +63,8 @@ impl Code {
     /// A symbol as it is put, and how many bits.
     #[inline]
     pub fn of(&self, symbol: u16) -> (u64, u32) {
-        (self.codes[usize::from(symbol)], u32::from(self.lengths[usize::from(symbol)]))
+        let Symbol { code, bits } = self.0[usize::from(symbol)];
+        (code.into(), bits.into())
     }
 
     /// A symbol and its extra bits.
@@ -71,7 +76,7 @@ impl Code {
 
     /// Bits that so many of each symbol take.
     pub fn bits(&self, counts: &[u64]) -> u64 {
-        counts.iter().zip(&self.lengths).map(|(count, length)| count * u64::from(*length)).sum()
+        counts.iter().zip(&self.0).map(|(count, symbol)| count * u64::from(symbol.bits)).sum()
     }
 }
 
@@ -98,10 +103,10 @@ impl Own {
         let told = tell(&[&literals[..literal_count], &distances[..distance_count]].concat());
         let mut counts = [0u64; 19];
         told.iter().for_each(|(symbol, ..)| counts[usize::from(*symbol)] += 1);
-        let told_code = Code::new(limited_lengths(&counts, 7)?);
+        let told_code = Code::new(&limited_lengths(&counts, 7)?);
         Some(Self {
-            literals: Code::new(literals),
-            distances: Code::new(distances),
+            literals: Code::new(&literals),
+            distances: Code::new(&distances),
             told,
             told_code,
             literal_count,
@@ -110,14 +115,12 @@ impl Own {
     }
 
     fn told_lengths_count(&self) -> usize {
-        LENGTHS_ORDER.iter().rposition(|symbol| self.told_code.lengths[*symbol] > 0).map_or(4, |at| (at + 1).max(4))
+        LENGTHS_ORDER.iter().rposition(|symbol| self.told_code.of(*symbol as u16).1 > 0).map_or(4, |at| (at + 1).max(4))
     }
 
     /// Bits that telling them takes, and the block's beginning.
     pub fn header_bits(&self) -> u64 {
-        let told = self.told.iter().map(|(symbol, _, extra_bits)| {
-            u64::from(self.told_code.lengths[usize::from(*symbol)]) + u64::from(*extra_bits)
-        });
+        let told = self.told.iter().map(|(symbol, _, extra_bits)| u64::from(self.told_code.of(*symbol).1 + extra_bits));
         17 + 3 * self.told_lengths_count() as u64 + told.sum::<u64>()
     }
 
@@ -129,7 +132,7 @@ impl Own {
         writer.put(self.distance_count as u64 - 1, 5);
         writer.put(lengths as u64 - 4, 4);
         for symbol in &LENGTHS_ORDER[..lengths] {
-            writer.put(u64::from(self.told_code.lengths[*symbol]), 3);
+            writer.put(self.told_code.of(*symbol as u16).1.into(), 3);
         }
         for (symbol, extra, extra_bits) in &self.told {
             self.told_code.put(*symbol, writer);
