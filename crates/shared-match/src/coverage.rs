@@ -34,8 +34,22 @@ impl Sampled {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    fn common(self, other: Self) -> u32 {
+    /// How many are in both.
+    pub fn common(self, other: Self) -> u32 {
         self.0.iter().zip(other.0).map(|(a, b)| (a & b).count_ones()).sum()
+    }
+
+    /// Those that are not in `other`.
+    pub fn without(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    fn each(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().enumerate().flat_map(|(word, bits)| {
+            let next = |bits: &u64| Some(bits & (bits - 1)).filter(|left| *left > 0);
+            std::iter::successors(Some(bits).filter(|bits| *bits > 0), next)
+                .map(move |bits| 64 * word + bits.trailing_zeros() as usize)
+        })
     }
 }
 
@@ -56,13 +70,15 @@ pub enum Membership {
 pub struct Coverage {
     /// Whose each place is.
     owners: Vec<u32>,
+    /// The oldest text that each had within reach when it was last written to.
+    oldest: [TextId; SAMPLE_MAX],
     next_token: u32,
     rng: Rng,
 }
 
 impl Default for Coverage {
     fn default() -> Self {
-        Self { owners: Vec::new(), next_token: 0, rng: Rng::new(0) }
+        Self { owners: Vec::new(), oldest: [0; SAMPLE_MAX], next_token: 0, rng: Rng::new(0) }
     }
 }
 
@@ -85,6 +101,19 @@ impl Coverage {
                 }
             }
         }
+    }
+
+    /// One of the sample was written to: the oldest text that it can still refer to, if any.
+    pub fn note_reach(&mut self, sample: u8, oldest: TextId) {
+        self.oldest[usize::from(sample)] = oldest;
+    }
+
+    /// Those of `all` that have got `source` and can probably still refer to it.
+    pub fn can_refer(&self, all: Sampled, source: TextId, got: Sampled) -> Sampled {
+        let mut able = Sampled::default();
+        let has = all.without(all.without(got));
+        has.each().filter(|sample| self.oldest[*sample] <= source).for_each(|sample| able.insert(sample as u8));
+        able
     }
 
     #[cold]

@@ -257,7 +257,7 @@ impl Candidates {
     fn look_in(&mut self, templates: &Templates, wanted: &Wanted<'_>) {
         let Wanted { history, coverage, text, bytes } = *wanted;
         for found in templates.longest(history, bytes) {
-            let Some(source) = history.text(templates.ids()[found.template]) else { continue };
+            let Some(source) = history.text(templates.all()[found.template].id) else { continue };
             let is_common = self.covered.get(source.id, || text.is_for_who_got(source, coverage));
             let candidate = Candidate { source: source.id, from: found.from, length: found.length, is_common };
             self.here.insert(Known { place: history.place(source, found.from), candidate });

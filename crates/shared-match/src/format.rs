@@ -7,9 +7,9 @@ use crate::{
     find::Candidates,
     prepared::{Prepared, Programs},
     price::{DeflatePrices, Prices, ZstdPrices},
-    ring::TextId,
     sources::{Distances, Sources},
     tables::Tables,
+    templates::Template,
     workshop::Parsed,
     zstd::{self, alone::Room},
 };
@@ -46,7 +46,7 @@ pub(crate) trait Format {
 pub struct Shelf<'a, P> {
     pub candidates: &'a Candidates,
     pub dictionary: Option<&'a Dictionary>,
-    pub templates: &'a [TextId],
+    pub templates: &'a [Template],
     pub programs: &'a mut Programs<P>,
 }
 

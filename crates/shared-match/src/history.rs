@@ -10,7 +10,7 @@ use crate::{
     dictionary::DICTIONARY,
     ring::TextId,
     spans::{Span, Spans},
-    templates::TEMPLATES_MAX,
+    templates::LOOKED_AT_MAX,
 };
 use foldhash::fast::FixedState;
 use std::{
@@ -161,7 +161,7 @@ impl History {
         let before = before.and_then(|before| self.text(before)).or(alike.and_then(|before| self.text(before)));
         let expected = before.map_or(Sampled::default(), |before| before.got);
         let named = self.named.entry(name).or_default();
-        if named.len() >= TEMPLATES_MAX {
+        if named.len() > LOOKED_AT_MAX {
             named.pop_front();
         }
         named.push_back(id);

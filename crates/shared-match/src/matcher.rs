@@ -17,7 +17,7 @@ use crate::{
     find::Candidates,
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
-    history::{History, Scope, Text},
+    history::{History, Scope},
     parse::Parser,
     prepared::{Prepared, Programs, nearly},
     price::{DeflatePrices, ZstdPrices},
@@ -151,25 +151,12 @@ impl Matcher {
         prepared.zstd.clear();
         prepared.deflate.clear();
         prepared.begun.clear();
-        self.find_templates(id, &mut prepared);
+        self.templates.choose(&self.history, &self.coverage, id);
+        prepared.templates.clear();
+        prepared.templates.extend_from_slice(self.templates.all());
         prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id);
         self.prepared.push_back(prepared);
         Some(id)
-    }
-
-    /// Texts of the same name: the newest that nearly all recipients have, or if there is none, some that each may have.
-    fn find_templates(&mut self, id: TextId, prepared: &mut Prepared) {
-        prepared.templates.clear();
-        let Some(text) = self.history.text(id) else { return };
-        let covers = |source: &Text| text.is_for_who_got(source, &self.coverage);
-        let all = || self.history.named(text.name).skip(1);
-        match all().find(|id| self.history.text(*id).is_some_and(covers)) {
-            Some(common) => self.templates.fill(&self.history, std::iter::once(common)),
-            None => {
-                self.templates.fill(&self.history, all());
-                prepared.templates.extend_from_slice(self.templates.ids());
-            }
-        }
     }
 
     fn prepared_index(&self, id: TextId) -> Option<usize> {
@@ -314,6 +301,7 @@ impl Matcher {
         track.remember(id, position, spans);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);
+            self.coverage.note_reach(sample, oldest_here.unwrap_or(id));
         }
         track.advance(text_bytes + tail.bytes().len());
         Ok(())

@@ -3,7 +3,14 @@
 //! Owns        the parses of a text, and which of them serves a connection of some age.
 //! Limits      horizons beyond the first `EXACT_PROGRAMS_MAX` are rounded to `HORIZONS`.
 
-use crate::{begun::Begun, deflate, find::Candidates, ring::TextId, templates::TEMPLATES_MAX, zstd};
+use crate::{
+    begun::Begun,
+    deflate,
+    find::Candidates,
+    ring::TextId,
+    templates::{TEMPLATES_MAX, Template},
+    zstd,
+};
 use smallvec::SmallVec;
 
 /// So many parses of a text may look back as far as a connection can; then they are rounded.
@@ -33,6 +40,8 @@ pub struct Made<P> {
     pub variant: Variant,
     /// How many texts back it looks, its template aside: as far as `variant` allows, or less.
     pub looks_back: u32,
+    /// About how many bits it takes, to tell better from worse.
+    pub bits: u32,
     pub program: P,
 }
 
@@ -44,8 +53,7 @@ pub type Programs<P> = Vec<Made<P>>;
 pub struct Prepared {
     pub id: TextId,
     pub candidates: Candidates,
-    /// Texts of the same name, newest first, if none of them is one that nearly all recipients have.
-    pub templates: SmallVec<[TextId; TEMPLATES_MAX]>,
+    pub templates: SmallVec<[Template; TEMPLATES_MAX]>,
     pub zstd: Programs<zstd::Program>,
     pub deflate: Programs<deflate::Program>,
     /// The same for streams that began with a dictionary and may still refer to it.

@@ -1,18 +1,24 @@
-//! Templates: the newest texts of the same name, whatever their scope.
+//! Templates: earlier texts of the same name, whatever their scope.
 //!
-//! Why         what happens rarely has nothing like it near in the history of its own guild, and the chains of `History`
-//!             end before they come to it; but somewhere it happened lately, and most of it, names of fields, is the same.
-//! Owns        an index of up to `TEMPLATES_MAX` short texts, made anew for every text that is searched for.
-//! Limits      texts of `TEXT_BYTES_MAX`; `PLACES_MAX` places per position.
+//! Why         what happens rarely has nothing like it near in the history of its own guild, or within the reach of a stream
+//!             that gets much else, and the buckets of `History` end before they come to it; but somewhere it happened
+//!             lately, and most of it, names of fields, is the same.
+//! Owns        the choice of such texts: few that serve many, told by the sample; and an index of them, made anew for every
+//!             text that is searched for.
+//! Limits      `TEMPLATES_MAX` short texts of `TEXT_BYTES_MAX`, from the newest `LOOKED_AT_MAX` of the name; `PLACES_MAX`
+//!             places per position.
 
 use crate::{
+    coverage::{Coverage, Sampled},
     history::{FOUND_BYTES_MIN, History, equal_bytes, hash_of_four},
     ring::TextId,
 };
 use smallvec::SmallVec;
 
-/// Texts that are looked at.
+/// Texts that are chosen.
 pub const TEMPLATES_MAX: usize = 4;
+/// Texts from which they are chosen.
+pub const LOOKED_AT_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 4 << 10;
 const PLACES_MAX: usize = 32;
 const HASH_LOG: u32 = 12;
@@ -25,31 +31,61 @@ pub struct Found {
     pub length: u32,
 }
 
+/// A text that others of its name may be made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    pub id: TextId,
+    /// Nearly all who get the text have got it.
+    pub is_common: bool,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Templates {
-    /// Newest first.
-    ids: SmallVec<[TextId; TEMPLATES_MAX]>,
+    /// First those that serve the most.
+    all: SmallVec<[Template; TEMPLATES_MAX]>,
     /// One more than an index of `places`.
     heads: Vec<u32>,
     /// Template, where in it, and the place before as in `heads`.
     places: Vec<(u8, u32, u32)>,
+    /// Of `choose`: who can refer to what.
+    found: Vec<(TextId, Sampled)>,
 }
 
 impl Templates {
-    /// Takes `ids`, newest first; too long ones are left out.
-    pub fn fill(&mut self, history: &History, ids: impl Iterator<Item = TextId>) {
-        self.ids.clear();
+    /// Chooses those for the text `id`, the newest.
+    pub fn choose(&mut self, history: &History, coverage: &Coverage, id: TextId) {
+        self.all.clear();
         self.places.clear();
-        let is_short = |id: &TextId| history.text(*id).is_some_and(|text| text.len() <= TEXT_BYTES_MAX);
-        self.ids.extend(ids.filter(is_short).take(TEMPLATES_MAX));
-        if self.ids.is_empty() {
+        let Some(text) = history.text(id) else { return };
+        let earlier = history.named(text.name).skip(1).filter_map(|id| history.text(id));
+        let short = earlier.filter(|earlier| earlier.len() <= TEXT_BYTES_MAX).take(LOOKED_AT_MAX);
+        self.found.clear();
+        self.found.extend(short.map(|source| (source.id, coverage.can_refer(text.expected, source.id, source.got))));
+        let mut unserved = text.expected;
+        while self.all.len() < TEMPLATES_MAX {
+            // Of those that serve as many the newest; so where nobody knows whom it will be for, simply the newest.
+            let best = self.found.iter().enumerate().max_by_key(|(_, (id, able))| (unserved.common(*able), *id));
+            let Some((best, (id, able))) = best.map(|(index, found)| (index, *found)) else { break };
+            if text.expected_count > 0 && !self.all.is_empty() && unserved.common(able) == 0 {
+                break;
+            }
+            unserved = unserved.without(able);
+            self.found.swap_remove(best);
+            let is_common = history.text(id).is_some_and(|source| text.is_for_who_got(source, coverage));
+            self.all.push(Template { id, is_common });
+        }
+        self.index(history);
+    }
+
+    fn index(&mut self, history: &History) {
+        if self.all.is_empty() {
             return;
         }
         self.heads.clear();
         self.heads.resize(1 << HASH_LOG, 0);
-        // The newest last, so that it is found first.
-        for (template, id) in self.ids.iter().enumerate().rev() {
+        // The first last, so that it is found first.
+        for (template, Template { id, .. }) in self.all.iter().enumerate().rev() {
             let Some(text) = history.text(*id) else { continue };
             for (from, four) in history.bytes(text).windows(FOUND_BYTES_MIN).enumerate() {
                 let head = &mut self.heads[hash_of_four(four, HASH_LOG)];
@@ -59,15 +95,15 @@ impl Templates {
         }
     }
 
-    /// The texts it holds, newest first.
-    pub fn ids(&self) -> &[TextId] {
-        &self.ids
+    /// Those that were chosen, first those that serve the most.
+    pub fn all(&self) -> &[Template] {
+        &self.all
     }
 
     /// The longest bytes equal to `wanted` in each template that has some.
     pub fn longest(&self, history: &History, wanted: &[u8]) -> SmallVec<[Found; TEMPLATES_MAX]> {
         let mut longest: SmallVec<[Found; TEMPLATES_MAX]> = SmallVec::new();
-        if self.ids.is_empty() {
+        if self.all.is_empty() {
             return longest;
         }
         let mut place = self.heads[hash_of_four(wanted, HASH_LOG)];
@@ -76,7 +112,7 @@ impl Templates {
             let (template, from, before) = self.places[index as usize];
             place = before;
             let template = usize::from(template);
-            let Some(text) = history.text(self.ids[template]) else { continue };
+            let Some(text) = history.text(self.all[template].id) else { continue };
             let length = equal_bytes(wanted, &history.bytes(text)[from as usize..]) as u32;
             if length < FOUND_BYTES_MIN as u32 {
                 continue;

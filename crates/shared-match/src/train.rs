@@ -56,7 +56,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
         let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else {
             continue;
         };
-        templates.fill(&history, history.named(sample.name).skip(1));
+        templates.choose(&history, &coverage, id);
         candidates.find(&mut history, &coverage, &templates, id);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {

@@ -16,6 +16,7 @@ use crate::{
     ring::TextId,
     sources::Missing,
     spans::Spans,
+    templates::Template,
     track::Track,
 };
 
@@ -25,8 +26,9 @@ const HAD_PROGRAMS_MAX: usize = 8;
 const PROGRAMS_MAX: usize = 48;
 /// Longer texts are not parsed for single connections.
 const HAD_TEXT_BYTES_MAX: usize = 16 << 10;
-/// Texts that are looked at to find the newest like another.
-const NEWEST_LOOKED_AT_MAX: u32 = 512;
+/// What a literal and a sequence take, roughly.
+const LITERAL_BITS: u32 = 6;
+const SEQUENCE_BITS: u32 = 25;
 /// How far back a head is looked for that is not among the sources of the text anyway.
 const HEADS_LOOKED_AT_MAX: u32 = 64;
 
@@ -43,7 +45,7 @@ pub struct Workshop<'a> {
     pub candidates: &'a Candidates,
     /// And how far before the text it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
-    pub templates: &'a [TextId],
+    pub templates: &'a [Template],
     pub is_for_few: bool,
     /// How far back the stream may refer.
     pub window: u32,
@@ -62,6 +64,14 @@ pub struct Parsed<'a> {
     pub spans: &'a Spans,
 }
 
+impl Parsed<'_> {
+    /// About how many bits it takes in either format.
+    fn about_bits(&self) -> u32 {
+        let copied: u32 = self.sequences.iter().map(|sequence| sequence.length).sum();
+        LITERAL_BITS * (self.bytes.len() as u32 - copied) + SEQUENCE_BITS * self.sequences.len() as u32
+    }
+}
+
 impl<'a> Workshop<'a> {
     /// Finds the parse that serves the connection, or makes it.
     #[inline]
@@ -76,7 +86,9 @@ impl<'a> Workshop<'a> {
         if self.is_for_few {
             return self.choose_other(programs, &mut locate, &prepare);
         }
-        let template = self.templates.iter().copied().find(|id| self.has(*id));
+        let template = self.templates.iter().find(|template| self.has(template.id));
+        // One that nearly all have is allowed anyway.
+        let template = template.filter(|template| !template.is_common).map(|template| template.id);
         let index = nearly(programs, age, template).unwrap_or_else(|| {
             let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
             let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
@@ -89,7 +101,8 @@ impl<'a> Workshop<'a> {
         self.choose_other(programs, &mut locate, &prepare)
     }
 
-    /// For a connection that lacks something that others have: what served one like it, or was made for it.
+    /// For a connection that lacks something that others have: the best that serves it of what was made for others, or what is
+    /// made for it.
     #[cold]
     fn choose_other<P>(
         &mut self,
@@ -97,16 +110,20 @@ impl<'a> Workshop<'a> {
         locate: &mut impl FnMut(&P) -> Result<(), Missing>,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let mut had_count = 0;
-        for (index, made) in programs.iter().enumerate() {
-            if made.variant == Variant::Had {
-                had_count += 1;
-                if locate(&made.program).is_ok() {
-                    return index;
-                }
+        let mut best: Option<(u32, usize)> = None;
+        let has_sources = |made: &Made<P>| !matches!(made.variant, Variant::Itself(_));
+        for (index, made) in programs.iter().enumerate().filter(|(_, made)| has_sources(made)) {
+            if best.is_none_or(|(bits, _)| made.bits < bits) && locate(&made.program).is_ok() {
+                best = Some((made.bits, index));
             }
         }
+        if let Some((_, index)) = best
+            && locate(&programs[index].program).is_ok()
+        {
+            return index;
+        }
         let mut made = None;
+        let had_count = programs.iter().filter(|made| made.variant == Variant::Had).count();
         let is_short = self.history.text(self.id).is_some_and(|text| text.len() <= HAD_TEXT_BYTES_MAX);
         if had_count < HAD_PROGRAMS_MAX && is_short {
             made = Some(self.make(programs, Variant::Had, prepare));
@@ -135,11 +152,7 @@ impl<'a> Workshop<'a> {
     /// The newest text of the same name that the connection has.
     fn newest_like_it(&self) -> Option<TextId> {
         let text = self.history.text(self.id)?;
-        let oldest = self.id.saturating_sub(NEWEST_LOOKED_AT_MAX);
-        (oldest..self.id)
-            .rev()
-            .filter(|id| self.history.text(*id).is_some_and(|other| other.name == text.name))
-            .find(|id| self.has(*id))
+        self.history.named(text.name).filter(|id| *id < self.id).find(|id| self.has(*id))
     }
 
     /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
@@ -155,13 +168,14 @@ impl<'a> Workshop<'a> {
             _ => text.is_for_who_got(source, self.coverage),
         };
         let nearest = oldest.max(self.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.id;
-        let mut named = nearest.rev().filter_map(|id| history.text(id)).filter(|source| source.name == text.name);
+        let mut named = history.named(text.name).filter(|id| nearest.contains(id)).filter_map(|id| history.text(id));
         named.find(|source| is_had(source)).map(|source| source.id).or(template)
     }
 
-    /// Whether the connection has a text, which may still be out of reach.
+    /// Whether the connection has a text, and within reach.
     fn has(&self, id: TextId) -> bool {
-        self.track.distance(id, self.track.position(), self.history.spans()).is_some()
+        self.oldest_here.is_some_and(|oldest| self.id.wrapping_sub(id) <= self.id.wrapping_sub(oldest))
+            && self.track.distance(id, self.track.position(), self.history.spans()).is_some()
     }
 
     fn get_or_make<P>(
@@ -184,7 +198,7 @@ impl<'a> Workshop<'a> {
         let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
         let farthest = sources.filter(is_text).min();
         let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
-        programs.push(Made { variant, looks_back, program: prepare(parsed) });
+        programs.push(Made { variant, looks_back, bits: parsed.about_bits(), program: prepare(parsed) });
         programs.len() - 1
     }
 
