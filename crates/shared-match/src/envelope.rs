@@ -64,6 +64,7 @@ pub struct Head {
     literals_length: u8,
     copies: [HeadCopy; 2],
     copies_count: u8,
+    is_copied_whole: bool,
 }
 
 impl Head {
@@ -77,6 +78,7 @@ impl Head {
         literals_length: 0,
         copies: [HeadCopy { run: 0, length: 0, distance: 0 }; 2],
         copies_count: 0,
+        is_copied_whole: false,
     };
 
     /// The head of a JSON message: all that comes before `,"op":0,"d":`.
@@ -142,6 +144,7 @@ impl Head {
         let Some(copied) = self.copied_digits(changed).filter(|_| distance <= window) else { return false };
         let length = u32::from(self.length - self.digits_count + copied);
         self.copy(&[HeadCopy { run: 0, length, distance }], 0, copied);
+        self.is_copied_whole = true;
         true
     }
 
@@ -198,6 +201,12 @@ impl Head {
     #[inline]
     pub fn copies(&self) -> &[HeadCopy] {
         &self.copies[..usize::from(self.copies_count)]
+    }
+
+    /// Whether it was copied by `copy_from`: the last offset is that of the text it was copied with.
+    #[inline]
+    pub fn is_copied_whole(&self) -> bool {
+        self.is_copied_whole
     }
 
     /// Literals behind what is copied.

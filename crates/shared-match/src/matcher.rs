@@ -282,16 +282,15 @@ impl Matcher {
         self.counters.written_total += 1;
         let program = &programs[chosen].program;
         if self.form == Form::Json {
-            let is_copied = if let Some(distance) = F::sources(program).head_distance(distances) {
-                head.copy_from(track, distance, position, window)
-            } else if let Some((id, distance, digits)) = newest
+            let alike = F::sources(program).head_distance(distances);
+            let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
+            if !is_copied
+                && let Some((id, distance, digits)) = newest
                 && let Some(other) = self.history.text(id)
             {
                 let changed = track.changed_digits(distance, position, digits);
-                head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window)
-            } else {
-                false
-            };
+                is_copied = head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window);
+            }
             if !is_copied {
                 head.spell_out();
             }

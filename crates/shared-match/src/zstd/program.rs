@@ -228,7 +228,7 @@ impl Block {
             let mut writer = BitWriter::new(out, (count + 1) * SEQUENCE_BYTES_MAX);
             let mut states = self.write_steps(tables, distances, &mut writer);
             if let Some(first) = &self.first {
-                let offset = match !copies.is_empty() && first.follows_head {
+                let offset = match first.follows_head && head.is_some_and(Head::is_copied_whole) {
                     true => Offsetting::REPEAT_LAST.coded(distances),
                     false => first.offsetting.coded(distances),
                 };
