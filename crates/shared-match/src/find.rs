@@ -5,7 +5,7 @@
 //! Limits      the places that `History` knows of per position, and `COMPARED_BYTES_MAX`.
 
 use crate::{
-    coverage::{Coverage, Covered},
+    coverage::{Coverage, Covered, Sampled},
     dictionary::DICTIONARY,
     history::{FOUND_BYTES_MIN, History, Place, Places, Text, equal_bytes, hash_of_four},
     ring::TextId,
@@ -103,6 +103,18 @@ impl Longer {
         self.known.push(known);
     }
 
+    /// Adds one that is farther than those that there are, if somebody of `able`, who all have it, lacks those that are as long.
+    fn add_for(&mut self, known: Known, able: Sampled, able_of: impl Fn(TextId) -> Sampled) {
+        let Candidate { length, is_common, .. } = known.candidate;
+        let as_long = self.known.iter().filter(|near| near.candidate.length >= length);
+        let unserved = as_long.fold(able, |unserved, near| unserved.without(able_of(near.candidate.source)));
+        if unserved.count() > 0 {
+            self.longest = self.longest.max(length);
+            self.longest_common = self.longest_common.max(if is_common { length } else { 0 });
+            self.known.push(known);
+        }
+    }
+
     /// Adds one of a template, behind those that are nearer; it need not be longer than one that not all have.
     fn insert(&mut self, known: Known) {
         let Candidate { source, length, .. } = known.candidate;
@@ -122,6 +134,30 @@ struct Wanted<'a> {
     coverage: &'a Coverage,
     text: &'a Text,
     bytes: &'a [u8],
+    /// It is for few, and the sample tells of each what it has.
+    is_for_known: bool,
+}
+
+impl Wanted<'_> {
+    /// Those who get the text and have got a source.
+    fn able(&self, source: TextId) -> Sampled {
+        let lacking = |source: &Text| self.text.expected.without(source.got);
+        match self.history.text(source).filter(|_| source != self.text.id) {
+            Some(source) => self.text.expected.without(lacking(source)),
+            // Itself.
+            None => self.text.expected,
+        }
+    }
+
+    /// Adds to `here` what is farther than all that is there.
+    #[inline]
+    fn add(&self, here: &mut Longer, known: Known) {
+        if self.is_for_known {
+            here.add_for(known, self.able(known.candidate.source), |source| self.able(source));
+        } else {
+            here.add(known);
+        }
+    }
 }
 
 /// See the module.
@@ -173,6 +209,7 @@ impl Candidates {
         let Some(text) = history.text(id).cloned() else { return };
         let bytes = history.bytes(&text).to_vec();
         let places_max = places_max(bytes.len());
+        let is_for_known = coverage.is_for_few(text.expected_count) && text.expected_count > 0;
         let (mut follow_until, mut compared, mut since_full) = (0, 0, 0);
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
@@ -187,7 +224,7 @@ impl Candidates {
             self.earlier.retain_mut(Known::go_on);
             let is_long = |known: &Known| known.candidate.is_common && known.candidate.length >= LONG_BYTES;
             since_full = if self.earlier.iter().any(is_long) { (since_full + 1) % LOOKED_AT_ONE_IN } else { 0 };
-            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..] };
+            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..], is_for_known };
             if since_full == 0 {
                 // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
                 self.earlier.clear();
@@ -211,7 +248,7 @@ impl Candidates {
     /// Looks at the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
     /// compared.
     fn look(&mut self, wanted: &Wanted<'_>, at: usize, places_max: usize, enough: u32) -> usize {
-        let Wanted { history, coverage, text, bytes } = *wanted;
+        let Wanted { history, coverage, text, bytes, is_for_known } = *wanted;
         let Self { here, earlier, covered, places, .. } = self;
         let mut earlier = earlier.iter().peekable();
         let mut compared = 0;
@@ -219,7 +256,7 @@ impl Candidates {
             let mut is_known = false;
             while let Some(known) = earlier.next_if(|known| known.place >= place) {
                 is_known = known.place == place;
-                here.add(*known);
+                wanted.add(here, *known);
             }
             if here.longest_common >= enough {
                 break;
@@ -234,7 +271,7 @@ impl Candidates {
             let there = &history.bytes(source)[from..];
             // It has to be longer than the longest that is nearer.
             let beaten = here.longest(is_common) as usize;
-            if beaten > 0 && there.get(beaten) != bytes.get(beaten) {
+            if !is_for_known && beaten > 0 && there.get(beaten) != bytes.get(beaten) {
                 continue;
             }
             let length = equal_bytes(bytes, there);
@@ -244,18 +281,18 @@ impl Candidates {
             }
             let source = if is_itself { ITSELF } else { source.id };
             let candidate = Candidate { source, from: from as u32, length: length as u32, is_common };
-            here.add(Known { place, candidate });
+            wanted.add(here, Known { place, candidate });
             if length == bytes.len() && here.longest_common as usize == length {
                 break;
             }
         }
-        earlier.for_each(|known| here.add(*known));
+        earlier.for_each(|known| wanted.add(here, *known));
         compared
     }
 
     /// Looks at the places of a position in the templates.
     fn look_in(&mut self, templates: &Templates, wanted: &Wanted<'_>) {
-        let Wanted { history, coverage, text, bytes } = *wanted;
+        let Wanted { history, coverage, text, bytes, .. } = *wanted;
         for found in templates.longest(history, bytes) {
             let Some(source) = history.text(templates.all()[found.template].id) else { continue };
             let is_common = self.covered.get(source.id, || text.is_for_who_got(source, coverage));
