@@ -228,7 +228,6 @@ impl Candidates {
             if since_full == 0 {
                 // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
                 self.earlier.clear();
-                history.keep_equal(&mut self.places[at % LINKED_TOGETHER]);
                 compared += self.look(&wanted, at, places_max, u32::MAX);
                 self.look_in(templates, &wanted);
             } else {

@@ -237,37 +237,14 @@ impl History {
             let mut places = Places::default();
             let place = Place(since + at as u32 + 1);
             if let Some(four) = four(text_bytes, at) {
-                places.four = four;
                 places.short = self.short.link(u64::from(four), 0, since, place);
             }
             if let Some(eight) = eight(text_bytes, at) {
-                places.eight = eight;
                 places.domain = self.domain.link(eight, domain, since, place);
                 places.long = self.long.link(eight, 0, since, place);
             }
             places
         }));
-    }
-
-    /// Leaves only those where the bytes did stand.
-    pub fn keep_equal(&self, places: &mut Places) {
-        let Places { four: of_four, eight: of_eight, .. } = *places;
-        self.keep_where(&mut places.short, |bytes, at| four(bytes, at) == Some(of_four));
-        self.keep_where(&mut places.domain, |bytes, at| eight(bytes, at) == Some(of_eight));
-        self.keep_where(&mut places.long, |bytes, at| eight(bytes, at) == Some(of_eight));
-    }
-
-    /// Buckets hold places with other bytes, too.
-    #[inline]
-    fn keep_where<const N: usize>(&self, places: &mut [Place; N], is_equal: impl Fn(&[u8], usize) -> bool) {
-        let mut kept = 0;
-        for index in 0..N {
-            let place = places[index];
-            let is_equal = is_equal(&self.bytes, self.index(u64::from(place.0.wrapping_sub(1))));
-            places[kept] = place;
-            kept += usize::from(is_equal & (place != Place::END));
-        }
-        places[kept..].fill(Place::END);
     }
 
     /// Whether more than `beaten` bytes at a place may equal `wanted`, which is longer.
@@ -312,8 +289,6 @@ const SHORT_BESIDE_LONG: usize = 4;
 /// Where bytes stood before, newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Places {
-    four: u32,
-    eight: u64,
     /// Of four equal bytes.
     short: [Place; 16],
     /// Of eight.
