@@ -22,6 +22,8 @@ const GROUPS_MIN: usize = 4;
 const STEPS_MAX: usize = 8;
 /// More would take longer to add up.
 const GROUP_TEXTS_MAX: usize = 16;
+const PACE_BITS: u32 = 24;
+const _: () = assert!(GROUPS_MAX < 1 << (32 - PACE_BITS));
 /// Older texts than this, counted in those of the matcher, are forgotten.
 const AGE_MAX: u32 = 1 << 22;
 
@@ -159,6 +161,8 @@ pub struct PositionRing {
     used: u8,
     /// What gaps mostly are, times eight.
     typical_gap: u32,
+    /// Groups per number, times `2^PACE_BITS`, when the last group began.
+    pace: u32,
 }
 
 impl PositionRing {
@@ -242,6 +246,8 @@ impl PositionRing {
         if let Some(oldest) = self.count.checked_sub(1) {
             let group = self.group(oldest);
             self.oldest = (group.id, group.position);
+            // A division here saves one with every look.
+            self.pace = (u32::from(oldest) << PACE_BITS) / self.age().max(1);
         }
     }
 
@@ -306,13 +312,12 @@ impl PositionRing {
     #[inline]
     fn guess(&self, id: TextId) -> Option<(u32, u16)> {
         let age = self.newest.wrapping_sub(id);
-        let age_max = self.age();
-        if age > age_max || self.count == 0 {
+        if age > self.age() || self.count == 0 {
             return None;
         }
         // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly.
-        let back = u64::from(age) * u64::from(self.count - 1) / u64::from(age_max.max(1));
-        Some((age, back as u16))
+        let back = u64::from(age) * u64::from(self.pace) >> PACE_BITS;
+        Some((age, (back as u16).min(self.count - 1)))
     }
 
     /// The newest group that begins with a text at least as old.

@@ -8,7 +8,7 @@ use super::{
     section::{ONE_STREAM_MAX, coded_header, raw_header, trained_sequences},
 };
 use crate::{
-    bits::{BitBuffer, BitWriter},
+    bits::{BitBuffer, BitWriter, PUT_BITS_MAX},
     codes::{self, Coded},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
@@ -262,8 +262,14 @@ impl Block {
         for step in earlier {
             let offset = step.offsetting.coded(distances);
             let (value, bits) = tables.offsets.code(&mut offsets, offset.symbol);
-            writer.put(value | step.between << bits, bits + u32::from(step.between_bits));
-            writer.put(u64::from(offset.extra), u32::from(offset.extra_bits));
+            let (value, bits) = (value | step.between << bits, bits + u32::from(step.between_bits));
+            let (extra, extra_bits) = (u64::from(offset.extra), u32::from(offset.extra_bits));
+            if bits + extra_bits <= PUT_BITS_MAX {
+                writer.put(value | extra << bits, bits + extra_bits);
+            } else {
+                writer.put(value, bits);
+                writer.put(extra, extra_bits);
+            }
         }
         Some(States { literals, offsets, matches })
     }
