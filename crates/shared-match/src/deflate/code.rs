@@ -86,6 +86,17 @@ const LITERALS: [(u16, u8); 256] = {
     literals
 };
 
+/// The fixed code of every distance symbol.
+const DISTANCES: [u8; 32] = {
+    let mut distances = [0; 32];
+    let mut symbol = 0;
+    while symbol < 32 {
+        distances[symbol] = reversed(symbol as u32, 5) as u8;
+        symbol += 1;
+    }
+    distances
+};
+
 /// The fixed code of a literal: bits and how many.
 #[inline]
 pub fn literal(byte: u8) -> (u64, u32) {
@@ -105,7 +116,7 @@ pub fn match_length(length: u32) -> (u64, u32) {
 #[inline]
 pub fn distance(distance: u32) -> (u64, u32) {
     let coded = distance_symbol(distance);
-    (reversed(u32::from(coded.symbol), 5) | u64::from(coded.extra) << 5, 5 + coded.extra_bits)
+    (u64::from(DISTANCES[usize::from(coded.symbol)]) | u64::from(coded.extra) << 5, 5 + coded.extra_bits)
 }
 
 #[cfg(test)]

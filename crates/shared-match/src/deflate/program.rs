@@ -9,7 +9,7 @@ use super::{
     own::{Code, Own},
 };
 use crate::{
-    bits::{BitBuffer, BitRun, BitWriter},
+    bits::{BitBuffer, BitRun, BitWriter, PUT_BITS_MAX},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
@@ -233,9 +233,16 @@ impl Program {
     #[inline]
     fn put_steps(&self, distances: &Distances, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
         for step in &self.steps {
-            writer.put(step.bits, u32::from(step.bits_count));
-            if step.slot != NO_SLOT {
-                let (value, bits) = code(distances[usize::from(step.slot)].wrapping_add(step.addend));
+            let step_bits = u32::from(step.bits_count);
+            if step.slot == NO_SLOT {
+                writer.put(step.bits, step_bits);
+                continue;
+            }
+            let (value, bits) = code(distances[usize::from(step.slot)].wrapping_add(step.addend));
+            if step_bits + bits <= PUT_BITS_MAX {
+                writer.put(step.bits | value << step_bits, step_bits + bits);
+            } else {
+                writer.put(step.bits, step_bits);
                 writer.put(value, bits);
             }
         }
