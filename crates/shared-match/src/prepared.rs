@@ -14,7 +14,7 @@ use crate::{
 use smallvec::SmallVec;
 
 /// So many parses of a text may look back as far as a connection can; then they are rounded.
-pub const EXACT_PROGRAMS_MAX: usize = 8;
+pub const EXACT_PROGRAMS_MAX: usize = 4;
 /// How many texts of the matcher these look back on, the most first: each about 0.7 of the one before.
 const HORIZONS: [u32; 33] = [
     8192, 5800, 4096, 2900, 2048, 1450, 1024, 720, 512, 360, 256, 180, 128, 105, 90, 75, 64, 54, 45, 38, 32, 27, 23,
@@ -71,7 +71,7 @@ pub fn round(age: u32) -> u32 {
 pub fn nearly<P>(programs: &[Made<P>], age: u32, template: Option<TextId>) -> Option<usize> {
     programs.iter().position(|made| match made.variant {
         Variant::Horizon(horizon, with) => {
-            with == template && made.looks_back <= age && age.saturating_sub(horizon) <= age / 16
+            with == template && made.looks_back <= age && age.saturating_sub(horizon) <= age / 8
         }
         _ => false,
     })

@@ -93,6 +93,22 @@ impl Spans {
         Some(to.earlier.wrapping_sub(from.earlier) + to.before - from.before)
     }
 
+    /// How far apart two texts begin of which the second was sent after those whose bits are set in `between`, the lowest for the
+    /// number behind `from`, without the seqs; and how many steps these are.
+    #[inline]
+    pub fn walk_set(&self, from: TextId, to: TextId, between: u64) -> Option<(u32, u32)> {
+        let (first, last) = (self.of(from)?, self.of(to)?);
+        let (mut left, mut sum, mut count) = (between, first.whole, 1);
+        while left != 0 {
+            let id = from.wrapping_add(1 + left.trailing_zeros());
+            // Between two that are known.
+            sum = sum.wrapping_add(self.kept[self.index(id)].whole);
+            left &= left - 1;
+            count += 1;
+        }
+        Some((sum - first.before + last.before, count))
+    }
+
     /// How far apart two texts begin of which the second was sent after those that are so many numbers `gaps` apart, without
     /// the seqs; and how many these were. None if the gaps do not come to it.
     #[inline]
