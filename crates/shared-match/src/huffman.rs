@@ -239,7 +239,7 @@ mod tests {
             let steepness = rng.below(20);
             let mut count = || match rng.below(5) {
                 0 => 0,
-                _ => 1 + (rng.next_u64() % (1 << steepness) >> rng.below(steepness + 1)),
+                _ => 1 + ((rng.next_u64() % (1 << steepness)) >> rng.below(steepness + 1)),
             };
             let counts: Vec<u64> = (0..symbols).map(|_| count()).collect();
             let bits_max = [9, 11, 15][round % 3];

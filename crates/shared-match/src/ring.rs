@@ -330,7 +330,7 @@ impl PositionRing {
             return None;
         }
         // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly.
-        let back = u64::from(age) * u64::from(self.pace) >> PACE_BITS;
+        let back = (u64::from(age) * u64::from(self.pace)) >> PACE_BITS;
         Some((age, (back as u16).min(self.count - 1)))
     }
 
