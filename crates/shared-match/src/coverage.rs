@@ -39,6 +39,11 @@ impl Sampled {
         self.0.iter().zip(other.0).map(|(a, b)| (a & b).count_ones()).sum()
     }
 
+    /// Those that are in `other`, too.
+    pub fn within(self, other: Self) -> Self {
+        self.without(self.without(other))
+    }
+
     /// Those that are not in `other`.
     pub fn without(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
@@ -111,8 +116,10 @@ impl Coverage {
     /// Those of `all` that have got `source` and can probably still refer to it.
     pub fn can_refer(&self, all: Sampled, source: TextId, got: Sampled) -> Sampled {
         let mut able = Sampled::default();
-        let has = all.without(all.without(got));
-        has.each().filter(|sample| self.oldest[*sample] <= source).for_each(|sample| able.insert(sample as u8));
+        all.within(got)
+            .each()
+            .filter(|sample| self.oldest[*sample] <= source)
+            .for_each(|sample| able.insert(sample as u8));
         able
     }
 

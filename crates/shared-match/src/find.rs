@@ -69,7 +69,8 @@ impl Known {
     }
 }
 
-/// The candidates of one position: each is longer than every nearer one, or than every nearer one that nearly all have.
+/// The candidates of one position: each is longer than every nearer one, or than every nearer one that nearly all have, or for few
+/// recipients than those that all have who have it.
 #[derive(Debug, Default)]
 struct Longer {
     known: Vec<Known>,
@@ -141,11 +142,10 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     /// Those who get the text and have got a source.
     fn able(&self, source: TextId) -> Sampled {
-        let lacking = |source: &Text| self.text.expected.without(source.got);
-        match self.history.text(source).filter(|_| source != self.text.id) {
-            Some(source) => self.text.expected.without(lacking(source)),
-            // Itself.
-            None => self.text.expected,
+        let expected = self.text.expected;
+        match source {
+            ITSELF => expected,
+            _ => self.history.text(source).map_or(Sampled::default(), |source| expected.within(source.got)),
         }
     }
 

@@ -262,8 +262,17 @@ fn print_table(result: &CodecResult) {
         result.chat, result.raw_bytes_per_message
     );
     println!(
-        "{:<18} {:>9} {:>6} {:>11} {:>12} {:>11} {:>12} {:>11} {:>12}",
-        "mode", "bytes", "ratio", "first 100", "connections", "CPU µs", "of it shared", "state KiB", "resident KiB",
+        "{:<18} {:>9} {:>6} {:>11} {:>12} {:>11} {:>11} {:>12} {:>11} {:>12}",
+        "mode",
+        "bytes",
+        "ratio",
+        "first 100",
+        "connections",
+        "their bytes",
+        "CPU µs",
+        "of it shared",
+        "state KiB",
+        "resident KiB",
     );
     for name in mode::NAMES {
         let Some(told) = result.modes.get(name) else { continue };
@@ -276,9 +285,10 @@ fn print_table(result: &CodecResult) {
                 _ => " ".repeat(28),
             };
             println!(
-                "{:<18} {sizes} {:>12} {:>11.3} {:>12.3} {:>11.1} {:>12.1}",
+                "{:<18} {sizes} {:>12} {:>11.1} {:>11.3} {:>12.3} {:>11.1} {:>12.1}",
                 if index == 0 { name } else { "" },
                 cpu.connections,
+                cpu.bytes_per_delivery,
                 cpu.cpu_us_per_delivery,
                 cpu.shared_us_per_delivery,
                 told.bytes_per_connection as f64 / 1024.0,

@@ -69,7 +69,8 @@ pub enum Bench {
     /// Every mode is given the same traffic, in JSON. Each connection is that of a session of its own, which sees what such
     /// a session sees; an event goes to all who see it before the next comes. What was written to some of them is read
     /// again by the reference decoders. Bytes are those of the payloads, without WebSocket headers, over whole streams of
-    /// 4,000 messages from the first on. CPU has what is made once per event in it.
+    /// 4,000 messages from the first on, of eight sessions; "their bytes" are those of so many connections, after a warm-up
+    /// of up to 400 messages each. CPU has what is made once per event in it.
     Codec(codec::CodecArgs),
     /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
     ///

@@ -51,6 +51,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Default)]
 struct Cost {
     deliveries: u64,
+    bytes: u64,
     shared_ns: u64,
     own_ns: u64,
 }
@@ -58,6 +59,7 @@ struct Cost {
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.deliveries += other.deliveries;
+        self.bytes += other.bytes;
         self.shared_ns += other.shared_ns;
         self.own_ns += other.own_ns;
     }
@@ -90,6 +92,8 @@ pub struct Cpu {
     pub connections: usize,
     pub deliveries: u64,
     pub warm_up_deliveries_per_connection: f64,
+    /// Of what was sent after that: large crowds have less in common than the few streams of `Sizes`, and these are younger.
+    pub bytes_per_delivery: f64,
     /// All of it: what is made once per event, shared by those who see the event, and what each delivery takes.
     pub cpu_us_per_delivery: f64,
     /// Of that, what is made once per event.
@@ -192,7 +196,7 @@ impl<'a> Crowd<'a> {
             self.seqs[*conn] += 1;
             self.out.clear();
             self.mode.deliver(*conn, &event, &mut frame, seq, &mut self.out)?;
-            bytes += self.out.len();
+            bytes += self.out.len() as u64;
             // Both are in order.
             while samples.get(next_sample).is_some_and(|sample| sample.conn < *conn) {
                 next_sample += 1;
@@ -208,13 +212,13 @@ impl<'a> Crowd<'a> {
             }
         }
         let end = thread_cpu_ns();
-        std::hint::black_box(bytes);
         let is_sampled = samples.iter().any(|sample| sample.sent.last().is_some_and(|(event, ..)| *event == kept));
         if is_sampled {
             self.events.push((event, frame));
         }
         Ok(Cost {
             deliveries: self.recipients.len() as u64,
+            bytes,
             shared_ns: (prepared - begin).saturating_sub(self.clock_ns),
             own_ns: (end - prepared).saturating_sub(self.clock_ns),
         })
@@ -316,7 +320,7 @@ pub fn cpu(
     }
     let resident = usage::rss_bytes()?.saturating_sub(before);
 
-    let (mut all, mut shared, mut deliveries, mut verified) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut all, mut shared, mut total, mut verified) = (Vec::new(), Vec::new(), Cost::default(), 0);
     for _ in 0..limits.rounds {
         verified += crowd.verify()?;
         let mut round = Cost::default();
@@ -327,13 +331,14 @@ pub fn cpu(
         }
         all.push(round.us_each(round.shared_ns + round.own_ns));
         shared.push(round.us_each(round.shared_ns));
-        deliveries += round.deliveries;
+        total += round;
     }
     verified += crowd.verify()?;
     Ok(Cpu {
         connections,
-        deliveries,
+        deliveries: total.deliveries,
         warm_up_deliveries_per_connection: warm_up.deliveries as f64 / connections as f64,
+        bytes_per_delivery: total.bytes as f64 / total.deliveries.max(1) as f64,
         cpu_us_per_delivery: median(all),
         shared_us_per_delivery: median(shared),
         resident_bytes_per_connection: resident / connections as u64,
