@@ -3,7 +3,7 @@
 //! Owns        a ring of bytes with the texts of all guilds, newest last, and an index of every position in it.
 //! Invariants  H1 a text lies in one piece and starts on a `GRAIN`, so every position tells its text. H2 what was
 //!             overwritten is never read: a text that is found is whole.
-//! Limits      `bytes_max` of text, two and a half times as much in all, mapped as it fills; the oldest texts go first.
+//! Limits      `bytes_max` of text, not quite twice as much in all, mapped as it fills; the oldest texts go first.
 
 use crate::{
     coverage::{Coverage, Sampled},
@@ -21,7 +21,7 @@ use std::{
 const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
-/// Buckets, as a power of two: one for so many positions, so that the index is about as large as the history, ...
+/// Buckets, as a power of two: one for so many positions, so that the index is three quarters as large as the history, ...
 const BUCKET_POSITIONS_LOG: u32 = 7;
 /// ... within these.
 const HASH_LOG_MIN: u32 = 9;
@@ -80,11 +80,9 @@ pub struct History {
     /// Per grain: which text it belongs to.
     owners: Vec<TextId>,
     /// Of four equal bytes.
-    short: Index<16>,
-    /// Of eight.
-    long: Index<8>,
+    short: Index<8>,
     /// Of eight in one domain.
-    domain: Index<8>,
+    domain: Index<16>,
     next_address: u64,
     texts: VecDeque<Text>,
     spans: Spans,
@@ -106,7 +104,6 @@ impl History {
             owners: vec![0; room / GRAIN],
             short: Index::new(room),
             domain: Index::new(room),
-            long: Index::new(room),
             next_address: 0,
             texts: VecDeque::new(),
             spans: Spans::default(),
@@ -192,7 +189,6 @@ impl History {
         self.named.clear();
         self.short.clear();
         self.domain.clear();
-        self.long.clear();
         self.next_address = 0;
     }
 
@@ -241,7 +237,6 @@ impl History {
             }
             if let Some(eight) = eight(text_bytes, at) {
                 places.domain = self.domain.link(eight, domain, since, place);
-                places.long = self.long.link(eight, 0, since, place);
             }
             places
         }));
@@ -278,39 +273,31 @@ impl History {
             + 4 * self.owners.len()
             + self.short.heap_bytes()
             + self.domain.heap_bytes()
-            + self.long.heap_bytes()
             + self.texts.capacity() * size_of::<Text>()
     }
 }
-
-/// Of places of four equal bytes so many are looked at where there are some of eight: they are nearer, or nothing.
-const SHORT_BESIDE_LONG: usize = 4;
 
 /// Where bytes stood before, newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Places {
     /// Of four equal bytes.
-    short: [Place; 16],
-    /// Of eight.
-    long: [Place; 8],
+    short: [Place; 8],
     /// Of eight in the domain.
-    domain: [Place; 8],
+    domain: [Place; 16],
 }
 
 impl Places {
-    /// All of them, but of those with four equal bytes some of the newest only.
+    /// All of them, but of those with four equal bytes so many of the newest only.
     #[inline]
     pub fn newest_first(&self, short_max: usize) -> impl Iterator<Item = Place> + '_ {
-        let is_long = self.long[0] != Place::END;
-        let short_max = short_max.min(if is_long { SHORT_BESIDE_LONG } else { self.short.len() });
-        let mut lists = [&self.short[..short_max], &self.domain[..], &self.long[..]];
+        let short = &self.short[..short_max.min(self.short.len())];
+        let (mut shorts, mut domains) = (0, 0);
         std::iter::from_fn(move || {
-            let newest = lists.iter().filter_map(|list| list.first()).max_by_key(|place| place.0).copied()?;
-            for list in &mut lists {
-                if list.first() == Some(&newest) {
-                    *list = &list[1..];
-                }
-            }
+            let one = short.get(shorts).copied().unwrap_or(Place::END);
+            let other = self.domain.get(domains).copied().unwrap_or(Place::END);
+            let newest = one.max(other);
+            shorts += usize::from(one == newest);
+            domains += usize::from(other == newest);
             (newest != Place::END).then_some(newest)
         })
     }

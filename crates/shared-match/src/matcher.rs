@@ -40,7 +40,7 @@ const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 /// What it may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of texts that later ones can refer to; the index takes one and a half times as much.
+    /// Bytes of texts that later ones can refer to; the index takes three quarters as much.
     pub history_bytes_max: usize,
 }
 
