@@ -221,7 +221,7 @@ settings! {
         /// connection takes 3 KB; streams with a dictionary of more than 256 KiB stay classic.
         streams: StreamMode => defaults::STREAMS;
         /// Of "shared-match": bytes of events that later ones may refer to, per partition and encoding, taken for the next
-        /// power of two. The index takes another one and a half times as much.
+        /// power of two. The index takes three quarters as much again.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// Of "shared-match": one connection in so many has each message decoded again before it is sent. If one does not read
         /// back, the connection is closed, and new ones get classic streams. 0: none.
