@@ -37,6 +37,17 @@ impl<'a> BitWriter<'a> {
         self.pending_bits &= 7;
     }
 
+    /// Puts two values, at once where they fit.
+    #[inline]
+    pub fn put_two(&mut self, (value, count): (u64, u32), (next, next_count): (u64, u32)) {
+        if count + next_count <= PUT_BITS_MAX {
+            self.put(value | next << count, count + next_count);
+        } else {
+            self.put(value, count);
+            self.put(next, next_count);
+        }
+    }
+
     /// Fills the byte that is begun with zeros.
     #[inline]
     pub fn pad(&mut self) {

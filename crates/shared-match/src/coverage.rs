@@ -36,12 +36,12 @@ impl Sampled {
 
     /// How many are in both.
     pub fn common(self, other: Self) -> u32 {
-        self.0.iter().zip(other.0).map(|(a, b)| (a & b).count_ones()).sum()
+        self.within(other).count()
     }
 
     /// Those that are in `other`, too.
     pub fn within(self, other: Self) -> Self {
-        self.without(self.without(other))
+        Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
     /// Those that are not in `other`.

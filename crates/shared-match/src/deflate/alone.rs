@@ -44,17 +44,14 @@ pub fn store(state: &mut DeflateState, message: &[u8], out: &mut Vec<u8>) {
 
 /// The cheapest of the three kinds of blocks.
 fn put_block(content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
-    let (mut literals, mut distances) = ([0u64; 288], [0u64; 32]);
+    let literals = code::counted(content, copies.iter().map(|copy| (copy.literals, copy.length)));
+    let mut distances = [0u64; 32];
     let mut extra_bits = 0;
-    each_symbol(content, copies, |symbol, distance| {
-        literals[usize::from(symbol.symbol)] += 1;
-        extra_bits += u64::from(symbol.extra_bits);
-        if let Some(distance) = distance {
-            distances[usize::from(distance.symbol)] += 1;
-            extra_bits += u64::from(distance.extra_bits);
-        }
-    });
-    literals[END_OF_BLOCK] = 1;
+    for copy in copies {
+        let distance = code::distance_symbol(copy.distance);
+        distances[usize::from(distance.symbol)] += 1;
+        extra_bits += u64::from(code::length_symbol(copy.length).extra_bits + distance.extra_bits);
+    }
     let fixed = Code::fixed();
     let fixed_bits = fixed.0.bits(&literals) + fixed.1.bits(&distances) + extra_bits;
     let stored_bits = 40 + 8 * content.len() as u64;
@@ -71,18 +68,6 @@ fn put_block(content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
         writer.put(FIXED_BLOCK.0, FIXED_BLOCK.1);
         put_symbols(content, copies, &fixed.0, &fixed.1, writer);
     }
-}
-
-fn each_symbol(content: &[u8], copies: &[Copy], mut each: impl FnMut(code::Coded, Option<code::Coded>)) {
-    let literal = |byte: &u8| code::Coded { symbol: u16::from(*byte), extra: 0, extra_bits: 0 };
-    let mut at = 0;
-    for copy in copies {
-        let end = at + copy.literals as usize;
-        content[at..end].iter().for_each(|byte| each(literal(byte), None));
-        each(code::length_symbol(copy.length), Some(code::distance_symbol(copy.distance)));
-        at = end + copy.length as usize;
-    }
-    content[at..].iter().for_each(|byte| each(literal(byte), None));
 }
 
 fn put_symbols(content: &[u8], copies: &[Copy], literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {

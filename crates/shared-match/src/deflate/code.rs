@@ -47,6 +47,22 @@ pub fn length_symbol(length: u32) -> Coded {
     }
 }
 
+/// How often a block with this content has each symbol of literals and lengths: of every match come the literals in front of it and
+/// its length.
+pub fn counted(content: &[u8], matches: impl Iterator<Item = (u32, u32)>) -> [u64; 288] {
+    let mut counts = [0; 288];
+    let mut at = 0;
+    for (literals, length) in matches {
+        let match_at = at + literals as usize;
+        content[at..match_at].iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        counts[usize::from(length_symbol(length).symbol)] += 1;
+        at = match_at + length as usize;
+    }
+    content[at..].iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    counts[END_OF_BLOCK] = 1;
+    counts
+}
+
 /// The symbol of a distance, 1 to 32768.
 #[inline]
 pub fn distance_symbol(distance: u32) -> Coded {

@@ -9,7 +9,7 @@ use super::{
     own::{Code, Own},
 };
 use crate::{
-    bits::{BitBuffer, BitRun, BitWriter, PUT_BITS_MAX},
+    bits::{BitBuffer, BitRun, BitWriter},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
@@ -123,16 +123,8 @@ impl Builder<'_> {
 
 /// Codes for a parse alone, where these make it shorter. `distance_of` tells about how far back a source is.
 fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(TextId) -> Option<u32>) -> Option<Own> {
-    let (mut literals, mut distances) = ([0u64; 288], [0u64; 32]);
-    let mut at = 0;
-    for sequence in sequences {
-        let match_at = at + sequence.literals as usize;
-        bytes[at..match_at].iter().for_each(|byte| literals[usize::from(*byte)] += 1);
-        literals[usize::from(code::length_symbol(sequence.length).symbol)] += 1;
-        at = match_at + sequence.length as usize;
-    }
-    bytes[at..].iter().for_each(|byte| literals[usize::from(*byte)] += 1);
-    literals[END_OF_BLOCK] = 1;
+    let literals = code::counted(bytes, sequences.iter().map(|sequence| (sequence.literals, sequence.length)));
+    let mut distances = [0u64; 32];
     let (fixed, fixed_distances) = Code::fixed();
     let fixed_bits = fixed.bits(&literals);
     if fixed_bits < OWN_BITS_MIN {
@@ -236,14 +228,9 @@ impl Program {
             let step_bits = u32::from(step.bits_count);
             if step.slot == NO_SLOT {
                 writer.put(step.bits, step_bits);
-                continue;
-            }
-            let (value, bits) = code(distances[usize::from(step.slot)].wrapping_add(step.addend));
-            if step_bits + bits <= PUT_BITS_MAX {
-                writer.put(step.bits | value << step_bits, step_bits + bits);
             } else {
-                writer.put(step.bits, step_bits);
-                writer.put(value, bits);
+                let distance = distances[usize::from(step.slot)].wrapping_add(step.addend);
+                writer.put_two((step.bits, step_bits), code(distance));
             }
         }
     }

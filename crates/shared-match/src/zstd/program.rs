@@ -8,7 +8,7 @@ use super::{
     section::{ONE_STREAM_MAX, coded_header, raw_header, trained_sequences},
 };
 use crate::{
-    bits::{BitBuffer, BitWriter, PUT_BITS_MAX},
+    bits::{BitBuffer, BitWriter},
     codes::{self, Coded},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
@@ -263,13 +263,7 @@ impl Block {
             let offset = step.offsetting.coded(distances);
             let (value, bits) = tables.offsets.code(&mut offsets, offset.symbol);
             let (value, bits) = (value | step.between << bits, bits + u32::from(step.between_bits));
-            let (extra, extra_bits) = (u64::from(offset.extra), u32::from(offset.extra_bits));
-            if bits + extra_bits <= PUT_BITS_MAX {
-                writer.put(value | extra << bits, bits + extra_bits);
-            } else {
-                writer.put(value, bits);
-                writer.put(extra, extra_bits);
-            }
+            writer.put_two((value, bits), (offset.extra.into(), offset.extra_bits.into()));
         }
         Some(States { literals, offsets, matches })
     }
