@@ -65,7 +65,7 @@ struct Kept {
 /// One list that is watched here.
 #[derive(Debug)]
 struct Watched {
-    /// One of those whose list it is.
+    /// One of those whose list it is: the guild was asked for its list.
     channel_id: ChannelId,
     /// None until the guild has answered.
     counts: Option<Counts>,
@@ -126,7 +126,7 @@ impl Lists {
         slots
     }
 
-    /// A session watches exactly these rows from now on. `list_of` knows the lists of channels that it may view.
+    /// A session watches exactly these rows from now on, of the channels that it may view.
     pub fn set(
         &mut self,
         guild_id: GuildId,
@@ -134,11 +134,12 @@ impl Lists {
         (user_id, slot): (UserId, u32),
         channels: Vec<ChannelRanges>,
         list_of: impl Fn(ChannelId) -> Option<ListId>,
+        may_view: impl Fn(ChannelId) -> bool,
         to_guild: &mut ToGuilds,
     ) -> Vec<Told> {
         let mut wanted: BTreeMap<ListId, (ChannelId, Vec<[u64; 2]>)> = BTreeMap::new();
         for ChannelRanges { channel_id, ranges } in &channels {
-            let Some(list) = list_of(*channel_id) else { continue };
+            let Some(list) = list_of(*channel_id).filter(|_| may_view(*channel_id)) else { continue };
             let (_, of_list) = wanted.entry(list).or_insert_with(|| (*channel_id, Vec::new()));
             of_list.extend(ranges.iter().map(whole_blocks));
         }
@@ -152,11 +153,18 @@ impl Lists {
         let mut told = Vec::new();
         for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
             // Who only looks away is told its groups to the end; whom it is hidden from forgets them.
-            let still = self.lists.get(&list).map(|watched| watched.channel_id).filter(|id| list_of(*id) == Some(list));
+            let still = self
+                .lists
+                .get(&list)
+                .map(|watched| watched.channel_id)
+                .filter(|id| list_of(*id) == Some(list) && may_view(*id));
             told.extend(self.want(guild_id, relay, slot, (list, still), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
+            // As long as the channel that was named has the list, what was asked for stands.
+            let named = self.lists.get(&list).map(|watched| watched.channel_id).filter(|id| list_of(*id) == Some(list));
+            let channel_id = named.unwrap_or(channel_id);
             told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id)), wants, to_guild));
         }
         if is_empty {
@@ -193,7 +201,7 @@ impl Lists {
         let before = channel_id.map(|channel_id| mem::replace(&mut watched.channel_id, channel_id));
         let mut asked = watched.count(&of.wants, &wants);
         if before != channel_id {
-            asked.add(watched.unanswered());
+            asked.add(watched.all());
         }
         of.wants.clone_from(&wants);
         let dropped: Vec<Interval> = of.has.iter().filter(|interval| !wants.contains(interval)).copied().collect();
@@ -316,10 +324,11 @@ impl Watched {
         asked
     }
 
-    /// Intervals that the guild was asked for and has not told yet. It may never do: it passes over a request that names
-    /// a channel with another list by then, so whoever names another channel asks again.
-    fn unanswered(&self) -> Vec<Interval> {
-        self.intervals.iter().filter(|(_, kept)| kept.rows.is_none()).map(|(interval, _)| *interval).collect()
+    /// Intervals that the guild was asked for. It passes over a request that names a channel with another list by then, so when
+    /// another channel is named all is asked for again; also what it has told, which may have been what was asked for before the
+    /// stream began again.
+    fn all(&self) -> Vec<Interval> {
+        self.intervals.keys().copied().collect()
     }
 
     /// A session is not among those who were told these any more.
@@ -409,7 +418,7 @@ mod tests {
     fn look(lists: &mut Lists, slot: u32) -> Vec<Told> {
         let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
-        lists.set(GUILD, relay, (user, slot), rows, |_| Some(ListId::Everyone), &mut ToGuilds::new())
+        lists.set(GUILD, relay, (user, slot), rows, |_| Some(ListId::Everyone), |_| true, &mut ToGuilds::new())
     }
 
     #[test]
@@ -419,27 +428,47 @@ mod tests {
         assert_eq!(lists.slots(), Vec::from_iter(0..50));
     }
 
+    /// What the guild is asked when a session looks at these channels: list, channel, how many intervals. The first channel has
+    /// this list by now, all others that of everyone.
+    fn asked(lists: &mut Lists, slot: u32, channels: &[u64], of_first: ListId) -> Vec<(ListId, u64, usize)> {
+        let ranges = vec![RowRange { first: 0, last: 99 }];
+        let rows = |id: &u64| ChannelRanges { channel_id: ChannelId::new(*id), ranges: ranges.clone() };
+        let list_of = |id| Some(if id == CHANNEL { of_first } else { ListId::Everyone });
+        let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
+        let (mut asked, rows) = (ToGuilds::new(), channels.iter().map(rows).collect());
+        lists.set(GUILD, relay, (user, slot), rows, list_of, |_| true, &mut asked);
+        let named = |message: &ToGuild| match message {
+            ToGuild::WatchList { list, channel_id, added, .. } => Some((*list, channel_id.get(), added.len())),
+            _ => None,
+        };
+        asked.iter().filter_map(named).collect()
+    }
+
     #[test]
     fn m2_what_was_asked_for_a_channel_that_has_another_list_by_now_is_asked_for_again() {
         let mut lists = Lists::default();
-        let relay = RelayId::first(PartitionId(0));
-        let mut look = |channels: &[u64], of_first: ListId| {
-            let ranges = vec![RowRange { first: 0, last: 99 }];
-            let rows = |id: &u64| ChannelRanges { channel_id: ChannelId::new(*id), ranges: ranges.clone() };
-            let list_of = |id| Some(if id == CHANNEL { of_first } else { ListId::Everyone });
-            let mut asked = ToGuilds::new();
-            let rows = channels.iter().map(rows).collect();
-            lists.set(GUILD, relay, (UserId::new(1), 1), rows, list_of, &mut asked);
-            let named = |message: &ToGuild| match message {
-                ToGuild::WatchList { list, channel_id, added, .. } => Some((*list, channel_id.get(), added.len())),
-                _ => None,
-            };
-            asked.iter().filter_map(named).collect::<Vec<_>>()
-        };
-        assert_eq!(look(&[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
-        let again = look(&[2, 3], ListId::Hash(7));
+        assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
+        let again = asked(&mut lists, 1, &[2, 3], ListId::Hash(7));
         assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
-        assert_eq!(look(&[2, 3], ListId::Hash(7)), [], "once");
+        assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Hash(7)), [], "once");
+    }
+
+    /// The answer may be to what was asked before the stream began again; the guild passed over what was asked since.
+    #[test]
+    fn m2_it_is_asked_for_again_though_an_answer_came() {
+        let mut lists = Lists::default();
+        assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
+        assert_eq!(told_rows(&mut lists).len(), 1);
+        let again = asked(&mut lists, 1, &[2, 3], ListId::Hash(7));
+        assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
+    }
+
+    #[test]
+    fn m2_what_others_asked_for_by_another_channel_is_not_asked_for_again() {
+        let mut lists = Lists::default();
+        assert_eq!(asked(&mut lists, 1, &[3], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
+        assert_eq!(asked(&mut lists, 2, &[4], ListId::Everyone), []);
+        assert_eq!(asked(&mut lists, 3, &[2], ListId::Everyone), []);
     }
 
     /// What a relay asked before its stream began again may be answered after it, and what it asked since once more later.

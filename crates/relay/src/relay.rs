@@ -24,7 +24,6 @@ use crate::{
     subscriptions::{Subscriptions, Watched},
     thread::threads_of,
 };
-use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use smallvec::SmallVec;
@@ -267,8 +266,10 @@ impl Relay {
         if state.audience.listening(user_id, slot).is_none() {
             return messages;
         }
-        let list_of = |channel_id| state.list_of(user_id, channel_id);
-        let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, list_of, &mut messages);
+        let list_of = |channel_id| state.picture.meta.list_of(channel_id);
+        let may_view = |channel_id| state.audience.views(user_id, channel_id);
+        let (this, session) = (self.id, (user_id, slot));
+        let told = self.lists.set(self.guild_id, this, session, channels, list_of, may_view, &mut messages);
         tell_lists(told, recipients);
         messages
     }
@@ -631,12 +632,6 @@ impl State {
         let gate = channel_ids.clone().map_or(Gate::User(user_id), Gate::Channels);
         let notice = Notice::ThreadList { channel_ids, threads, user_id, joined_only };
         Some(Event::new(guild_id, EventName::ThreadListSync, gate, Payload::Notice(Box::new(notice))))
-    }
-
-    /// The list of a channel, if a user may view it.
-    fn list_of(&self, user_id: UserId, channel_id: ChannelId) -> Option<ListId> {
-        let may_view = self.audience.views(user_id, channel_id);
-        may_view.then(|| self.picture.meta.list_of(channel_id)).flatten()
     }
 
     /// One round: every passive session is told what changed since it was told last.
