@@ -5,6 +5,29 @@
 /// Most bits that one `put` takes: what is left of a byte (7) and these must fit 64.
 pub const PUT_BITS_MAX: u32 = 56;
 
+/// A few bits, gathered to be put at once: that takes longer than to gather them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Few {
+    value: u64,
+    count: u32,
+}
+
+impl Few {
+    /// These and then the lowest `count` bits of `value`, whose other bits are zero: [`PUT_BITS_MAX`] at most in all.
+    #[inline]
+    #[must_use]
+    pub fn and(self, (value, count): (u64, u32)) -> Self {
+        Self { value: self.value | value << self.count, count: self.count + count }
+    }
+}
+
+impl FromIterator<(u64, u32)> for Few {
+    #[inline]
+    fn from_iter<I: IntoIterator<Item = (u64, u32)>>(all: I) -> Self {
+        all.into_iter().fold(Self::default(), Self::and)
+    }
+}
+
 /// Writes bits behind what a buffer holds.
 ///
 /// Room is made ahead, so that a `put` is one unaligned store: callers say with `reserve` how much will come.
@@ -37,21 +60,40 @@ impl<'a> BitWriter<'a> {
         self.pending_bits &= 7;
     }
 
+    /// Puts what was gathered.
+    #[inline]
+    pub fn put_few(&mut self, few: Few) {
+        self.put(few.value, few.count);
+    }
+
+    /// Gathers one more value; puts what was gathered before if it does not fit there.
+    #[inline]
+    pub fn gather(&mut self, few: &mut Few, (value, count): (u64, u32)) {
+        if few.count + count > PUT_BITS_MAX {
+            self.put_few(*few);
+            *few = Few::default();
+        }
+        *few = few.and((value, count));
+    }
+
     /// Puts two values, at once where they fit.
     #[inline]
-    pub fn put_two(&mut self, (value, count): (u64, u32), (next, next_count): (u64, u32)) {
-        if count + next_count <= PUT_BITS_MAX {
-            self.put(value | next << count, count + next_count);
-        } else {
-            self.put(value, count);
-            self.put(next, next_count);
-        }
+    pub fn put_two(&mut self, first: (u64, u32), second: (u64, u32)) {
+        let mut few = Few::default().and(first);
+        self.gather(&mut few, second);
+        self.put_few(few);
+    }
+
+    /// How many zeros fill the byte that is begun, once `count` more bits are put.
+    #[inline]
+    pub fn padding_behind(&self, count: u32) -> u32 {
+        (self.pending_bits + count).wrapping_neg() % 8
     }
 
     /// Fills the byte that is begun with zeros.
     #[inline]
     pub fn pad(&mut self) {
-        self.put(0, (8 - self.pending_bits) % 8);
+        self.put(0, self.padding_behind(0));
     }
 
     /// Fills the last byte with zeros and ends: `out` then ends with the last byte.
@@ -61,10 +103,11 @@ impl<'a> BitWriter<'a> {
         self.out.truncate(end);
     }
 
-    /// Ends a stream that is read backwards: a one marks where it starts.
+    /// Ends a stream that is read backwards, with these behind all others: a one marks where it starts.
     #[inline]
-    pub fn finish_with_mark(mut self) {
-        self.put(1, 1);
+    pub fn finish_with_mark(mut self, mut last: Few) {
+        self.gather(&mut last, (1, 1));
+        self.put_few(last);
         self.finish();
     }
 }

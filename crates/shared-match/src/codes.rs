@@ -10,6 +10,14 @@ pub struct Coded {
     pub extra_bits: u8,
 }
 
+impl Coded {
+    /// What is added, and in how many bits.
+    #[inline]
+    pub fn extra(self) -> (u64, u32) {
+        (self.extra.into(), self.extra_bits.into())
+    }
+}
+
 const fn bases<const N: usize>(first: u32, extra_bits: &[u8; N]) -> [u32; N] {
     let mut bases = [first; N];
     let mut i = 1;

@@ -88,10 +88,10 @@ impl DeflateState {
     /// Ends a message: an empty stored block brings it to a whole byte.
     #[inline]
     pub fn end(&self, mut writer: BitWriter<'_>) {
-        writer.put(0, 3);
-        writer.pad();
-        if self.container == Container::Zlib {
-            writer.put(0xFFFF_0000, 32);
+        let header = 3 + writer.padding_behind(3);
+        match self.container {
+            Container::Zlib => writer.put(0xFFFF_0000 << header, header + 32),
+            Container::PerMessage => writer.put(0, header),
         }
         writer.finish();
     }

@@ -2,7 +2,7 @@
 //!
 //! Spec  RFC 8878 §4.1 (tables, descriptions); the state machine is J. Duda's tANS as Zstandard defines it.
 
-use crate::bits::{BitBuffer, BitWriter};
+use crate::bits::{BitBuffer, BitWriter, Few};
 
 /// What a symbol does to the state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -223,5 +223,5 @@ pub fn code_interleaved(table: &FseTable, symbols: &[u8], out: &mut Vec<u8>) {
         let (value, bits) = table.end(*state);
         writer.put(value, bits);
     }
-    writer.finish_with_mark();
+    writer.finish_with_mark(Few::default());
 }

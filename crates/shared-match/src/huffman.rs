@@ -3,7 +3,7 @@
 //! Spec  RFC 8878 §4.2. Lengths are limited by package-merge (Larmore and Hirschberg, 1990).
 
 use crate::{
-    bits::{BitBuffer, BitWriter},
+    bits::{BitBuffer, BitWriter, Few, PUT_BITS_MAX},
     fse::{FseTable, code_interleaved, normalise},
 };
 
@@ -11,6 +11,7 @@ use crate::{
 pub const CODE_BITS_MAX: u32 = 11;
 /// Longest description: one byte for its kind and what that can count.
 pub const DESCRIPTION_BYTES_MAX: usize = 128;
+const CODES_PUT_AT_ONCE: usize = (PUT_BITS_MAX / CODE_BITS_MAX) as usize;
 /// Accuracy of the table that codes the weights.
 const WEIGHTS_LOG: u32 = 6;
 
@@ -79,11 +80,10 @@ impl Huffman {
     /// Appends one stream of `literals`, which must be covered: it is read from its end, so the last byte comes first.
     pub fn code_stream(&self, literals: &[u8], out: &mut Vec<u8>) {
         let mut writer = BitWriter::new(out, literals.len() * 2 + 2);
-        for byte in literals.iter().rev() {
-            let (code, bits) = self.code(*byte);
-            writer.put(code, bits);
+        for piece in literals.rchunks(CODES_PUT_AT_ONCE) {
+            writer.put_few(piece.iter().rev().map(|byte| self.code(*byte)).collect());
         }
-        writer.finish_with_mark();
+        writer.finish_with_mark(Few::default());
     }
 
     /// The bits of `literals`, to be put behind others.

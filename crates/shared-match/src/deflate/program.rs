@@ -9,7 +9,7 @@ use super::{
     own::{Code, Own},
 };
 use crate::{
-    bits::{BitBuffer, BitRun, BitWriter},
+    bits::{BitBuffer, BitRun, BitWriter, Few},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
@@ -194,31 +194,33 @@ impl Program {
         let header_bytes = self.own.as_ref().map_or(0, |own| own.header.run().bytes.len());
         let bytes_max = self.steps_bytes_max + header_bytes + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 24;
         let mut writer = BitWriter::new(out, bytes_max);
-        let put = |writer: &mut BitWriter<'_>, (value, bits): (u64, u32)| writer.put(value, bits);
+        let mut few = Few::default().and(FIXED_BLOCK);
         match &self.own {
             None => {
-                put(&mut writer, FIXED_BLOCK);
-                put_head(head, &mut writer);
+                put_head(head, &mut few, &mut writer);
+                writer.put_few(few);
                 self.put_steps(distances, code::distance, &mut writer);
-                put_literals(tail, &mut writer);
-                put(&mut writer, FIXED_END);
+                few = Few::default();
+                put_literals(tail, &mut few, &mut writer);
+                writer.gather(&mut few, FIXED_END);
             }
             Some(own) => {
                 if head.len() > 0 {
-                    put(&mut writer, FIXED_BLOCK);
-                    put_head(head, &mut writer);
-                    put(&mut writer, FIXED_END);
+                    put_head(head, &mut few, &mut writer);
+                    writer.gather(&mut few, FIXED_END);
+                    writer.put_few(few);
                 }
                 put_run(own.header.run(), &mut writer);
                 self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), &mut writer);
-                put(&mut writer, own.end);
+                few = Few::default().and(own.end);
                 if !tail.is_empty() {
-                    put(&mut writer, FIXED_BLOCK);
-                    put_literals(tail, &mut writer);
-                    put(&mut writer, FIXED_END);
+                    writer.gather(&mut few, FIXED_BLOCK);
+                    put_literals(tail, &mut few, &mut writer);
+                    writer.gather(&mut few, FIXED_END);
                 }
             }
         }
+        writer.put_few(few);
         state.end(writer);
     }
 
@@ -238,25 +240,21 @@ impl Program {
 
 /// In the fixed code.
 #[inline]
-fn put_head(head: &Head, writer: &mut BitWriter<'_>) {
+fn put_head(head: &Head, few: &mut Few, writer: &mut BitWriter<'_>) {
     let mut literals = head.literals();
     for copy in head.copies() {
         let (run, rest) = literals.split_at(copy.run as usize);
-        put_literals(run, writer);
-        for (value, bits) in [code::match_length(copy.length), code::distance(copy.distance)] {
-            writer.put(value, bits);
-        }
+        put_literals(run, few, writer);
+        writer.gather(few, code::match_length(copy.length));
+        writer.gather(few, code::distance(copy.distance));
         literals = rest;
     }
-    put_literals(literals, writer);
+    put_literals(literals, few, writer);
 }
 
 #[inline]
-fn put_literals(literals: &[u8], writer: &mut BitWriter<'_>) {
-    for byte in literals {
-        let (value, bits) = code::literal(*byte);
-        writer.put(value, bits);
-    }
+fn put_literals(literals: &[u8], few: &mut Few, writer: &mut BitWriter<'_>) {
+    literals.iter().for_each(|byte| writer.gather(few, code::literal(*byte)));
 }
 
 /// Bits that were kept.

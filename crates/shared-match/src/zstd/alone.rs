@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     alone::Copy,
-    bits::BitWriter,
+    bits::{BitWriter, Few},
     codes::{self, Coded, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
     fse::{FseTable, normalise},
     huffman::Huffman,
@@ -258,24 +258,19 @@ fn write_sequences(tables: &Tables, sequences: &[CodedSequence], out: &mut Vec<u
     let mut literals = tables.literals.start(last.run.symbol);
     let mut offsets = tables.offsets.start(last.offset.symbol);
     let mut matches = tables.matches.start(last.length.symbol);
-    let put_extra = |writer: &mut BitWriter<'_>, sequence: &CodedSequence| {
-        for coded in [sequence.run, sequence.length, sequence.offset] {
-            writer.put(u64::from(coded.extra), u32::from(coded.extra_bits));
-        }
+    let extra = |sequence: &CodedSequence| -> Few {
+        [sequence.run, sequence.length, sequence.offset].map(Coded::extra).into_iter().collect()
     };
-    put_extra(&mut writer, last);
+    writer.put_few(extra(last));
     for sequence in earlier.iter().rev() {
-        for (value, bits) in [
+        let codes = [
             tables.offsets.code(&mut offsets, sequence.offset.symbol),
             tables.matches.code(&mut matches, sequence.length.symbol),
             tables.literals.code(&mut literals, sequence.run.symbol),
-        ] {
-            writer.put(value, bits);
-        }
-        put_extra(&mut writer, sequence);
+        ];
+        writer.put_few(codes.into_iter().collect());
+        writer.put_few(extra(sequence));
     }
-    for (value, bits) in [tables.matches.end(matches), tables.offsets.end(offsets), tables.literals.end(literals)] {
-        writer.put(value, bits);
-    }
-    writer.finish_with_mark();
+    let ends = [tables.matches.end(matches), tables.offsets.end(offsets), tables.literals.end(literals)];
+    writer.finish_with_mark(ends.into_iter().collect());
 }

@@ -8,7 +8,7 @@ use super::{
     section::{ONE_STREAM_MAX, coded_header, raw_header, trained_sequences},
 };
 use crate::{
-    bits::{BitBuffer, BitWriter},
+    bits::{BitBuffer, BitWriter, Few},
     codes::{self, Coded},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
@@ -239,14 +239,7 @@ impl Block {
                 put_sequence(tables, &mut states, copy.run, codes::offset(copy.distance + 3), copy.length, &mut writer);
             }
             let states = states.expect("there is a sequence");
-            for (value, bits) in [
-                tables.matches.end(states.matches),
-                tables.offsets.end(states.offsets),
-                tables.literals.end(states.literals),
-            ] {
-                writer.put(value, bits);
-            }
-            writer.finish_with_mark();
+            writer.finish_with_mark(ends(tables, &states));
         }
         end_block(out, start);
     }
@@ -257,13 +250,12 @@ impl Block {
         let (literals, matches) = self.lengths?;
         let offset = last.offsetting.coded(distances);
         let mut offsets = tables.offsets.start(offset.symbol);
-        writer.put(last.between, u32::from(last.between_bits));
-        writer.put(u64::from(offset.extra), u32::from(offset.extra_bits));
+        writer.put_two((last.between, last.between_bits.into()), offset.extra());
         for step in earlier {
             let offset = step.offsetting.coded(distances);
             let (value, bits) = tables.offsets.code(&mut offsets, offset.symbol);
             let (value, bits) = (value | step.between << bits, bits + u32::from(step.between_bits));
-            writer.put_two((value, bits), (offset.extra.into(), offset.extra_bits.into()));
+            writer.put_two((value, bits), offset.extra());
         }
         Some(States { literals, offsets, matches })
     }
@@ -288,14 +280,12 @@ impl Block {
                 let whole = run.bits as usize / 8;
                 out.extend_from_slice(&run.bytes[..whole]);
                 let mut writer = BitWriter::new(out, head.len() * 2 + 2);
+                let mut few = Few::default();
                 if run.bits % 8 > 0 {
-                    writer.put(u64::from(run.bytes[whole]), run.bits % 8);
+                    few = few.and((run.bytes[whole].into(), run.bits % 8));
                 }
-                for byte in head.iter().rev() {
-                    let (code, bits) = tables.bytes.code(*byte);
-                    writer.put(code, bits);
-                }
-                writer.finish_with_mark();
+                head.iter().rev().for_each(|byte| writer.gather(&mut few, tables.bytes.code(*byte)));
+                writer.finish_with_mark(few);
                 let coded_bytes = out.len() - start - 3;
                 out[start..start + 3].copy_from_slice(&coded_header(count, coded_bytes, with_table));
                 return;
@@ -327,16 +317,20 @@ fn put_sequence(
             });
         }
         Some(states) => {
-            for (value, bits) in [
+            let codes = [
                 tables.offsets.code(&mut states.offsets, offset.symbol),
                 tables.matches.code(&mut states.matches, length.symbol),
                 tables.literals.code(&mut states.literals, run.symbol),
-            ] {
-                writer.put(value, bits);
-            }
+            ];
+            writer.put_few(codes.into_iter().collect());
         }
     }
-    for coded in [run, length, offset] {
-        writer.put(u64::from(coded.extra), u32::from(coded.extra_bits));
-    }
+    writer.put_few([run, length, offset].map(Coded::extra).into_iter().collect());
+}
+
+/// The states that a decoder begins with.
+#[inline]
+fn ends(tables: &Tables, states: &States) -> Few {
+    let States { literals, offsets, matches } = *states;
+    [tables.matches.end(matches), tables.offsets.end(offsets), tables.literals.end(literals)].into_iter().collect()
 }
