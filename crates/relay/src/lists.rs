@@ -158,14 +158,13 @@ impl Lists {
                 .get(&list)
                 .map(|watched| watched.channel_id)
                 .filter(|id| list_of(*id) == Some(list) && may_view(*id));
-            told.extend(self.want(guild_id, relay, slot, (list, still), Intervals::new(), to_guild));
+            told.extend(self.want(guild_id, relay, slot, (list, still, true), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
             // As long as the channel that was named has the list, what was asked for stands.
-            let named = self.lists.get(&list).map(|watched| watched.channel_id).filter(|id| list_of(*id) == Some(list));
-            let channel_id = named.unwrap_or(channel_id);
-            told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id)), wants, to_guild));
+            let stands = self.lists.get(&list).is_some_and(|watched| list_of(watched.channel_id) == Some(list));
+            told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id), stands), wants, to_guild));
         }
         if is_empty {
             self.by_slot.remove(&slot);
@@ -173,13 +172,14 @@ impl Lists {
         told
     }
 
-    /// A session watches these intervals of a list from now on. Returns what it is told at once.
+    /// A session watches these intervals of a list from now on: by a channel, none if it may view none. The channel that others
+    /// named before `stands`, or it has another list by now. Returns what it is told at once.
     fn want(
         &mut self,
         guild_id: GuildId,
         relay: RelayId,
         slot: u32,
-        (list, channel_id): (ListId, Option<ChannelId>),
+        (list, channel_id, stands): (ListId, Option<ChannelId>, bool),
         wants: Intervals,
         to_guild: &mut ToGuilds,
     ) -> Option<Told> {
@@ -198,10 +198,9 @@ impl Lists {
             Some(channel_id) => self.lists.entry(list).or_insert_with(|| Watched::new(channel_id)),
             None => self.lists.get_mut(&list)?,
         };
-        let before = channel_id.map(|channel_id| mem::replace(&mut watched.channel_id, channel_id));
         let mut asked = watched.count(&of.wants, &wants);
-        if before != channel_id {
-            asked.add(watched.all());
+        if let Some(channel_id) = channel_id {
+            asked.add(watched.ask_again(channel_id, stands));
         }
         of.wants.clone_from(&wants);
         let dropped: Vec<Interval> = of.has.iter().filter(|interval| !wants.contains(interval)).copied().collect();
@@ -324,11 +323,20 @@ impl Watched {
         asked
     }
 
-    /// Intervals that the guild was asked for. It passes over a request that names a channel with another list by then, so when
-    /// another channel is named all is asked for again; also what it has told, which may have been what was asked for before the
-    /// stream began again.
-    fn all(&self) -> Vec<Interval> {
-        self.intervals.keys().copied().collect()
+    /// Intervals that the guild is asked for once more, now that somebody names a channel. It passes over a request that names a
+    /// channel with another list by then. So if the channel that was named before does not stand, all is asked for by the new one:
+    /// also what the guild has told, which may have been what was asked for before the stream began again. If it stands, what is
+    /// not answered yet is: the guild may have had no room for the list.
+    fn ask_again(&mut self, channel_id: ChannelId, stands: bool) -> Vec<Interval> {
+        if stands && self.channel_id == channel_id {
+            return Vec::new();
+        }
+        let again = self.intervals.iter().filter(|(_, kept)| !stands || kept.rows.is_none());
+        let again = again.map(|(interval, _)| *interval).collect();
+        if !stands {
+            self.channel_id = channel_id;
+        }
+        again
     }
 
     /// A session is not among those who were told these any more.
@@ -464,11 +472,14 @@ mod tests {
     }
 
     #[test]
-    fn m2_what_others_asked_for_by_another_channel_is_not_asked_for_again() {
+    fn m2_what_was_asked_for_by_another_channel_is_asked_for_again_until_it_is_answered() {
         let mut lists = Lists::default();
         assert_eq!(asked(&mut lists, 1, &[3], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
-        assert_eq!(asked(&mut lists, 2, &[4], ListId::Everyone), []);
-        assert_eq!(asked(&mut lists, 3, &[2], ListId::Everyone), []);
+        assert_eq!(asked(&mut lists, 2, &[3], ListId::Everyone), []);
+        assert_eq!(asked(&mut lists, 3, &[4], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
+        told_rows(&mut lists);
+        assert_eq!(asked(&mut lists, 4, &[5], ListId::Everyone), []);
+        assert_eq!(asked(&mut lists, 5, &[2], ListId::Everyone), []);
     }
 
     /// What a relay asked before its stream began again may be answered after it, and what it asked since once more later.
