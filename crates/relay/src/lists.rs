@@ -37,6 +37,14 @@ type Intervals = SmallVec<[Interval; 3]>;
 /// An event for some sessions.
 pub(crate) type Told = (Arc<Published>, Vec<u32>);
 
+/// What a session sees of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    pub list: ListId,
+    /// It may view the channel.
+    pub is_in_view: bool,
+}
+
 /// The intervals of one session in one list.
 #[derive(Debug)]
 struct OfList {
@@ -126,21 +134,20 @@ impl Lists {
         slots
     }
 
-    /// A session watches exactly these rows from now on, of the channels that it may view.
+    /// A session watches exactly these rows from now on, of the channels that it may view. `look_at` is what it sees of one.
     pub fn set(
         &mut self,
         guild_id: GuildId,
         relay: RelayId,
         (user_id, slot): (UserId, u32),
         channels: Vec<ChannelRanges>,
-        list_of: impl Fn(ChannelId) -> Option<ListId>,
-        may_view: impl Fn(ChannelId) -> bool,
+        look_at: impl Fn(ChannelId) -> Option<Sight>,
         to_guild: &mut ToGuilds,
     ) -> Vec<Told> {
         let mut wanted: BTreeMap<ListId, (ChannelId, Vec<[u64; 2]>)> = BTreeMap::new();
         for ChannelRanges { channel_id, ranges } in &channels {
-            let Some(list) = list_of(*channel_id).filter(|_| may_view(*channel_id)) else { continue };
-            let (_, of_list) = wanted.entry(list).or_insert_with(|| (*channel_id, Vec::new()));
+            let Some(sight) = look_at(*channel_id).filter(|sight| sight.is_in_view) else { continue };
+            let (_, of_list) = wanted.entry(sight.list).or_insert_with(|| (*channel_id, Vec::new()));
             of_list.extend(ranges.iter().map(whole_blocks));
         }
         let is_empty = channels.is_empty();
@@ -153,17 +160,15 @@ impl Lists {
         let mut told = Vec::new();
         for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
             // Who only looks away is told its groups to the end; whom it is hidden from forgets them.
-            let still = self
-                .lists
-                .get(&list)
-                .map(|watched| watched.channel_id)
-                .filter(|id| list_of(*id) == Some(list) && may_view(*id));
+            let named = self.lists.get(&list).map(|watched| watched.channel_id);
+            let still = named.filter(|id| look_at(*id) == Some(Sight { list, is_in_view: true }));
             told.extend(self.want(guild_id, relay, slot, (list, still, true), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
             // As long as the channel that was named has the list, what was asked for stands.
-            let stands = self.lists.get(&list).is_some_and(|watched| list_of(watched.channel_id) == Some(list));
+            let named = self.lists.get(&list).and_then(|watched| look_at(watched.channel_id));
+            let stands = named.is_some_and(|sight| sight.list == list);
             told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id), stands), wants, to_guild));
         }
         if is_empty {
@@ -426,7 +431,14 @@ mod tests {
     fn look(lists: &mut Lists, slot: u32) -> Vec<Told> {
         let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
-        lists.set(GUILD, relay, (user, slot), rows, |_| Some(ListId::Everyone), |_| true, &mut ToGuilds::new())
+        lists.set(
+            GUILD,
+            relay,
+            (user, slot),
+            rows,
+            |_| Some(Sight { list: ListId::Everyone, is_in_view: true }),
+            &mut ToGuilds::new(),
+        )
     }
 
     #[test]
@@ -441,10 +453,13 @@ mod tests {
     fn asked(lists: &mut Lists, slot: u32, channels: &[u64], of_first: ListId) -> Vec<(ListId, u64, usize)> {
         let ranges = vec![RowRange { first: 0, last: 99 }];
         let rows = |id: &u64| ChannelRanges { channel_id: ChannelId::new(*id), ranges: ranges.clone() };
-        let list_of = |id| Some(if id == CHANNEL { of_first } else { ListId::Everyone });
+        let look_at = |id| {
+            let list = if id == CHANNEL { of_first } else { ListId::Everyone };
+            Some(Sight { list, is_in_view: true })
+        };
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
         let (mut asked, rows) = (ToGuilds::new(), channels.iter().map(rows).collect());
-        lists.set(GUILD, relay, (user, slot), rows, list_of, |_| true, &mut asked);
+        lists.set(GUILD, relay, (user, slot), rows, look_at, &mut asked);
         let named = |message: &ToGuild| match message {
             ToGuild::WatchList { list, channel_id, added, .. } => Some((*list, channel_id.get(), added.len())),
             _ => None,

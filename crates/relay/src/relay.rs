@@ -15,7 +15,7 @@ use crate::{
     audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Seat, ViewersOf},
     event::{Event, Gate, Redaction},
     listening::Listening,
-    lists::{Lists, Told},
+    lists::{Lists, Sight, Told},
     notice::Notice,
     passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
     payload::Payload,
@@ -266,10 +266,11 @@ impl Relay {
         if state.audience.listening(user_id, slot).is_none() {
             return messages;
         }
-        let list_of = |channel_id| state.picture.meta.list_of(channel_id);
-        let may_view = |channel_id| state.audience.views(user_id, channel_id);
-        let (this, session) = (self.id, (user_id, slot));
-        let told = self.lists.set(self.guild_id, this, session, channels, list_of, may_view, &mut messages);
+        let look_at = |channel_id| {
+            let list = state.picture.meta.list_of(channel_id)?;
+            Some(Sight { list, is_in_view: state.audience.views(user_id, channel_id) })
+        };
+        let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
         tell_lists(told, recipients);
         messages
     }
