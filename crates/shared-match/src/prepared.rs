@@ -45,7 +45,7 @@ pub struct Made<P> {
     pub program: P,
 }
 
-/// The parses of a text, in a format.
+/// The parses of a text, in a format, from the shortest to the longest.
 pub type Programs<P> = Vec<Made<P>>;
 
 /// What is known of a new text.

@@ -110,16 +110,7 @@ impl<'a> Workshop<'a> {
         locate: &mut impl FnMut(&P) -> Result<(), Missing>,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let mut best: Option<(u32, usize)> = None;
-        let has_sources = |made: &Made<P>| !matches!(made.variant, Variant::Itself(_));
-        for (index, made) in programs.iter().enumerate().filter(|(_, made)| has_sources(made)) {
-            if best.is_none_or(|(bits, _)| made.bits < bits) && locate(&made.program).is_ok() {
-                best = Some((made.bits, index));
-            }
-        }
-        if let Some((_, index)) = best
-            && locate(&programs[index].program).is_ok()
-        {
+        if let Some(index) = self.shortest(programs, locate) {
             return index;
         }
         let mut made = None;
@@ -136,6 +127,15 @@ impl<'a> Workshop<'a> {
             Some(index) if locate(&programs[index].program).is_ok() => index,
             _ => self.itself(programs, locate, prepare),
         }
+    }
+
+    /// The shortest of the parses with sources that serves the connection.
+    fn shortest<P>(&self, programs: &Programs<P>, locate: &mut impl FnMut(&P) -> Result<(), Missing>) -> Option<usize> {
+        let age = self.oldest_here.map_or(0, |oldest| self.id.wrapping_sub(oldest));
+        programs.iter().position(|made| {
+            let has_sources = !matches!(made.variant, Variant::Itself(_));
+            has_sources && made.looks_back <= age && locate(&made.program).is_ok()
+        })
     }
 
     fn itself<P>(
@@ -198,8 +198,10 @@ impl<'a> Workshop<'a> {
         let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
         let farthest = sources.filter(is_text).min();
         let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
-        programs.push(Made { variant, looks_back, bits: parsed.about_bits(), program: prepare(parsed) });
-        programs.len() - 1
+        let made = Made { variant, looks_back, bits: parsed.about_bits(), program: prepare(parsed) };
+        let index = programs.partition_point(|other| other.bits <= made.bits);
+        programs.insert(index, made);
+        index
     }
 
     fn parse(&mut self, variant: Variant) -> Parsed<'a> {
