@@ -64,7 +64,7 @@ impl Group {
     fn gaps(&self) -> Gaps {
         let [low, middle, high] = self.gaps.map(u64::from);
         let bits = low | middle << 16 | high << 32;
-        Gaps { bits, low_bits: u32::from(self.shape >> 4), left: self.gaps_count() }
+        Gaps { bits, low_bits: u32::from(self.shape >> 4), left: self.gaps_count() as u32 }
     }
 
     /// Adds a gap where `used` bits are taken; says how many are then. None if it does not fit.
@@ -94,18 +94,6 @@ impl Group {
         }))
     }
 
-    /// Its texts and where they stand, as far as it is still known how long they are.
-    fn positions<'a>(&'a self, spans: &'a Spans) -> impl Iterator<Item = (TextId, u32)> + 'a {
-        let mut last = (self.id, self.position);
-        let later = self.gaps().map_while(move |gap| {
-            let id = last.0.wrapping_add(gap);
-            let position = last.1.wrapping_add(spans.step(last.0, id)? + u32::from(self.between));
-            last = (id, position);
-            Some(last)
-        });
-        std::iter::once((self.id, self.position)).chain(later)
-    }
-
     /// Where `id` stands, if it is here and how long those in front of it are is still known.
     #[inline]
     fn position_of(&self, id: TextId, spans: &Spans) -> Option<u32> {
@@ -116,7 +104,7 @@ impl Group {
         let gaps = self.gaps();
         let (apart, count) = match gaps.bits {
             // No gap is more than 1, whatever their `low_bits`: the connection got them all.
-            0 if wanted as usize <= gaps.left => (spans.stretch(self.id, id)?, wanted),
+            0 if wanted <= gaps.left => (spans.stretch(self.id, id)?, wanted),
             0 => return None,
             bits if gaps.low_bits == 0 => {
                 if wanted > Self::GAPS_BITS || bits >> (wanted - 1) & 1 == 1 {
@@ -124,7 +112,7 @@ impl Group {
                 }
                 let between = !bits & ((1 << (wanted - 1)) - 1);
                 // Behind the last one there are zeros, too.
-                spans.walk_set(self.id, id, between).filter(|(_, count)| *count as usize <= gaps.left)?
+                spans.walk_set(self.id, id, between).filter(|(_, count)| *count <= gaps.left)?
             }
             _ => spans.walk(self.id, id, gaps)?,
         };
@@ -133,11 +121,11 @@ impl Group {
 }
 
 /// The gaps of a group, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Gaps {
     bits: u64,
     low_bits: u32,
-    left: usize,
+    left: u32,
 }
 
 impl Iterator for Gaps {
@@ -154,6 +142,29 @@ impl Iterator for Gaps {
     }
 }
 
+/// A text of a group, where it stands, and what follows it there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    id: TextId,
+    position: u32,
+    later: Gaps,
+    between: u32,
+}
+
+impl Place {
+    fn first_of(group: &Group) -> Self {
+        Self { id: group.id, position: group.position, later: group.gaps(), between: group.between.into() }
+    }
+
+    /// The next of its group, if there is one and it is still known how long this one is.
+    fn next(&self, spans: &Spans) -> Option<Self> {
+        let mut later = self.later;
+        let id = self.id.wrapping_add(later.next()?);
+        let position = self.position.wrapping_add(spans.step(self.id, id)? + self.between);
+        Some(Self { id, position, later, ..*self })
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct PositionRing {
@@ -165,9 +176,9 @@ pub struct PositionRing {
     newest: TextId,
     /// What was pushed last, and where it stands.
     last: (TextId, u32),
-    /// The oldest group's first text, and where it stands: it is asked for with every message, and the group itself is
-    /// memory that nothing else has touched lately.
-    oldest: (TextId, u32),
+    /// The oldest text that is remembered: it is asked for with every message, and its group is memory that nothing else has
+    /// touched lately.
+    oldest: Place,
     /// Bits taken of the newest group's gaps.
     used: u8,
     /// What gaps mostly are, times eight.
@@ -196,7 +207,7 @@ impl PositionRing {
     /// How many numbers lie between the oldest and the newest.
     #[inline]
     pub fn age(&self) -> u32 {
-        self.newest.wrapping_sub(self.oldest.0)
+        self.newest.wrapping_sub(self.oldest.id)
     }
 
     /// Remembers that `id` stands at `position`.
@@ -234,10 +245,14 @@ impl PositionRing {
         let Some(used) = group.push(gap, u32::from(self.used)) else { return false };
         group.between = between;
         self.used = used as u8;
+        if self.count == 1 {
+            self.note_oldest();
+        }
         true
     }
 
     fn begin(&mut self, id: TextId, position: u32) {
+        let count = self.count;
         while self.count > 0 && self.age_of(self.group(self.count - 1)) > AGE_MAX {
             self.count -= 1;
         }
@@ -253,16 +268,23 @@ impl PositionRing {
         self.used = 0;
         self.next = if usize::from(self.next) + 1 == self.groups.len() { 0 } else { self.next + 1 };
         self.count = (self.count + 1).min(self.groups.len() as u16);
-        self.note_oldest();
+        if self.count != count + 1 || self.count == 1 {
+            self.oldest = Place::first_of(self.group(self.count - 1));
+        }
+        self.note_pace();
     }
 
+    /// The oldest group is another one now, or has changed.
     fn note_oldest(&mut self) {
         if let Some(oldest) = self.count.checked_sub(1) {
-            let group = self.group(oldest);
-            self.oldest = (group.id, group.position);
-            // A division here saves one with every look.
-            self.pace = (u32::from(oldest) << PACE_BITS) / self.age().max(1);
+            self.oldest = Place::first_of(self.group(oldest));
+            self.note_pace();
         }
+    }
+
+    /// A division here saves one with every look.
+    fn note_pace(&mut self) {
+        self.pace = (u32::from(self.count - 1) << PACE_BITS) / self.age().max(1);
     }
 
     fn grow(&mut self) {
@@ -279,7 +301,7 @@ impl PositionRing {
     /// the stream has grown by 2^31 bytes since the last time.
     #[inline]
     pub fn forget_beyond(&mut self, position: u32, reach: u32) {
-        if self.count == 0 || position.wrapping_sub(self.oldest.1) <= reach {
+        if self.count == 0 || position.wrapping_sub(self.oldest.position) <= reach {
             return;
         }
         while self.count > 1 && position.wrapping_sub(self.group(self.count - 2).position) > reach {
@@ -302,17 +324,24 @@ impl PositionRing {
         self.count = 0;
     }
 
-    /// The oldest text that is remembered and stands at most `reach` before `position`.
+    /// The oldest text that is remembered and stands at most `reach` before `position`; older ones are forgotten.
     #[inline]
-    pub fn oldest(&self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
-        let oldest = self.count.checked_sub(1)?;
-        if position.wrapping_sub(self.oldest.1) <= reach {
-            return Some(self.oldest.0);
+    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
+        while self.count > 0 {
+            if position.wrapping_sub(self.oldest.position) <= reach {
+                return Some(self.oldest.id);
+            }
+            match self.oldest.next(spans) {
+                Some(next) => self.oldest = next,
+                // How long texts are is known no more, but the newest is within reach.
+                None if self.count == 1 && position.wrapping_sub(self.last.1) <= reach => return None,
+                None => {
+                    self.count -= 1;
+                    self.note_oldest();
+                }
+            }
         }
-        let group = self.group(oldest);
-        let is_near = |(_, at): &(TextId, u32)| position.wrapping_sub(*at) <= reach;
-        let found = group.positions(spans).find(is_near).map(|(id, _)| id);
-        found.or_else(|| (oldest > 0).then(|| self.group(oldest - 1).id))
+        None
     }
 
     /// How far before `position` a text stands.
@@ -389,7 +418,8 @@ impl PositionRing {
 
     /// The texts that are remembered.
     pub fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
-        (0..self.count).flat_map(|back| self.group(back).ids())
+        let is_remembered = |id: &TextId| self.newest.wrapping_sub(*id) <= self.age();
+        (0..self.count).flat_map(|back| self.group(back).ids()).filter(is_remembered)
     }
 
     /// Heap it holds.
@@ -412,6 +442,7 @@ mod tests {
         let (mut ring, mut spans) = (PositionRing::default(), Spans::default());
         let (mut all, mut found_count) = (Vec::new(), 0);
         let (mut id, mut position) = (u32::MAX - 9_000, u32::MAX - 900_000);
+        let mut forgotten_before = position;
         for step in 0..20_000u32 {
             id = id.wrapping_add(1);
             let span = Span { after: rng.below(900) as u32, before: 20 + rng.below(9) as u32 };
@@ -432,6 +463,16 @@ mod tests {
             all.push((id, position));
             position = position.wrapping_add(span.after);
             ring.forget_beyond(position, 400_000);
+            // What one reach was too short for is forgotten.
+            let reach = 400_000 - rng.below(50_000) as u32;
+            if position.wrapping_sub(forgotten_before) > reach {
+                forgotten_before = position.wrapping_sub(reach);
+            }
+            let before: BTreeSet<TextId> = ring.ids().collect();
+            let is_within = |at: u32| position.wrapping_sub(at) <= position.wrapping_sub(forgotten_before);
+            let recent = &all[all.len().saturating_sub(1_500)..];
+            let oldest = recent.iter().find(|(id, at)| is_within(*at) && before.contains(id)).map(|(id, _)| *id);
+            assert_eq!(ring.oldest(position, reach, &spans), oldest, "at step {step}");
             let remembered: BTreeSet<TextId> = ring.ids().collect();
             for _ in 0..4 {
                 let (wanted, at) = all[all.len() - 1 - rng.below(all.len().min(1_500) as u64) as usize];

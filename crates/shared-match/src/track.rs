@@ -88,7 +88,6 @@ impl Track {
     /// The oldest text that can be referred to from `position` with offsets up to `reach`.
     #[inline]
     pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
-        self.ring.forget_beyond(position, reach);
         self.ring.oldest(position, reach, spans)
     }
 
