@@ -24,6 +24,8 @@ const STEPS_MAX: usize = 8;
 const GROUP_TEXTS_MAX: usize = 16;
 const PACE_BITS: u32 = 24;
 const _: () = assert!(GROUPS_MAX < 1 << (32 - PACE_BITS));
+/// What a bit of a group's gaps counts, if all of them are one group.
+const PACE_PER_BIT: u64 = (1 << PACE_BITS) / Group::GAPS_BITS as u64;
 /// Older texts than this, counted in those of the matcher, are forgotten.
 const AGE_MAX: u32 = 1 << 22;
 
@@ -284,7 +286,8 @@ impl PositionRing {
 
     /// A division here saves one with every look.
     fn note_pace(&mut self) {
-        self.pace = (u32::from(self.count - 1) << PACE_BITS) / self.age().max(1);
+        let oldest = self.count - 1;
+        self.pace = (u32::from(oldest) << PACE_BITS) / self.age_of(self.group(oldest)).max(1);
     }
 
     fn grow(&mut self) {
@@ -358,8 +361,10 @@ impl PositionRing {
         if age > self.age() || self.count == 0 {
             return None;
         }
-        // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly.
-        let back = (u64::from(age) * u64::from(self.pace)) >> PACE_BITS;
+        // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly; the newest is
+        // not full yet.
+        let room = u64::from(Group::GAPS_BITS - u32::from(self.used)) * PACE_PER_BIT;
+        let back = (u64::from(age) * u64::from(self.pace) + room) >> PACE_BITS;
         Some((age, (back as u16).min(self.count - 1)))
     }
 
