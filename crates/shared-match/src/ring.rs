@@ -397,6 +397,8 @@ impl PositionRing {
     pub fn prefetch(&self, id: TextId) {
         if let Some((_, back)) = self.guess(id) {
             prefetch(self.group(back));
+            // Where the next one begins tells whether it is in this one.
+            prefetch(self.group(back.saturating_sub(1)));
         }
     }
 
