@@ -144,16 +144,16 @@ impl Iterator for Gaps {
     }
 }
 
-/// A text of a group, where it stands, and what follows it there.
+/// The oldest text that is remembered, where it stands, and what follows it in its group.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Oldest {
     id: TextId,
     position: u32,
     later: Gaps,
     between: u32,
 }
 
-impl Place {
+impl Oldest {
     fn first_of(group: &Group) -> Self {
         Self { id: group.id, position: group.position, later: group.gaps(), between: group.between.into() }
     }
@@ -178,9 +178,8 @@ pub struct PositionRing {
     newest: TextId,
     /// What was pushed last, and where it stands.
     last: (TextId, u32),
-    /// The oldest text that is remembered: it is asked for with every message, and its group is memory that nothing else has
-    /// touched lately.
-    oldest: Place,
+    /// It is asked for with every message, and its group is memory that nothing else has touched lately.
+    oldest: Oldest,
     /// Bits taken of the newest group's gaps.
     used: u8,
     /// What gaps mostly are, times eight.
@@ -271,7 +270,7 @@ impl PositionRing {
         self.next = if usize::from(self.next) + 1 == self.groups.len() { 0 } else { self.next + 1 };
         self.count = (self.count + 1).min(self.groups.len() as u16);
         if self.count != count + 1 || self.count == 1 {
-            self.oldest = Place::first_of(self.group(self.count - 1));
+            self.oldest = Oldest::first_of(self.group(self.count - 1));
         }
         self.note_pace();
     }
@@ -279,7 +278,7 @@ impl PositionRing {
     /// The oldest group is another one now, or has changed.
     fn note_oldest(&mut self) {
         if let Some(oldest) = self.count.checked_sub(1) {
-            self.oldest = Place::first_of(self.group(oldest));
+            self.oldest = Oldest::first_of(self.group(oldest));
             self.note_pace();
         }
     }
