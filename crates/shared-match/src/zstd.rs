@@ -8,6 +8,7 @@
 pub mod alone;
 pub mod program;
 pub mod section;
+mod sequence;
 
 pub use program::Program;
 

@@ -3,11 +3,12 @@
 use super::{
     ZstdState, begin_block, end_block, raw_blocks,
     section::{ONE_STREAM_MAX, coded_header, four_streams_header, own_sequences, raw_header, trained_sequences},
+    sequence::{CodedSequence, States},
 };
 use crate::{
     alone::Copy,
-    bits::{BitWriter, Few},
-    codes::{self, Coded, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
+    bits::BitWriter,
+    codes::{self, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
     fse::{FseTable, normalise},
     huffman::Huffman,
     tables::{Histogram, Tables},
@@ -21,14 +22,6 @@ const CODED_BYTES_MIN: usize = 24;
 const OWN_TABLES_MIN: usize = 512;
 /// What the trained tables cost when they have to be sent again.
 const TRAINED_BYTES: usize = 320;
-
-/// One sequence with its three codes.
-#[derive(Clone, Copy, Debug)]
-struct CodedSequence {
-    run: Coded,
-    length: Coded,
-    offset: Coded,
-}
 
 /// Room for a block, kept between messages.
 #[derive(Debug, Default)]
@@ -103,11 +96,7 @@ impl Block<'_> {
         let is_repeat = copy.distance == self.last_offset && run > 0;
         let value = if is_repeat { 1 } else { copy.distance + 3 };
         self.last_offset = copy.distance;
-        self.sequences.push(CodedSequence {
-            run: codes::literals(run),
-            length: codes::match_length(copy.length),
-            offset: codes::offset(value),
-        });
+        self.sequences.push(CodedSequence::new(run, copy.length, codes::offset(value)));
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
@@ -154,9 +143,10 @@ impl Block<'_> {
         let mut seen = Histogram::default();
         self.literals.iter().for_each(|byte| seen.bytes[usize::from(*byte)] += 1);
         for sequence in &*self.sequences {
-            seen.literals[usize::from(sequence.run.symbol)] += 1;
-            seen.matches[usize::from(sequence.length.symbol)] += 1;
-            seen.offsets[usize::from(sequence.offset.symbol)] += 1;
+            let [literals, matches, offsets] = sequence.symbols().map(usize::from);
+            seen.literals[literals] += 1;
+            seen.matches[matches] += 1;
+            seen.offsets[offsets] += 1;
         }
         let own = Tables::new(
             Huffman::for_counts(&seen.bytes)?,
@@ -255,22 +245,11 @@ fn four_streams(code: &Huffman, literals: &[u8], out: &mut Vec<u8>) {
 fn write_sequences(tables: &Tables, sequences: &[CodedSequence], out: &mut Vec<u8>) {
     let Some((last, earlier)) = sequences.split_last() else { return };
     let mut writer = BitWriter::new(out, (sequences.len() + 1) * 10);
-    let mut literals = tables.literals.start(last.run.symbol);
-    let mut offsets = tables.offsets.start(last.offset.symbol);
-    let mut matches = tables.matches.start(last.length.symbol);
-    let extra = |sequence: &CodedSequence| -> Few {
-        [sequence.run, sequence.length, sequence.offset].map(Coded::extra).into_iter().collect()
-    };
-    writer.put_few(extra(last));
+    let mut states = States::start(tables, last);
+    writer.put_few(last.extra());
     for sequence in earlier.iter().rev() {
-        let codes = [
-            tables.offsets.code(&mut offsets, sequence.offset.symbol),
-            tables.matches.code(&mut matches, sequence.length.symbol),
-            tables.literals.code(&mut literals, sequence.run.symbol),
-        ];
-        writer.put_few(codes.into_iter().collect());
-        writer.put_few(extra(sequence));
+        writer.put_few(states.code(tables, sequence));
+        writer.put_few(sequence.extra());
     }
-    let ends = [tables.matches.end(matches), tables.offsets.end(offsets), tables.literals.end(literals)];
-    writer.finish_with_mark(ends.into_iter().collect());
+    writer.finish_with_mark(states.ends(tables));
 }

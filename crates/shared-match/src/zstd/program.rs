@@ -6,6 +6,7 @@
 use super::{
     ZstdState, begin_block, end_block,
     section::{ONE_STREAM_MAX, coded_header, raw_header, trained_sequences},
+    sequence::{CodedSequence, States},
 };
 use crate::{
     bits::{BitBuffer, BitWriter, Few},
@@ -68,14 +69,6 @@ struct First {
     offsetting: Offsetting,
     /// Its alignment is the one with which a head is copied.
     follows_head: bool,
-}
-
-/// The three codes under way.
-#[derive(Clone, Copy, Debug)]
-struct States {
-    literals: FseState,
-    offsets: FseState,
-    matches: FseState,
 }
 
 #[derive(Clone, Debug)]
@@ -233,13 +226,14 @@ impl Block {
                     false => first.offsetting.coded(distances),
                 };
                 let run = first.literals + head.map_or(0, Head::last_run);
-                put_sequence(tables, &mut states, run, offset, first.length, &mut writer);
+                put_sequence(tables, &mut states, &CodedSequence::new(run, first.length, offset), &mut writer);
             }
             for copy in copies.iter().rev() {
-                put_sequence(tables, &mut states, copy.run, codes::offset(copy.distance + 3), copy.length, &mut writer);
+                let copied = CodedSequence::new(copy.run, copy.length, codes::offset(copy.distance + 3));
+                put_sequence(tables, &mut states, &copied, &mut writer);
             }
             let states = states.expect("there is a sequence");
-            writer.finish_with_mark(ends(tables, &states));
+            writer.finish_with_mark(states.ends(tables));
         }
         end_block(out, start);
     }
@@ -299,38 +293,10 @@ impl Block {
 
 /// Codes a sequence all of which depends on the connection.
 #[inline]
-fn put_sequence(
-    tables: &Tables,
-    states: &mut Option<States>,
-    run: u32,
-    offset: Coded,
-    length: u32,
-    writer: &mut BitWriter<'_>,
-) {
-    let (run, length) = (codes::literals(run), codes::match_length(length));
+fn put_sequence(tables: &Tables, states: &mut Option<States>, sequence: &CodedSequence, writer: &mut BitWriter<'_>) {
     match states {
-        None => {
-            *states = Some(States {
-                literals: tables.literals.start(run.symbol),
-                offsets: tables.offsets.start(offset.symbol),
-                matches: tables.matches.start(length.symbol),
-            });
-        }
-        Some(states) => {
-            let codes = [
-                tables.offsets.code(&mut states.offsets, offset.symbol),
-                tables.matches.code(&mut states.matches, length.symbol),
-                tables.literals.code(&mut states.literals, run.symbol),
-            ];
-            writer.put_few(codes.into_iter().collect());
-        }
+        None => *states = Some(States::start(tables, sequence)),
+        Some(states) => writer.put_few(states.code(tables, sequence)),
     }
-    writer.put_few([run, length, offset].map(Coded::extra).into_iter().collect());
-}
-
-/// The states that a decoder begins with.
-#[inline]
-fn ends(tables: &Tables, states: &States) -> Few {
-    let States { literals, offsets, matches } = *states;
-    [tables.matches.end(matches), tables.offsets.end(offsets), tables.literals.end(literals)].into_iter().collect()
+    writer.put_few(sequence.extra());
 }
