@@ -61,8 +61,10 @@ impl Session {
                             Withheld::No
                         }
                         // What an earlier replay may have left out, while its guild was out of sight, was told with the guild.
-                        _ if expected.withheld == Withheld::Maybe => Withheld::Yes,
-                        _ if matches!(expected.what, What::Event(..)) && membership == Membership::Inside => {
+                        _ if expected.withheld != Withheld::Maybe
+                            && matches!(expected.what, What::Event(..))
+                            && membership == Membership::Inside =>
+                        {
                             return fault(format!("{user} is left to believe what {} ended", expected.text()));
                         }
                         _ => Withheld::Yes,
