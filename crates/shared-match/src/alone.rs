@@ -6,7 +6,7 @@
 //! Limits      two places per position; messages of any length, of which the last `reach` bytes can be referred to, and only the
 //!             first `PLACES_MAX` be found.
 
-use crate::history::equal_bytes;
+use crate::places::equal_bytes;
 
 const HASH_LOG_MAX: u32 = 15;
 const HASH_LOG_MIN: u32 = 6;

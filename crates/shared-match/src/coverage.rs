@@ -154,26 +154,3 @@ impl Coverage {
         is_telling.then(|| expected.common(got) * 16 >= count * 15)
     }
 }
-
-/// Remembers for one text which others it covers: candidates ask again and again.
-#[derive(Debug, Default)]
-pub struct Covered(Vec<(TextId, bool)>);
-
-impl Covered {
-    const SLOTS: usize = 512;
-
-    /// Forgets what was asked for another text.
-    pub fn clear(&mut self) {
-        self.0.clear();
-        self.0.resize(Self::SLOTS, (0, false));
-    }
-
-    /// What `ask` says, or said.
-    pub fn get(&mut self, id: TextId, ask: impl FnOnce() -> bool) -> bool {
-        let slot = &mut self.0[id as usize % Self::SLOTS];
-        if slot.0 != id {
-            *slot = (id, ask());
-        }
-        slot.1
-    }
-}

@@ -13,7 +13,7 @@
 use crate::{
     alone::{Before, Match},
     find::{Candidate, Candidates, ITSELF},
-    history::equal_bytes,
+    places::equal_bytes,
     ring::TextId,
     zstd::WINDOW_BYTES,
 };

@@ -5,9 +5,10 @@
 //! Limits      the places that `History` knows of per position, and `COMPARED_BYTES_MAX`.
 
 use crate::{
-    coverage::{Coverage, Covered, Sampled},
+    coverage::{Coverage, Sampled},
     dictionary::DICTIONARY,
-    history::{FOUND_BYTES_MIN, History, Place, Places, Text, equal_bytes, hash_of_four},
+    history::{History, Text},
+    places::{Beaten, FOUND_BYTES_MIN, Place, Places, equal_bytes, hash_of_four},
     ring::TextId,
     templates::Templates,
 };
@@ -129,6 +130,45 @@ impl Longer {
     }
 }
 
+/// An earlier text, as far as a search asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner {
+    id: TextId,
+    is_common: bool,
+    begin: Place,
+    length: u32,
+}
+
+impl Owner {
+    /// None of which anything can be found.
+    fn forgotten(id: TextId) -> Self {
+        Self { id, ..Self::default() }
+    }
+}
+
+/// Remembers for one text the others in which it was found: places ask again and again.
+#[derive(Debug, Default)]
+struct Owners(Vec<Owner>);
+
+impl Owners {
+    const SLOTS: usize = 512;
+
+    /// Forgets what was asked for another text.
+    fn clear(&mut self) {
+        self.0.clear();
+        self.0.resize(Self::SLOTS, Owner::default());
+    }
+
+    #[inline]
+    fn get(&mut self, id: TextId, wanted: &Wanted<'_>) -> Owner {
+        let slot = &mut self.0[id as usize % Self::SLOTS];
+        if slot.id != id {
+            *slot = wanted.owner(id);
+        }
+        *slot
+    }
+}
+
 /// What is looked for: the bytes of a text from some position on.
 struct Wanted<'a> {
     history: &'a History,
@@ -149,14 +189,23 @@ impl Wanted<'_> {
         }
     }
 
+    /// What there is to know of an earlier text, or of this one.
+    #[cold]
+    fn owner(&self, id: TextId) -> Owner {
+        let Some(source) = self.history.text(id) else { return Owner::forgotten(id) };
+        let is_common = id == self.text.id || self.text.is_for_who_got(source, self.coverage);
+        Owner { id, is_common, begin: self.history.place(source, 0), length: source.len() as u32 }
+    }
+
+    #[cold]
+    fn add_for_known(&self, here: &mut Longer, known: Known) {
+        here.add_for(known, self.able(known.candidate.source), |source| self.able(source));
+    }
+
     /// Adds to `here` what is farther than all that is there.
     #[inline]
     fn add(&self, here: &mut Longer, known: Known) {
-        if self.is_for_known {
-            here.add_for(known, self.able(known.candidate.source), |source| self.able(source));
-        } else {
-            here.add(known);
-        }
+        if self.is_for_known { self.add_for_known(here, known) } else { here.add(known) }
     }
 }
 
@@ -169,7 +218,7 @@ pub struct Candidates {
     /// Those of the position that is looked at, and what goes on of those of the one before.
     here: Longer,
     earlier: Vec<Known>,
-    covered: Covered,
+    owners: Owners,
     places: Vec<Places>,
     /// Of `find_in`.
     heads: Vec<u32>,
@@ -204,7 +253,7 @@ impl Candidates {
     pub fn find(&mut self, history: &mut History, coverage: &Coverage, templates: &Templates, id: TextId) {
         self.starts.clear();
         self.all.clear();
-        self.covered.clear();
+        self.owners.clear();
         self.here.clear();
         let Some(text) = history.text(id).cloned() else { return };
         let bytes = history.bytes(&text).to_vec();
@@ -214,7 +263,8 @@ impl Candidates {
         for at in 0..bytes.len() {
             self.starts.push(self.all.len() as u32);
             if at % LINKED_TOGETHER == 0 {
-                history.link(&text, at..bytes.len().min(at + LINKED_TOGETHER), &bytes, &mut self.places);
+                let together = at..bytes.len().min(at + LINKED_TOGETHER);
+                history.link((&text, &bytes), together, places_max, &mut self.places);
             }
             std::mem::swap(&mut self.here.known, &mut self.earlier);
             self.here.clear();
@@ -228,10 +278,10 @@ impl Candidates {
             if since_full == 0 {
                 // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
                 self.earlier.clear();
-                compared += self.look(&wanted, at, places_max, u32::MAX);
+                compared += self.look(&wanted, at, u32::MAX);
                 self.look_in(templates, &wanted);
             } else {
-                compared += self.look(&wanted, at, places_max, ENOUGH_BYTES);
+                compared += self.look(&wanted, at, ENOUGH_BYTES);
             }
             self.all.extend(self.here.known.iter().map(|known| known.candidate));
             // What was compared too often is followed instead: the nearest serves the most connections.
@@ -246,58 +296,68 @@ impl Candidates {
 
     /// Looks at the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
     /// compared.
-    fn look(&mut self, wanted: &Wanted<'_>, at: usize, places_max: usize, enough: u32) -> usize {
-        let Wanted { history, coverage, text, bytes, is_for_known } = *wanted;
-        let Self { here, earlier, covered, places, .. } = self;
-        let mut earlier = earlier.iter().peekable();
+    fn look(&mut self, wanted: &Wanted<'_>, at: usize, enough: u32) -> usize {
+        let Wanted { history, text, bytes, is_for_known, .. } = *wanted;
+        let kept = history.kept();
+        let Self { here, earlier, owners, places, .. } = self;
+        let mut earlier = earlier.as_slice();
         let mut compared = 0;
-        for place in places[at % LINKED_TOGETHER].newest_first(places_max) {
-            let mut is_known = false;
-            while let Some(known) = earlier.next_if(|known| known.place >= place) {
-                is_known = known.place == place;
-                wanted.add(here, *known);
-            }
-            if here.longest_common >= enough {
-                break;
-            }
+        let (mut beaten, mut beaten_common) = (Beaten::new(bytes, 0), Beaten::new(bytes, 0));
+        let mut newest = places[at % LINKED_TOGETHER].newest_first();
+        while here.longest_common < enough {
+            let next_known = earlier.first().map_or(Place::END, |known| known.place);
             // Most places are no better, which their bytes tell.
-            if is_known || !history.may_be_longer(place, bytes, here.longest_common as usize) {
-                continue;
+            let may_be_better = |place: &Place| *place <= next_known || kept.may_beat(beaten_common, *place);
+            let Some(place) = newest.find(may_be_better) else { break };
+            if place <= next_known {
+                let nearer = earlier.iter().take_while(|known| known.place >= place).count();
+                let (known, farther) = earlier.split_at(nearer);
+                known.iter().for_each(|known| wanted.add(here, *known));
+                earlier = farther;
+                (beaten, beaten_common) = (Beaten::new(bytes, here.longest), Beaten::new(bytes, here.longest_common));
+                if known.last().is_some_and(|known| known.place == place)
+                    || here.longest_common >= enough
+                    || !kept.may_beat(beaten_common, place)
+                {
+                    continue;
+                }
             }
-            let Some((source, from)) = history.found(place) else { continue };
-            let is_itself = source.id == text.id;
-            let is_common = is_itself || covered.get(source.id, || text.is_for_who_got(source, coverage));
-            let there = &history.bytes(source)[from..];
+            let Some(owner) = history.owner(place) else { continue };
+            let Owner { id, is_common, begin, length } = owners.get(owner, wanted);
             // It has to be longer than the longest that is nearer.
-            let beaten = here.longest(is_common) as usize;
-            if !is_for_known && beaten > 0 && there.get(beaten) != bytes.get(beaten) {
+            if !(is_for_known | is_common | kept.may_beat(beaten, place)) {
                 continue;
             }
-            let length = equal_bytes(bytes, there);
-            compared += length;
-            if length < FOUND_BYTES_MIN {
+            let from = place.behind(begin);
+            if from >= length {
                 continue;
             }
-            let source = if is_itself { ITSELF } else { source.id };
-            let candidate = Candidate { source, from: from as u32, length: length as u32, is_common };
-            wanted.add(here, Known { place, candidate });
-            if length == bytes.len() && here.longest_common as usize == length {
+            let equal = equal_bytes(bytes, kept.bytes(place, length - from));
+            compared += equal;
+            if equal < FOUND_BYTES_MIN {
+                continue;
+            }
+            let source = if id == text.id { ITSELF } else { id };
+            wanted.add(here, Known { place, candidate: Candidate { source, from, length: equal as u32, is_common } });
+            (beaten, beaten_common) = (Beaten::new(bytes, here.longest), Beaten::new(bytes, here.longest_common));
+            if equal == bytes.len() && here.longest_common as usize == equal {
                 break;
             }
         }
-        earlier.for_each(|known| wanted.add(here, *known));
+        earlier.iter().for_each(|known| wanted.add(here, *known));
         compared
     }
 
     /// Looks at the places of a position in the templates.
     fn look_in(&mut self, templates: &Templates, wanted: &Wanted<'_>) {
-        let Wanted { history, coverage, text, bytes, .. } = *wanted;
-        for found in templates.longest(history, bytes) {
-            let Some(source) = history.text(templates.all()[found.template].id) else { continue };
-            let is_common = self.covered.get(source.id, || text.is_for_who_got(source, coverage));
-            let candidate = Candidate { source: source.id, from: found.from, length: found.length, is_common };
-            self.here.insert(Known { place: history.place(source, found.from), candidate });
-        }
+        let Self { here, owners, .. } = self;
+        templates.longest(wanted.history.kept(), wanted.bytes, |found| {
+            let Owner { id, is_common, begin, .. } =
+                owners.get(templates.all()[usize::from(found.template)].id, wanted);
+            let from = found.place.behind(begin);
+            let candidate = Candidate { source: id, from, length: found.length, is_common };
+            here.insert(Known { place: found.place, candidate });
+        });
     }
 
     /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself and in a dictionary.

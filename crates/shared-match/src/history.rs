@@ -8,6 +8,7 @@
 use crate::{
     coverage::{Coverage, Sampled},
     dictionary::DICTIONARY,
+    places::{Index, Kept, Place, Places},
     ring::TextId,
     spans::{Span, Spans},
     templates::LOOKED_AT_MAX,
@@ -21,13 +22,8 @@ use std::{
 const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
-/// Buckets, as a power of two: one for so many positions, so that the index is three quarters as large as the history, ...
-const BUCKET_POSITIONS_LOG: u32 = 7;
-/// ... within these.
-const HASH_LOG_MIN: u32 = 9;
-const HASH_LOG_MAX: u32 = 20;
-/// Fewest equal bytes that the index finds.
-pub const FOUND_BYTES_MIN: usize = 4;
+/// Of positions that follow each other, the bytes at the places of one in so many are asked for ahead.
+const ASKED_FOR_ONE_IN: usize = 16;
 
 /// Texts of the same scope are expected to reach the same connections; nothing else is made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,10 +75,7 @@ pub struct History {
     bytes: Vec<u8>,
     /// Per grain: which text it belongs to.
     owners: Vec<TextId>,
-    /// Of four equal bytes.
-    short: Index<8>,
-    /// Of eight in one domain.
-    domain: Index<16>,
+    index: Index,
     next_address: u64,
     texts: VecDeque<Text>,
     spans: Spans,
@@ -102,8 +95,7 @@ impl History {
         Self {
             bytes: vec![0; room],
             owners: vec![0; room / GRAIN],
-            short: Index::new(room),
-            domain: Index::new(room),
+            index: Index::new(room),
             next_address: 0,
             texts: VecDeque::new(),
             spans: Spans::default(),
@@ -121,7 +113,7 @@ impl History {
 
     /// Where an address lies in the ring.
     #[inline]
-    fn index(&self, address: u64) -> usize {
+    fn at(&self, address: u64) -> usize {
         address as usize & (self.bytes.len() - 1)
     }
 
@@ -139,7 +131,7 @@ impl History {
             self.clear();
             self.next_id = 1;
         }
-        if self.index(self.next_address) as u64 + taken > room {
+        if self.at(self.next_address) as u64 + taken > room {
             // H1: not around the end.
             self.next_address = self.next_address.next_multiple_of(room);
         }
@@ -150,7 +142,7 @@ impl History {
         }
         let id = self.next_id;
         self.next_id += 1;
-        let start = self.index(address);
+        let start = self.at(address);
         self.bytes[start..start + text.len()].copy_from_slice(text);
         self.owners[start / GRAIN..(start + taken as usize) / GRAIN].fill(id);
         let before = self.newest.insert(scope, id);
@@ -187,8 +179,7 @@ impl History {
         self.newest.clear();
         self.alike.clear();
         self.named.clear();
-        self.short.clear();
-        self.domain.clear();
+        self.index.clear();
         self.next_address = 0;
     }
 
@@ -210,7 +201,7 @@ impl History {
 
     /// Its bytes.
     pub fn bytes(&self, text: &Text) -> &[u8] {
-        let start = self.index(text.address);
+        let start = self.at(text.address);
         &self.bytes[start..start + text.len()]
     }
 
@@ -222,175 +213,43 @@ impl History {
         }
     }
 
-    /// Where the bytes at each position of `range` of `text` may have stood before. Puts these positions in front of them.
-    /// Call once per position, in order, while `text` is the newest.
-    ///
-    /// It takes a range, so that its looks at memory do not wait for each other.
-    pub fn link(&mut self, text: &Text, range: Range<usize>, text_bytes: &[u8], found: &mut Vec<Places>) {
-        let (since, domain) = (text.address as u32, text.scope.domain);
-        found.clear();
-        found.extend(range.map(|at| {
-            let mut places = Places::default();
-            let place = Place(since + at as u32 + 1);
-            if let Some(four) = four(text_bytes, at) {
-                places.short = self.short.link(u64::from(four), 0, since, place);
-            }
-            if let Some(eight) = eight(text_bytes, at) {
-                places.domain = self.domain.link(eight, domain, since, place);
-            }
-            places
-        }));
+    /// Where the bytes at each position of `range` of `text` may have stood before: see [`Index::link`]. Call once per position, in
+    /// order, while `text` is the newest.
+    pub fn link(
+        &mut self,
+        (text, bytes): (&Text, &[u8]),
+        range: Range<usize>,
+        short_max: usize,
+        found: &mut Vec<Places>,
+    ) {
+        self.index.link((bytes, Place::of(text.address), text.scope.domain), range, short_max, found);
+        // What goes on lies in the same line, mostly.
+        let kept = self.kept();
+        found.iter().step_by(ASKED_FOR_ONE_IN).flat_map(Places::newest_first).for_each(|place| kept.prefetch(place));
     }
 
-    /// Whether more than `beaten` bytes at a place may equal `wanted`, which is longer.
+    /// The bytes of all texts.
     #[inline]
-    pub fn may_be_longer(&self, place: Place, wanted: &[u8], beaten: usize) -> bool {
-        let Some(address) = place.address() else { return false };
-        wanted.get(beaten) == self.bytes.get(self.index(address) + beaten)
+    pub fn kept(&self) -> Kept<'_> {
+        Kept::new(&self.bytes)
     }
 
     /// Where a byte of a text stands.
     pub fn place(&self, text: &Text, at: u32) -> Place {
-        Place(text.address as u32 + at + 1)
+        Place::of(text.address + u64::from(at))
     }
 
-    /// The text at a place and where in it; none where it was overwritten.
+    /// The number of the text at a place, which may have been forgotten; none where it was overwritten.
     #[inline]
-    pub fn found(&self, place: Place) -> Option<(&Text, usize)> {
+    pub fn owner(&self, place: Place) -> Option<TextId> {
         let address = place.address()?;
-        if address + (self.bytes.len() as u64) < self.next_address {
-            return None;
-        }
-        let owner = self.owners[self.index(address) / GRAIN];
-        let text = self.text(owner)?;
-        let at = address.checked_sub(text.address)?;
-        (at < u64::from(text.length)).then_some((text, at as usize))
+        (address + self.bytes.len() as u64 >= self.next_address).then(|| self.owners[self.at(address) / GRAIN])
     }
 
     /// Heap it holds, whether touched or not.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.len()
-            + 4 * self.owners.len()
-            + self.short.heap_bytes()
-            + self.domain.heap_bytes()
-            + self.texts.capacity() * size_of::<Text>()
+        self.bytes.len() + 4 * self.owners.len() + self.index.heap_bytes() + self.texts.capacity() * size_of::<Text>()
     }
-}
-
-/// Where bytes stood before, newest first.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Places {
-    /// Of four equal bytes.
-    short: [Place; 8],
-    /// Of eight in the domain.
-    domain: [Place; 16],
-}
-
-impl Places {
-    /// All of them, but of those with four equal bytes so many of the newest only.
-    #[inline]
-    pub fn newest_first(&self, short_max: usize) -> impl Iterator<Item = Place> + '_ {
-        let short = &self.short[..short_max.min(self.short.len())];
-        let (mut shorts, mut domains) = (0, 0);
-        std::iter::from_fn(move || {
-            let one = short.get(shorts).copied().unwrap_or(Place::END);
-            let other = self.domain.get(domains).copied().unwrap_or(Place::END);
-            let newest = one.max(other);
-            shorts += usize::from(one == newest);
-            domains += usize::from(other == newest);
-            (newest != Place::END).then_some(newest)
-        })
-    }
-}
-
-/// The `WAYS` newest places of every hash. One look at memory finds them all; chains would take one per place.
-#[derive(Debug)]
-struct Index<const WAYS: usize> {
-    /// Numbers of places: zeros are mapped when they are touched.
-    buckets: Vec<[u32; WAYS]>,
-    hash_log: u32,
-}
-
-impl<const WAYS: usize> Index<WAYS> {
-    fn new(room: usize) -> Self {
-        let hash_log = (room.ilog2() - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
-        Self { buckets: vec![[0; WAYS]; 1 << hash_log], hash_log }
-    }
-
-    /// The places of a key; `place` stands in front of them the next time, instead of one in the same text, which begins
-    /// `since`.
-    fn link(&mut self, key: u64, salt: u64, since: u32, place: Place) -> [Place; WAYS] {
-        let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let bucket = &mut self.buckets[(mixed >> (64 - self.hash_log)) as usize];
-        let before = *bucket;
-        if bucket[0] <= since {
-            bucket.copy_within(..WAYS - 1, 1);
-        }
-        bucket[0] = place.0;
-        before.map(Place)
-    }
-
-    fn clear(&mut self) {
-        self.buckets.fill([0; WAYS]);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.buckets.len() * size_of::<[u32; WAYS]>()
-    }
-}
-
-/// A position: its address and one, or 0 for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(u32);
-
-impl Place {
-    const END: Self = Self(0);
-
-    /// One byte on.
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-
-    fn address(self) -> Option<u64> {
-        self.0.checked_sub(1).map(u64::from)
-    }
-}
-
-/// A slot for the first four bytes, in a table of a power of two of slots.
-#[inline]
-pub fn hash_of_four(bytes: &[u8], table_log: u32) -> usize {
-    let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    (four.wrapping_mul(0x9E37_79B1) >> (32 - table_log)) as usize
-}
-
-#[inline]
-fn four(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + FOUND_BYTES_MIN)?.try_into().ok()?))
-}
-
-#[inline]
-fn eight(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-/// How many bytes are equal from the start of both.
-#[inline]
-pub fn equal_bytes(a: &[u8], b: &[u8]) -> usize {
-    let length = a.len().min(b.len());
-    let (a, b) = (&a[..length], &b[..length]);
-    let mut at = 0;
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let x = u64::from_le_bytes(x.try_into().expect("eight"));
-        let y = u64::from_le_bytes(y.try_into().expect("eight"));
-        if x != y {
-            return at + (x ^ y).trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    while at < length && a[at] == b[at] {
-        at += 1;
-    }
-    at
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ mod history;
 mod huffman;
 mod matcher;
 mod parse;
+mod places;
 mod prepared;
 mod price;
 mod ring;

@@ -10,7 +10,8 @@
 
 use crate::{
     coverage::{Coverage, Sampled},
-    history::{FOUND_BYTES_MIN, History, equal_bytes, hash_of_four},
+    history::History,
+    places::{Beaten, FOUND_BYTES_MIN, Kept, Place, equal_bytes, hash_of_four},
     ring::TextId,
 };
 use smallvec::SmallVec;
@@ -26,9 +27,21 @@ const HASH_LOG: u32 = 12;
 /// Where equal bytes begin in a template, and how many they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    pub template: usize,
-    pub from: u32,
+    pub place: Place,
+    /// Which of all.
+    pub template: u8,
     pub length: u32,
+}
+
+/// A position in a template.
+#[derive(Clone, Copy, Debug)]
+struct Indexed {
+    place: Place,
+    template: u8,
+    /// Bytes from there to the end of the template.
+    left: u32,
+    /// One more than the index of the one before with the same hash.
+    before: u32,
 }
 
 /// A text that others of its name may be made from.
@@ -46,8 +59,7 @@ pub struct Templates {
     all: SmallVec<[Template; TEMPLATES_MAX]>,
     /// One more than an index of `places`.
     heads: Vec<u32>,
-    /// Template, where in it, and the place before as in `heads`.
-    places: Vec<(u8, u32, u32)>,
+    places: Vec<Indexed>,
     /// Of `choose`: who can refer to what.
     found: Vec<(TextId, Sampled)>,
 }
@@ -89,7 +101,8 @@ impl Templates {
             let Some(text) = history.text(*id) else { continue };
             for (from, four) in history.bytes(text).windows(FOUND_BYTES_MIN).enumerate() {
                 let head = &mut self.heads[hash_of_four(four, HASH_LOG)];
-                self.places.push((template as u8, from as u32, *head));
+                let (place, left) = (history.place(text, from as u32), (text.len() - from) as u32);
+                self.places.push(Indexed { place, template: template as u8, left, before: *head });
                 *head = self.places.len() as u32;
             }
         }
@@ -100,29 +113,31 @@ impl Templates {
         &self.all
     }
 
-    /// The longest bytes equal to `wanted` in each template that has some.
-    pub fn longest(&self, history: &History, wanted: &[u8]) -> SmallVec<[Found; TEMPLATES_MAX]> {
-        let mut longest: SmallVec<[Found; TEMPLATES_MAX]> = SmallVec::new();
+    /// Tells of the longest bytes equal to `wanted` in each template that has some.
+    #[inline]
+    pub fn longest(&self, kept: Kept<'_>, wanted: &[u8], mut tell: impl FnMut(Found)) {
         if self.all.is_empty() {
-            return longest;
+            return;
         }
-        let mut place = self.heads[hash_of_four(wanted, HASH_LOG)];
+        let mut longest: Option<Found> = None;
+        let mut beaten = Beaten::new(wanted, 0);
+        let mut number = self.heads[hash_of_four(wanted, HASH_LOG)];
         for _ in 0..PLACES_MAX {
-            let Some(index) = place.checked_sub(1) else { break };
-            let (template, from, before) = self.places[index as usize];
-            place = before;
-            let template = usize::from(template);
-            let Some(text) = history.text(self.all[template].id) else { continue };
-            let length = equal_bytes(wanted, &history.bytes(text)[from as usize..]) as u32;
-            if length < FOUND_BYTES_MIN as u32 {
-                continue;
+            let Some(index) = number.checked_sub(1) else { break };
+            let Indexed { place, template, left, before } = self.places[index as usize];
+            number = before;
+            if let Some(found) = longest.take_if(|found| found.template != template) {
+                beaten = Beaten::new(wanted, 0);
+                tell(found);
             }
-            match longest.last_mut().filter(|found| found.template == template) {
-                Some(found) if found.length >= length => {}
-                Some(found) => *found = Found { template, from, length },
-                None => longest.push(Found { template, from, length }),
+            if kept.may_beat(beaten, place) {
+                let length = equal_bytes(wanted, kept.bytes(place, left)) as u32;
+                if length >= FOUND_BYTES_MIN as u32 && longest.is_none_or(|found| found.length < length) {
+                    beaten = Beaten::new(wanted, length);
+                    longest = Some(Found { place, template, length });
+                }
             }
         }
-        longest
+        longest.into_iter().for_each(tell);
     }
 }

@@ -7,7 +7,8 @@ use super::{Alignment, Offset, Past, Sequence, likely_distance};
 use crate::{
     dictionary::DICTIONARY,
     find::{Candidate, Candidates, ITSELF},
-    history::{Text, equal_bytes},
+    history::Text,
+    places::equal_bytes,
     price::ZstdPrices,
 };
 

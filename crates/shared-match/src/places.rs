@@ -1,0 +1,279 @@
+//! Places: where in the history some bytes stood before, found by a look at two lines of memory.
+//!
+//! Owns        the index of four bytes and that of eight in one domain; how bytes at a place are compared to others.
+//! Limits      the `SHORT_PLACES` and `DOMAIN_PLACES` newest of each hash; three quarters as much memory as the history.
+
+use guildhall_prefetch::prefetch;
+use std::ops::Range;
+
+/// Buckets, as a power of two: one for so many positions, so that the index is three quarters as large as the history, ...
+const BUCKET_POSITIONS_LOG: u32 = 7;
+/// ... within these.
+const HASH_LOG_MIN: u32 = 9;
+const HASH_LOG_MAX: u32 = 20;
+/// Places that it knows of four equal bytes, and of eight in one domain.
+const SHORT_PLACES: usize = 8;
+const DOMAIN_PLACES: usize = 16;
+const DOMAIN_FROM: usize = SHORT_PLACES + 1;
+const PLACES_ROOM: usize = 32;
+const _: () = assert!(DOMAIN_FROM + DOMAIN_PLACES < PLACES_ROOM);
+/// Fewest equal bytes that the index finds.
+pub const FOUND_BYTES_MIN: usize = 4;
+
+/// Where bytes stood before, newest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// Those of four equal bytes, an end, and from `DOMAIN_FROM` on those of eight in the domain, and an end.
+    all: [Place; PLACES_ROOM],
+}
+
+impl Places {
+    const NONE: Self = Self { all: [Place::END; PLACES_ROOM] };
+
+    /// All of them.
+    #[inline]
+    pub fn newest_first(&self) -> impl Iterator<Item = Place> {
+        let (mut short, mut domain) = (0, DOMAIN_FROM);
+        std::iter::from_fn(move || {
+            // None of both is beyond its end.
+            let (one, other) = (self.all[short % PLACES_ROOM], self.all[domain % PLACES_ROOM]);
+            let newest = one.max(other);
+            short += usize::from(one == newest);
+            domain += usize::from(other == newest);
+            (newest != Place::END).then_some(newest)
+        })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Index {
+    /// Of four equal bytes.
+    short: Buckets<SHORT_PLACES>,
+    /// Of eight in one domain.
+    domain: Buckets<DOMAIN_PLACES>,
+}
+
+impl Index {
+    /// For a history of so many bytes.
+    pub fn new(room: usize) -> Self {
+        let hash_log = (room.ilog2() - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
+        Self { short: Buckets::new(hash_log), domain: Buckets::new(hash_log) }
+    }
+
+    /// Where the bytes at each position of `range` of a text may have stood before, of those with four equal bytes so many of
+    /// the newest only. Puts these positions in front of them. Call once per position, in order; the text begins at `begin`,
+    /// behind all that was linked before.
+    ///
+    /// It takes a range, so that memory is asked for all of it before any of it is waited for.
+    pub fn link(
+        &mut self,
+        (text, begin, domain): (&[u8], Place, u64),
+        range: Range<usize>,
+        short_max: usize,
+        found: &mut Vec<Places>,
+    ) {
+        for at in range.clone() {
+            four(text, at).into_iter().for_each(|four| self.short.prefetch(u64::from(four), 0));
+            eight(text, at).into_iter().for_each(|eight| self.domain.prefetch(eight, domain));
+        }
+        found.clear();
+        found.extend(range.map(|at| {
+            let mut places = Places::NONE;
+            let place = Place(begin.0 + at as u32);
+            if let Some(four) = four(text, at) {
+                self.short.link((u64::from(four), 0), (begin, place), &mut places.all);
+                places.all[short_max.min(SHORT_PLACES)] = Place::END;
+            }
+            if let Some(eight) = eight(text, at) {
+                self.domain.link((eight, domain), (begin, place), &mut places.all[DOMAIN_FROM..]);
+            }
+            places
+        }));
+    }
+
+    /// Forgets all places.
+    pub fn clear(&mut self) {
+        self.short.0.fill([0; SHORT_PLACES]);
+        self.domain.0.fill([0; DOMAIN_PLACES]);
+    }
+
+    /// Heap it holds, whether touched or not.
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.short.0) + size_of_val(&*self.domain.0)
+    }
+}
+
+/// The `WAYS` newest places of every hash. One look at memory finds them all; chains would take one per place.
+///
+/// Numbers of places: zeros are mapped when they are touched.
+#[derive(Debug)]
+struct Buckets<const WAYS: usize>(Vec<[u32; WAYS]>);
+
+impl<const WAYS: usize> Buckets<WAYS> {
+    fn new(hash_log: u32) -> Self {
+        Self(vec![[0; WAYS]; 1 << hash_log])
+    }
+
+    /// The places of a key in front of an end; `place` stands in front of them the next time, instead of one in the same text,
+    /// which begins at `begin`.
+    #[inline]
+    fn link(&mut self, (key, salt): (u64, u64), (begin, place): (Place, Place), found: &mut [Place]) {
+        let index = self.index(key, salt);
+        let bucket = &mut self.0[index];
+        for (found, number) in found.iter_mut().zip(&*bucket) {
+            *found = Place(*number);
+        }
+        if bucket[0] < begin.0 {
+            bucket.copy_within(..WAYS - 1, 1);
+        }
+        bucket[0] = place.0;
+    }
+
+    #[inline]
+    fn index(&self, key: u64, salt: u64) -> usize {
+        let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> (64 - self.0.len().ilog2())) as usize
+    }
+
+    /// Asks memory for what `link` will look at.
+    #[inline]
+    fn prefetch(&self, key: u64, salt: u64) {
+        prefetch(&self.0[self.index(key, salt)]);
+    }
+}
+
+/// A position: its address and one, or 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(u32);
+
+impl Place {
+    /// None; older than any.
+    pub const END: Self = Self(0);
+
+    /// Of an address.
+    pub fn of(address: u64) -> Self {
+        Self(address as u32 + 1)
+    }
+
+    /// One byte on.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// How far behind another one; a large number for one in front of it.
+    #[inline]
+    pub fn behind(self, other: Self) -> u32 {
+        self.0.wrapping_sub(other.0)
+    }
+
+    /// What it is the place of; none for `END`.
+    pub fn address(self) -> Option<u64> {
+        self.0.checked_sub(1).map(u64::from)
+    }
+}
+
+/// The bytes of all texts, by place.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    ring: &'a [u8],
+    mask: usize,
+}
+
+impl<'a> Kept<'a> {
+    /// Of a ring, as long as a power of two.
+    #[inline]
+    pub fn new(ring: &'a [u8]) -> Self {
+        Self { ring, mask: ring.len() - 1 }
+    }
+
+    /// Where in the ring a place is.
+    #[inline]
+    fn index(self, place: Place) -> usize {
+        (place.0 as usize).wrapping_sub(1) & self.mask
+    }
+
+    /// Asks memory for what stands at a place.
+    #[inline]
+    pub fn prefetch(self, place: Place) {
+        prefetch(&self.ring[self.index(place)]);
+    }
+
+    /// Whether the bytes at a place may equal more of what is wanted than what is to be beaten.
+    #[inline]
+    pub fn may_beat(self, beaten: Beaten, place: Place) -> bool {
+        four(self.ring, self.index(place) + beaten.from).is_some_and(|four| four == beaten.four)
+    }
+
+    /// So many bytes from a place on, all of them of one text.
+    #[inline]
+    pub fn bytes(self, place: Place, count: u32) -> &'a [u8] {
+        let start = self.index(place);
+        &self.ring[start..start + count as usize]
+    }
+}
+
+/// The last four of the bytes that something has to equal to be longer than what was found already.
+#[derive(Clone, Copy, Debug)]
+pub struct Beaten {
+    four: u32,
+    from: usize,
+}
+
+impl Beaten {
+    /// Of what is `wanted`, which has `FOUND_BYTES_MIN` bytes at least, so many were found.
+    #[inline]
+    pub fn new(wanted: &[u8], length: u32) -> Self {
+        let from = (length as usize + 1).saturating_sub(FOUND_BYTES_MIN);
+        match four(wanted, from) {
+            Some(four) => Self { four, from },
+            // Nothing is longer than all of it.
+            None => Self { four: 0, from: usize::MAX / 2 },
+        }
+    }
+}
+
+/// A slot for the first four bytes, in a table of a power of two of slots.
+#[inline]
+pub fn hash_of_four(bytes: &[u8], table_log: u32) -> usize {
+    let four = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    (four.wrapping_mul(0x9E37_79B1) >> (32 - table_log)) as usize
+}
+
+#[inline]
+fn four(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + FOUND_BYTES_MIN)?.try_into().ok()?))
+}
+
+#[inline]
+fn eight(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// How many bytes are equal from the start of both.
+#[inline]
+pub fn equal_bytes(a: &[u8], b: &[u8]) -> usize {
+    let length = a.len().min(b.len());
+    let (a, b) = (&a[..length], &b[..length]);
+    let mut at = 0;
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight"));
+    for (x, y) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
+        // Two at once: where a match ends cannot be foretold.
+        let (first, second) = (word(&x[..8]) ^ word(&y[..8]), word(&x[8..]) ^ word(&y[8..]));
+        if first | second != 0 {
+            let (skipped, differing) = if first == 0 { (8, second) } else { (0, first) };
+            return at + skipped + differing.trailing_zeros() as usize / 8;
+        }
+        at += 16;
+    }
+    if let (Some(x), Some(y)) = (eight(a, at), eight(b, at)) {
+        if x != y {
+            return at + (x ^ y).trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while at < length && a[at] == b[at] {
+        at += 1;
+    }
+    at
+}
