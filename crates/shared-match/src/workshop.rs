@@ -220,8 +220,9 @@ impl<'a> Workshop<'a> {
         let sequences = match variant {
             Variant::Horizon(horizon, template) => {
                 let oldest = self.id.saturating_sub(horizon);
+                // No branches: they could not be foretold.
                 let allowed =
-                    |found: &Candidate| found.is_common && found.source >= oldest || Some(found.source) == template;
+                    |found: &Candidate| found.is_common & (found.source >= oldest) | (Some(found.source) == template);
                 self.parser.parse(past, self.candidates, prices, text, reach, allowed)
             }
             Variant::Had => {

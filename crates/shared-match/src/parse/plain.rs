@@ -140,7 +140,8 @@ impl Parser {
         if longest > MATCH_MAX {
             return longest;
         }
-        let cost = |length: &usize| prices.match_length(*length) + self.cost(at + length);
-        (MATCH_MIN..=longest).rev().min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(longest)
+        let least = self.cheapest_end(prices, at, MATCH_MIN, longest);
+        let cost = |length: usize| prices.match_length(length) + self.cost(at + length);
+        (MATCH_MIN..=longest).rev().find(|length| cost(*length) <= least).unwrap_or(longest)
     }
 }
