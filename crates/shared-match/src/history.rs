@@ -22,6 +22,8 @@ use std::{
 const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Texts start on multiples of this.
 const GRAIN: usize = 64;
+/// The first address: none is 0.
+const BEGIN: u64 = GRAIN as u64;
 /// Of positions that follow each other, the bytes at the places of one in so many are asked for ahead.
 const ASKED_FOR_ONE_IN: usize = 16;
 
@@ -96,7 +98,7 @@ impl History {
             bytes: vec![0; room],
             owners: vec![0; room / GRAIN],
             index: Index::new(room),
-            next_address: 0,
+            next_address: BEGIN,
             texts: VecDeque::new(),
             spans: Spans::default(),
             next_id: 1,
@@ -180,7 +182,7 @@ impl History {
         self.alike.clear();
         self.named.clear();
         self.index.clear();
-        self.next_address = 0;
+        self.next_address = BEGIN;
     }
 
     /// How long the texts are that are kept.
@@ -242,7 +244,7 @@ impl History {
     /// The number of the text at a place, which may have been forgotten; none where it was overwritten.
     #[inline]
     pub fn owner(&self, place: Place) -> Option<TextId> {
-        let address = place.address()?;
+        let address = place.address();
         (address + self.bytes.len() as u64 >= self.next_address).then(|| self.owners[self.at(address) / GRAIN])
     }
 

@@ -143,7 +143,7 @@ impl<const WAYS: usize> Buckets<WAYS> {
     }
 }
 
-/// A position: its address and one, or 0 for none.
+/// A position: its address, or 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(u32);
 
@@ -151,9 +151,9 @@ impl Place {
     /// None; older than any.
     pub const END: Self = Self(0);
 
-    /// Of an address.
+    /// Of an address, which is not 0.
     pub fn of(address: u64) -> Self {
-        Self(address as u32 + 1)
+        Self(address as u32)
     }
 
     /// One byte on.
@@ -167,9 +167,10 @@ impl Place {
         self.0.wrapping_sub(other.0)
     }
 
-    /// What it is the place of; none for `END`.
-    pub fn address(self) -> Option<u64> {
-        self.0.checked_sub(1).map(u64::from)
+    /// What it is the place of; 0 for `END`.
+    #[inline]
+    pub fn address(self) -> u64 {
+        self.0.into()
     }
 }
 
@@ -190,7 +191,7 @@ impl<'a> Kept<'a> {
     /// Where in the ring a place is.
     #[inline]
     fn index(self, place: Place) -> usize {
-        (place.0 as usize).wrapping_sub(1) & self.mask
+        place.0 as usize & self.mask
     }
 
     /// Asks memory for what stands at a place.
