@@ -257,17 +257,9 @@ pub fn equal_bytes(a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());
     let (a, b) = (&a[..length], &b[..length]);
     let mut at = 0;
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight"));
-    for (x, y) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
-        // Two at once: where a match ends cannot be foretold.
-        let (first, second) = (word(&x[..8]) ^ word(&y[..8]), word(&x[8..]) ^ word(&y[8..]));
-        if first | second != 0 {
-            let (skipped, differing) = if first == 0 { (8, second) } else { (0, first) };
-            return at + skipped + differing.trailing_zeros() as usize / 8;
-        }
-        at += 16;
-    }
-    if let (Some(x), Some(y)) = (eight(a, at), eight(b, at)) {
+    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let x = u64::from_le_bytes(x.try_into().expect("eight"));
+        let y = u64::from_le_bytes(y.try_into().expect("eight"));
         if x != y {
             return at + (x ^ y).trailing_zeros() as usize / 8;
         }
