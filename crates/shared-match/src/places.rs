@@ -270,3 +270,52 @@ pub fn equal_bytes(a: &[u8], b: &[u8]) -> usize {
     }
     at
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    /// Of a text that repeats itself a lot, at all of its positions.
+    #[test]
+    fn what_is_longer_is_never_passed_over() {
+        let mut rng = Rng::new(5);
+        let ring: Vec<u8> = (0..1 << 10).map(|_| b"ab"[rng.below(2) as usize]).collect();
+        let kept = Kept::new(&ring);
+        let (mut longer_count, mut passed_over_count) = (0, 0);
+        for at in 512..ring.len() - FOUND_BYTES_MIN {
+            let wanted = &ring[at..];
+            for address in 1..at {
+                let place = Place::of(address as u64);
+                let equal = equal_bytes(wanted, kept.bytes(place, (ring.len() - address) as u32));
+                for beaten in (0..12).filter(|beaten| *beaten <= wanted.len()) {
+                    let may_beat = kept.may_beat(Beaten::new(wanted, beaten as u32), place);
+                    let is_longer = equal > beaten && equal >= FOUND_BYTES_MIN;
+                    assert!(may_beat || !is_longer, "{equal} bytes at {address} beat {beaten}");
+                    longer_count += usize::from(is_longer);
+                    passed_over_count += usize::from(!may_beat);
+                }
+            }
+        }
+        assert!(longer_count > 10_000 && passed_over_count > 1_000_000, "{longer_count} {passed_over_count}");
+    }
+
+    #[test]
+    fn places_come_newest_first_and_once_and_never_of_the_same_text_twice() {
+        let mut index = Index::new(1 << 16);
+        let mut found = Vec::new();
+        // Each text is the same bytes, at which the last but one stands twice.
+        let texts: Vec<Place> = (1..=12).map(|text| Place::of(text * 64)).collect();
+        for begin in &texts {
+            index.link((b"12345678 12345678", *begin, 7), 0..17, usize::MAX, &mut found);
+        }
+        let of_four: Vec<Place> = found[9].newest_first().collect();
+        let second = |begin: &Place| Place(begin.0 + 9);
+        // The text itself from its first bytes on, then those before it, of which only the second place is kept.
+        let expected: Vec<Place> = std::iter::once(texts[11]).chain(texts[..11].iter().rev().map(second)).collect();
+        assert_eq!(of_four, expected);
+        index.link((b"12345678", Place::of(13 * 64), 8), 0..8, 2, &mut found);
+        let of_another_domain: Vec<Place> = found[0].newest_first().collect();
+        assert_eq!(of_another_domain, texts[10..].iter().rev().map(second).collect::<Vec<_>>());
+    }
+}
