@@ -6,7 +6,7 @@
 //! Limits      two places per position; messages of any length, of which the last `reach` bytes can be referred to, and only the
 //!             first `PLACES_MAX` be found.
 
-use crate::places::equal_bytes;
+use crate::places::{eight, equal_bytes};
 
 const HASH_LOG_MAX: u32 = 15;
 const HASH_LOG_MIN: u32 = 6;
@@ -126,7 +126,7 @@ impl Looked<'_> {
 
     #[inline]
     fn eight(&self, at: usize) -> Option<u64> {
-        self.message.get(at..at + LONG_BYTES).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")))
+        eight(self.message, at)
     }
 }
 

@@ -91,6 +91,12 @@ impl Longer {
         if is_common { self.longest_common } else { self.longest }
     }
 
+    /// What has to be beaten of what is `wanted`: by one that not all have, and by one that nearly all have.
+    #[inline]
+    fn beaten(&self, wanted: &[u8]) -> (Beaten, Beaten) {
+        (Beaten::new(wanted, self.longest), Beaten::new(wanted, self.longest_common))
+    }
+
     /// Adds one that is farther than those that there are, if it is longer.
     #[inline]
     fn add(&mut self, known: Known) {
@@ -139,13 +145,6 @@ struct Owner {
     length: u32,
 }
 
-impl Owner {
-    /// None of which anything can be found.
-    fn forgotten(id: TextId) -> Self {
-        Self { id, ..Self::default() }
-    }
-}
-
 /// Remembers for one text the others in which it was found: places ask again and again.
 #[derive(Debug, Default)]
 struct Owners(Vec<Owner>);
@@ -189,10 +188,10 @@ impl Wanted<'_> {
         }
     }
 
-    /// What there is to know of an earlier text, or of this one.
+    /// What there is to know of an earlier text, or of this one; of one that was forgotten, that it has no bytes.
     #[cold]
     fn owner(&self, id: TextId) -> Owner {
-        let Some(source) = self.history.text(id) else { return Owner::forgotten(id) };
+        let Some(source) = self.history.text(id) else { return Owner { id, ..Owner::default() } };
         let is_common = id == self.text.id || self.text.is_for_who_got(source, self.coverage);
         Owner { id, is_common, begin: self.history.place(source, 0), length: source.len() as u32 }
     }
@@ -302,7 +301,7 @@ impl Candidates {
         let Self { here, earlier, owners, places, .. } = self;
         let mut earlier = earlier.as_slice();
         let mut compared = 0;
-        let (mut beaten, mut beaten_common) = (Beaten::new(bytes, 0), Beaten::new(bytes, 0));
+        let (mut beaten, mut beaten_common) = here.beaten(bytes);
         let mut newest = places[at % LINKED_TOGETHER].newest_first();
         while here.longest_common < enough {
             let next_known = earlier.first().map_or(Place::END, |known| known.place);
@@ -314,7 +313,7 @@ impl Candidates {
                 let (known, farther) = earlier.split_at(nearer);
                 known.iter().for_each(|known| wanted.add(here, *known));
                 earlier = farther;
-                (beaten, beaten_common) = (Beaten::new(bytes, here.longest), Beaten::new(bytes, here.longest_common));
+                (beaten, beaten_common) = here.beaten(bytes);
                 if known.last().is_some_and(|known| known.place == place)
                     || here.longest_common >= enough
                     || !kept.may_beat(beaten_common, place)
@@ -339,7 +338,7 @@ impl Candidates {
             }
             let source = if id == text.id { ITSELF } else { id };
             wanted.add(here, Known { place, candidate: Candidate { source, from, length: equal as u32, is_common } });
-            (beaten, beaten_common) = (Beaten::new(bytes, here.longest), Beaten::new(bytes, here.longest_common));
+            (beaten, beaten_common) = here.beaten(bytes);
             if equal == bytes.len() && here.longest_common as usize == equal {
                 break;
             }

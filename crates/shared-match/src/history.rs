@@ -203,8 +203,7 @@ impl History {
 
     /// Its bytes.
     pub fn bytes(&self, text: &Text) -> &[u8] {
-        let start = self.at(text.address);
-        &self.bytes[start..start + text.len()]
+        self.kept().bytes(self.place(text, 0), text.length)
     }
 
     /// A sampled connection was written a text.

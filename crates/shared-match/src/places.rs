@@ -246,8 +246,9 @@ fn four(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + FOUND_BYTES_MIN)?.try_into().ok()?))
 }
 
+/// The eight bytes from a position on.
 #[inline]
-fn eight(bytes: &[u8], at: usize) -> Option<u64> {
+pub fn eight(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
