@@ -4,6 +4,7 @@
 //!             again, `plain` for deflate, where each is said in full.
 //! Invariants  P1 what a parse rebuilds from its sources is the text. P2 it refers to no text older than its horizon
 //!             nor beyond its reach, nor into a hole; to a dictionary only if its candidates do.
+//! Limits      `SOURCES_MAX` texts that it refers to: those that give the most bytes.
 
 mod plain;
 mod repeats;
@@ -18,6 +19,9 @@ use crate::{
 
 /// About so many bytes a connection gets per text of the matcher: some are large, and most it is not sent.
 const BYTES_PER_TEXT: u32 = 700;
+
+/// Texts that one parse refers to at most: each is looked for on every connection.
+pub const SOURCES_MAX: usize = 240;
 
 /// A source and how far it is shifted against the text: `from - at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +97,25 @@ impl Parser {
         reach: u32,
         allowed: impl Fn(&Candidate) -> bool,
     ) -> Vec<Sequence> {
+        let sequences = self.parse_all(past, candidates, prices, text, reach, &allowed);
+        if sequences.len() <= SOURCES_MAX {
+            return sequences;
+        }
+        let Some(best) = best_sources(&sequences) else { return sequences };
+        let allowed: &dyn Fn(&Candidate) -> bool = &|found| best.binary_search(&found.source).is_ok() && allowed(found);
+        self.parse_all(past, candidates, prices, text, reach, allowed)
+    }
+
+    /// The same with any number of sources.
+    fn parse_all(
+        &mut self,
+        past: Past<'_>,
+        candidates: &Candidates,
+        prices: Prices<'_>,
+        text: &Text,
+        reach: u32,
+        allowed: impl Fn(&Candidate) -> bool,
+    ) -> Vec<Sequence> {
         let may_use = |at: usize, candidate: &Candidate| match candidate.source {
             ITSELF => at as u32 - candidate.from <= reach,
             DICTIONARY => true,
@@ -103,4 +126,25 @@ impl Parser {
             Prices::Deflate(prices) => self.plain.parse(past, candidates, prices, text, may_use),
         }
     }
+}
+
+/// Of more than [`SOURCES_MAX`] sources those that give the most bytes, in order.
+fn best_sources(sequences: &[Sequence]) -> Option<Vec<TextId>> {
+    let mut given: Vec<(TextId, u32)> =
+        sequences.iter().map(|sequence| (sequence.alignment.source, sequence.length)).collect();
+    given.retain(|(source, _)| !matches!(*source, ITSELF | DICTIONARY));
+    given.sort_unstable();
+    given.dedup_by(|later, first| {
+        let is_same = later.0 == first.0;
+        first.1 += if is_same { later.1 } else { 0 };
+        is_same
+    });
+    if given.len() <= SOURCES_MAX {
+        return None;
+    }
+    given.sort_unstable_by_key(|(source, bytes)| (std::cmp::Reverse(*bytes), *source));
+    given.truncate(SOURCES_MAX);
+    let mut best: Vec<TextId> = given.into_iter().map(|(source, _)| source).collect();
+    best.sort_unstable();
+    Some(best)
 }

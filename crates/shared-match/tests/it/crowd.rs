@@ -254,3 +254,27 @@ fn nothing_out_of_the_window_is_referred_to() {
         assert!(sent_bytes > 8 << 20, "{sent_bytes} bytes on two connections are some windows");
     }
 }
+
+/// More other texts than a parse has slots for, each worth a reference.
+#[test]
+fn a_text_may_quote_hundreds_of_others() {
+    for kind in [Kind::Zstd, Kind::Begun(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
+        let mut rng = Rng::new(5);
+        let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
+        let mut connections: Vec<Connection> = (0..3).map(|_| connect(&mut rng, kind)).collect();
+        let mut send = |rng: &mut Rng, body: &[u8]| {
+            let id = matcher.push(Scope { domain: 1, class: 0, kind: 0 }, "MESSAGE_CREATE", body);
+            let texts = connections.iter_mut();
+            texts.for_each(|stream| stream.write_text(rng, &mut matcher, Form::Json, (id, "MESSAGE_CREATE", body)));
+        };
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..400 {
+            let quoted: Vec<u8> = (0..28).map(|_| b'a' + rng.below(26) as u8).collect();
+            send(&mut rng, &quoted);
+            all.push(quoted);
+        }
+        // The last one first: no two of them are one reference.
+        all.reverse();
+        send(&mut rng, &all.concat());
+    }
+}
