@@ -21,6 +21,13 @@ impl Few {
     }
 }
 
+impl From<(u64, u32)> for Few {
+    #[inline]
+    fn from((value, count): (u64, u32)) -> Self {
+        Self { value, count }
+    }
+}
+
 impl FromIterator<(u64, u32)> for Few {
     #[inline]
     fn from_iter<I: IntoIterator<Item = (u64, u32)>>(all: I) -> Self {
@@ -28,34 +35,45 @@ impl FromIterator<(u64, u32)> for Few {
     }
 }
 
-/// Writes bits behind what a buffer holds.
+/// Appends bits to what `out` holds, up to whole bytes: what `put` puts, in `bytes_max` bytes at most.
 ///
-/// Room is made ahead, so that a `put` is one unaligned store: callers say with `reserve` how much will come.
+/// # Panics
+/// If it puts more.
+#[inline(always)]
+pub fn append<R>(out: &mut Vec<u8>, bytes_max: usize, put: impl FnOnce(&mut BitWriter<'_>) -> R) -> R {
+    let start = out.len();
+    out.resize(start + bytes_max + STORE_BYTES, 0);
+    let mut writer = BitWriter { room: &mut out[start..], pending: 0, pending_bits: 0 };
+    let result = put(&mut writer);
+    let unused = writer.room.len() - usize::from(writer.pending_bits > 0);
+    out.truncate(out.len() - unused);
+    result
+}
+
+/// What every `put` stores, mostly more than it puts.
+const STORE_BYTES: usize = 8;
+
+/// Puts bits into room that was made ahead, so that a `put` is one unaligned store. Where no byte is begun, whole bytes may be put too.
 #[derive(Debug)]
 pub struct BitWriter<'a> {
-    out: &'a mut Vec<u8>,
-    at: usize,
+    /// Begins with the byte that is begun.
+    room: &'a mut [u8],
     pending: u64,
     pending_bits: u32,
 }
 
 impl<'a> BitWriter<'a> {
-    /// Starts at the end of `out`; `bytes_max` bounds what will be put.
-    #[inline]
-    pub fn new(out: &'a mut Vec<u8>, bytes_max: usize) -> Self {
-        let at = out.len();
-        out.resize(at + bytes_max + 8, 0);
-        Self { out, at, pending: 0, pending_bits: 0 }
-    }
-
     /// Puts the lowest `count` bits of `value`, whose other bits are zero.
     #[inline]
     pub fn put(&mut self, value: u64, count: u32) {
         debug_assert!(count <= PUT_BITS_MAX && (count == 64 || value >> count == 0));
         self.pending |= value << self.pending_bits;
         self.pending_bits += count;
-        self.out[self.at..self.at + 8].copy_from_slice(&self.pending.to_le_bytes());
-        self.at += (self.pending_bits >> 3) as usize;
+        let room = std::mem::take(&mut self.room);
+        let stored: &mut [u8; STORE_BYTES] = room.first_chunk_mut().expect("callers say how much will come");
+        *stored = self.pending.to_le_bytes();
+        // Fewer than eight: more than that are never pending.
+        self.room = &mut room[(self.pending_bits as usize >> 3) % STORE_BYTES..];
         self.pending >>= self.pending_bits & !7;
         self.pending_bits &= 7;
     }
@@ -76,12 +94,11 @@ impl<'a> BitWriter<'a> {
         *few = few.and((value, count));
     }
 
-    /// Puts two values, at once where they fit.
+    /// Puts these and then those, at once where they fit.
     #[inline]
-    pub fn put_two(&mut self, first: (u64, u32), second: (u64, u32)) {
-        let mut few = Few::default().and(first);
-        self.gather(&mut few, second);
-        self.put_few(few);
+    pub fn put_two(&mut self, mut first: Few, second: Few) {
+        self.gather(&mut first, (second.value, second.count));
+        self.put_few(first);
     }
 
     /// How many zeros fill the byte that is begun, once `count` more bits are put.
@@ -96,19 +113,35 @@ impl<'a> BitWriter<'a> {
         self.put(0, self.padding_behind(0));
     }
 
-    /// Fills the last byte with zeros and ends: `out` then ends with the last byte.
+    /// Puts these, and ends a stream that is read backwards: a one marks where it starts, and the last byte is filled.
     #[inline]
-    pub fn finish(self) {
-        let end = self.at + usize::from(self.pending_bits > 0);
-        self.out.truncate(end);
-    }
-
-    /// Ends a stream that is read backwards, with these behind all others: a one marks where it starts.
-    #[inline]
-    pub fn finish_with_mark(mut self, mut last: Few) {
+    pub fn put_mark(&mut self, mut last: Few) {
         self.gather(&mut last, (1, 1));
         self.put_few(last);
-        self.finish();
+        let begun = usize::from(self.pending_bits > 0);
+        self.room = &mut std::mem::take(&mut self.room)[begun..];
+        (self.pending, self.pending_bits) = (0, 0);
+    }
+
+    /// Puts whole bytes.
+    #[inline]
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        self.bytes(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Some bytes that are to be filled in later.
+    #[inline]
+    pub fn bytes(&mut self, count: usize) -> &'a mut [u8] {
+        debug_assert!(self.pending_bits == 0, "a byte is begun");
+        let (bytes, room) = std::mem::take(&mut self.room).split_at_mut(count);
+        self.room = room;
+        bytes
+    }
+
+    /// How much room there is, to tell how many bytes were put between two looks.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.room.len()
     }
 }
 
@@ -185,12 +218,8 @@ mod tests {
                 })
                 .collect();
             let (mut direct, mut buffer) = (vec![7], BitBuffer::default());
-            let mut writer = BitWriter::new(&mut direct, 600);
-            for (value, count) in &puts {
-                writer.put(*value, *count);
-                buffer.put(*value, *count);
-            }
-            writer.finish();
+            append(&mut direct, 600, |writer| puts.iter().for_each(|(value, count)| writer.put(*value, *count)));
+            puts.iter().for_each(|(value, count)| buffer.put(*value, *count));
             assert_eq!(direct[1..], naive(&puts));
             assert_eq!(buffer.run().bytes, naive(&puts));
         }

@@ -60,38 +60,54 @@ const fn symbols<const N: usize>(bases: &[u32]) -> [u8; N] {
     symbols
 }
 
-const LITERALS_SYMBOL: [u8; 64] = symbols(&LITERALS_BASE);
-const MATCH_SYMBOL: [u8; 128] = symbols(&MATCH_BASE);
+/// The first lengths, coded.
+const LITERALS_CODED: [Coded; 64] = all_coded(&symbols::<64>(&LITERALS_BASE), &LITERALS_BASE, &LITERALS_BITS);
+const MATCH_CODED: [Coded; 128] = all_coded(&symbols::<128>(&MATCH_BASE), &MATCH_BASE, &MATCH_BITS);
+
+const fn all_coded<const N: usize>(symbols: &[u8; N], bases: &[u32], bits: &[u8]) -> [Coded; N] {
+    let mut all = [Coded { symbol: 0, extra: 0, extra_bits: 0 }; N];
+    let mut index = 0;
+    while index < N {
+        all[index] = coded(bases[0] + index as u32, symbols[index] as usize, bases, bits);
+        index += 1;
+    }
+    all
+}
 
 #[inline]
-fn coded(value: u32, symbol: usize, bases: &[u32], bits: &[u8]) -> Coded {
+const fn coded(value: u32, symbol: usize, bases: &[u32], bits: &[u8]) -> Coded {
     Coded { symbol: symbol as u8, extra: value - bases[symbol], extra_bits: bits[symbol] }
 }
 
 /// A literal length.
 #[inline]
 pub fn literals(length: u32) -> Coded {
-    let symbol = match LITERALS_SYMBOL.get(length as usize) {
-        Some(symbol) => usize::from(*symbol),
-        None => 19 + length.ilog2() as usize,
-    };
-    coded(length, symbol, &LITERALS_BASE, &LITERALS_BITS)
+    match LITERALS_CODED.get(length as usize) {
+        Some(coded) => *coded,
+        None => coded(length, 19 + length.ilog2() as usize, &LITERALS_BASE, &LITERALS_BITS),
+    }
 }
 
 /// A match length, at least 3.
 #[inline]
 pub fn match_length(length: u32) -> Coded {
-    let symbol = match MATCH_SYMBOL.get(length as usize - 3) {
-        Some(symbol) => usize::from(*symbol),
-        None => 36 + (length - 3).ilog2() as usize,
-    };
-    coded(length, symbol, &MATCH_BASE, &MATCH_BITS)
+    match MATCH_CODED.get(length as usize - 3) {
+        Some(coded) => *coded,
+        None => coded(length, 36 + (length - 3).ilog2() as usize, &MATCH_BASE, &MATCH_BITS),
+    }
+}
+
+/// The symbol of an offset value, which also is how many extra bits it has: what is left without its highest bit.
+#[inline]
+pub fn offset_symbol(value: u32) -> u32 {
+    debug_assert!(value > 0, "there is no offset value 0");
+    (value | 1).ilog2()
 }
 
 /// An offset value: 1 to 3 for a repeat, else the offset and 3.
 #[inline]
 pub fn offset(value: u32) -> Coded {
-    let symbol = value.ilog2();
+    let symbol = offset_symbol(value);
     Coded { symbol: symbol as u8, extra: value ^ (1 << symbol), extra_bits: symbol as u8 }
 }
 

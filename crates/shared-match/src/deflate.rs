@@ -87,12 +87,11 @@ impl DeflateState {
 
     /// Ends a message: an empty stored block brings it to a whole byte.
     #[inline]
-    pub fn end(&self, mut writer: BitWriter<'_>) {
+    pub fn end(&self, writer: &mut BitWriter<'_>) {
         let header = 3 + writer.padding_behind(3);
         match self.container {
             Container::Zlib => writer.put(0xFFFF_0000 << header, header + 32),
             Container::PerMessage => writer.put(0, header),
         }
-        writer.finish();
     }
 }

@@ -12,8 +12,6 @@ pub const NAME_BYTES_MAX: usize = 64;
 const BEFORE_NAME: &[u8] = b"{\"t\":\"";
 /// The key `t`, and the beginning of an atom.
 const BEFORE_ETF_NAME: &[u8] = b"d\0\x01td\0";
-/// Digits of a seq.
-const SEQ_DIGITS_MAX: usize = 20;
 const BEFORE_SEQ: &[u8] = b"\",\"s\":";
 
 /// What comes in front of a body and behind it in its text.
@@ -32,6 +30,12 @@ pub fn span_of(form: Form, name: &str, text_bytes: usize) -> Span {
         Form::Etf => (0, text_bytes + BEFORE_ETF_NAME.len() + 1 + name.len()),
     };
     Span { after: after as u32, before: before as u32 }
+}
+
+/// How many digits a seq is written with.
+#[inline]
+pub fn digits_of(seq: u64) -> u32 {
+    seq.checked_ilog10().unwrap_or(0) + 1
 }
 
 /// Bytes of a head that are copied: behind `run` that are not, `length` from `distance` before.
@@ -56,8 +60,7 @@ pub struct EarlierHead {
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     name: &'static str,
-    /// Of the seq, the last one last.
-    digits: [u8; SEQ_DIGITS_MAX],
+    seq: u64,
     digits_count: u8,
     length: u8,
     literals: [u8; HEAD_BYTES_MAX],
@@ -71,7 +74,7 @@ impl Head {
     /// No head.
     pub const NONE: Self = Self {
         name: "",
-        digits: [0; SEQ_DIGITS_MAX],
+        seq: 0,
         digits_count: 0,
         length: 0,
         literals: [0; HEAD_BYTES_MAX],
@@ -84,50 +87,32 @@ impl Head {
     /// The head of a JSON message: all that comes before `,"op":0,"d":`.
     #[inline]
     pub fn json(name: &'static str, seq: u64) -> Self {
-        let mut head = Self { name, ..Self::NONE };
-        let mut rest = seq;
-        loop {
-            head.digits_count += 1;
-            head.digits[SEQ_DIGITS_MAX - usize::from(head.digits_count)] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        head.length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + head.digits_count;
-        head
+        let digits_count = digits_of(seq) as u8;
+        let length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + digits_count;
+        Self { name, seq, digits_count, length, ..Self::NONE }
     }
 
-    /// The seq, as it is written.
+    /// Spells out what is not copied: these and, behind the last piece, so many digits.
     #[inline]
-    pub fn digits(&self) -> &[u8] {
-        &self.digits[SEQ_DIGITS_MAX - usize::from(self.digits_count)..]
-    }
-
-    /// Spells out what is not copied.
-    #[inline]
-    fn spell(&mut self, copies: &[HeadCopy], pieces: [&[u8]; 2]) {
+    fn spell(&mut self, copies: &[HeadCopy], pieces: &[&[u8]], digits: u8) {
         self.copies[..copies.len()].copy_from_slice(copies);
         self.copies_count = copies.len() as u8;
         self.literals_length = 0;
-        pieces.into_iter().for_each(|piece| self.push(piece));
-    }
-
-    #[inline]
-    fn push(&mut self, piece: &[u8]) {
-        for byte in piece {
+        pieces.iter().copied().flatten().for_each(|byte| {
             self.literals[usize::from(self.literals_length)] = *byte;
             self.literals_length += 1;
+        });
+        let mut rest = self.seq;
+        for place in (self.literals_length..self.literals_length + digits).rev() {
+            self.literals[usize::from(place)] = b'0' + (rest % 10) as u8;
+            rest /= 10;
         }
+        self.literals_length += digits;
     }
 
     /// Spells out all of it: nothing is copied.
     pub fn spell_out(&mut self) {
-        let name = self.name;
-        let digits = self.digits;
-        self.spell(&[], [BEFORE_NAME, name.as_bytes()]);
-        self.push(BEFORE_SEQ);
-        self.push(&digits[SEQ_DIGITS_MAX - usize::from(self.digits_count)..]);
+        self.spell(&[], &[BEFORE_NAME, self.name.as_bytes(), BEFORE_SEQ], self.digits_count);
     }
 
     /// How long it is, copied or not.
@@ -186,9 +171,8 @@ impl Head {
     /// All is copied but the last `run` bytes of the name, and the digits behind the first `copied`.
     #[inline]
     fn copy(&mut self, copies: &[HeadCopy], run: u32, copied: u8) {
-        let (name, digits) = (self.name, self.digits);
-        let rest = usize::from(self.digits_count - copied);
-        self.spell(copies, [&name.as_bytes()[name.len() - run as usize..], &digits[SEQ_DIGITS_MAX - rest..]]);
+        let name = self.name.as_bytes();
+        self.spell(copies, &[&name[name.len() - run as usize..]], self.digits_count - copied);
     }
 
     /// What is not copied.

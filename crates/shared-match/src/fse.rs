@@ -2,7 +2,7 @@
 //!
 //! Spec  RFC 8878 §4.1 (tables, descriptions); the state machine is J. Duda's tANS as Zstandard defines it.
 
-use crate::bits::{BitBuffer, BitWriter, Few};
+use crate::bits::{self, BitBuffer, Few};
 
 /// What a symbol does to the state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,12 +13,19 @@ struct Transition {
     state_base: i32,
 }
 
+/// Largest accuracy log: that of the format's match and literal lengths.
+const LOG_MAX: u32 = 9;
+const STATES_MAX: usize = 1 << LOG_MAX;
+/// More symbols than any alphabet of the format has: a power of two.
+const SYMBOLS_MAX: usize = 64;
+
 /// An encoder's table for one alphabet.
 #[derive(Clone, Debug)]
 pub struct FseTable {
     log: u32,
-    states: Vec<u16>,
-    symbols: Vec<Transition>,
+    // Of fixed sizes, for an index then needs no check.
+    states: [u16; STATES_MAX],
+    symbols: [Transition; SYMBOLS_MAX],
     counts: Vec<i16>,
 }
 
@@ -30,8 +37,9 @@ impl FseTable {
     /// The table of normalised `counts` (they sum to `2^log`; −1 means "less than one").
     ///
     /// # Panics
-    /// If they do not.
+    /// If they do not, or are more than the format has.
     pub fn new(counts: &[i16], log: u32) -> Self {
+        assert!(log <= LOG_MAX && counts.len() <= SYMBOLS_MAX, "{} symbols, 2^{log} states", counts.len());
         let size = 1usize << log;
         assert_eq!(
             counts.iter().map(|count| count.unsigned_abs() as usize).sum::<usize>(),
@@ -45,30 +53,27 @@ impl FseTable {
             next.push(sum);
             sum += usize::from(count.unsigned_abs());
         }
-        let mut states = vec![0u16; size];
+        let mut states = [0; STATES_MAX];
         for (state, symbol) in spread.iter().enumerate() {
             let slot = &mut next[usize::from(*symbol)];
             states[*slot] = (size + state) as u16;
             *slot += 1;
         }
         let mut total = 0i32;
-        let symbols = counts
-            .iter()
-            .map(|count| {
-                let count = i32::from(count.unsigned_abs());
-                let transition = match count {
-                    0 => Transition { bits_base: ((log + 1) << 16) - (1 << log), state_base: 0 },
-                    1 => Transition { bits_base: (log << 16).wrapping_sub(1 << log), state_base: total - 1 },
-                    _ => {
-                        let bits = log - (count - 1).ilog2();
-                        let min_state = (count as u32) << bits;
-                        Transition { bits_base: (bits << 16).wrapping_sub(min_state), state_base: total - count }
-                    }
-                };
-                total += count;
-                transition
-            })
-            .collect();
+        let mut symbols = [Transition::default(); SYMBOLS_MAX];
+        for (transition, count) in symbols.iter_mut().zip(counts) {
+            let count = i32::from(count.unsigned_abs());
+            *transition = match count {
+                0 => Transition { bits_base: ((log + 1) << 16) - (1 << log), state_base: 0 },
+                1 => Transition { bits_base: (log << 16).wrapping_sub(1 << log), state_base: total - 1 },
+                _ => {
+                    let bits = log - (count - 1).ilog2();
+                    let min_state = (count as u32) << bits;
+                    Transition { bits_base: (bits << 16).wrapping_sub(min_state), state_base: total - count }
+                }
+            };
+            total += count;
+        }
         Self { log, states, symbols, counts: counts.to_vec() }
     }
 
@@ -85,24 +90,32 @@ impl FseTable {
     /// The state in which a decoder ends that reads `symbol` last: coding starts here.
     #[inline]
     pub fn start(&self, symbol: u8) -> FseState {
-        let transition = self.symbols[usize::from(symbol)];
+        let transition = self.transition(symbol);
         let bits = transition.bits_base.wrapping_add(1 << 15) >> 16;
         let value = (bits << 16).wrapping_sub(transition.bits_base);
         self.at((value >> bits) as i32 + transition.state_base)
     }
 
+    /// What a symbol that has a code does.
+    #[inline]
+    fn transition(&self, symbol: u8) -> Transition {
+        debug_assert!(usize::from(symbol) < self.counts.len(), "symbol {symbol}");
+        self.symbols[usize::from(symbol) % SYMBOLS_MAX]
+    }
+
     #[inline]
     fn at(&self, index: i32) -> FseState {
-        FseState(u32::from(self.states[index as usize]))
+        FseState(u32::from(self.states[index as usize % STATES_MAX]))
     }
 
     /// Codes `symbol`: the bits that leave and how many.
     #[inline]
     pub fn code(&self, state: &mut FseState, symbol: u8) -> (u64, u32) {
-        let transition = self.symbols[usize::from(symbol)];
+        let transition = self.transition(symbol);
         let bits = state.0.wrapping_add(transition.bits_base) >> 16;
-        let leaving = state.0 & ((1 << bits) - 1);
-        *state = self.at((state.0 >> bits) as i32 + transition.state_base);
+        let staying = state.0 >> bits;
+        let leaving = state.0 ^ (staying << bits);
+        *state = self.at(staying as i32 + transition.state_base);
         (u64::from(leaving), bits)
     }
 
@@ -208,20 +221,21 @@ pub fn normalise(counts: &[u64], log: u32) -> Vec<i16> {
 
 /// Appends `symbols` coded with two interleaved states, as Huffman weights are (RFC 8878 §4.2.1.2).
 pub fn code_interleaved(table: &FseTable, symbols: &[u8], out: &mut Vec<u8>) {
-    let mut states: [Option<FseState>; 2] = [None; 2];
-    let mut writer = BitWriter::new(out, symbols.len() * 2 + 8);
-    for (index, symbol) in symbols.iter().enumerate().rev() {
-        match &mut states[index % 2] {
-            Some(state) => {
-                let (value, bits) = table.code(state, *symbol);
-                writer.put(value, bits);
+    bits::append(out, symbols.len() * 2 + 8, |writer| {
+        let mut states: [Option<FseState>; 2] = [None; 2];
+        for (index, symbol) in symbols.iter().enumerate().rev() {
+            match &mut states[index % 2] {
+                Some(state) => {
+                    let (value, bits) = table.code(state, *symbol);
+                    writer.put(value, bits);
+                }
+                empty => *empty = Some(table.start(*symbol)),
             }
-            empty => *empty = Some(table.start(*symbol)),
         }
-    }
-    for state in states.iter().rev().flatten() {
-        let (value, bits) = table.end(*state);
-        writer.put(value, bits);
-    }
-    writer.finish_with_mark(Few::default());
+        for state in states.iter().rev().flatten() {
+            let (value, bits) = table.end(*state);
+            writer.put(value, bits);
+        }
+        writer.put_mark(Few::default());
+    });
 }

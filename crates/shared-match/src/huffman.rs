@@ -3,7 +3,7 @@
 //! Spec  RFC 8878 §4.2. Lengths are limited by package-merge (Larmore and Hirschberg, 1990).
 
 use crate::{
-    bits::{BitBuffer, BitWriter, Few, PUT_BITS_MAX},
+    bits::{self, BitBuffer, PUT_BITS_MAX},
     fse::{FseTable, code_interleaved, normalise},
 };
 
@@ -79,11 +79,13 @@ impl Huffman {
 
     /// Appends one stream of `literals`, which must be covered: it is read from its end, so the last byte comes first.
     pub fn code_stream(&self, literals: &[u8], out: &mut Vec<u8>) {
-        let mut writer = BitWriter::new(out, literals.len() * 2 + 2);
-        for piece in literals.rchunks(CODES_PUT_AT_ONCE) {
-            writer.put_few(piece.iter().rev().map(|byte| self.code(*byte)).collect());
-        }
-        writer.finish_with_mark(Few::default());
+        bits::append(out, literals.len() * 2 + 2, |writer| {
+            let (first, fives) = literals.as_rchunks::<CODES_PUT_AT_ONCE>();
+            for five in fives.iter().rev() {
+                writer.put_few(five.iter().rev().map(|byte| self.code(*byte)).collect());
+            }
+            writer.put_mark(first.iter().rev().map(|byte| self.code(*byte)).collect());
+        });
     }
 
     /// The bits of `literals`, to be put behind others.

@@ -118,7 +118,7 @@ impl Matcher {
             templates: Templates::default(),
             alone: Alone::default(),
             room: Room::default(),
-            distances: Distances::new(),
+            distances: Distances::default(),
             text: Vec::new(),
             counters: Counters::default(),
         }
@@ -153,7 +153,9 @@ impl Matcher {
         prepared.begun.clear();
         self.templates.choose(&self.history, &self.coverage, id);
         prepared.templates.clear();
-        prepared.templates.extend_from_slice(self.templates.all());
+        // Behind the last one that not nearly all have, nobody asks for the others.
+        let asked = self.templates.all().iter().rposition(|template| !template.is_common).map_or(0, |last| last + 1);
+        prepared.templates.extend_from_slice(&self.templates.all()[..asked]);
         prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id);
         self.prepared.push_back(prepared);
         Some(id)

@@ -3,7 +3,7 @@
 use crate::{
     dictionary::DICTIONARY,
     find::ITSELF,
-    parse::{Alignment, Sequence},
+    parse::{Alignment, SOURCES_MAX, Sequence},
     ring::TextId,
     spans::Spans,
     track::Track,
@@ -19,7 +19,29 @@ struct Source {
 }
 
 /// Distances to the sources on one connection, by slot; slot 0 is 0, for what needs none.
-pub type Distances = SmallVec<[u32; 16]>;
+#[derive(Clone, Debug)]
+pub struct Distances {
+    // As many as there are slots, for then none needs to be checked.
+    all: [u32; SLOTS],
+}
+
+const SLOTS: usize = 1 << u8::BITS;
+// One for nothing, one for a head, one for a dictionary, and one that a format may take for none.
+const _: () = assert!(SOURCES_MAX + 4 <= SLOTS);
+
+impl Default for Distances {
+    fn default() -> Self {
+        Self { all: [0; SLOTS] }
+    }
+}
+
+impl Distances {
+    /// That of a slot that the parse uses which was located last.
+    #[inline]
+    pub fn of(&self, slot: u8) -> u32 {
+        self.all[usize::from(slot)]
+    }
+}
 
 /// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the text refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +84,7 @@ impl Sources {
     /// How far back the head is that a head may be copied from, by what `locate` found.
     #[inline]
     pub fn head_distance(&self, distances: &Distances) -> Option<u32> {
-        self.has_head.then(|| distances[1])
+        self.has_head.then(|| distances.of(1))
     }
 
     /// Asks memory for what `locate` will look at.
@@ -96,20 +118,18 @@ impl Sources {
         if self.own > window {
             return Err(Missing);
         }
-        distances.clear();
-        distances.push(0);
-        for source in &self.sources {
+        for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
             let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }
-            distances.push(distance);
+            *slot = distance;
         }
         if let Some(excess) = self.dictionary {
             if dictionary == 0 || i64::from(dictionary) + i64::from(excess) > i64::from(window) {
                 return Err(Missing);
             }
-            distances.push(dictionary);
+            distances.all[1 + self.sources.len()] = dictionary;
         }
         Ok(())
     }
@@ -125,7 +145,7 @@ mod tests {
         let alignment = Alignment { source: ITSELF, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
-        let mut distances = Distances::new();
+        let mut distances = Distances::default();
         let mut locate =
             |window| sources.locate(&Track::default(), &Spans::default(), 5_000, window, 0, &mut distances);
         assert_eq!(locate(1 << 9), Err(Missing));
@@ -137,7 +157,7 @@ mod tests {
         let alignment = Alignment { source: DICTIONARY, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
-        let mut distances = Distances::new();
+        let mut distances = Distances::default();
         let mut locate = |dictionary| {
             sources.locate(&Track::default(), &Spans::default(), 5_000, 1 << 20, dictionary, &mut distances)
         };

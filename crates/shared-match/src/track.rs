@@ -6,6 +6,7 @@
 
 use crate::{
     coverage::Membership,
+    envelope::digits_of,
     ring::{PositionRing, TextId},
     spans::Spans,
     zstd,
@@ -96,7 +97,7 @@ impl Track {
     #[inline]
     pub fn newest(&self, position: u32) -> Option<(TextId, u32, u32)> {
         let (id, at) = self.ring.last()?;
-        Some((id, position.wrapping_sub(at), self.seq.checked_ilog10().unwrap_or(0) + 1))
+        Some((id, position.wrapping_sub(at), digits_of(self.seq)))
     }
 
     /// How far before `position` a text stands.

@@ -49,7 +49,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
     let (mut history, mut candidates, mut parser) = (History::new(8 << 20), Candidates::default(), Parser::default());
     let (coverage, mut had, mut templates) = (Coverage::default(), Had::default(), Templates::default());
-    let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Distances::new());
+    let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Distances::default());
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
@@ -80,7 +80,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             }
             if form == Form::Json {
                 // Mostly the last digits; the rest is copied.
-                head.digits().iter().rev().take(2).for_each(|digit| seen.bytes[usize::from(*digit)] += 1);
+                seq.to_string().bytes().rev().take(2).for_each(|digit| seen.bytes[usize::from(digit)] += 1);
                 seen.literals[0] += 1;
                 seen.matches[usize::from(codes::match_length(head.len() as u32 - 2).symbol)] += 1;
             }
@@ -101,7 +101,7 @@ fn see(seen: &mut Histogram, bytes: &[u8], sources: &Sources, sequences: &[Seque
         let value = match sequence.offset {
             Offset::Repeat(value) => u32::from(value),
             Offset::Explicit => {
-                let distance = distances[usize::from(sources.slot(sequence.alignment.source))];
+                let distance = distances.of(sources.slot(sequence.alignment.source));
                 distance.wrapping_add((3 - sequence.alignment.shift) as u32)
             }
         };

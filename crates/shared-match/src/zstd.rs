@@ -113,18 +113,11 @@ impl ZstdStream {
     }
 }
 
-/// Begins a block: its header is filled in by `end_block`.
+/// The header of a compressed block of so many bytes, not the last.
 #[inline]
-pub(crate) fn begin_block(out: &mut Vec<u8>) -> usize {
-    out.extend_from_slice(&[0; 3]);
-    out.len()
-}
-
-/// Ends the compressed block whose content began at `start`.
-#[inline]
-pub(crate) fn end_block(out: &mut [u8], start: usize) {
-    let header = (out.len() - start) as u32 * 8 + 2 * 2;
-    out[start - 3..start].copy_from_slice(&header.to_le_bytes()[..3]);
+pub(crate) fn block_header(bytes: usize) -> [u8; 3] {
+    let [a, b, c, _] = (bytes as u32 * 8 + 2 * 2).to_le_bytes();
+    [a, b, c]
 }
 
 /// Appends content as it is, in blocks.

@@ -6,7 +6,10 @@ use super::{
     own::{Code, Own},
     program::FIXED_BLOCK,
 };
-use crate::{alone::Copy, bits::BitWriter};
+use crate::{
+    alone::Copy,
+    bits::{self, BitWriter},
+};
 
 /// Shorter messages go as they are.
 const CODED_BYTES_MIN: usize = 16;
@@ -14,32 +17,39 @@ const CODED_BYTES_MIN: usize = 16;
 const CONTENT_BYTES: usize = 48 << 10;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
+
 /// Appends `message`, of which `copies` repeat what stands before.
 pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
     state.begin(out);
     let copies = if message.len() < CODED_BYTES_MIN { &[] } else { copies };
-    // Whichever way a block is written, it is not much longer than its content.
-    let mut writer = BitWriter::new(out, message.len() + message.len() / 4 + 64);
-    let (mut from, mut end, mut first) = (0, 0, 0);
-    for (index, copy) in copies.iter().enumerate() {
-        end += (copy.literals + copy.length) as usize;
-        if end - from >= CONTENT_BYTES {
-            put_block(&message[from..end], &copies[first..=index], &mut writer);
-            (from, first) = (end, index + 1);
+    bits::append(out, bytes_max(message), |writer| {
+        let (mut from, mut end, mut first) = (0, 0, 0);
+        for (index, copy) in copies.iter().enumerate() {
+            end += (copy.literals + copy.length) as usize;
+            if end - from >= CONTENT_BYTES {
+                put_block(&message[from..end], &copies[first..=index], writer);
+                (from, first) = (end, index + 1);
+            }
         }
-    }
-    for (index, piece) in message[from..].chunks(CONTENT_BYTES.max(end - from)).enumerate() {
-        put_block(piece, if index == 0 { &copies[first..] } else { &[] }, &mut writer);
-    }
-    state.end(writer);
+        for (index, piece) in message[from..].chunks(CONTENT_BYTES.max(end - from)).enumerate() {
+            put_block(piece, if index == 0 { &copies[first..] } else { &[] }, writer);
+        }
+        state.end(writer);
+    });
 }
 
 /// Appends `message` as it is.
 pub fn store(state: &mut DeflateState, message: &[u8], out: &mut Vec<u8>) {
     state.begin(out);
-    let mut writer = BitWriter::new(out, message.len() + message.len() / 4 + 64);
-    put_stored(message, &mut writer);
-    state.end(writer);
+    bits::append(out, bytes_max(message), |writer| {
+        put_stored(message, writer);
+        state.end(writer);
+    });
+}
+
+/// Whichever way a message is written, it is not much longer.
+fn bytes_max(message: &[u8]) -> usize {
+    message.len() + message.len() / 4 + 64
 }
 
 /// The cheapest of the three kinds of blocks.

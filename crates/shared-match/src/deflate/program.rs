@@ -9,7 +9,7 @@ use super::{
     own::{Code, Own},
 };
 use crate::{
-    bits::{BitBuffer, BitRun, BitWriter, Few},
+    bits::{self, BitBuffer, BitRun, BitWriter, Few},
     envelope::{HEAD_BYTES_MAX, Head},
     find::ITSELF,
     parse::{Alignment, Sequence},
@@ -58,9 +58,7 @@ struct OwnBlock {
 impl OwnBlock {
     fn new(own: Own) -> Self {
         let mut header = Vec::new();
-        let mut writer = BitWriter::new(&mut header, own.header_bits() as usize / 8 + 1);
-        own.put_header(&mut writer);
-        writer.finish();
+        bits::append(&mut header, own.header_bits() as usize / 8 + 1, |writer| own.put_header(writer));
         Self {
             header: BitBuffer::of(header, own.header_bits() as u32),
             distances: own.distances,
@@ -193,35 +191,36 @@ impl Program {
         state.begin(out);
         let header_bytes = self.own.as_ref().map_or(0, |own| own.header.run().bytes.len());
         let bytes_max = self.steps_bytes_max + header_bytes + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 24;
-        let mut writer = BitWriter::new(out, bytes_max);
-        let mut few = Few::default().and(FIXED_BLOCK);
-        match &self.own {
-            None => {
-                put_head(head, &mut few, &mut writer);
-                writer.put_few(few);
-                self.put_steps(distances, code::distance, &mut writer);
-                few = Few::default();
-                put_literals(tail, &mut few, &mut writer);
-                writer.gather(&mut few, FIXED_END);
-            }
-            Some(own) => {
-                if head.len() > 0 {
-                    put_head(head, &mut few, &mut writer);
-                    writer.gather(&mut few, FIXED_END);
+        bits::append(out, bytes_max, |writer| {
+            let mut few = Few::from(FIXED_BLOCK);
+            match &self.own {
+                None => {
+                    put_head(head, &mut few, writer);
                     writer.put_few(few);
-                }
-                put_run(own.header.run(), &mut writer);
-                self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), &mut writer);
-                few = Few::default().and(own.end);
-                if !tail.is_empty() {
-                    writer.gather(&mut few, FIXED_BLOCK);
-                    put_literals(tail, &mut few, &mut writer);
+                    self.put_steps(distances, code::distance, writer);
+                    few = Few::default();
+                    put_literals(tail, &mut few, writer);
                     writer.gather(&mut few, FIXED_END);
                 }
+                Some(own) => {
+                    if head.len() > 0 {
+                        put_head(head, &mut few, writer);
+                        writer.gather(&mut few, FIXED_END);
+                        writer.put_few(few);
+                    }
+                    put_run(own.header.run(), writer);
+                    self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), writer);
+                    few = Few::from(own.end);
+                    if !tail.is_empty() {
+                        writer.gather(&mut few, FIXED_BLOCK);
+                        put_literals(tail, &mut few, writer);
+                        writer.gather(&mut few, FIXED_END);
+                    }
+                }
             }
-        }
-        writer.put_few(few);
-        state.end(writer);
+            writer.put_few(few);
+            state.end(writer);
+        });
     }
 
     #[inline]
@@ -231,8 +230,8 @@ impl Program {
             if step.slot == NO_SLOT {
                 writer.put(step.bits, step_bits);
             } else {
-                let distance = distances[usize::from(step.slot)].wrapping_add(step.addend);
-                writer.put_two((step.bits, step_bits), code(distance));
+                let distance = distances.of(step.slot).wrapping_add(step.addend);
+                writer.put_two((step.bits, step_bits).into(), code(distance).into());
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Alone: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
 
 use super::{
-    ZstdState, begin_block, end_block, raw_blocks,
-    section::{ONE_STREAM_MAX, coded_header, four_streams_header, own_sequences, raw_header, trained_sequences},
-    sequence::{CodedSequence, States},
+    ZstdState, block_header, raw_blocks,
+    section::{ONE_STREAM_MAX, coded_header, four_streams_header, raw_header, sequences_header},
+    sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
 use crate::{
     alone::Copy,
-    bits::BitWriter,
+    bits,
     codes::{self, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
     fse::{FseTable, normalise},
     huffman::Huffman,
@@ -104,17 +104,13 @@ impl Block<'_> {
             return;
         }
         let own = self.own_tables();
-        let start = begin_block(out);
+        let start = out.len();
+        out.extend_from_slice(&[0; 3]);
+        let content = out.len();
         match &own {
             Some(own) => {
                 self.write_literals(own, true, out);
-                if self.sequences.is_empty() {
-                    out.push(0);
-                } else {
-                    super::section::sequence_count(self.sequences.len(), out);
-                    own_sequences(own, out);
-                    write_sequences(own, self.sequences, out);
-                }
+                self.write_sequences(own, true, out);
                 // The decoder has other tables now.
                 self.state.has_bytes_table = false;
                 self.state.has_sequence_tables = false;
@@ -124,13 +120,13 @@ impl Block<'_> {
                 if self.write_literals(self.tables, with_table, out) {
                     self.state.has_bytes_table = true;
                 }
-                trained_sequences(self.state, self.tables, self.sequences.len(), out);
-                if !self.sequences.is_empty() {
-                    write_sequences(self.tables, self.sequences, out);
-                }
+                let with_tables = !self.state.has_sequence_tables;
+                self.write_sequences(self.tables, with_tables, out);
+                self.state.has_sequence_tables |= !self.sequences.is_empty();
             }
         }
-        end_block(out, start);
+        let header = block_header(out.len() - content);
+        out[start..content].copy_from_slice(&header);
         self.literals.clear();
         self.sequences.clear();
     }
@@ -192,10 +188,25 @@ impl Block<'_> {
             }
             out.truncate(start);
         }
-        let (header, length) = raw_header(literals.len());
-        out.extend_from_slice(&header[..length]);
+        push_header(raw_header(literals.len()), out);
         out.extend_from_slice(literals);
         false
+    }
+
+    fn write_sequences(&self, tables: &Tables, with_tables: bool, out: &mut Vec<u8>) {
+        push_header(sequences_header(self.sequences.len(), with_tables), out);
+        let Some((last, earlier)) = self.sequences.split_last() else { return };
+        if with_tables {
+            out.extend_from_slice(tables.described_sequences());
+        }
+        bits::append(out, (self.sequences.len() + 1) * SEQUENCE_BYTES_MAX, |writer| {
+            let mut states = States::start(tables, last);
+            writer.put_few(last.extra());
+            for sequence in earlier.iter().rev() {
+                writer.put_two(states.code(tables, sequence), sequence.extra());
+            }
+            writer.put_mark(states.ends(tables));
+        });
     }
 }
 
@@ -242,14 +253,7 @@ fn four_streams(code: &Huffman, literals: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn write_sequences(tables: &Tables, sequences: &[CodedSequence], out: &mut Vec<u8>) {
-    let Some((last, earlier)) = sequences.split_last() else { return };
-    let mut writer = BitWriter::new(out, (sequences.len() + 1) * 10);
-    let mut states = States::start(tables, last);
-    writer.put_few(last.extra());
-    for sequence in earlier.iter().rev() {
-        writer.put_few(states.code(tables, sequence));
-        writer.put_few(sequence.extra());
-    }
-    writer.finish_with_mark(states.ends(tables));
+/// Appends the bits of a header: whole bytes.
+fn push_header((value, bits): (u64, u32), out: &mut Vec<u8>) {
+    out.extend_from_slice(&value.to_le_bytes()[..bits as usize / 8]);
 }

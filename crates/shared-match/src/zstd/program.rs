@@ -4,14 +4,14 @@
 //! coded from the last to the first, and so are literals, so a head that stands in front is what comes last in both.
 
 use super::{
-    ZstdState, begin_block, end_block,
-    section::{ONE_STREAM_MAX, coded_header, raw_header, trained_sequences},
-    sequence::{CodedSequence, States},
+    ZstdState, block_header,
+    section::{ONE_STREAM_MAX, coded_header, raw_header, sequences_header},
+    sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
 use crate::{
-    bits::{BitBuffer, BitWriter, Few},
-    codes::{self, Coded},
-    envelope::{HEAD_BYTES_MAX, Head},
+    bits::{self, BitBuffer, BitWriter, Few},
+    codes,
+    envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
     find::ITSELF,
     fse::FseState,
     parse::{Alignment, Offset, Sequence},
@@ -24,8 +24,11 @@ use crate::{
 const LITERALS_MAX: usize = ONE_STREAM_MAX - HEAD_BYTES_MAX;
 /// A block ends behind the sequence that reaches so many bytes of content.
 const CONTENT_BYTES: usize = 64 << 10;
-/// What one sequence takes at most, in bytes: the three codes and their extra bits.
-const SEQUENCE_BYTES_MAX: usize = 10;
+
+/// What the descriptions of the trained tables take at most: a test tells.
+const TABLES_BYTES_MAX: usize = 512;
+/// The headers of a block and of its sections.
+const HEADERS_BYTES_MAX: usize = 16;
 
 /// How one offset comes about: `distances[slot] + addend`.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +50,8 @@ impl Offsetting {
     }
 
     #[inline]
-    fn coded(self, distances: &Distances) -> Coded {
-        codes::offset(distances[usize::from(self.slot)].wrapping_add(self.addend))
+    fn value(self, distances: &Distances) -> u32 {
+        distances.of(self.slot).wrapping_add(self.addend)
     }
 }
 
@@ -71,9 +74,20 @@ struct First {
     follows_head: bool,
 }
 
+impl First {
+    #[inline]
+    fn coded(&self, head: &Head, distances: &Distances) -> CodedSequence {
+        let offsetting =
+            if self.follows_head && head.is_copied_whole() { Offsetting::REPEAT_LAST } else { self.offsetting };
+        CodedSequence::new(self.literals + head.last_run(), self.length, codes::offset(offsetting.value(distances)))
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Block {
     literals: Vec<u8>,
+    /// What they take at most, coded or not.
+    literals_bytes_max: usize,
     /// The same, coded; none if the trained code lacks some of them.
     coded: Option<BitBuffer>,
     /// Only where a head may come in front.
@@ -196,7 +210,15 @@ impl Builder<'_> {
             follows_head: self.head_source == Some(sequence.alignment.source) && sequence.alignment.shift == 0,
         });
         let coded = tables.bytes.bits_of(literals).map(|_| tables.bytes.bits(literals));
-        self.blocks.push(Block { literals: std::mem::take(literals), coded, first, steps, lengths });
+        let literals_bytes_max = literals.len().max(coded.as_ref().map_or(0, |coded| coded.run().bytes.len()));
+        self.blocks.push(Block {
+            literals: std::mem::take(literals),
+            literals_bytes_max,
+            coded,
+            first,
+            steps,
+            lengths,
+        });
         pending.clear();
     }
 }
@@ -211,92 +233,106 @@ impl Block {
         head: Option<&Head>,
         out: &mut Vec<u8>,
     ) {
-        let start = begin_block(out);
-        let head_literals = head.map_or(&[][..], Head::literals);
-        self.write_literals(state, tables, head_literals, out);
-        let copies = head.map_or(&[][..], Head::copies);
+        let head = head.unwrap_or(&Head::NONE);
+        let copies = head.copies();
         let count = self.steps.len() + usize::from(self.first.is_some()) + copies.len();
-        trained_sequences(state, tables, count, out);
-        if count > 0 {
-            let mut writer = BitWriter::new(out, (count + 1) * SEQUENCE_BYTES_MAX);
-            let mut states = self.write_steps(tables, distances, &mut writer);
-            if let Some(first) = &self.first {
-                let offset = match first.follows_head && head.is_some_and(Head::is_copied_whole) {
-                    true => Offsetting::REPEAT_LAST.coded(distances),
-                    false => first.offsetting.coded(distances),
-                };
-                let run = first.literals + head.map_or(0, Head::last_run);
-                put_sequence(tables, &mut states, &CodedSequence::new(run, first.length, offset), &mut writer);
+        bits::append(out, self.bytes_max(state, head, count), |writer| {
+            let header = writer.bytes(3);
+            let room = writer.room();
+            self.put_literals(state, tables, head.literals(), writer);
+            let with_tables = !state.has_sequence_tables;
+            let (sequences, bits) = sequences_header(count, with_tables);
+            writer.put(sequences, bits);
+            if count > 0 {
+                if with_tables {
+                    writer.put_bytes(tables.described_sequences());
+                    state.has_sequence_tables = true;
+                }
+                let mut states = self.put_steps(tables, distances, writer);
+                let first = self.first.iter().map(|first| first.coded(head, distances));
+                for sequence in first.chain(copies.iter().rev().map(coded_copy)) {
+                    let codes = match &mut states {
+                        Some(states) => states.code(tables, &sequence),
+                        None => {
+                            states = Some(States::start(tables, &sequence));
+                            Few::default()
+                        }
+                    };
+                    writer.put_two(codes, sequence.extra());
+                }
+                let states = states.expect("there is a sequence");
+                writer.put_mark(states.ends(tables));
             }
-            for copy in copies.iter().rev() {
-                let copied = CodedSequence::new(copy.run, copy.length, codes::offset(copy.distance + 3));
-                put_sequence(tables, &mut states, &copied, &mut writer);
-            }
-            let states = states.expect("there is a sequence");
-            writer.finish_with_mark(states.ends(tables));
-        }
-        end_block(out, start);
+            header.copy_from_slice(&block_header(room - writer.room()));
+        });
+    }
+
+    /// What it takes with this head and so many sequences.
+    #[inline]
+    fn bytes_max(&self, state: &ZstdState, head: &Head, count: usize) -> usize {
+        let tables = if state.has_bytes_table && state.has_sequence_tables { 0 } else { TABLES_BYTES_MAX };
+        HEADERS_BYTES_MAX
+            + tables
+            + self.literals_bytes_max
+            + 2 * head.literals().len()
+            + (count + 1) * SEQUENCE_BYTES_MAX
     }
 
     #[inline]
-    fn write_steps(&self, tables: &Tables, distances: &Distances, writer: &mut BitWriter<'_>) -> Option<States> {
+    fn put_steps(&self, tables: &Tables, distances: &Distances, writer: &mut BitWriter<'_>) -> Option<States> {
         let (last, earlier) = self.steps.split_first()?;
         let (literals, matches) = self.lengths?;
-        let offset = last.offsetting.coded(distances);
+        let offset = codes::offset(last.offsetting.value(distances));
         let mut offsets = tables.offsets.start(offset.symbol);
-        writer.put_two((last.between, last.between_bits.into()), offset.extra());
+        writer.put_two((last.between, last.between_bits.into()).into(), offset.extra().into());
         for step in earlier {
-            let offset = step.offsetting.coded(distances);
-            let (value, bits) = tables.offsets.code(&mut offsets, offset.symbol);
-            let (value, bits) = (value | step.between << bits, bits + u32::from(step.between_bits));
-            writer.put_two((value, bits), offset.extra());
+            let value = step.offsetting.value(distances);
+            let symbol = codes::offset_symbol(value);
+            let (leaving, bits) = tables.offsets.code(&mut offsets, symbol as u8);
+            let (leaving, bits) = (leaving | step.between << bits, bits + u32::from(step.between_bits));
+            writer.put_two((leaving, bits).into(), (u64::from(value ^ 1 << symbol), symbol).into());
         }
         Some(States { literals, offsets, matches })
     }
 
     /// The literals of a head and the block's own, coded or as they are, whichever is less.
     #[inline]
-    fn write_literals(&self, state: &mut ZstdState, tables: &Tables, head: &[u8], out: &mut Vec<u8>) {
+    fn put_literals(&self, state: &mut ZstdState, tables: &Tables, head: &[u8], writer: &mut BitWriter<'_>) {
         let count = head.len() + self.literals.len();
-        let (raw, raw_bytes) = raw_header(count);
+        let (raw, raw_bits) = raw_header(count);
         if let Some(coded) = self.coded.as_ref().filter(|_| count > 0) {
             let bits = coded.bits() + head.iter().map(|byte| tables.bytes.length(*byte)).sum::<u32>();
             let stream_bytes = bits as usize / 8 + 1;
             let with_table = !state.has_bytes_table;
-            if stream_bytes <= ONE_STREAM_MAX - 160 && (with_table || stream_bytes + 3 < count + raw_bytes) {
-                let start = out.len();
-                out.extend_from_slice(&[0; 3]);
+            if stream_bytes <= ONE_STREAM_MAX - 160 && (with_table || stream_bytes + 3 < count + raw_bits as usize / 8)
+            {
+                let header = writer.bytes(3);
+                let room = writer.room();
                 if with_table {
-                    out.extend_from_slice(tables.described_bytes().expect("a test describes the built-in tables"));
+                    writer.put_bytes(tables.described_bytes().expect("a test describes the built-in tables"));
                     state.has_bytes_table = true;
                 }
                 let run = coded.run();
                 let whole = run.bits as usize / 8;
-                out.extend_from_slice(&run.bytes[..whole]);
-                let mut writer = BitWriter::new(out, head.len() * 2 + 2);
+                writer.put_bytes(&run.bytes[..whole]);
                 let mut few = Few::default();
                 if run.bits % 8 > 0 {
                     few = few.and((run.bytes[whole].into(), run.bits % 8));
                 }
                 head.iter().rev().for_each(|byte| writer.gather(&mut few, tables.bytes.code(*byte)));
-                writer.finish_with_mark(few);
-                let coded_bytes = out.len() - start - 3;
-                out[start..start + 3].copy_from_slice(&coded_header(count, coded_bytes, with_table));
+                writer.put_mark(few);
+                header.copy_from_slice(&coded_header(count, room - writer.room(), with_table));
                 return;
             }
         }
-        out.extend_from_slice(&raw[..raw_bytes]);
-        out.extend_from_slice(head);
-        out.extend_from_slice(&self.literals);
+        writer.put(raw, raw_bits);
+        writer.put_bytes(head);
+        writer.put_bytes(&self.literals);
     }
 }
 
-/// Codes a sequence all of which depends on the connection.
+/// What is copied of a head, as a sequence.
 #[inline]
-fn put_sequence(tables: &Tables, states: &mut Option<States>, sequence: &CodedSequence, writer: &mut BitWriter<'_>) {
-    match states {
-        None => *states = Some(States::start(tables, sequence)),
-        Some(states) => writer.put_few(states.code(tables, sequence)),
-    }
-    writer.put_few(sequence.extra());
+fn coded_copy(copy: &HeadCopy) -> CodedSequence {
+    CodedSequence::new(copy.run, copy.length, codes::offset(copy.distance + 3))
 }

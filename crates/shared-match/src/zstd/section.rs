@@ -1,8 +1,5 @@
 //! Sections: the headers inside a block.
 
-use super::ZstdState;
-use crate::tables::Tables;
-
 /// Most literals and most compressed bytes in a section of one stream.
 pub const ONE_STREAM_MAX: usize = 1023;
 
@@ -10,14 +7,14 @@ pub const ONE_STREAM_MAX: usize = 1023;
 const TABLES_FOLLOW: u8 = 2 << 6 | 2 << 4 | 2 << 2;
 const TABLES_REPEAT: u8 = 3 << 6 | 3 << 4 | 3 << 2;
 
-/// The header of literals as they are: the bytes and how many count.
+/// The header of literals as they are: its bits and how many.
 #[inline]
-pub fn raw_header(count: usize) -> ([u8; 3], usize) {
-    let count = count as u32;
+pub fn raw_header(count: usize) -> (u64, u32) {
+    let value = count as u64;
     match count {
-        0..32 => ([(count as u8) << 3, 0, 0], 1),
-        32..4096 => ([1 << 2 | (count as u8) << 4, (count >> 4) as u8, 0], 2),
-        _ => ([3 << 2 | (count as u8) << 4, (count >> 4) as u8, (count >> 12) as u8], 3),
+        0..32 => (value << 3, 8),
+        32..4096 => (1 << 2 | value << 4, 16),
+        _ => (3 << 2 | value << 4, 24),
     }
 }
 
@@ -43,36 +40,24 @@ pub fn four_streams_header(count: usize, coded_bytes: usize, with_table: bool) -
     ([a, b, c, d, e], bytes)
 }
 
-/// Appends how many sequences follow.
+/// How many sequences follow: its bits and how many.
 #[inline]
-pub fn sequence_count(count: usize, out: &mut Vec<u8>) {
+fn sequence_count(count: usize) -> (u64, u32) {
+    let value = count as u64;
     match count {
-        0..128 => out.push(count as u8),
-        128..0x7F00 => out.extend_from_slice(&[(count >> 8) as u8 + 0x80, count as u8]),
-        _ => {
-            let [low, high] = ((count - 0x7F00) as u16).to_le_bytes();
-            out.extend_from_slice(&[0xFF, low, high]);
-        }
+        0..128 => (value, 8),
+        128..0x7F00 => (value >> 8 | 0x80 | (value & 0xFF) << 8, 16),
+        _ => (0xFF | (value - 0x7F00) << 8, 24),
     }
 }
 
-/// Appends the header of trained sequences: their tables, or that they are repeated.
+/// The header of a section with so many sequences: its bits and how many. The descriptions of their tables follow, or are repeated.
 #[inline]
-pub fn trained_sequences(state: &mut ZstdState, tables: &Tables, count: usize, out: &mut Vec<u8>) {
-    sequence_count(count, out);
-    if count == 0 {
-        return;
+pub fn sequences_header(count: usize, with_tables: bool) -> (u64, u32) {
+    let (value, bits) = sequence_count(count);
+    let modes = if with_tables { TABLES_FOLLOW } else { TABLES_REPEAT };
+    match count {
+        0 => (value, bits),
+        _ => (value | u64::from(modes) << bits, bits + 8),
     }
-    if state.has_sequence_tables {
-        out.push(TABLES_REPEAT);
-        return;
-    }
-    own_sequences(tables, out);
-    state.has_sequence_tables = true;
-}
-
-/// Appends the mode and the descriptions of a block's own tables.
-pub fn own_sequences(tables: &Tables, out: &mut Vec<u8>) {
-    out.push(TABLES_FOLLOW);
-    out.extend_from_slice(tables.described_sequences());
 }

@@ -7,6 +7,9 @@ use crate::{
     tables::Tables,
 };
 
+/// What one sequence takes at most: the three codes and their extra bits.
+pub const SEQUENCE_BYTES_MAX: usize = 10;
+
 /// A sequence by its codes.
 #[derive(Clone, Copy, Debug)]
 pub struct CodedSequence {
