@@ -54,7 +54,7 @@ pub fn append<R>(out: &mut Vec<u8>, bytes_max: usize, put: impl FnOnce(&mut BitW
 const STORE_BYTES: usize = 8;
 
 /// Puts bits into room that was made ahead, so that a `put` is one unaligned store. Where no byte is begun, whole bytes may be put too.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BitWriter<'a> {
     /// Begins with the byte that is begun.
     room: &'a mut [u8],
@@ -178,11 +178,6 @@ impl BitBuffer {
             self.bits += taken;
             left -= taken;
         }
-    }
-
-    /// So many bits that were written elsewhere.
-    pub fn of(bytes: Vec<u8>, bits: u32) -> Self {
-        Self { bytes, bits }
     }
 
     /// What was put.

@@ -127,6 +127,13 @@ impl Tables {
         &self.described().1
     }
 
+    /// Bytes of all descriptions.
+    #[cold]
+    pub(crate) fn described_len(&self) -> usize {
+        let (bytes, sequences) = self.described();
+        bytes.as_ref().map_or(0, Vec::len) + sequences.len()
+    }
+
     /// The tables that were trained ahead, from the traffic mix that `guildhall bench codec` measures with.
     pub fn built_in(form: Form) -> Self {
         let stored: &[u8] = match form {

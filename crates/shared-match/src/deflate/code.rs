@@ -38,12 +38,12 @@ const LENGTH_INDEX: [u8; 256] = {
 
 /// The symbol of a match length, 3 to 258.
 #[inline]
-pub fn length_symbol(length: u32) -> Coded {
-    let index = usize::from(LENGTH_INDEX[length as usize - 3]);
+pub const fn length_symbol(length: u32) -> Coded {
+    let index = LENGTH_INDEX[length as usize - 3] as usize;
     Coded {
         symbol: 257 + index as u16,
-        extra: length - u32::from(LENGTH_BASE[index]),
-        extra_bits: u32::from(LENGTH_BITS[index]),
+        extra: length - LENGTH_BASE[index] as u32,
+        extra_bits: LENGTH_BITS[index] as u32,
     }
 }
 
@@ -67,12 +67,10 @@ pub fn counted(content: &[u8], matches: impl Iterator<Item = (u32, u32)>) -> [u6
 #[inline]
 pub fn distance_symbol(distance: u32) -> Coded {
     let less = distance - 1;
-    if less < 4 {
-        return Coded { symbol: less as u16, extra: 0, extra_bits: 0 };
-    }
-    let log = less.ilog2();
-    let extra_bits = log - 1;
-    Coded { symbol: (2 * log + (less >> extra_bits & 1)) as u16, extra: less & ((1 << extra_bits) - 1), extra_bits }
+    // The two highest bits tell the symbol; the first four are not so long.
+    let extra_bits = (less | 2).ilog2() - 1;
+    let highest = less >> extra_bits;
+    Coded { symbol: (2 * extra_bits + highest) as u16, extra: less ^ highest << extra_bits, extra_bits }
 }
 
 /// The lowest `bits` of `code` the other way round: codes are put from their most significant bit.
@@ -102,6 +100,19 @@ const LITERALS: [(u16, u8); 256] = {
     literals
 };
 
+/// The fixed code of every match length, from 3, with its extra bits.
+const LENGTHS: [(u16, u8); 256] = {
+    let mut lengths = [(0, 0); 256];
+    let mut index = 0;
+    while index < 256 {
+        let coded = length_symbol(index as u32 + 3);
+        let (code, bits) = fixed(coded.symbol as u32);
+        lengths[index] = (reversed(code, bits) as u16 | (coded.extra as u16) << bits, (bits + coded.extra_bits) as u8);
+        index += 1;
+    }
+    lengths
+};
+
 /// The fixed code of every distance symbol.
 const DISTANCES: [u8; 32] = {
     let mut distances = [0; 32];
@@ -123,16 +134,16 @@ pub fn literal(byte: u8) -> (u64, u32) {
 /// The fixed code of a match length and its extra bits.
 #[inline]
 pub fn match_length(length: u32) -> (u64, u32) {
-    let coded = length_symbol(length);
-    let (code, bits) = fixed(u32::from(coded.symbol));
-    (reversed(code, bits) | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+    let (code, bits) = LENGTHS[length as usize - 3];
+    (code.into(), bits.into())
 }
 
 /// The fixed code of a distance and its extra bits.
 #[inline]
 pub fn distance(distance: u32) -> (u64, u32) {
     let coded = distance_symbol(distance);
-    (u64::from(DISTANCES[usize::from(coded.symbol)]) | u64::from(coded.extra) << 5, 5 + coded.extra_bits)
+    let code = DISTANCES[usize::from(coded.symbol) % DISTANCES.len()];
+    (u64::from(code) | u64::from(coded.extra) << 5, 5 + coded.extra_bits)
 }
 
 #[cfg(test)]

@@ -12,10 +12,28 @@ const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12,
 pub struct Code(Vec<Symbol>);
 
 /// Nothing and no bits, where it does not occur.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Symbol {
     code: u16,
     bits: u8,
+}
+
+/// A code of distances, where an index needs no check.
+#[derive(Clone, Debug)]
+pub struct DistanceCode([Symbol; 32]);
+
+impl DistanceCode {
+    pub fn of(code: &Code) -> Self {
+        Self(std::array::from_fn(|symbol| code.0.get(symbol).copied().unwrap_or_default()))
+    }
+
+    /// A distance: its code and its extra bits.
+    #[inline]
+    pub fn distance(&self, distance: u32) -> (u64, u32) {
+        let coded = code::distance_symbol(distance);
+        let Symbol { code, bits } = self.0[usize::from(coded.symbol) % self.0.len()];
+        (u64::from(code) | u64::from(coded.extra) << bits, u32::from(bits) + coded.extra_bits)
+    }
 }
 
 impl Code {

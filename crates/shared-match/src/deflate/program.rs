@@ -6,11 +6,11 @@
 use super::{
     DeflateState,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
-    own::{Code, Own},
+    own::{Code, DistanceCode, Own},
 };
 use crate::{
-    bits::{self, BitBuffer, BitRun, BitWriter, Few},
-    envelope::{HEAD_BYTES_MAX, Head},
+    bits::{self, BitWriter, Few, PUT_BITS_MAX},
+    envelope::Head,
     find::ITSELF,
     parse::{Alignment, Sequence},
     ring::TextId,
@@ -26,7 +26,9 @@ const OWN_BITS_MIN: u64 = 1_200;
 /// What telling codes takes at least.
 const TOLD_BITS_MIN: f32 = 400.0;
 /// Bits that one step holds at most.
-const STEP_BITS_MAX: u32 = 48;
+const STEP_BITS_MAX: u32 = PUT_BITS_MAX;
+/// What copies of a head take at most, and what goes around all.
+const AROUND_BYTES_MAX: usize = 40;
 /// A code and its extra bits.
 const DISTANCE_BITS_MAX: u32 = 15 + 13;
 /// A distance that is expected counts as so many of those that are only possible.
@@ -47,24 +49,11 @@ impl Step {
     const EMPTY: Self = Self { bits: 0, addend: 0, bits_count: 0, slot: NO_SLOT };
 }
 
-/// What goes around the steps of a block with codes of its own.
+/// What is told behind the steps of a block with codes of its own, and the code of its distances.
 #[derive(Clone, Debug)]
 struct OwnBlock {
-    header: BitBuffer,
-    distances: Code,
+    distances: DistanceCode,
     end: (u64, u32),
-}
-
-impl OwnBlock {
-    fn new(own: Own) -> Self {
-        let mut header = Vec::new();
-        bits::append(&mut header, own.header_bits() as usize / 8 + 1, |writer| own.put_header(writer));
-        Self {
-            header: BitBuffer::of(header, own.header_bits() as u32),
-            distances: own.distances,
-            end: own.literals.of(END_OF_BLOCK as u16),
-        }
-    }
 }
 
 /// See the module.
@@ -74,7 +63,7 @@ pub struct Program {
     /// What they take at most.
     steps_bytes_max: usize,
     sources: Sources,
-    own: Option<Box<OwnBlock>>,
+    own: Option<OwnBlock>,
 }
 
 #[derive(Default)]
@@ -85,6 +74,20 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// Codes of its own are told first.
+    fn header(&mut self) {
+        let Some(own) = self.own else { return };
+        let mut left = own.header_bits() as u32;
+        let mut header = Vec::new();
+        bits::append(&mut header, left as usize / 8 + 1, |writer| own.put_header(writer));
+        for piece in header.chunks(STEP_BITS_MAX as usize / 8) {
+            let value = piece.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+            let bits = left.min(8 * piece.len() as u32);
+            self.put((value & ((1 << bits) - 1), bits));
+            left -= bits;
+        }
+    }
+
     fn literal(&mut self, byte: u8) {
         self.put(match self.own {
             Some(own) => own.literals.of(byte.into()),
@@ -162,6 +165,7 @@ impl Program {
         let sources = Sources::of(sequences, head_source);
         let own = own_codes(bytes, sequences, distance_of);
         let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
+        builder.header();
         let mut at = 0;
         for sequence in sequences {
             let match_at = at + sequence.literals as usize;
@@ -176,7 +180,11 @@ impl Program {
         let distance_bits = |step: &Step| if step.slot == NO_SLOT { 0 } else { DISTANCE_BITS_MAX };
         let bits: u32 = steps.iter().map(|step| u32::from(step.bits_count) + distance_bits(step)).sum();
         let steps_bytes_max = bits as usize / 8 + 1;
-        Self { steps, steps_bytes_max, sources, own: own.map(|own| Box::new(OwnBlock::new(own))) }
+        let own = own.map(|own| OwnBlock {
+            distances: DistanceCode::of(&own.distances),
+            end: own.literals.of(END_OF_BLOCK as u16),
+        });
+        Self { steps, steps_bytes_max, sources, own }
     }
 
     /// The texts that a connection has to have.
@@ -189,8 +197,7 @@ impl Program {
     #[inline]
     pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
         state.begin(out);
-        let header_bytes = self.own.as_ref().map_or(0, |own| own.header.run().bytes.len());
-        let bytes_max = self.steps_bytes_max + header_bytes + HEAD_BYTES_MAX * 2 + tail.len() * 2 + 24;
+        let bytes_max = self.steps_bytes_max + head.literals().len() * 2 + tail.len() * 2 + AROUND_BYTES_MAX;
         bits::append(out, bytes_max, |writer| {
             let mut few = Few::from(FIXED_BLOCK);
             match &self.own {
@@ -208,8 +215,7 @@ impl Program {
                         writer.gather(&mut few, FIXED_END);
                         writer.put_few(few);
                     }
-                    put_run(own.header.run(), writer);
-                    self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), writer);
+                    self.put_steps(distances, |distance| own.distances.distance(distance), writer);
                     few = Few::from(own.end);
                     if !tail.is_empty() {
                         writer.gather(&mut few, FIXED_BLOCK);
@@ -225,15 +231,16 @@ impl Program {
 
     #[inline]
     fn put_steps(&self, distances: &Distances, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
+        // One that nobody else sees is kept in registers.
+        let mut put = std::mem::take(writer);
         for step in &self.steps {
-            let step_bits = u32::from(step.bits_count);
-            if step.slot == NO_SLOT {
-                writer.put(step.bits, step_bits);
-            } else {
-                let distance = distances.of(step.slot).wrapping_add(step.addend);
-                writer.put_two((step.bits, step_bits).into(), code(distance).into());
+            let mut few = Few::from((step.bits, step.bits_count.into()));
+            if step.slot != NO_SLOT {
+                put.gather(&mut few, code(distances.of(step.slot).wrapping_add(step.addend)));
             }
+            put.put_few(few);
         }
+        *writer = put;
     }
 }
 
@@ -254,15 +261,4 @@ fn put_head(head: &Head, few: &mut Few, writer: &mut BitWriter<'_>) {
 #[inline]
 fn put_literals(literals: &[u8], few: &mut Few, writer: &mut BitWriter<'_>) {
     literals.iter().for_each(|byte| writer.gather(few, code::literal(*byte)));
-}
-
-/// Bits that were kept.
-fn put_run(run: BitRun<'_>, writer: &mut BitWriter<'_>) {
-    let mut left = run.bits;
-    for piece in run.bytes.chunks(4) {
-        let value = piece.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        let bits = left.min(8 * piece.len() as u32);
-        writer.put(value & ((1 << bits) - 1), bits);
-        left -= bits;
-    }
 }

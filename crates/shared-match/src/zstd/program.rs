@@ -25,8 +25,6 @@ const LITERALS_MAX: usize = ONE_STREAM_MAX - HEAD_BYTES_MAX;
 /// A block ends behind the sequence that reaches so many bytes of content.
 const CONTENT_BYTES: usize = 64 << 10;
 
-/// What the descriptions of the trained tables take at most: a test tells.
-const TABLES_BYTES_MAX: usize = 512;
 /// The headers of a block and of its sections.
 const HEADERS_BYTES_MAX: usize = 16;
 
@@ -236,7 +234,7 @@ impl Block {
         let head = head.unwrap_or(&Head::NONE);
         let copies = head.copies();
         let count = self.steps.len() + usize::from(self.first.is_some()) + copies.len();
-        bits::append(out, self.bytes_max(state, head, count), |writer| {
+        bits::append(out, self.bytes_max(state, tables, head, count), |writer| {
             let header = writer.bytes(3);
             let room = writer.room();
             self.put_literals(state, tables, head.literals(), writer);
@@ -269,8 +267,8 @@ impl Block {
 
     /// What it takes with this head and so many sequences.
     #[inline]
-    fn bytes_max(&self, state: &ZstdState, head: &Head, count: usize) -> usize {
-        let tables = if state.has_bytes_table && state.has_sequence_tables { 0 } else { TABLES_BYTES_MAX };
+    fn bytes_max(&self, state: &ZstdState, tables: &Tables, head: &Head, count: usize) -> usize {
+        let tables = if state.has_bytes_table && state.has_sequence_tables { 0 } else { tables.described_len() };
         HEADERS_BYTES_MAX
             + tables
             + self.literals_bytes_max
