@@ -3,12 +3,12 @@
 //! Owns        a hash table for it, kept between messages; connections keep none.
 //! Method      the newest place with the same seven bytes, and one step of laziness: such messages are large, and are lists of
 //!             things that are alike, so what is near is as good as anything.
-//! Limits      two places per position; messages of any length, of which the last `reach` bytes can be referred to, and only the
-//!             first `PLACES_MAX` be found.
+//! Limits      messages of any length, of which the last `reach` bytes can be referred to; only the first `PLACES_MAX` are looked at.
 
-use crate::places::{eight, equal_bytes};
+use crate::places::equal_bytes;
 
 const HASH_LOG_MAX: u32 = 15;
+const SLOTS_MAX: usize = 1 << HASH_LOG_MAX;
 const HASH_LOG_MIN: u32 = 6;
 const FOUND_BYTES_MIN: usize = 4;
 const LONG_BYTES: usize = 8;
@@ -39,7 +39,7 @@ impl Key {
     fn of(eight: u64, hash_log: u32) -> Self {
         let mixed = (eight << 8).wrapping_mul(0x9E37_79B1_85EB_CA87);
         let tag = (mixed >> (64 - HASH_LOG_MAX - 8)) as u32 | 0x80;
-        Self { slot: (mixed >> (64 - hash_log)) as usize, tag: tag << PLACE_BITS }
+        Self { slot: (mixed >> (64 - hash_log)) as usize % SLOTS_MAX, tag: tag << PLACE_BITS }
     }
 
     #[inline]
@@ -64,12 +64,19 @@ pub struct Copy {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Alone {
-    /// The newest place, by the hash of its first seven bytes; 0 for none.
-    places: Vec<u32>,
+    /// The newest place, by the hash of its first seven bytes; 0 for none. A short message uses the first of them only.
+    places: Box<[u32; SLOTS_MAX]>,
     hash_log: u32,
     copies: Vec<Copy>,
+}
+
+impl Default for Alone {
+    fn default() -> Self {
+        let places = vec![0; SLOTS_MAX].into_boxed_slice().try_into().expect("as many");
+        Self { places, hash_log: HASH_LOG_MIN, copies: Vec::new() }
+    }
 }
 
 /// A match at some position: how long, and from how far.
@@ -81,8 +88,8 @@ pub struct Match {
 
 /// What stands in front of a message and may be referred to.
 pub trait Before {
-    /// What is best for `wanted`, which stands at `at` in the message.
-    fn longest(&self, wanted: &[u8], at: usize) -> Match;
+    /// What is best for what stands at `at` in the message.
+    fn longest(&self, looked: &Looked<'_>, at: usize) -> Match;
 }
 
 /// Nothing may be referred to but the message itself.
@@ -90,17 +97,19 @@ struct Nothing;
 
 impl Before for Nothing {
     #[inline]
-    fn longest(&self, _: &[u8], _: usize) -> Match {
+    fn longest(&self, _: &Looked<'_>, _: usize) -> Match {
         Match::default()
     }
 }
 
 /// One message that is looked through.
 #[derive(Clone, Copy)]
-struct Looked<'a> {
+pub struct Looked<'a> {
     message: &'a [u8],
     length_max: usize,
     reach: usize,
+    /// The first position that is not looked at.
+    end: usize,
 }
 
 impl Looked<'_> {
@@ -108,25 +117,28 @@ impl Looked<'_> {
     #[inline]
     fn match_at(&self, at: usize, eight: u64, from: usize) -> Match {
         let distance = at - from;
-        let Some(there) = self.eight(from).filter(|_| distance <= self.reach) else { return Match::default() };
-        let differing = eight ^ there;
+        if distance > self.reach {
+            return Match::default();
+        }
+        let differing = eight ^ self.eight(from);
         if differing != 0 {
             return Match { length: differing.trailing_zeros() as usize / 8, distance };
         }
-        let end = self.message.len().min(at + self.length_max);
-        let wanted = self.message.get(at + LONG_BYTES..end).unwrap_or_default();
+        let wanted = self.wanted(at).get(LONG_BYTES..).unwrap_or_default();
         Match { length: LONG_BYTES + equal_bytes(wanted, &self.message[from + LONG_BYTES..]), distance }
     }
 
     /// What a match at a position may equal.
     #[inline]
-    fn wanted(&self, at: usize) -> &[u8] {
-        &self.message[at..self.message.len().min(at + self.length_max)]
+    pub fn wanted(&self, at: usize) -> &[u8] {
+        let rest = &self.message[at..];
+        &rest[..rest.len().min(self.length_max)]
     }
 
+    /// From a position at which there are as many.
     #[inline]
-    fn eight(&self, at: usize) -> Option<u64> {
-        eight(self.message, at)
+    fn eight(&self, at: usize) -> u64 {
+        u64::from_le_bytes(*self.message[at..].first_chunk().expect("the message goes on"))
     }
 }
 
@@ -141,38 +153,41 @@ impl Alone {
     pub fn find_behind(&mut self, before: &impl Before, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
         // Clearing the table costs no more than reading the message.
         self.hash_log = message.len().max(1).ilog2().clamp(HASH_LOG_MIN, HASH_LOG_MAX);
-        self.places.clear();
-        self.places.resize(1 << self.hash_log, 0);
+        self.places[..1 << self.hash_log].fill(0);
         self.copies.clear();
-        let looked = Looked { message, length_max, reach };
+        let end = (message.len() + 1).saturating_sub(LONG_BYTES).min(PLACES_MAX);
+        let looked = Looked { message, length_max, reach, end };
         let (mut at, mut run_from) = (0, 0);
-        while let Some(mut best) = self.longest(before, &looked, at) {
+        while at < end {
+            let mut best = self.longest(before, &looked, at);
             if best.length == 0 {
                 at += 1;
                 continue;
             }
-            if best.length < PATIENT_BYTES
-                && let Some(next) = self.longest(before, &looked, at + 1)
-                && next.length > best.length + 1
-            {
-                best = next;
-                at += 1;
+            if best.length < PATIENT_BYTES && at + 1 < end {
+                let next = self.longest(before, &looked, at + 1);
+                if next.length > best.length + 1 {
+                    best = next;
+                    at += 1;
+                }
             }
             let (literals, length, distance) = (at - run_from, best.length, best.distance);
             self.copies.push(Copy { literals: literals as u32, length: length as u32, distance: distance as u32 });
-            self.link(&looked, at + 1, at + length);
+            self.link(&looked, at, at + length);
             at += length;
             run_from = at;
         }
         &self.copies
     }
 
-    /// Makes the places of a match findable.
-    fn link(&mut self, looked: &Looked<'_>, from: usize, to: usize) {
-        let begin_end = to.min(from + LINKED_BYTES);
-        for at in (from..begin_end).chain(begin_end.max(to.saturating_sub(LINKED_BYTES))..to) {
-            let Some(eight) = looked.eight(at) else { break };
-            self.replace(eight, at);
+    /// Makes the places of a match findable: those behind its first, and the last ones.
+    #[inline]
+    fn link(&mut self, looked: &Looked<'_>, first: usize, to: usize) {
+        for index in 0..2 * LINKED_BYTES {
+            let at = if index < LINKED_BYTES { first + 1 + index } else { to - 2 * LINKED_BYTES + index };
+            if at < looked.end {
+                self.replace(looked.eight(at), at);
+            }
         }
     }
 
@@ -182,29 +197,27 @@ impl Alone {
         let key = Key::of(eight, self.hash_log);
         let entry = &mut self.places[key.slot];
         let newest = key.place(*entry);
-        if at < PLACES_MAX {
-            *entry = key.entry(at);
-        }
+        *entry = key.entry(at);
         newest
     }
 
-    /// The best match at a position, of length 0 if there is none; makes the position findable. None where the message ends.
+    /// The best match at a position, of length 0 if there is none; makes the position findable.
     #[inline(always)]
-    fn longest(&mut self, before: &impl Before, looked: &Looked<'_>, at: usize) -> Option<Match> {
-        let eight = looked.eight(at)?;
+    fn longest(&mut self, before: &impl Before, looked: &Looked<'_>, at: usize) -> Match {
+        let eight = looked.eight(at);
         let mut best = self.replace(eight, at).map_or(Match::default(), |from| looked.match_at(at, eight, from));
         if best.length < GOOD_BYTES {
-            let found = before.longest(looked.wanted(at), at);
+            let found = before.longest(looked, at);
             if found.length > best.length + FAR_IS_WORTH_BYTES {
                 best = found;
             }
         }
-        if best.length < FOUND_BYTES_MIN { Some(Match::default()) } else { Some(best) }
+        if best.length < FOUND_BYTES_MIN { Match::default() } else { best }
     }
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        4 * self.places.len() + self.copies.capacity() * size_of::<Copy>()
+        size_of_val(&*self.places) + self.copies.capacity() * size_of::<Copy>()
     }
 }
 

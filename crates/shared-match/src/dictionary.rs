@@ -11,7 +11,7 @@
 //!             `TEXT_BYTES_MAX`, and the first `ALONE_BYTES_MAX` of other messages.
 
 use crate::{
-    alone::{Before, Match},
+    alone::{Before, Looked, Match},
     find::{Candidate, Candidates, ITSELF},
     places::equal_bytes,
     ring::TextId,
@@ -157,13 +157,13 @@ pub struct InFront<'a> {
 }
 
 impl Before for InFront<'_> {
-    fn longest(&self, wanted: &[u8], at: usize) -> Match {
+    fn longest(&self, looked: &Looked<'_>, at: usize) -> Match {
         let end = self.position + at + self.dictionary.content.len();
         // Y1 as well, whatever the message's length.
         if at > ALONE_BYTES_MAX {
             return Match::default();
         }
-        let found = self.dictionary.longest(wanted).unwrap_or_default();
+        let found = self.dictionary.longest(looked.wanted(at)).unwrap_or_default();
         Match { length: found.len(), distance: end - found.start }
     }
 }

@@ -8,13 +8,17 @@ use super::{
 };
 use crate::{
     alone::Copy,
-    bits::{self, BitWriter},
+    bits::{self, BitWriter, Few},
 };
 
 /// Shorter messages go as they are.
 const CODED_BYTES_MIN: usize = 16;
 /// A block ends behind the copy that reaches so many bytes of content.
 const CONTENT_BYTES: usize = 48 << 10;
+/// A copy in the fixed code has thirty-one bits at most.
+const COPY_BYTES_MAX: usize = 4;
+/// What a block has beside its content, and rounding.
+const BLOCK_BYTES: usize = 32;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
 
@@ -22,7 +26,7 @@ const STORED_BYTES_MAX: usize = 65_535;
 pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
     state.begin(out);
     let copies = if message.len() < CODED_BYTES_MIN { &[] } else { copies };
-    bits::append(out, bytes_max(message), |writer| {
+    bits::append(out, bytes_max(message, copies), |writer| {
         let (mut from, mut end, mut first) = (0, 0, 0);
         for (index, copy) in copies.iter().enumerate() {
             end += (copy.literals + copy.length) as usize;
@@ -41,15 +45,17 @@ pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mu
 /// Appends `message` as it is.
 pub fn store(state: &mut DeflateState, message: &[u8], out: &mut Vec<u8>) {
     state.begin(out);
-    bits::append(out, bytes_max(message), |writer| {
+    bits::append(out, bytes_max(message, &[]), |writer| {
         put_stored(message, writer);
         state.end(writer);
     });
 }
 
-/// Whichever way a message is written, it is not much longer.
-fn bytes_max(message: &[u8]) -> usize {
-    message.len() + message.len() / 4 + 64
+/// What a message takes at most: no block is longer than in the fixed code, nor much longer than its content.
+fn bytes_max(message: &[u8], copies: &[Copy]) -> usize {
+    let copied: usize = copies.iter().map(|copy| copy.length as usize).sum();
+    let blocks = message.len() / CONTENT_BYTES + 2;
+    (message.len() - copied) / 8 * 9 + copies.len() * COPY_BYTES_MAX + blocks * BLOCK_BYTES
 }
 
 /// The cheapest of the three kinds of blocks.
@@ -81,29 +87,28 @@ fn put_block(content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
 }
 
 fn put_symbols(content: &[u8], copies: &[Copy], literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {
+    // One that nobody else sees is kept in registers.
+    let mut put = std::mem::take(writer);
     let mut at = 0;
     for copy in copies {
         let end = at + copy.literals as usize;
-        put_literals(&content[at..end], literals, writer);
-        // Twenty bits at most, and twenty-eight.
-        let (length, length_bits) = literals.coded(code::length_symbol(copy.length));
-        let (distance, distance_bits) = distances.coded(code::distance_symbol(copy.distance));
-        writer.put(length | distance << length_bits, length_bits + distance_bits);
+        let last = put_literals(&content[at..end], literals, &mut put);
+        // Behind thirty bits twenty, then twenty-eight.
+        let coded = last.and(literals.coded(code::length_symbol(copy.length)));
+        put.put_two(coded, distances.coded(code::distance_symbol(copy.distance)).into());
         at = end + copy.length as usize;
     }
-    put_literals(&content[at..], literals, writer);
-    literals.put(END_OF_BLOCK as u16, writer);
+    let last = put_literals(&content[at..], literals, &mut put);
+    put.put_few(last.and(literals.of(END_OF_BLOCK as u16)));
+    *writer = put;
 }
 
-/// Three at a time: a code has fifteen bits at most.
+/// Three at a time, for a code has fifteen bits at most; gives back the last two or fewer.
 #[inline]
-fn put_literals(content: &[u8], literals: &Code, writer: &mut BitWriter<'_>) {
-    let mut threes = content.chunks_exact(3);
-    for three in &mut threes {
-        let [(a, a_bits), (b, b_bits), (c, c_bits)] = [0, 1, 2].map(|index| literals.of(three[index].into()));
-        writer.put(a | b << a_bits | c << (a_bits + b_bits), a_bits + b_bits + c_bits);
-    }
-    threes.remainder().iter().for_each(|byte| literals.put((*byte).into(), writer));
+fn put_literals(content: &[u8], literals: &Code, writer: &mut BitWriter<'_>) -> Few {
+    let (threes, rest) = content.as_chunks::<3>();
+    threes.iter().for_each(|three| writer.put_few(three.iter().map(|byte| literals.of((*byte).into())).collect()));
+    rest.iter().map(|byte| literals.of((*byte).into())).collect()
 }
 
 fn put_stored(content: &[u8], writer: &mut BitWriter<'_>) {

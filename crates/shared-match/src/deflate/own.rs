@@ -7,33 +7,17 @@ use std::sync::LazyLock;
 /// The order in which the lengths of the lengths' code are told.
 const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// A code's symbols as they are put, and how many bits each has.
+/// A code's symbols as they are put, and how many bits each has. There is room for every alphabet: a literal then needs no check.
 #[derive(Clone, Debug)]
-pub struct Code(Vec<Symbol>);
+pub struct Code([Symbol; SYMBOLS_MAX]);
+
+const SYMBOLS_MAX: usize = 288;
 
 /// Nothing and no bits, where it does not occur.
 #[derive(Clone, Copy, Debug, Default)]
 struct Symbol {
     code: u16,
     bits: u8,
-}
-
-/// A code of distances, where an index needs no check.
-#[derive(Clone, Debug)]
-pub struct DistanceCode([Symbol; 32]);
-
-impl DistanceCode {
-    pub fn of(code: &Code) -> Self {
-        Self(std::array::from_fn(|symbol| code.0.get(symbol).copied().unwrap_or_default()))
-    }
-
-    /// A distance: its code and its extra bits.
-    #[inline]
-    pub fn distance(&self, distance: u32) -> (u64, u32) {
-        let coded = code::distance_symbol(distance);
-        let Symbol { code, bits } = self.0[usize::from(coded.symbol) % self.0.len()];
-        (u64::from(code) | u64::from(coded.extra) << bits, u32::from(bits) + coded.extra_bits)
-    }
 }
 
 impl Code {
@@ -55,7 +39,9 @@ impl Code {
             };
             Symbol { code: code as u16, bits: *bits }
         };
-        Self(lengths.iter().map(symbol).collect())
+        let mut symbols = [Symbol::default(); SYMBOLS_MAX];
+        symbols.iter_mut().zip(lengths.iter().map(symbol)).for_each(|(to, symbol)| *to = symbol);
+        Self(symbols)
     }
 
     /// The codes that are not told: of literals and lengths, and of distances.

@@ -6,7 +6,7 @@
 use super::{
     DeflateState,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
-    own::{Code, DistanceCode, Own},
+    own::{Code, Own},
 };
 use crate::{
     bits::{self, BitWriter, Few, PUT_BITS_MAX},
@@ -52,7 +52,7 @@ impl Step {
 /// What is told behind the steps of a block with codes of its own, and the code of its distances.
 #[derive(Clone, Debug)]
 struct OwnBlock {
-    distances: DistanceCode,
+    distances: Code,
     end: (u64, u32),
 }
 
@@ -63,7 +63,7 @@ pub struct Program {
     /// What they take at most.
     steps_bytes_max: usize,
     sources: Sources,
-    own: Option<OwnBlock>,
+    own: Option<Box<OwnBlock>>,
 }
 
 #[derive(Default)]
@@ -180,9 +180,9 @@ impl Program {
         let distance_bits = |step: &Step| if step.slot == NO_SLOT { 0 } else { DISTANCE_BITS_MAX };
         let bits: u32 = steps.iter().map(|step| u32::from(step.bits_count) + distance_bits(step)).sum();
         let steps_bytes_max = bits as usize / 8 + 1;
-        let own = own.map(|own| OwnBlock {
-            distances: DistanceCode::of(&own.distances),
-            end: own.literals.of(END_OF_BLOCK as u16),
+        let own = own.map(|own| {
+            let end = own.literals.of(END_OF_BLOCK as u16);
+            Box::new(OwnBlock { distances: own.distances, end })
         });
         Self { steps, steps_bytes_max, sources, own }
     }
@@ -215,7 +215,7 @@ impl Program {
                         writer.gather(&mut few, FIXED_END);
                         writer.put_few(few);
                     }
-                    self.put_steps(distances, |distance| own.distances.distance(distance), writer);
+                    self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), writer);
                     few = Few::from(own.end);
                     if !tail.is_empty() {
                         writer.gather(&mut few, FIXED_BLOCK);
