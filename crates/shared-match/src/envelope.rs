@@ -84,12 +84,19 @@ impl Head {
         is_copied_whole: false,
     };
 
-    /// The head of a JSON message: all that comes before `,"op":0,"d":`.
+    /// Becomes the head of a JSON message: all that comes before `,"op":0,"d":`.
     #[inline]
-    pub fn json(name: &'static str, seq: u64) -> Self {
-        let digits_count = digits_of(seq) as u8;
-        let length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + digits_count;
-        Self { name, seq, digits_count, length, ..Self::NONE }
+    pub fn begin_json(&mut self, name: &'static str, seq: u64) {
+        self.clear();
+        (self.name, self.seq) = (name, seq);
+        self.digits_count = digits_of(seq) as u8;
+        self.length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + self.digits_count;
+    }
+
+    /// Becomes none.
+    #[inline]
+    pub fn clear(&mut self) {
+        (self.length, self.literals_length, self.copies_count, self.is_copied_whole) = (0, 0, 0, false);
     }
 
     /// Spells out what is not copied: these and, behind the last piece, so many digits.
@@ -211,27 +218,31 @@ impl Tail {
     /// No tail.
     pub const NONE: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0 };
 
-    /// The tail of an ETF message: the seq, the key `t` and the name.
+    /// Becomes none.
     #[inline]
-    pub fn etf(name: &str, seq: u64) -> Self {
-        let mut tail = Self::NONE;
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Becomes the tail of an ETF message: the seq, the key `t` and the name.
+    pub fn begin_etf(&mut self, name: &str, seq: u64) {
+        self.clear();
         match (u8::try_from(seq), i32::try_from(seq)) {
-            (Ok(small), _) => tail.push(&[97, small]),
+            (Ok(small), _) => self.push(&[97, small]),
             (_, Ok(integer)) => {
-                tail.push(&[98]);
-                tail.push(&integer.to_be_bytes());
+                self.push(&[98]);
+                self.push(&integer.to_be_bytes());
             }
             _ => {
                 let bytes = seq.to_le_bytes();
                 let length = 8 - seq.leading_zeros() as usize / 8;
-                tail.push(&[110, length as u8, 0]);
-                tail.push(&bytes[..length]);
+                self.push(&[110, length as u8, 0]);
+                self.push(&bytes[..length]);
             }
         }
-        tail.push(BEFORE_ETF_NAME);
-        tail.push(&[name.len() as u8]);
-        tail.push(name.as_bytes());
-        tail
+        self.push(BEFORE_ETF_NAME);
+        self.push(&[name.len() as u8]);
+        self.push(name.as_bytes());
     }
 
     fn push(&mut self, piece: &[u8]) {

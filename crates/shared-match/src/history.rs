@@ -191,6 +191,7 @@ impl History {
     }
 
     /// A text by its number, while it is kept.
+    #[inline]
     pub fn text(&self, id: TextId) -> Option<&Text> {
         let first = self.texts.front()?.id;
         self.texts.get(id.wrapping_sub(first) as usize).filter(|text| text.id == id)

@@ -13,7 +13,7 @@ use crate::{
     coverage::Coverage,
     deflate::{self, DeflateStream},
     dictionary::InFront,
-    envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, span_of},
+    envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
     find::Candidates,
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
@@ -26,7 +26,7 @@ use crate::{
     tables::{Form, Tables},
     templates::Templates,
     track::Track,
-    workshop::Workshop,
+    workshop::{self, Served, Workshop},
     zstd::{self, ZstdStream, alone::Room},
 };
 use smallvec::SmallVec;
@@ -98,6 +98,8 @@ pub struct Matcher {
     alone: Alone,
     room: Room,
     distances: Distances,
+    head: Head,
+    tail: Tail,
     text: Vec<u8>,
     counters: Counters,
 }
@@ -119,6 +121,8 @@ impl Matcher {
             alone: Alone::default(),
             room: Room::default(),
             distances: Distances::default(),
+            head: Head::NONE,
+            tail: Tail::NONE,
             text: Vec::new(),
             counters: Counters::default(),
         }
@@ -161,6 +165,7 @@ impl Matcher {
         Some(id)
     }
 
+    #[inline]
     fn prepared_index(&self, id: TextId) -> Option<usize> {
         let first = self.prepared.front()?.id;
         let index = id.checked_sub(first)? as usize;
@@ -245,10 +250,11 @@ impl Matcher {
         let (name, text_bytes) = (text.name, text.len());
         let is_for_few = self.coverage.is_for_few(text.expected_count);
         let window = F::window(state);
-        let (mut head, tail) = match self.form {
-            Form::Json => (Head::json(name, seq), Tail::NONE),
-            Form::Etf => (Head::NONE, Tail::etf(name, seq)),
-        };
+        let (head, tail) = (&mut self.head, &mut self.tail);
+        match self.form {
+            Form::Json => head.begin_json(name, seq),
+            Form::Etf => tail.begin_etf(name, seq),
+        }
         let position = track.position().wrapping_add(head.len() as u32);
         // An offset says how far before the byte it is for, so up to a text's length more than the distance of the texts.
         let reach = window.saturating_sub(text_bytes as u32);
@@ -259,37 +265,39 @@ impl Matcher {
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
-        let mut workshop = Workshop {
-            history: &self.history,
-            prices: F::prices(&self.prices),
-            coverage: &self.coverage,
-            parser: &mut self.parser,
-            one: &mut self.one,
-            had: &mut self.had,
-            counters: &mut self.counters,
-            id,
-            candidates,
-            dictionary,
-            templates,
-            is_for_few,
-            window,
-            oldest_here,
-            track,
+        let mut locate = |program: &F::Program| {
+            F::sources(program).locate(track, spans, position, window, dictionary_distance, distances)
         };
-        let chosen = workshop.choose(
-            programs,
-            |program| F::sources(program).locate(track, spans, position, window, dictionary_distance, distances),
-            |parsed| F::prepare(&parsed, tables),
-        );
+        let served = Served { id, oldest_here, track, spans };
+        let ready = if is_for_few { None } else { workshop::ready(programs, templates, &served, &mut locate) };
+        let chosen = ready.unwrap_or_else(|| {
+            let mut workshop = Workshop {
+                history: &self.history,
+                prices: F::prices(&self.prices),
+                coverage: &self.coverage,
+                parser: &mut self.parser,
+                one: &mut self.one,
+                had: &mut self.had,
+                counters: &mut self.counters,
+                candidates,
+                dictionary,
+                templates,
+                is_for_few,
+                window,
+                served,
+            };
+            workshop.choose(programs, locate, |parsed| F::prepare(&parsed, tables))
+        });
         self.counters.written_total += 1;
         let program = &programs[chosen].program;
         if self.form == Form::Json {
             let alike = F::sources(program).head_distance(distances);
             let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
             if !is_copied
-                && let Some((id, distance, digits)) = newest
+                && let Some((id, distance, seq)) = newest
                 && let Some(other) = self.history.text(id)
             {
+                let digits = digits_of(seq);
                 let changed = track.changed_digits(distance, position, digits);
                 is_copied = head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window);
             }
@@ -297,7 +305,7 @@ impl Matcher {
                 head.spell_out();
             }
         }
-        F::write(program, state, tables, distances, (&head, tail.bytes()), &mut self.room, out);
+        F::write(program, state, tables, distances, (head, tail.bytes()), &mut self.room, out);
         track.advance(head.len());
         track.remember(id, position, spans);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {

@@ -6,7 +6,6 @@
 
 use crate::{
     coverage::Membership,
-    envelope::digits_of,
     ring::{PositionRing, TextId},
     spans::Spans,
     zstd,
@@ -92,12 +91,11 @@ impl Track {
         self.ring.oldest(position, reach, spans)
     }
 
-    /// The newest text, how far before `position` it stands, and how many digits the seq had with it: before `number` is told
-    /// the next.
+    /// The newest text, how far before `position` it stands, and its seq: before `number` is told the next.
     #[inline]
-    pub fn newest(&self, position: u32) -> Option<(TextId, u32, u32)> {
+    pub fn newest(&self, position: u32) -> Option<(TextId, u32, u64)> {
         let (id, at) = self.ring.last()?;
-        Some((id, position.wrapping_sub(at), digits_of(self.seq)))
+        Some((id, position.wrapping_sub(at), self.seq))
     }
 
     /// How far before `position` a text stands.

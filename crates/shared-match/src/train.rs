@@ -62,10 +62,10 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
             *seq += 1;
-            let head = match form {
-                Form::Json => Head::json(sample.name, *seq),
-                Form::Etf => Head::NONE,
-            };
+            let mut head = Head::NONE;
+            if form == Form::Json {
+                head.begin_json(sample.name, *seq);
+            }
             let position = track.position().wrapping_add(head.len() as u32);
             let oldest = track.oldest(position, WINDOW_BYTES - bytes.len() as u32, history.spans());
             track.number(*seq, position);

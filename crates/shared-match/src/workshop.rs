@@ -41,7 +41,6 @@ pub struct Workshop<'a> {
     pub one: &'a mut Candidates,
     pub had: &'a mut Had,
     pub counters: &'a mut Counters,
-    pub id: TextId,
     pub candidates: &'a Candidates,
     /// And how far before the text it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
@@ -49,9 +48,53 @@ pub struct Workshop<'a> {
     pub is_for_few: bool,
     /// How far back the stream may refer.
     pub window: u32,
+    pub served: Served<'a>,
+}
+
+/// Which text is written to which connection.
+#[derive(Clone, Copy)]
+pub struct Served<'a> {
+    pub id: TextId,
     /// The oldest text that the connection has within reach.
     pub oldest_here: Option<TextId>,
     pub track: &'a Track,
+    pub spans: &'a Spans,
+}
+
+impl Served<'_> {
+    /// How many texts back it can refer.
+    #[inline]
+    fn age(&self) -> Option<u32> {
+        self.oldest_here.map(|oldest| self.id.wrapping_sub(oldest))
+    }
+
+    /// Whether the connection has a text, and within reach.
+    #[inline]
+    fn has(&self, id: TextId) -> bool {
+        self.age().is_some_and(|age| self.id.wrapping_sub(id) <= age)
+            && self.track.distance(id, self.track.position(), self.spans).is_some()
+    }
+
+    /// The template that a parse for the connection may refer to beside what nearly all have.
+    #[inline]
+    fn template(&self, templates: &[Template]) -> Option<TextId> {
+        let template = templates.iter().find(|template| self.has(template.id));
+        // One that nearly all have is allowed anyway.
+        template.filter(|template| !template.is_common).map(|template| template.id)
+    }
+}
+
+/// The parse that serves most connections as old as this one, if there is one and it serves this one too: as `Workshop::choose`
+/// would have it, with nothing at hand to make others.
+#[inline]
+pub fn ready<P>(
+    programs: &Programs<P>,
+    templates: &[Template],
+    served: &Served<'_>,
+    mut locate: impl FnMut(&P) -> Result<(), Missing>,
+) -> Option<usize> {
+    let index = nearly(programs, served.age()?, served.template(templates))?;
+    locate(&programs[index].program).is_ok().then_some(index)
 }
 
 /// A parse and which head it goes with.
@@ -74,21 +117,18 @@ impl Parsed<'_> {
 
 impl<'a> Workshop<'a> {
     /// Finds the parse that serves the connection, or makes it.
-    #[inline]
+    #[cold]
     pub fn choose<P>(
         &mut self,
         programs: &mut Programs<P>,
         mut locate: impl FnMut(&P) -> Result<(), Missing>,
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let Some(oldest) = self.oldest_here else { return self.itself(programs, &mut locate, &prepare) };
-        let age = self.id.wrapping_sub(oldest);
+        let Some(age) = self.served.age() else { return self.itself(programs, &mut locate, &prepare) };
         if self.is_for_few {
             return self.choose_other(programs, &mut locate, &prepare);
         }
-        let template = self.templates.iter().find(|template| self.has(template.id));
-        // One that nearly all have is allowed anyway.
-        let template = template.filter(|template| !template.is_common).map(|template| template.id);
+        let template = self.served.template(self.templates);
         let index = nearly(programs, age, template).unwrap_or_else(|| {
             let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
             let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
@@ -103,7 +143,6 @@ impl<'a> Workshop<'a> {
 
     /// For a connection that lacks something that others have: the best that serves it of what was made for others, or what is
     /// made for it.
-    #[cold]
     fn choose_other<P>(
         &mut self,
         programs: &mut Programs<P>,
@@ -115,7 +154,7 @@ impl<'a> Workshop<'a> {
         }
         let mut made = None;
         let had_count = programs.iter().filter(|made| made.variant == Variant::Had).count();
-        let is_short = self.history.text(self.id).is_some_and(|text| text.len() <= HAD_TEXT_BYTES_MAX);
+        let is_short = self.history.text(self.served.id).is_some_and(|text| text.len() <= HAD_TEXT_BYTES_MAX);
         if had_count < HAD_PROGRAMS_MAX && is_short {
             made = Some(self.make(programs, Variant::Had, prepare));
         } else if let Some(id) = self.newest_like_it()
@@ -131,7 +170,7 @@ impl<'a> Workshop<'a> {
 
     /// The shortest of the parses with sources that serves the connection.
     fn shortest<P>(&self, programs: &Programs<P>, locate: &mut impl FnMut(&P) -> Result<(), Missing>) -> Option<usize> {
-        let age = self.oldest_here.map_or(0, |oldest| self.id.wrapping_sub(oldest));
+        let age = self.served.age().unwrap_or(0);
         programs.iter().position(|made| {
             let has_sources = !matches!(made.variant, Variant::Itself(_));
             has_sources && made.looks_back <= age && locate(&made.program).is_ok()
@@ -151,15 +190,15 @@ impl<'a> Workshop<'a> {
 
     /// The newest text of the same name that the connection has.
     fn newest_like_it(&self) -> Option<TextId> {
-        let text = self.history.text(self.id)?;
-        self.history.named(text.name).filter(|id| *id < self.id).find(|id| self.has(*id))
+        let text = self.history.text(self.served.id)?;
+        self.history.named(text.name).filter(|id| *id < self.served.id).find(|id| self.served.has(*id))
     }
 
     /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
     fn newest_head(&self, text: &Text, variant: Variant) -> Option<TextId> {
         let history = self.history;
         let (oldest, template) = match variant {
-            Variant::Horizon(horizon, template) => (self.id.saturating_sub(horizon), template),
+            Variant::Horizon(horizon, template) => (self.served.id.saturating_sub(horizon), template),
             Variant::Had => (0, None),
             Variant::Only(_) | Variant::Itself(_) => return None,
         };
@@ -167,15 +206,9 @@ impl<'a> Workshop<'a> {
             Variant::Had => self.had.contains(source.id),
             _ => text.is_for_who_got(source, self.coverage),
         };
-        let nearest = oldest.max(self.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.id;
+        let nearest = oldest.max(self.served.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.served.id;
         let mut named = history.named(text.name).filter(|id| nearest.contains(id)).filter_map(|id| history.text(id));
         named.find(|source| is_had(source)).map(|source| source.id).or(template)
-    }
-
-    /// Whether the connection has a text, and within reach.
-    fn has(&self, id: TextId) -> bool {
-        self.oldest_here.is_some_and(|oldest| self.id.wrapping_sub(id) <= self.id.wrapping_sub(oldest))
-            && self.track.distance(id, self.track.position(), self.history.spans()).is_some()
     }
 
     fn get_or_make<P>(
@@ -197,7 +230,7 @@ impl<'a> Workshop<'a> {
         let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source).chain(parsed.head_source);
         let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
         let farthest = sources.filter(is_text).min();
-        let looks_back = farthest.map_or(0, |farthest| self.id.wrapping_sub(farthest));
+        let looks_back = farthest.map_or(0, |farthest| self.served.id.wrapping_sub(farthest));
         let made = Made { variant, looks_back, bits: parsed.about_bits(), program: prepare(parsed) };
         let index = programs.partition_point(|other| other.bits <= made.bits);
         programs.insert(index, made);
@@ -208,25 +241,25 @@ impl<'a> Workshop<'a> {
         self.counters.parses_total += 1;
         let (history, prices, reach) = (self.history, self.prices, self.window);
         let past = Past { history, dictionary: self.dictionary };
-        let Some(text) = history.text(self.id) else {
+        let Some(text) = history.text(self.served.id) else {
             return Parsed {
                 bytes: &[],
                 sequences: Vec::new(),
                 head_source: None,
-                track: self.track,
+                track: self.served.track,
                 spans: history.spans(),
             };
         };
         let sequences = match variant {
             Variant::Horizon(horizon, template) => {
-                let oldest = self.id.saturating_sub(horizon);
+                let oldest = self.served.id.saturating_sub(horizon);
                 // No branches: they could not be foretold.
                 let allowed =
                     |found: &Candidate| found.is_common & (found.source >= oldest) | (Some(found.source) == template);
                 self.parser.parse(past, self.candidates, prices, text, reach, allowed)
             }
             Variant::Had => {
-                self.had.fill(self.id, self.oldest_here, self.track);
+                self.had.fill(self.served.id, self.served.oldest_here, self.served.track);
                 let had = &*self.had;
                 self.parser.parse(past, self.candidates, prices, text, reach, |found| had.contains(found.source))
             }
@@ -239,7 +272,7 @@ impl<'a> Workshop<'a> {
             Variant::Itself(_) => self.parser.parse(past, self.candidates, prices, text, reach, |_| false),
         };
         let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
-        Parsed { bytes: history.bytes(text), sequences, head_source, track: self.track, spans: history.spans() }
+        Parsed { bytes: history.bytes(text), sequences, head_source, track: self.served.track, spans: history.spans() }
     }
 }
 
