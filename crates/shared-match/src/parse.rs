@@ -12,6 +12,7 @@ mod repeats;
 use crate::{
     dictionary::{DICTIONARY, Dictionary},
     find::{Candidate, Candidates, ITSELF},
+    had::Had,
     history::{History, Text},
     price::Prices,
     ring::TextId,
@@ -70,6 +71,33 @@ impl<'a> Past<'a> {
     }
 }
 
+/// Which sources a parse may have, beside the text itself and a dictionary.
+#[derive(Clone, Copy, Debug)]
+pub enum Allowed<'a> {
+    /// What nearly all have, from `oldest` on, and one text more.
+    Common { oldest: TextId, template: Option<TextId> },
+    /// What one connection has.
+    Had(&'a Had),
+    /// One text.
+    Only(TextId),
+    /// None.
+    Nothing,
+}
+
+impl Allowed<'_> {
+    fn allows(&self, found: &Candidate) -> bool {
+        match *self {
+            // No branches: they could not be foretold.
+            Self::Common { oldest, template } => {
+                found.is_common & (found.source >= oldest) | (Some(found.source) == template)
+            }
+            Self::Had(had) => had.contains(found.source),
+            Self::Only(only) => found.source == only,
+            Self::Nothing => false,
+        }
+    }
+}
+
 /// About how far back an alignment's bytes are, as far as that is known before there is a connection.
 fn likely_distance(past: Past<'_>, text: &Text, alignment: Alignment) -> u32 {
     match alignment.source {
@@ -95,19 +123,32 @@ impl Parser {
         prices: Prices<'_>,
         text: &Text,
         reach: u32,
-        allowed: impl Fn(&Candidate) -> bool,
+        allowed: Allowed<'_>,
     ) -> Vec<Sequence> {
-        let sequences = self.parse_all(past, candidates, prices, text, reach, &allowed);
+        let sequences = match (prices, allowed) {
+            (Prices::Deflate(prices), Allowed::Common { oldest, template }) => {
+                self.plain.parse_common(past, candidates, prices, text, reach, (oldest, template))
+            }
+            // One by one, for each is a loop of its own.
+            (_, Allowed::Common { .. }) => {
+                self.parse_with(past, candidates, prices, text, reach, |found| allowed.allows(found))
+            }
+            (_, Allowed::Had(had)) => {
+                self.parse_with(past, candidates, prices, text, reach, |found| had.contains(found.source))
+            }
+            (_, Allowed::Only(_) | Allowed::Nothing) => {
+                self.parse_with(past, candidates, prices, text, reach, |found| allowed.allows(found))
+            }
+        };
         if sequences.len() <= SOURCES_MAX {
             return sequences;
         }
         let Some(best) = best_sources(&sequences) else { return sequences };
-        let allowed: &dyn Fn(&Candidate) -> bool = &|found| best.binary_search(&found.source).is_ok() && allowed(found);
-        self.parse_all(past, candidates, prices, text, reach, allowed)
+        let allowed = |found: &Candidate| best.binary_search(&found.source).is_ok() && allowed.allows(found);
+        self.parse_with(past, candidates, prices, text, reach, allowed)
     }
 
-    /// The same with any number of sources.
-    fn parse_all(
+    fn parse_with(
         &mut self,
         past: Past<'_>,
         candidates: &Candidates,

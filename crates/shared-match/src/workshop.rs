@@ -6,11 +6,11 @@
 use crate::{
     coverage::Coverage,
     dictionary::{DICTIONARY, Dictionary},
-    find::{Candidate, Candidates, ITSELF},
+    find::{Candidates, ITSELF},
     had::Had,
     history::{History, Text},
     matcher::Counters,
-    parse::{Parser, Past, Sequence},
+    parse::{Allowed, Parser, Past, Sequence},
     prepared::{EXACT_PROGRAMS_MAX, Made, Programs, Variant, nearly, round},
     price::Prices,
     ring::TextId,
@@ -250,27 +250,25 @@ impl<'a> Workshop<'a> {
                 spans: history.spans(),
             };
         };
-        let sequences = match variant {
+        let mut candidates = self.candidates;
+        let allowed = match variant {
             Variant::Horizon(horizon, template) => {
-                let oldest = self.served.id.saturating_sub(horizon);
-                // No branches: they could not be foretold.
-                let allowed =
-                    |found: &Candidate| found.is_common & (found.source >= oldest) | (Some(found.source) == template);
-                self.parser.parse(past, self.candidates, prices, text, reach, allowed)
+                Allowed::Common { oldest: self.served.id.saturating_sub(horizon), template }
             }
             Variant::Had => {
                 self.had.fill(self.served.id, self.served.oldest_here, self.served.track);
-                let had = &*self.had;
-                self.parser.parse(past, self.candidates, prices, text, reach, |found| had.contains(found.source))
+                Allowed::Had(self.had)
             }
             Variant::Only(only) => {
                 if let Some(source) = history.text(only) {
                     self.one.find_in(history, text, source, self.candidates);
                 }
-                self.parser.parse(past, self.one, prices, text, reach, |found| found.source == only)
+                candidates = &*self.one;
+                Allowed::Only(only)
             }
-            Variant::Itself(_) => self.parser.parse(past, self.candidates, prices, text, reach, |_| false),
+            Variant::Itself(_) => Allowed::Nothing,
         };
+        let sequences = self.parser.parse(past, candidates, prices, text, reach, allowed);
         let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
         Parsed { bytes: history.bytes(text), sequences, head_source, track: self.served.track, spans: history.spans() }
     }

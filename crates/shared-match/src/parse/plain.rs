@@ -2,13 +2,16 @@
 //!
 //! Method      one backward pass: what the rest of the text costs from a position on does not depend on how one came there, so
 //!             a number per position is all there is to keep. Of a candidate all lengths are tried at once, `LANES` at a time.
+//!             Parses that differ in how far back they look have most of their candidates in common: these are sifted once (`Ladder`).
 
 use super::{Alignment, Offset, Past, Sequence, likely_distance};
 use crate::{
     deflate::MATCH_BYTES_MAX,
-    find::{Candidate, Candidates},
+    find::{Candidate, Candidates, ITSELF},
     history::Text,
     price::{DeflatePrices, PADDING},
+    ring::TextId,
+    templates::TEMPLATES_MAX,
 };
 
 /// Lengths that are tried together.
@@ -22,9 +25,86 @@ const MATCH_MIN: usize = 3;
 /// No candidate: a literal.
 const LITERAL: u32 = u32::MAX;
 
+/// Ladders that are kept: with each template, and without.
+const LADDERS_MAX: usize = TEMPLATES_MAX + 1;
+
+/// A candidate that may be part of the cheapest path, and what its offset costs.
+#[derive(Clone, Copy, Debug)]
+struct Rung {
+    /// The largest number, if it may always be used.
+    source: TextId,
+    /// Which of the position's candidates it is.
+    index: u32,
+    length: u32,
+    offset: f32,
+}
+
+/// What a ladder is made for: the newest text, how far it refers to itself, and its template.
+type LadderKey = (TextId, u32, Option<TextId>);
+
+/// Of each position of a text the candidates that nearly all have, and those of a template, but for those of which a nearer one is as
+/// long.
+#[derive(Debug, Default)]
+struct Ladder {
+    key: Option<LadderKey>,
+    /// Of position `p`: `rungs[starts[p]..starts[p + 1]]`.
+    starts: Vec<u32>,
+    rungs: Vec<Rung>,
+}
+
+impl Ladder {
+    fn make(&mut self, key: LadderKey, past: Past<'_>, candidates: &Candidates, prices: &DeflatePrices, text: &Text) {
+        let (_, reach, template) = key;
+        self.key = Some(key);
+        self.starts.clear();
+        self.rungs.clear();
+        for at in 0..text.len() {
+            self.starts.push(self.rungs.len() as u32);
+            // The longest that may be used by all parses, and by those that look back as far.
+            let (mut longest, mut longest_here) = (MATCH_MIN - 1, MATCH_MIN - 1);
+            for (index, candidate) in candidates.at(at).iter().enumerate() {
+                let is_usable = match candidate.source {
+                    ITSELF => at as u32 - candidate.from <= reach,
+                    source => candidate.is_common | (Some(source) == template),
+                };
+                let is_for_all = candidate.source == ITSELF || Some(candidate.source) == template;
+                let length = candidate.length as usize;
+                if !is_usable || length <= if is_for_all { longest } else { longest_here } {
+                    continue;
+                }
+                longest_here = longest_here.max(length.min(MATCH_MAX));
+                if is_for_all {
+                    longest = longest.max(length.min(MATCH_MAX));
+                }
+                let source = if is_for_all { TextId::MAX } else { candidate.source };
+                self.rungs.push(Rung { source, ..Rung::of(index, candidate, at, past, prices, text) });
+            }
+        }
+        self.starts.push(self.rungs.len() as u32);
+    }
+
+    #[inline]
+    fn at(&self, position: usize) -> &[Rung] {
+        &self.rungs[self.starts[position] as usize..self.starts[position + 1] as usize]
+    }
+}
+
+impl Rung {
+    #[inline]
+    fn of(index: usize, candidate: &Candidate, at: usize, past: Past<'_>, prices: &DeflatePrices, text: &Text) -> Self {
+        let Candidate { source, from, length, .. } = *candidate;
+        let alignment = Alignment { source, shift: from as i32 - at as i32 };
+        let offset = prices.distance(likely_distance(past, text, alignment));
+        Self { source, index: index as u32, length, offset }
+    }
+}
+
 /// Room for parsing, kept between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
+    ladders: [Ladder; LADDERS_MAX],
+    /// Which of them is made anew next.
+    next_ladder: usize,
     /// Behind `PADDING` more: bits of the text from each position on.
     costs: Vec<f32>,
     /// By position: which candidate is the first step of that, and how many of its bytes.
@@ -41,7 +121,43 @@ impl Parser {
         text: &Text,
         may_use: impl Fn(usize, &Candidate) -> bool,
     ) -> Vec<Sequence> {
-        let bytes = past.history.bytes(text);
+        let may_use = &may_use;
+        let rungs = |at: usize| {
+            let usable = candidates.at(at).iter().enumerate().filter(move |(_, candidate)| may_use(at, candidate));
+            usable.map(move |(index, candidate)| Rung::of(index, candidate, at, past, prices, text))
+        };
+        self.climb(past.history.bytes(text), prices, rungs);
+        self.sequences(candidates, prices, text.len())
+    }
+
+    /// The same with what nearly all have from `oldest` on, with what a template has, and with the text itself up to `reach` bytes
+    /// back.
+    pub fn parse_common(
+        &mut self,
+        past: Past<'_>,
+        candidates: &Candidates,
+        prices: &DeflatePrices,
+        text: &Text,
+        reach: u32,
+        (oldest, template): (TextId, Option<TextId>),
+    ) -> Vec<Sequence> {
+        let key = (text.id, reach, template);
+        let index = self.ladders.iter().position(|ladder| ladder.key == Some(key)).unwrap_or_else(|| {
+            self.next_ladder = (self.next_ladder + 1) % LADDERS_MAX;
+            self.ladders[self.next_ladder].make(key, past, candidates, prices, text);
+            self.next_ladder
+        });
+        let ladder = std::mem::take(&mut self.ladders[index]);
+        self.climb(past.history.bytes(text), prices, |at| {
+            ladder.at(at).iter().filter(|rung| rung.source >= oldest).copied()
+        });
+        self.ladders[index] = ladder;
+        self.sequences(candidates, prices, text.len())
+    }
+
+    /// Finds the cheapest step of each position among the `rungs` that there are, nearest first.
+    #[inline]
+    fn climb<R: Iterator<Item = Rung>>(&mut self, bytes: &[u8], prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
         self.costs.clear();
         self.costs.resize(PADDING + bytes.len() + 1, 0.0);
         self.steps.clear();
@@ -49,20 +165,18 @@ impl Parser {
         for at in (0..bytes.len()).rev() {
             let mut least = prices.literal(bytes[at]) + self.cost(at + 1);
             let mut shorter = MATCH_MIN - 1;
-            for (index, candidate) in candidates.at(at).iter().enumerate() {
-                let length = candidate.length as usize;
-                if length <= shorter || !may_use(at, candidate) {
+            for Rung { index, length, offset, .. } in rungs(at) {
+                let length = length as usize;
+                if length <= shorter {
                     continue;
                 }
-                let alignment = Alignment { source: candidate.source, shift: candidate.from as i32 - at as i32 };
-                let offset = prices.distance(likely_distance(past, text, alignment));
                 let longest = length.min(MATCH_MAX);
                 if longest > shorter {
                     let ends_from = (shorter + 1).max(longest.saturating_sub(ENDS_TRIED_MAX));
                     let cost = offset + self.cheapest_end(prices, at, ends_from, longest);
                     if cost < least {
                         least = cost;
-                        self.steps[at] = (index as u32, longest as u32);
+                        self.steps[at] = (index, longest as u32);
                     }
                 }
                 if length > MATCH_MAX {
@@ -70,14 +184,13 @@ impl Parser {
                     let cost = pieces * (offset + prices.match_length(MATCH_MAX)) + self.cost(at + length);
                     if cost < least {
                         least = cost;
-                        self.steps[at] = (index as u32, length as u32);
+                        self.steps[at] = (index, length as u32);
                     }
                 }
                 shorter = longest;
             }
             self.costs[PADDING + at] = least;
         }
-        self.sequences(candidates, prices, bytes.len())
     }
 
     #[inline]
@@ -87,14 +200,14 @@ impl Parser {
 
     /// What it costs to go on behind a match at `at` that ends `from` to `to` bytes on, wherever that is cheapest. Some shorter
     /// ones are tried along with these.
-    #[inline]
+    #[inline(always)]
     fn cheapest_end(&self, prices: &DeflatePrices, at: usize, from: usize, to: usize) -> f32 {
         let count = (to + 1 - from).next_multiple_of(LANES);
         let end = PADDING + to + 1;
-        let costs = self.costs[at + end - count..at + end].chunks_exact(LANES);
-        let lengths = prices.padded_match_lengths()[end - count..end].chunks_exact(LANES);
+        let (costs, _) = self.costs[at + end - count..][..count].as_chunks::<LANES>();
+        let (lengths, _) = prices.padded_match_lengths()[end - count..][..count].as_chunks::<LANES>();
         let mut least = [f32::INFINITY; LANES];
-        for (costs, lengths) in costs.zip(lengths) {
+        for (costs, lengths) in costs.iter().zip(lengths) {
             for lane in 0..LANES {
                 let cost = costs[lane] + lengths[lane];
                 // This comparison and no other is one instruction for all lanes.
