@@ -9,7 +9,7 @@
 //! Limits      `GROUPS_MAX` groups of up to `GROUP_TEXTS_MAX`, `AGE_MAX` texts, and the reach that the caller gives; the oldest
 //!             are forgotten.
 
-use crate::spans::Spans;
+use crate::spans::{SET_BITS, Spans};
 use guildhall_prefetch::prefetch;
 
 /// A text's number in its matcher; later ones are larger.
@@ -32,8 +32,8 @@ const AGE_MAX: u32 = 1 << 22;
 /// Texts that followed each other.
 ///
 /// A gap is by how much a number is larger than the one before, and is at least 1. Gaps are written in Rice's code: of
-/// `gap - 1` all but the last `low_bits` bits as so many ones and a zero, then those last bits. It is short where `low_bits`
-/// fits the gaps that this connection mostly has. With no low bits it is a bitmap of the numbers behind the first one: zeros for
+/// `gap - 1` all but the last `low_bits` bits as so many zeros and a one, then those last bits. It is short where `low_bits`
+/// fits the gaps that this connection mostly has. With no low bits it is a bitmap of the numbers behind the first one: ones for
 /// the texts that are there, which is walked much faster and takes little more for gaps up to `BITMAP_GAP_MAX`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
@@ -48,7 +48,7 @@ struct Group {
 }
 
 impl Group {
-    const GAPS_BITS: u32 = 48;
+    const GAPS_BITS: u32 = SET_BITS as u32;
     const LOW_BITS_MAX: u32 = 15;
     /// Where gaps are mostly no larger, they are written with no low bits.
     const BITMAP_GAP_MAX: u32 = 4;
@@ -74,13 +74,13 @@ impl Group {
     fn push(&mut self, gap: u32, used: u32) -> Option<u32> {
         let low_bits = u32::from(self.shape >> 4);
         let rest = gap.checked_sub(1)?;
-        let ones = rest >> low_bits;
-        let needed = ones.saturating_add(1 + low_bits);
+        let zeros = rest >> low_bits;
+        let needed = zeros.saturating_add(1 + low_bits);
         if self.gaps_count() + 1 == GROUP_TEXTS_MAX || used + needed.min(Self::GAPS_BITS + 1) > Self::GAPS_BITS {
             return None;
         }
         let low = u64::from(rest & ((1 << low_bits) - 1));
-        let code = (((1u64 << ones) - 1) | (low << (ones + 1))) << used;
+        let code = (1 | low << 1) << zeros << used;
         for (index, part) in self.gaps.iter_mut().enumerate() {
             *part |= (code >> (16 * index)) as u16;
         }
@@ -104,21 +104,23 @@ impl Group {
             return Some(self.position);
         }
         let gaps = self.gaps();
-        let (apart, count) = match gaps.bits {
-            // No gap is more than 1, whatever their `low_bits`: the connection got them all.
-            0 if wanted <= gaps.left => (spans.stretch(self.id, id)?, wanted),
-            0 => return None,
-            bits if gaps.low_bits == 0 => {
-                if wanted > Self::GAPS_BITS || bits >> (wanted - 1) & 1 == 1 {
-                    return None;
-                }
-                let between = !bits & ((1 << (wanted - 1)) - 1);
-                // Behind the last one there are zeros, too.
-                spans.walk_set(self.id, id, between).filter(|(_, count)| *count <= gaps.left)?
+        let digits = u32::from(self.between);
+        let apart = if gaps.low_bits > 0 {
+            let (apart, count) = spans.walk(self.id, id, gaps)?;
+            apart + count * digits
+        } else {
+            if wanted > Self::GAPS_BITS || gaps.bits >> (wanted - 1) & 1 == 0 {
+                return None;
             }
-            _ => spans.walk(self.id, id, gaps)?,
+            let all = (1 << (wanted - 1)) - 1;
+            let between = gaps.bits & all;
+            // A connection that got them all is asked for more than others.
+            match between == all {
+                true => spans.stretch(self.id, id)? + wanted * digits,
+                false => spans.walk_set(self.id, id, between, digits)?,
+            }
         };
-        Some(self.position.wrapping_add(apart + count * u32::from(self.between)))
+        Some(self.position.wrapping_add(apart))
     }
 }
 
@@ -136,11 +138,11 @@ impl Iterator for Gaps {
     #[inline]
     fn next(&mut self) -> Option<u32> {
         self.left = self.left.checked_sub(1)?;
-        let ones = self.bits.trailing_ones();
-        let rest = self.bits >> (ones + 1);
+        let zeros = self.bits.trailing_zeros();
+        let rest = self.bits >> (zeros + 1);
         let low = rest as u32 & ((1 << self.low_bits) - 1);
         self.bits = rest >> self.low_bits;
-        Some((ones << self.low_bits | low) + 1)
+        Some((zeros << self.low_bits | low) + 1)
     }
 }
 

@@ -25,11 +25,30 @@ struct Kept {
     earlier: u32,
 }
 
+/// How many numbers on [`Spans::walk_set`] looks.
+pub const SET_BITS: usize = 48;
+/// So many of the first of `wholes` stand behind the last once more.
+const MIRRORED: usize = 64;
+const _: () = assert!(SET_BITS < MIRRORED);
+
+/// By four bits, the lowest first: all bits of those that are set.
+const MASKS: [[u32; 4]; 16] = {
+    let mut masks = [[0; 4]; 16];
+    let mut index = 0;
+    while index < 64 {
+        masks[index / 4][index % 4] = 0u32.wrapping_sub((index / 4 >> (index % 4) & 1) as u32);
+        index += 1;
+    }
+    masks
+};
+
 /// Those of the newest texts of a matcher.
 #[derive(Debug, Default)]
 pub struct Spans {
     /// By the last digits of the number, in base two.
     kept: Vec<Kept>,
+    /// `whole` of all of these.
+    wholes: Vec<u32>,
     first: TextId,
     count: u32,
     /// Of all messages so far, wrapping around.
@@ -46,18 +65,28 @@ impl Spans {
             self.grow();
         }
         let kept = Kept { before: span.before, whole: span.before + span.after, earlier: self.total };
-        let index = self.index(id);
-        self.kept[index] = kept;
+        self.put(id, kept);
         self.total = self.total.wrapping_add(kept.whole);
         self.count += 1;
     }
 
+    fn put(&mut self, id: TextId, kept: Kept) {
+        let index = self.index(id);
+        self.kept[index] = kept;
+        self.wholes[index] = kept.whole;
+        if index < MIRRORED {
+            self.wholes[self.kept.len() + index] = kept.whole;
+        }
+    }
+
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.kept);
-        self.kept = vec![Kept::default(); (old.len() * 2).max(64)];
-        for id in (0..self.count).map(|age| self.first.wrapping_add(age)) {
-            let index = self.index(id);
-            self.kept[index] = old[id as usize & (old.len() - 1)];
+        let room = (old.len() * 2).max(MIRRORED);
+        self.kept = vec![Kept::default(); room];
+        self.wholes = vec![0; room + MIRRORED];
+        let first = self.first;
+        for id in (0..self.count).map(|age| first.wrapping_add(age)) {
+            self.put(id, old[id as usize & (old.len() - 1)]);
         }
     }
 
@@ -93,20 +122,28 @@ impl Spans {
         Some(to.earlier.wrapping_sub(from.earlier) + to.before - from.before)
     }
 
-    /// How far apart two texts begin of which the second was sent after those whose bits are set in `between`, the lowest for the
-    /// number behind `from`, without the seqs; and how many steps these are.
+    /// How far apart two texts begin of which the second was sent after those whose bits are set in `between`, the lowest of
+    /// [`SET_BITS`] for the number behind `from`. The seq of each takes `digits` bytes.
     #[inline]
-    pub fn walk_set(&self, from: TextId, to: TextId, between: u64) -> Option<(u32, u32)> {
+    pub fn walk_set(&self, from: TextId, to: TextId, between: u64, digits: u32) -> Option<u32> {
         let (first, last) = (self.of(from)?, self.of(to)?);
-        let (mut left, mut sum, mut count) = (between, first.whole, 1);
-        while left != 0 {
-            let id = from.wrapping_add(1 + left.trailing_zeros());
-            // Between two that are known.
-            sum = sum.wrapping_add(self.kept[self.index(id)].whole);
-            left &= left - 1;
-            count += 1;
+        let wholes: &[u32; SET_BITS] = self.wholes[self.index(from) + 1..].first_chunk()?;
+        let mut sums = [0u32; 4];
+        // Four at a time, and half of all without a look at whether any is left: there mostly are, and it cannot be foretold.
+        for (half, fours) in wholes.as_chunks::<4>().0.chunks_exact(SET_BITS / 8).enumerate() {
+            let left = between >> (half * SET_BITS / 2);
+            if left == 0 {
+                break;
+            }
+            for (index, four) in fours.iter().enumerate() {
+                let mask = MASKS[(left >> (4 * index)) as usize % MASKS.len()];
+                for lane in 0..4 {
+                    sums[lane] = sums[lane].wrapping_add(four[lane].wrapping_add(digits) & mask[lane]);
+                }
+            }
         }
-        Some((sum - first.before + last.before, count))
+        let sum = sums.into_iter().fold(first.whole + digits, u32::wrapping_add);
+        Some(sum.wrapping_sub(first.before).wrapping_add(last.before))
     }
 
     /// How far apart two texts begin of which the second was sent after those that are so many numbers `gaps` apart, without
