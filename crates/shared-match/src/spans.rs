@@ -36,7 +36,7 @@ const MASKS: [[u32; 4]; 16] = {
     let mut masks = [[0; 4]; 16];
     let mut index = 0;
     while index < 64 {
-        masks[index / 4][index % 4] = 0u32.wrapping_sub((index / 4 >> (index % 4) & 1) as u32);
+        masks[index / 4][index % 4] = 0u32.wrapping_sub(((index / 4) >> (index % 4) & 1) as u32);
         index += 1;
     }
     masks
