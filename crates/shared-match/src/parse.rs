@@ -45,7 +45,7 @@ pub enum Offset {
 }
 
 /// Literals, then bytes from elsewhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
     pub literals: u32,
     pub length: u32,

@@ -258,3 +258,68 @@ impl Parser {
         (MATCH_MIN..=longest).rev().find(|length| cost(*length) <= least).unwrap_or(longest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        history::{History, Scope},
+        spans::Span,
+    };
+    use guildhall_stdx::Rng;
+
+    /// Of each position some, nearest first, as a search would have it; nobody looks whether their bytes are there.
+    fn random_candidates(rng: &mut Rng, text: &Text) -> Candidates {
+        let mut candidates = Candidates::default();
+        for at in 0..text.len() {
+            candidates.start_position();
+            let mut source = text.id;
+            let mut found = Vec::new();
+            while source > 1 && rng.chance(0.7) {
+                let longest = if rng.chance(0.05) { 400 } else { 10 };
+                let length = (MATCH_MIN as u64 + rng.below(longest)).min((text.len() - at) as u64) as u32;
+                // Behind what the text has itself.
+                let is_itself = source == text.id && at > 0 && rng.chance(0.5);
+                source -= 1 + rng.below(4).min(u64::from(source) - 2) as u32;
+                found.push(match is_itself {
+                    true => Candidate { source: ITSELF, from: rng.below(at as u64) as u32, length, is_common: true },
+                    false => Candidate { source, from: 0, length, is_common: rng.chance(0.6) },
+                });
+            }
+            found.retain(|candidate| candidate.length as usize >= MATCH_MIN);
+            candidates.extend(&found);
+        }
+        candidates.start_position();
+        candidates
+    }
+
+    #[test]
+    fn a_ladder_leaves_out_nothing_that_counts() {
+        let mut rng = Rng::new(3);
+        let mut history = History::new(1 << 20);
+        let scope = Scope { domain: 1, class: 0, kind: 0 };
+        let mut parser = Parser::default();
+        let (mut matches, prices) = (0, DeflatePrices::fixed());
+        for _ in 0..60 {
+            let bytes: Vec<u8> = (0..1 + rng.below(700)).map(|_| b' ' + rng.below(90) as u8).collect();
+            let id = history.push(scope, "X", &bytes, Span::default()).expect("it is short");
+            let text = history.text(id).expect("it was pushed just now").clone();
+            let candidates = random_candidates(&mut rng, &text);
+            let past = Past { history: &history, dictionary: None };
+            let reach = [100, 1 << 15][rng.below(2) as usize];
+            for _ in 0..12 {
+                let oldest = 1 + rng.below(id.into()) as TextId;
+                let template = rng.chance(0.5).then(|| 1 + rng.below(id.into()) as TextId);
+                let allowed = |at: usize, found: &Candidate| match found.source {
+                    ITSELF => at as u32 - found.from <= reach,
+                    source => found.is_common && source >= oldest || Some(source) == template,
+                };
+                let asked = parser.parse(past, &candidates, &prices, &text, allowed);
+                let laddered = parser.parse_common(past, &candidates, &prices, &text, reach, (oldest, template));
+                assert_eq!(laddered, asked, "text {id} from {oldest} on, with {template:?}");
+                matches += asked.len();
+            }
+        }
+        assert!(matches > 3_000, "{matches}");
+    }
+}
