@@ -199,30 +199,29 @@ impl Program {
         state.begin(out);
         let bytes_max = self.steps_bytes_max + head.literals().len() * 2 + tail.len() * 2 + AROUND_BYTES_MAX;
         bits::append(out, bytes_max, |writer| {
-            let mut few = Few::from(FIXED_BLOCK);
-            match &self.own {
-                None => {
-                    put_head(head, &mut few, writer);
-                    writer.put_few(few);
-                    self.put_steps(distances, code::distance, writer);
-                    few = Few::default();
-                    put_literals(tail, &mut few, writer);
+            // Codes of its own begin a block of their own, behind that of the head.
+            if self.own.is_none() || head.len() > 0 {
+                let mut few = Few::from(FIXED_BLOCK);
+                put_head(head, &mut few, writer);
+                if self.own.is_some() {
                     writer.gather(&mut few, FIXED_END);
                 }
+                writer.put_few(few);
+            }
+            let mut few = Few::default();
+            match &self.own {
+                None => self.put_steps(distances, code::distance, writer),
                 Some(own) => {
-                    if head.len() > 0 {
-                        put_head(head, &mut few, writer);
-                        writer.gather(&mut few, FIXED_END);
-                        writer.put_few(few);
-                    }
                     self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), writer);
                     few = Few::from(own.end);
                     if !tail.is_empty() {
                         writer.gather(&mut few, FIXED_BLOCK);
-                        put_literals(tail, &mut few, writer);
-                        writer.gather(&mut few, FIXED_END);
                     }
                 }
+            }
+            put_literals(tail, &mut few, writer);
+            if self.own.is_none() || !tail.is_empty() {
+                writer.gather(&mut few, FIXED_END);
             }
             writer.put_few(few);
             state.end(writer);
