@@ -5,7 +5,7 @@
 //!             things that are alike, so what is near is as good as anything.
 //! Limits      messages of any length, of which the last `reach` bytes can be referred to; only the first `PLACES_MAX` are looked at.
 
-use crate::places::equal_bytes;
+use crate::places::{eight, equal_bytes};
 
 const HASH_LOG_MAX: u32 = 15;
 const SLOTS_MAX: usize = 1 << HASH_LOG_MAX;
@@ -138,7 +138,7 @@ impl Looked<'_> {
     /// From a position at which there are as many.
     #[inline]
     fn eight(&self, at: usize) -> u64 {
-        u64::from_le_bytes(*self.message[at..].first_chunk().expect("the message goes on"))
+        eight(self.message, at).expect("the message goes on")
     }
 }
 

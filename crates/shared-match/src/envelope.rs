@@ -87,16 +87,9 @@ impl Head {
     /// Becomes the head of a JSON message: all that comes before `,"op":0,"d":`.
     #[inline]
     pub fn begin_json(&mut self, name: &'static str, seq: u64) {
-        self.clear();
-        (self.name, self.seq) = (name, seq);
-        self.digits_count = digits_of(seq) as u8;
+        (self.name, self.seq, self.digits_count) = (name, seq, digits_of(seq) as u8);
+        (self.literals_length, self.copies_count, self.is_copied_whole) = (0, 0, false);
         self.length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + self.digits_count;
-    }
-
-    /// Becomes none.
-    #[inline]
-    pub fn clear(&mut self) {
-        (self.length, self.literals_length, self.copies_count, self.is_copied_whole) = (0, 0, 0, false);
     }
 
     /// Spells out what is not copied: these and, behind the last piece, so many digits.
@@ -218,15 +211,9 @@ impl Tail {
     /// No tail.
     pub const NONE: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0 };
 
-    /// Becomes none.
-    #[inline]
-    pub fn clear(&mut self) {
-        self.length = 0;
-    }
-
     /// Becomes the tail of an ETF message: the seq, the key `t` and the name.
     pub fn begin_etf(&mut self, name: &str, seq: u64) {
-        self.clear();
+        self.length = 0;
         match (u8::try_from(seq), i32::try_from(seq)) {
             (Ok(small), _) => self.push(&[97, small]),
             (_, Ok(integer)) => {

@@ -71,6 +71,17 @@ impl<'a> Past<'a> {
     }
 }
 
+/// What is parsed.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    pub text: &'a Text,
+    pub past: Past<'a>,
+    /// Where the text stood before.
+    pub candidates: &'a Candidates,
+    /// How many bytes back it may refer to itself.
+    pub reach: u32,
+}
+
 /// Which sources a parse may have, beside the text itself and a dictionary.
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed<'a> {
@@ -115,56 +126,37 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// The cheapest sequences for `text` under `prices` with sources that are `allowed`, and itself up to `reach` bytes back.
-    pub fn parse(
-        &mut self,
-        past: Past<'_>,
-        candidates: &Candidates,
-        prices: Prices<'_>,
-        text: &Text,
-        reach: u32,
-        allowed: Allowed<'_>,
-    ) -> Vec<Sequence> {
+    /// The cheapest sequences under `prices` with sources that are `allowed`.
+    pub fn parse(&mut self, task: Task<'_>, prices: Prices<'_>, allowed: Allowed<'_>) -> Vec<Sequence> {
         let sequences = match (prices, allowed) {
             (Prices::Deflate(prices), Allowed::Common { oldest, template }) => {
-                self.plain.parse_common(past, candidates, prices, text, reach, (oldest, template))
+                self.plain.parse_common(task, prices, (oldest, template))
             }
-            // One by one, for each is a loop of its own.
-            (_, Allowed::Common { .. }) => {
-                self.parse_with(past, candidates, prices, text, reach, |found| allowed.allows(found))
-            }
-            (_, Allowed::Had(had)) => {
-                self.parse_with(past, candidates, prices, text, reach, |found| had.contains(found.source))
-            }
-            (_, Allowed::Only(_) | Allowed::Nothing) => {
-                self.parse_with(past, candidates, prices, text, reach, |found| allowed.allows(found))
-            }
+            // Most parses, so it has a loop of its own.
+            (_, Allowed::Common { .. }) => self.parse_with(task, prices, |found| allowed.allows(found)),
+            _ => self.parse_with(task, prices, |found| allowed.allows(found)),
         };
         if sequences.len() <= SOURCES_MAX {
             return sequences;
         }
         let Some(best) = best_sources(&sequences) else { return sequences };
-        let allowed = |found: &Candidate| best.binary_search(&found.source).is_ok() && allowed.allows(found);
-        self.parse_with(past, candidates, prices, text, reach, allowed)
+        self.parse_with(task, prices, |found| best.binary_search(&found.source).is_ok() && allowed.allows(found))
     }
 
     fn parse_with(
         &mut self,
-        past: Past<'_>,
-        candidates: &Candidates,
+        task: Task<'_>,
         prices: Prices<'_>,
-        text: &Text,
-        reach: u32,
         allowed: impl Fn(&Candidate) -> bool,
     ) -> Vec<Sequence> {
         let may_use = |at: usize, candidate: &Candidate| match candidate.source {
-            ITSELF => at as u32 - candidate.from <= reach,
+            ITSELF => at as u32 - candidate.from <= task.reach,
             DICTIONARY => true,
             _ => allowed(candidate),
         };
         match prices {
-            Prices::Zstd(prices) => self.repeats.parse(past, candidates, prices, text, may_use),
-            Prices::Deflate(prices) => self.plain.parse(past, candidates, prices, text, may_use),
+            Prices::Zstd(prices) => self.repeats.parse(task, prices, may_use),
+            Prices::Deflate(prices) => self.plain.parse(task, prices, may_use),
         }
     }
 }

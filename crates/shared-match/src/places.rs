@@ -249,7 +249,7 @@ fn four(bytes: &[u8], at: usize) -> Option<u32> {
 /// The eight bytes from a position on.
 #[inline]
 pub fn eight(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    bytes.get(at..)?.first_chunk().copied().map(u64::from_le_bytes)
 }
 
 /// How many bytes are equal from the start of both.

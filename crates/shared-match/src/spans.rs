@@ -19,8 +19,6 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     before: u32,
-    /// Of a whole message, without the seq.
-    whole: u32,
     /// Of all messages of earlier texts, wrapping around.
     earlier: u32,
 }
@@ -47,7 +45,7 @@ const MASKS: [[u32; 4]; 16] = {
 pub struct Spans {
     /// By the last digits of the number, in base two.
     kept: Vec<Kept>,
-    /// `whole` of all of these.
+    /// Of whole messages, without the seq, in the same order.
     wholes: Vec<u32>,
     first: TextId,
     count: u32,
@@ -64,29 +62,30 @@ impl Spans {
         if self.count as usize == self.kept.len() {
             self.grow();
         }
-        let kept = Kept { before: span.before, whole: span.before + span.after, earlier: self.total };
-        self.put(id, kept);
-        self.total = self.total.wrapping_add(kept.whole);
+        let whole = span.before + span.after;
+        self.put(id, Kept { before: span.before, earlier: self.total }, whole);
+        self.total = self.total.wrapping_add(whole);
         self.count += 1;
     }
 
-    fn put(&mut self, id: TextId, kept: Kept) {
+    fn put(&mut self, id: TextId, kept: Kept, whole: u32) {
         let index = self.index(id);
         self.kept[index] = kept;
-        self.wholes[index] = kept.whole;
+        self.wholes[index] = whole;
         if index < MIRRORED {
-            self.wholes[self.kept.len() + index] = kept.whole;
+            self.wholes[self.kept.len() + index] = whole;
         }
     }
 
     fn grow(&mut self) {
-        let old = std::mem::take(&mut self.kept);
+        let (old, old_wholes) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.wholes));
         let room = (old.len() * 2).max(MIRRORED);
         self.kept = vec![Kept::default(); room];
         self.wholes = vec![0; room + MIRRORED];
         let first = self.first;
         for id in (0..self.count).map(|age| first.wrapping_add(age)) {
-            self.put(id, old[id as usize & (old.len() - 1)]);
+            let index = id as usize & (old.len() - 1);
+            self.put(id, old[index], old_wholes[index]);
         }
     }
 
@@ -108,11 +107,17 @@ impl Spans {
         (id.wrapping_sub(self.first) < self.count).then(|| self.kept[self.index(id)])
     }
 
+    /// How long a message is, of a text that is known.
+    #[inline]
+    fn whole(&self, id: TextId) -> u32 {
+        self.wholes[self.index(id)]
+    }
+
     /// How far apart two texts begin of which the second was sent right behind the first, without the seq.
     #[inline]
     pub fn step(&self, from: TextId, to: TextId) -> Option<u32> {
-        let from = self.of(from)?;
-        Some(from.whole - from.before + self.of(to)?.before)
+        let first = self.of(from)?;
+        Some(self.whole(from) - first.before + self.of(to)?.before)
     }
 
     /// How far apart two texts begin if all in between were sent, without their seqs.
@@ -142,7 +147,7 @@ impl Spans {
                 }
             }
         }
-        let sum = sums.into_iter().fold(first.whole + digits, u32::wrapping_add);
+        let sum = sums.into_iter().fold(self.whole(from) + digits, u32::wrapping_add);
         Some(sum.wrapping_sub(first.before).wrapping_add(last.before))
     }
 
@@ -152,7 +157,7 @@ impl Spans {
     pub fn walk(&self, from: TextId, to: TextId, gaps: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
         let wanted = to.wrapping_sub(from);
         let (first, last) = (self.of(from)?, self.of(to)?);
-        let (mut passed, mut sum, mut count) = (0, first.whole, 0);
+        let (mut passed, mut sum, mut count) = (0, self.whole(from), 0);
         for gap in gaps {
             passed += gap;
             count += 1;
@@ -160,7 +165,7 @@ impl Spans {
                 return (passed == wanted).then_some((sum - first.before + last.before, count));
             }
             // Between two that are known.
-            sum = sum.wrapping_add(self.kept[self.index(from.wrapping_add(passed))].whole);
+            sum = sum.wrapping_add(self.whole(from.wrapping_add(passed)));
         }
         None
     }

@@ -10,7 +10,7 @@ use crate::{
     find::Candidates,
     had::Had,
     history::{History, Scope},
-    parse::{Allowed, Offset, Parser, Past, Sequence},
+    parse::{Allowed, Offset, Parser, Past, Sequence, Task},
     price::{Prices, ZstdPrices},
     sources::{Distances, Sources},
     tables::{Form, Histogram, Tables},
@@ -71,8 +71,8 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             track.number(*seq, position);
             had.fill(id, oldest, track);
             let past = Past { history: &history, dictionary: None };
-            let (prices, allowed) = (Prices::Zstd(&prices), Allowed::Had(&had));
-            let sequences = parser.parse(past, &candidates, prices, text, WINDOW_BYTES, allowed);
+            let task = Task { text, past, candidates: &candidates, reach: WINDOW_BYTES };
+            let sequences = parser.parse(task, Prices::Zstd(&prices), Allowed::Had(&had));
             let sources = Sources::of(&sequences, None);
             if sources.locate(track, history.spans(), position, WINDOW_BYTES, 0, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);

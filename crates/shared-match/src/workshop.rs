@@ -10,7 +10,7 @@ use crate::{
     had::Had,
     history::{History, Text},
     matcher::Counters,
-    parse::{Allowed, Parser, Past, Sequence},
+    parse::{Allowed, Parser, Past, Sequence, Task},
     prepared::{EXACT_PROGRAMS_MAX, Made, Programs, Variant, nearly, round},
     price::Prices,
     ring::TextId,
@@ -268,7 +268,7 @@ impl<'a> Workshop<'a> {
             }
             Variant::Itself(_) => Allowed::Nothing,
         };
-        let sequences = self.parser.parse(past, candidates, prices, text, reach, allowed);
+        let sequences = self.parser.parse(Task { text, past, candidates, reach }, prices, allowed);
         let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
         Parsed { bytes: history.bytes(text), sequences, head_source, track: self.served.track, spans: history.spans() }
     }

@@ -4,11 +4,10 @@
 //!             a number per position is all there is to keep. Of a candidate all lengths are tried at once, `LANES` at a time.
 //!             Parses that differ in how far back they look have most of their candidates in common: these are sifted once (`Ladder`).
 
-use super::{Alignment, Offset, Past, Sequence, likely_distance};
+use super::{Alignment, Offset, Sequence, Task, likely_distance};
 use crate::{
     deflate::MATCH_BYTES_MAX,
-    find::{Candidate, Candidates, ITSELF},
-    history::Text,
+    find::{Candidate, ITSELF},
     price::{DeflatePrices, PADDING},
     ring::TextId,
     templates::TEMPLATES_MAX,
@@ -53,9 +52,9 @@ struct Ladder {
 }
 
 impl Ladder {
-    fn make(&mut self, key: LadderKey, past: Past<'_>, candidates: &Candidates, prices: &DeflatePrices, text: &Text) {
-        let (_, reach, template) = key;
-        self.key = Some(key);
+    fn make(&mut self, template: Option<TextId>, task: Task<'_>, prices: &DeflatePrices) {
+        let Task { text, candidates, reach, .. } = task;
+        self.key = Some((text.id, reach, template));
         self.starts.clear();
         self.rungs.clear();
         for at in 0..text.len() {
@@ -77,7 +76,7 @@ impl Ladder {
                     longest = longest.max(length.min(MATCH_MAX));
                 }
                 let source = if is_for_all { TextId::MAX } else { candidate.source };
-                self.rungs.push(Rung { source, ..Rung::of(index, candidate, at, past, prices, text) });
+                self.rungs.push(Rung { source, ..Rung::of(index, candidate, at, task, prices) });
             }
         }
         self.starts.push(self.rungs.len() as u32);
@@ -91,10 +90,10 @@ impl Ladder {
 
 impl Rung {
     #[inline]
-    fn of(index: usize, candidate: &Candidate, at: usize, past: Past<'_>, prices: &DeflatePrices, text: &Text) -> Self {
+    fn of(index: usize, candidate: &Candidate, at: usize, task: Task<'_>, prices: &DeflatePrices) -> Self {
         let Candidate { source, from, length, .. } = *candidate;
         let alignment = Alignment { source, shift: from as i32 - at as i32 };
-        let offset = prices.distance(likely_distance(past, text, alignment));
+        let offset = prices.distance(likely_distance(task.past, task.text, alignment));
         Self { source, index: index as u32, length, offset }
     }
 }
@@ -112,52 +111,44 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// The cheapest sequences for `text` under `prices` with those candidates of each position that it `may_use`.
+    /// The cheapest sequences under `prices` with those candidates of each position that it `may_use`.
     pub fn parse(
         &mut self,
-        past: Past<'_>,
-        candidates: &Candidates,
+        task: Task<'_>,
         prices: &DeflatePrices,
-        text: &Text,
         may_use: impl Fn(usize, &Candidate) -> bool,
     ) -> Vec<Sequence> {
         let may_use = &may_use;
-        let rungs = |at: usize| {
-            let usable = candidates.at(at).iter().enumerate().filter(move |(_, candidate)| may_use(at, candidate));
-            usable.map(move |(index, candidate)| Rung::of(index, candidate, at, past, prices, text))
-        };
-        self.climb(past.history.bytes(text), prices, rungs);
-        self.sequences(candidates, prices, text.len())
+        self.climb(task, prices, |at| {
+            let usable = task.candidates.at(at).iter().enumerate().filter(move |(_, candidate)| may_use(at, candidate));
+            usable.map(move |(index, candidate)| Rung::of(index, candidate, at, task, prices))
+        });
+        self.sequences(task, prices)
     }
 
-    /// The same with what nearly all have from `oldest` on, with what a template has, and with the text itself up to `reach` bytes
-    /// back.
+    /// The same with what nearly all have from `oldest` on, with what a template has, and with the text itself as far as it reaches.
     pub fn parse_common(
         &mut self,
-        past: Past<'_>,
-        candidates: &Candidates,
+        task: Task<'_>,
         prices: &DeflatePrices,
-        text: &Text,
-        reach: u32,
         (oldest, template): (TextId, Option<TextId>),
     ) -> Vec<Sequence> {
-        let key = (text.id, reach, template);
+        let key = (task.text.id, task.reach, template);
         let index = self.ladders.iter().position(|ladder| ladder.key == Some(key)).unwrap_or_else(|| {
             self.next_ladder = (self.next_ladder + 1) % LADDERS_MAX;
-            self.ladders[self.next_ladder].make(key, past, candidates, prices, text);
+            self.ladders[self.next_ladder].make(template, task, prices);
             self.next_ladder
         });
         let ladder = std::mem::take(&mut self.ladders[index]);
-        self.climb(past.history.bytes(text), prices, |at| {
-            ladder.at(at).iter().filter(|rung| rung.source >= oldest).copied()
-        });
+        self.climb(task, prices, |at| ladder.at(at).iter().filter(|rung| rung.source >= oldest).copied());
         self.ladders[index] = ladder;
-        self.sequences(candidates, prices, text.len())
+        self.sequences(task, prices)
     }
 
     /// Finds the cheapest step of each position among the `rungs` that there are, nearest first.
     #[inline]
-    fn climb<R: Iterator<Item = Rung>>(&mut self, bytes: &[u8], prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
+    fn climb<R: Iterator<Item = Rung>>(&mut self, task: Task<'_>, prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
+        let bytes = task.past.history.bytes(task.text);
         self.costs.clear();
         self.costs.resize(PADDING + bytes.len() + 1, 0.0);
         self.steps.clear();
@@ -221,7 +212,8 @@ impl Parser {
     }
 
     /// Follows the cheapest steps from the beginning.
-    fn sequences(&self, candidates: &Candidates, prices: &DeflatePrices, length: usize) -> Vec<Sequence> {
+    fn sequences(&self, Task { candidates, text, .. }: Task<'_>, prices: &DeflatePrices) -> Vec<Sequence> {
+        let length = text.len();
         let mut sequences = Vec::new();
         let (mut at, mut literals) = (0, 0);
         while at < length {
@@ -261,9 +253,10 @@ impl Parser {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Past, *};
     use crate::{
-        history::{History, Scope},
+        find::Candidates,
+        history::{History, Scope, Text},
         spans::Span,
     };
     use guildhall_stdx::Rng;
@@ -307,6 +300,7 @@ mod tests {
             let candidates = random_candidates(&mut rng, &text);
             let past = Past { history: &history, dictionary: None };
             let reach = [100, 1 << 15][rng.below(2) as usize];
+            let task = Task { text: &text, past, candidates: &candidates, reach };
             for _ in 0..12 {
                 let oldest = 1 + rng.below(id.into()) as TextId;
                 let template = rng.chance(0.5).then(|| 1 + rng.below(id.into()) as TextId);
@@ -314,8 +308,8 @@ mod tests {
                     ITSELF => at as u32 - found.from <= reach,
                     source => found.is_common && source >= oldest || Some(source) == template,
                 };
-                let asked = parser.parse(past, &candidates, &prices, &text, allowed);
-                let laddered = parser.parse_common(past, &candidates, &prices, &text, reach, (oldest, template));
+                let asked = parser.parse(task, &prices, allowed);
+                let laddered = parser.parse_common(task, &prices, (oldest, template));
                 assert_eq!(laddered, asked, "text {id} from {oldest} on, with {template:?}");
                 matches += asked.len();
             }

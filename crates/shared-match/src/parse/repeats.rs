@@ -3,10 +3,10 @@
 //! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
 //!             is an alignment (source, shift), so it means the same on every connection.
 
-use super::{Alignment, Offset, Past, Sequence, likely_distance};
+use super::{Alignment, Offset, Past, Sequence, Task, likely_distance};
 use crate::{
     dictionary::DICTIONARY,
-    find::{Candidate, Candidates, ITSELF},
+    find::{Candidate, ITSELF},
     history::Text,
     places::equal_bytes,
     price::ZstdPrices,
@@ -53,13 +53,11 @@ fn after_repeat(repeats: [Alignment; 3], index: usize) -> [Alignment; 3] {
 }
 
 impl Parser {
-    /// The cheapest sequences for `text` under `prices` with those candidates of each position that it `may_use`.
+    /// The cheapest sequences under `prices` with those candidates of each position that it `may_use`.
     pub fn parse(
         &mut self,
-        past: Past<'_>,
-        candidates: &Candidates,
+        Task { past, candidates, text, .. }: Task<'_>,
         prices: &ZstdPrices,
-        text: &Text,
         may_use: impl Fn(usize, &Candidate) -> bool,
     ) -> Vec<Sequence> {
         let bytes = past.history.bytes(text);
