@@ -220,7 +220,7 @@ impl Core {
         if let Some(conn) = coming.get(RINGS_AHEAD).and_then(|key| self.conns.get(*key))
             && let Some(compressor) = &conn.compressor
         {
-            self.matchers.warm(compressor, conn.encoding);
+            compressor.prefetch();
         }
     }
 

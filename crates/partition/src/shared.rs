@@ -70,6 +70,15 @@ impl Compressor {
         }
     }
 
+    /// Asks memory for what [`Matchers::write`] will look at when this connection is sent the newest event.
+    pub fn prefetch(&self) {
+        match self {
+            Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.prefetch(),
+            Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.prefetch(),
+            Self::Classic(_) => {}
+        }
+    }
+
     /// Who writes it, in a word.
     pub fn writer(&self) -> &'static str {
         match self {
@@ -285,16 +294,6 @@ impl Matchers {
         let limits = self.limits;
         self.by_encoding[encoding as usize]
             .get_or_insert_with(|| Box::new(Matcher::new(form, Tables::built_in(form), limits)))
-    }
-
-    /// Asks memory for what [`Matchers::write`] will look at when this connection is sent the newest event.
-    pub fn warm(&self, compressor: &Compressor, encoding: Encoding) {
-        let Some(matcher) = &self.by_encoding[encoding as usize] else { return };
-        match compressor {
-            Compressor::Shared(SharedStream { format: Format::Zstd(stream), .. }) => matcher.warm_zstd(stream),
-            Compressor::Shared(SharedStream { format: Format::Deflate(stream), .. }) => matcher.warm_deflate(stream),
-            Compressor::Classic(_) => {}
-        }
     }
 
     /// Appends a message outside the sequence, compressed.

@@ -8,6 +8,7 @@ pub mod alone;
 pub mod code;
 mod own;
 pub mod program;
+pub mod symbols;
 
 pub use program::Program;
 
@@ -59,6 +60,13 @@ impl DeflateStream {
     /// referred to any more.
     pub fn leave_matcher(&mut self) {
         self.track.leave_matcher();
+    }
+
+    /// Asks memory for what a matcher will look at when the newest text is written to this stream: called some connections ahead,
+    /// nothing is waited for then. The struct itself is read.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.track.prefetch();
     }
 
     /// Heap it holds.

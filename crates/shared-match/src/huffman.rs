@@ -27,7 +27,7 @@ impl Huffman {
     ///
     /// Gives none for fewer than two different bytes: such literals are better repeated.
     pub fn for_counts(counts: &[u64; 256]) -> Option<Self> {
-        Self::with_lengths(limited_lengths(counts, CODE_BITS_MAX)?.try_into().ok()?)
+        Self::with_lengths(limited_lengths(counts, CODE_BITS_MAX)?)
     }
 
     /// The code with these lengths; none unless they are a complete code within the limit.
@@ -138,6 +138,86 @@ fn describe_compressed(weights: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
+/// Symbols that a code may have at most.
+const SYMBOLS_MAX: usize = 288;
+const NODES_MAX: usize = 2 * SYMBOLS_MAX;
+
+/// How often a symbol occurs, in front of the symbol: in the order in which a code is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Leaf(u64);
+
+impl Leaf {
+    const SYMBOL_BITS: u32 = 16;
+
+    fn new(symbol: usize, count: u64) -> Self {
+        Self(count << Self::SYMBOL_BITS | symbol as u64)
+    }
+
+    #[inline]
+    fn count(self) -> u64 {
+        self.0 >> Self::SYMBOL_BITS
+    }
+
+    #[inline]
+    fn symbol(self) -> usize {
+        self.0 as usize % (1 << Self::SYMBOL_BITS)
+    }
+}
+
+/// Lengths of the best code for symbols that occur so often, none longer than `bits_max`; 0 where one does not occur.
+///
+/// Gives none for fewer than two symbols, which need no code, and for more than fit.
+pub fn limited_lengths<const N: usize>(counts: &[u64; N], bits_max: u32) -> Option<[u8; N]> {
+    const { assert!(N <= SYMBOLS_MAX) };
+    let mut all = [Leaf::default(); N];
+    let mut used = 0;
+    for (symbol, count) in counts.iter().enumerate() {
+        // The next one is written over one that does not occur.
+        all[used] = Leaf::new(symbol, *count);
+        used += usize::from(*count > 0);
+    }
+    let leaves = &mut all[..used];
+    if leaves.len() < 2 || leaves.len() > 1 << bits_max {
+        return None;
+    }
+    leaves.sort_unstable();
+    let mut lengths = [0; N];
+    if !unlimited_lengths(leaves, bits_max, &mut lengths) {
+        merged_lengths(leaves, bits_max, &mut lengths);
+    }
+    Some(lengths)
+}
+
+/// The lengths of Huffman's own code, if none happens to be longer than `bits_max`: nearly always, and much faster. Else false.
+fn unlimited_lengths(leaves: &[Leaf], bits_max: u32, lengths: &mut [u8]) -> bool {
+    // Nodes in order of their count: the leaves, then what was joined, which comes out in that order, too.
+    let count = leaves.len();
+    let mut joined = [0u64; SYMBOLS_MAX];
+    let mut parents = [0u16; NODES_MAX];
+    let (mut leaf, mut node) = (0, 0);
+    for join in 0..count - 1 {
+        let mut sum = 0;
+        for _ in 0..2 {
+            let is_leaf = leaf < count && (node == join || leaves[leaf].count() <= joined[node]);
+            let (least, next) = if is_leaf { (leaf, &mut leaf) } else { (count + node, &mut node) };
+            sum += if is_leaf { leaves[least].count() } else { joined[least - count] };
+            parents[least] = (count + join) as u16;
+            *next += 1;
+        }
+        joined[join] = sum;
+    }
+    let mut depths = [0u32; NODES_MAX];
+    for node in (0..2 * count - 2).rev() {
+        depths[node] = depths[usize::from(parents[node])] + 1;
+    }
+    // The rarest are the deepest.
+    if depths[0] > bits_max {
+        return false;
+    }
+    leaves.iter().zip(depths).for_each(|(leaf, depth)| lengths[leaf.symbol()] = depth as u8);
+    true
+}
+
 /// A leaf, or two items of the level before.
 #[derive(Clone, Copy)]
 struct Item {
@@ -146,17 +226,17 @@ struct Item {
 }
 
 /// Of package-merge: one list of items per bit, cheapest first. Which leaves are in them need not be kept: always the rarest.
-fn merged_levels(leaves: &[(u64, usize)], bits_max: u32) -> Vec<Vec<Item>> {
+fn merged_levels(leaves: &[Leaf], bits_max: u32) -> Vec<Vec<Item>> {
     let mut levels: Vec<Vec<Item>> = Vec::with_capacity(bits_max as usize);
     for _ in 0..bits_max {
         let before = levels.last().map_or(&[][..], Vec::as_slice);
         let mut packages = before.chunks_exact(2).map(|pair| pair[0].count + pair[1].count).peekable();
         let mut level = Vec::with_capacity(leaves.len() * 2);
-        for (count, _) in leaves {
-            while let Some(package) = packages.next_if(|package| package <= count) {
+        for count in leaves.iter().map(|leaf| leaf.count()) {
+            while let Some(package) = packages.next_if(|package| *package <= count) {
                 level.push(Item { count: package, is_package: true });
             }
-            level.push(Item { count: *count, is_package: false });
+            level.push(Item { count, is_package: false });
         }
         level.extend(packages.map(|count| Item { count, is_package: true }));
         levels.push(level);
@@ -164,67 +244,17 @@ fn merged_levels(leaves: &[(u64, usize)], bits_max: u32) -> Vec<Vec<Item>> {
     levels
 }
 
-/// The lengths of Huffman's own code, if none happens to be longer than `bits_max`: nearly always, and much faster.
-fn unlimited_lengths(leaves: &[(u64, usize)], symbols: usize, bits_max: u32) -> Option<Vec<u8>> {
-    // Nodes in order of their count: the leaves, then what was joined, which comes out in that order, too.
-    let count = leaves.len();
-    let mut joined: Vec<u64> = Vec::with_capacity(count - 1);
-    let mut parents = vec![0; 2 * count - 1];
-    let (mut leaf, mut node) = (0, 0);
-    for parent in count..2 * count - 1 {
-        let mut sum = 0;
-        for _ in 0..2 {
-            let is_leaf = leaf < count && (node == joined.len() || leaves[leaf].0 <= joined[node]);
-            let (least, next) = if is_leaf { (leaf, &mut leaf) } else { (count + node, &mut node) };
-            sum += if is_leaf { leaves[least].0 } else { joined[least - count] };
-            parents[least] = parent;
-            *next += 1;
-        }
-        joined.push(sum);
-    }
-    let mut depths = vec![0u32; 2 * count - 1];
-    let mut lengths = vec![0u8; symbols];
-    for node in (0..2 * count - 2).rev() {
-        depths[node] = depths[parents[node]] + 1;
-        if node < count {
-            if depths[node] > bits_max {
-                return None;
-            }
-            lengths[leaves[node].1] = depths[node] as u8;
-        }
-    }
-    Some(lengths)
-}
-
-/// Lengths of the best code for symbols that occur so often, none longer than `bits_max`; 0 where one does not occur.
-///
-/// Gives none for fewer than two symbols, which need no code, and for more than fit.
-pub fn limited_lengths(counts: &[u64], bits_max: u32) -> Option<Vec<u8>> {
-    let mut leaves: Vec<(u64, usize)> =
-        counts.iter().enumerate().map(|(symbol, count)| (*count, symbol)).filter(|(count, _)| *count > 0).collect();
-    if leaves.len() < 2 || leaves.len() > 1 << bits_max {
-        return None;
-    }
-    leaves.sort_unstable();
-    Some(
-        unlimited_lengths(&leaves, counts.len(), bits_max)
-            .unwrap_or_else(|| merged_lengths(&leaves, counts.len(), bits_max)),
-    )
-}
-
 /// By package-merge.
-fn merged_lengths(leaves: &[(u64, usize)], symbols: usize, bits_max: u32) -> Vec<u8> {
+fn merged_lengths(leaves: &[Leaf], bits_max: u32, lengths: &mut [u8]) {
     let levels = merged_levels(leaves, bits_max);
     // A level's choice is its cheapest items: so many leaves, each of which gets one bit longer, and packages, each of which
     // stands for two items of the level before.
-    let mut lengths = vec![0u8; symbols];
     let mut chosen = 2 * leaves.len() - 2;
     for level in levels.iter().rev() {
         let packages = level[..chosen].iter().filter(|item| item.is_package).count();
-        leaves[..chosen - packages].iter().for_each(|(_, symbol)| lengths[*symbol] += 1);
+        leaves[..chosen - packages].iter().for_each(|leaf| lengths[leaf.symbol()] += 1);
         chosen = 2 * packages;
     }
-    lengths
 }
 
 #[cfg(test)]
@@ -237,13 +267,15 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut unlimited = 0;
         for round in 0..2_000 {
-            let symbols = 2 + rng.below(286) as usize;
+            let symbols = 2 + rng.below(SYMBOLS_MAX as u64 - 1) as usize;
             let steepness = rng.below(20);
-            let mut count = || match rng.below(5) {
-                0 => 0,
-                _ => 1 + ((rng.next_u64() % (1 << steepness)) >> rng.below(steepness + 1)),
-            };
-            let counts: Vec<u64> = (0..symbols).map(|_| count()).collect();
+            let mut counts = [0; SYMBOLS_MAX];
+            for count in &mut counts[..symbols] {
+                *count = match rng.below(5) {
+                    0 => 0,
+                    _ => 1 + ((rng.next_u64() % (1 << steepness)) >> rng.below(steepness + 1)),
+                };
+            }
             let bits_max = [9, 11, 15][round % 3];
             let Some(lengths) = limited_lengths(&counts, bits_max) else { continue };
             let room: f64 =
@@ -251,12 +283,18 @@ mod tests {
             assert_eq!(room, 1.0, "{counts:?}");
             assert!(lengths.iter().zip(&counts).all(|(length, count)| (*length > 0) == (*count > 0)));
             assert!(lengths.iter().all(|length| u32::from(*length) <= bits_max));
-            let mut leaves: Vec<(u64, usize)> =
-                counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
+            let mut leaves: Vec<Leaf> = counts
+                .iter()
+                .zip(0..)
+                .filter(|(count, _)| **count > 0)
+                .map(|(c, symbol)| Leaf::new(symbol, *c))
+                .collect();
             leaves.sort_unstable();
+            let mut merged = [0; SYMBOLS_MAX];
+            merged_lengths(&leaves, bits_max, &mut merged);
             let cost = |lengths: &[u8]| -> u64 { counts.iter().zip(lengths).map(|(c, l)| c * u64::from(*l)).sum() };
-            assert_eq!(cost(&lengths), cost(&merged_lengths(&leaves, symbols, bits_max)), "{counts:?}");
-            unlimited += usize::from(unlimited_lengths(&leaves, symbols, bits_max).is_some());
+            assert_eq!(cost(&lengths), cost(&merged), "{counts:?}");
+            unlimited += usize::from(unlimited_lengths(&leaves, bits_max, &mut merged));
         }
         assert!((200..1_900).contains(&unlimited), "both are tried: {unlimited}");
     }

@@ -1,7 +1,7 @@
 //! Matcher: searches once per text, writes per connection.
 //!
 //! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
-//! Doors       `push` once per text; `warm_*` some connections ahead, `zstd` and `deflate` once per connection;
+//! Doors       `push` once per text; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
 //!             `zstd_alone` and `deflate_alone` for what one connection gets and no other.
 //! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `workshop::PROGRAMS_MAX` per text and
 //!             format, and as many again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were
@@ -11,7 +11,7 @@ use crate::{
     alone::Alone,
     begun::Begun,
     coverage::Coverage,
-    deflate::{self, DeflateStream},
+    deflate::{self, DeflateStream, symbols::Symbols},
     dictionary::InFront,
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
     find::Candidates,
@@ -19,10 +19,10 @@ use crate::{
     had::Had,
     history::{History, Scope},
     parse::Parser,
-    prepared::{Prepared, Programs, nearly},
+    prepared::Prepared,
     price::{DeflatePrices, ZstdPrices},
     ring::TextId,
-    sources::{Distances, Sources},
+    sources::Distances,
     tables::{Form, Tables},
     templates::Templates,
     track::Track,
@@ -97,6 +97,7 @@ pub struct Matcher {
     templates: Templates,
     alone: Alone,
     room: Room,
+    symbols: Symbols,
     distances: Distances,
     head: Head,
     tail: Tail,
@@ -120,6 +121,7 @@ impl Matcher {
             templates: Templates::default(),
             alone: Alone::default(),
             room: Room::default(),
+            symbols: Symbols::default(),
             distances: Distances::default(),
             head: Head::NONE,
             tail: Tail::NONE,
@@ -170,36 +172,6 @@ impl Matcher {
         let first = self.prepared.front()?.id;
         let index = id.checked_sub(first)? as usize;
         self.prepared.get(index).filter(|prepared| prepared.id == id).map(|_| index)
-    }
-
-    /// Asks memory for what [`Matcher::zstd`] will look at when the newest text is written to this stream: told some
-    /// connections ahead, nothing is waited for then. The stream's own struct is read.
-    #[inline]
-    pub fn warm_zstd(&self, stream: &ZstdStream) {
-        self.warm(&stream.track, |prepared| &prepared.zstd, |program| program.sources());
-    }
-
-    /// As [`Matcher::warm_zstd`], for [`Matcher::deflate`].
-    #[inline]
-    pub fn warm_deflate(&self, stream: &DeflateStream) {
-        self.warm(&stream.track, |prepared| &prepared.deflate, |program| program.sources());
-    }
-
-    #[inline]
-    fn warm<P>(
-        &self,
-        track: &Track,
-        programs: impl FnOnce(&Prepared) -> &Programs<P>,
-        sources: impl FnOnce(&P) -> &Sources,
-    ) {
-        let Some(prepared) = self.prepared.back() else { return };
-        track.prefetch();
-        let programs = programs(prepared);
-        // That of most connections of about its age, if it cannot be told which it will be.
-        let likely = nearly(programs, track.age(), None).unwrap_or(0);
-        if let Some(made) = programs.get(likely) {
-            sources(&made.program).prefetch(track);
-        }
     }
 
     /// Appends the message with the text `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.
@@ -337,7 +309,7 @@ impl Matcher {
         self.counters.alone_total += 1;
         let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.state.window() as usize);
         let copies = self.alone.find(message, longest, window);
-        deflate::alone::write(&mut stream.state, message, copies, out);
+        deflate::alone::write(&mut stream.state, &mut self.symbols, message, copies, out);
         stream.track.advance(message.len());
     }
 
@@ -348,6 +320,6 @@ impl Matcher {
 
     /// Heap it holds, the parses of the newest texts aside.
     pub fn heap_bytes(&self) -> usize {
-        self.history.heap_bytes() + self.alone.heap_bytes() + self.room.heap_bytes()
+        self.history.heap_bytes() + self.alone.heap_bytes() + self.room.heap_bytes() + self.symbols.heap_bytes()
     }
 }

@@ -18,6 +18,9 @@ pub type TextId = u32;
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;
 const GROUPS_MIN: usize = 4;
+/// Of the newest groups, so many are asked for ahead. To reckon where the very texts are that will be looked for takes longer than is won.
+const PREFETCHED_GROUPS: u16 = 16;
+const GROUPS_PER_LINE: usize = 64 / size_of::<Group>();
 /// Groups that are looked at from the first guess on, before they are searched.
 const STEPS_MAX: usize = 8;
 /// More would take longer to add up.
@@ -160,12 +163,14 @@ impl Oldest {
         Self { id: group.id, position: group.position, later: group.gaps(), between: group.between.into() }
     }
 
-    /// The next of its group, if there is one and it is still known how long this one is.
-    fn next(&self, spans: &Spans) -> Option<Self> {
+    /// On to the next of its group. None, and it stays, if there is none or it is known no more how long this one is.
+    #[inline]
+    fn go_on(&mut self, spans: &Spans) -> Option<()> {
         let mut later = self.later;
         let id = self.id.wrapping_add(later.next()?);
-        let position = self.position.wrapping_add(spans.step(self.id, id)? + self.between);
-        Some(Self { id, position, later, ..*self })
+        let apart = spans.step(self.id, id)? + self.between;
+        (self.id, self.position, self.later) = (id, self.position.wrapping_add(apart), later);
+        Some(())
     }
 }
 
@@ -335,8 +340,8 @@ impl PositionRing {
             if position.wrapping_sub(self.oldest.position) <= reach {
                 return Some(self.oldest.id);
             }
-            match self.oldest.next(spans) {
-                Some(next) => self.oldest = next,
+            match self.oldest.go_on(spans) {
+                Some(()) => {}
                 // How long texts are is known no more, but the newest is within reach.
                 None if self.count == 1 && position.wrapping_sub(self.last.1) <= reach => return None,
                 None => {
@@ -393,22 +398,11 @@ impl PositionRing {
         self.bisect(age)
     }
 
-    /// Asks memory for what `distance` will look at first.
+    /// Asks memory for the newest groups: `push` will write to one of them, and most texts that are looked for are there.
     #[inline]
-    pub fn prefetch(&self, id: TextId) {
-        if let Some((_, back)) = self.guess(id) {
-            prefetch(self.group(back));
-            // Where the next one begins tells whether it is in this one.
-            prefetch(self.group(back.saturating_sub(1)));
-        }
-    }
-
-    /// Asks memory for what `push` will write to.
-    #[inline]
-    pub fn prefetch_newest(&self) {
-        if self.count > 0 {
-            prefetch(self.group(0));
-        }
+    pub fn prefetch(&self) {
+        let newest = 0..self.count.min(PREFETCHED_GROUPS);
+        newest.step_by(GROUPS_PER_LINE).for_each(|back| prefetch(self.group(back)));
     }
 
     fn bisect(&self, age: u32) -> Option<u16> {

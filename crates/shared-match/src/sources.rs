@@ -87,12 +87,6 @@ impl Sources {
         self.has_head.then(|| distances.of(1))
     }
 
-    /// Asks memory for what `locate` will look at.
-    #[inline]
-    pub fn prefetch(&self, track: &Track) {
-        self.sources.iter().for_each(|source| track.prefetch_distance(source.id));
-    }
-
     /// The slot of a source.
     pub fn slot(&self, id: TextId) -> u8 {
         match self.sources.iter().position(|source| source.id == id) {

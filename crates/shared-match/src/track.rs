@@ -104,22 +104,10 @@ impl Track {
         self.ring.distance(id, position, spans)
     }
 
-    /// Asks memory for what `remember` will write to.
+    /// Asks memory for what `remember` will write to, and for what `distance` will mostly look at.
     #[inline]
     pub fn prefetch(&self) {
-        self.ring.prefetch_newest();
-    }
-
-    /// Asks memory for what `distance` will look at.
-    #[inline]
-    pub fn prefetch_distance(&self, id: TextId) {
-        self.ring.prefetch(id);
-    }
-
-    /// How much older than the newest text the oldest is.
-    #[inline]
-    pub fn age(&self) -> u32 {
-        self.ring.age()
+        self.ring.prefetch();
     }
 
     /// The texts that can be found.

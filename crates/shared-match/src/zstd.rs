@@ -107,6 +107,13 @@ impl ZstdStream {
         self.track.leave_matcher();
     }
 
+    /// Asks memory for what a matcher will look at when the newest text is written to this stream: called some connections ahead,
+    /// nothing is waited for then. The struct itself is read.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.track.prefetch();
+    }
+
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
         self.track.heap_bytes()

@@ -2,13 +2,13 @@
 
 use super::{
     DeflateState,
-    code::{self, END_OF_BLOCK},
     own::{Code, Own},
     program::FIXED_BLOCK,
+    symbols::{Counts, Symbols},
 };
 use crate::{
     alone::Copy,
-    bits::{self, BitWriter, Few},
+    bits::{self, BitWriter},
 };
 
 /// Shorter messages go as they are.
@@ -23,7 +23,7 @@ const BLOCK_BYTES: usize = 32;
 const STORED_BYTES_MAX: usize = 65_535;
 
 /// Appends `message`, of which `copies` repeat what stands before.
-pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
+pub fn write(state: &mut DeflateState, symbols: &mut Symbols, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
     state.begin(out);
     let copies = if message.len() < CODED_BYTES_MIN { &[] } else { copies };
     bits::append(out, bytes_max(message, copies), |writer| {
@@ -31,12 +31,12 @@ pub fn write(state: &mut DeflateState, message: &[u8], copies: &[Copy], out: &mu
         for (index, copy) in copies.iter().enumerate() {
             end += (copy.literals + copy.length) as usize;
             if end - from >= CONTENT_BYTES {
-                put_block(&message[from..end], &copies[first..=index], writer);
+                put_block(symbols, &message[from..end], &copies[first..=index], writer);
                 (from, first) = (end, index + 1);
             }
         }
         for (index, piece) in message[from..].chunks(CONTENT_BYTES.max(end - from)).enumerate() {
-            put_block(piece, if index == 0 { &copies[first..] } else { &[] }, writer);
+            put_block(symbols, piece, if index == 0 { &copies[first..] } else { &[] }, writer);
         }
         state.end(writer);
     });
@@ -59,15 +59,9 @@ fn bytes_max(message: &[u8], copies: &[Copy]) -> usize {
 }
 
 /// The cheapest of the three kinds of blocks.
-fn put_block(content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
-    let literals = code::counted(content, copies.iter().map(|copy| (copy.literals, copy.length)));
-    let mut distances = [0u64; 32];
-    let mut extra_bits = 0;
-    for copy in copies {
-        let distance = code::distance_symbol(copy.distance);
-        distances[usize::from(distance.symbol)] += 1;
-        extra_bits += u64::from(code::length_symbol(copy.length).extra_bits + distance.extra_bits);
-    }
+fn put_block(symbols: &mut Symbols, content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
+    symbols.list(content, copies);
+    let Counts { literals, distances, extra_bits } = symbols.counts();
     let fixed = Code::fixed();
     let fixed_bits = fixed.0.bits(&literals) + fixed.1.bits(&distances) + extra_bits;
     let stored_bits = 40 + 8 * content.len() as u64;
@@ -79,36 +73,11 @@ fn put_block(content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
         put_stored(content, writer);
     } else if let Some(own) = own.filter(|_| own_bits < fixed_bits) {
         own.put_header(writer);
-        put_symbols(content, copies, &own.literals, &own.distances, writer);
+        symbols.put(&own.literals, &own.distances, writer);
     } else {
         writer.put(FIXED_BLOCK.0, FIXED_BLOCK.1);
-        put_symbols(content, copies, &fixed.0, &fixed.1, writer);
+        symbols.put(&fixed.0, &fixed.1, writer);
     }
-}
-
-fn put_symbols(content: &[u8], copies: &[Copy], literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {
-    // One that nobody else sees is kept in registers.
-    let mut put = std::mem::take(writer);
-    let mut at = 0;
-    for copy in copies {
-        let end = at + copy.literals as usize;
-        let last = put_literals(&content[at..end], literals, &mut put);
-        // Behind thirty bits twenty, then twenty-eight.
-        let coded = last.and(literals.coded(code::length_symbol(copy.length)));
-        put.put_two(coded, distances.coded(code::distance_symbol(copy.distance)).into());
-        at = end + copy.length as usize;
-    }
-    let last = put_literals(&content[at..], literals, &mut put);
-    put.put_few(last.and(literals.of(END_OF_BLOCK as u16)));
-    *writer = put;
-}
-
-/// Three at a time, for a code has fifteen bits at most; gives back the last two or fewer.
-#[inline]
-fn put_literals(content: &[u8], literals: &Code, writer: &mut BitWriter<'_>) -> Few {
-    let (threes, rest) = content.as_chunks::<3>();
-    threes.iter().for_each(|three| writer.put_few(three.iter().map(|byte| literals.of((*byte).into())).collect()));
-    rest.iter().map(|byte| literals.of((*byte).into())).collect()
 }
 
 fn put_stored(content: &[u8], writer: &mut BitWriter<'_>) {

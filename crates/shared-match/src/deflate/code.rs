@@ -2,8 +2,6 @@
 //!
 //! Spec  RFC 1951 §3.2.5, §3.2.6.
 
-/// Symbols of literals and lengths.
-pub const LITERAL_SYMBOLS: usize = 286;
 /// The symbol that ends a block.
 pub const END_OF_BLOCK: usize = 256;
 /// Symbols of distances.
@@ -47,6 +45,16 @@ pub const fn length_symbol(length: u32) -> Coded {
     }
 }
 
+/// Extra bits of a symbol of literals and lengths.
+pub fn length_extra_bits(symbol: usize) -> u32 {
+    symbol.checked_sub(257).and_then(|index| LENGTH_BITS.get(index)).map_or(0, |bits| u32::from(*bits))
+}
+
+/// Extra bits of a symbol of distances.
+pub fn distance_extra_bits(symbol: usize) -> u32 {
+    (symbol as u32 / 2).saturating_sub(1)
+}
+
 /// How often a block with this content has each symbol of literals and lengths: of every match come the literals in front of it and
 /// its length.
 pub fn counted(content: &[u8], matches: impl Iterator<Item = (u32, u32)>) -> [u64; 288] {
@@ -65,7 +73,7 @@ pub fn counted(content: &[u8], matches: impl Iterator<Item = (u32, u32)>) -> [u6
 
 /// The symbol of a distance, 1 to 32768.
 #[inline]
-pub fn distance_symbol(distance: u32) -> Coded {
+pub const fn distance_symbol(distance: u32) -> Coded {
     let less = distance - 1;
     // The two highest bits tell the symbol; the first four are not so long.
     let extra_bits = (less | 2).ilog2() - 1;

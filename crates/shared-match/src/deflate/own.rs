@@ -1,6 +1,6 @@
 //! Own: codes made for one block, and how they are told in front of it (RFC 1951 §3.2.7).
 
-use super::code::{self, DISTANCE_SYMBOLS, LITERAL_SYMBOLS};
+use super::code;
 use crate::{bits::BitWriter, huffman::limited_lengths};
 use std::sync::LazyLock;
 
@@ -99,9 +99,9 @@ pub struct Own {
 impl Own {
     /// The best codes for symbols that occur so often; none if they need none.
     pub fn new(literals: &[u64; 288], distances: &[u64; 32]) -> Option<Self> {
-        let literals = limited_lengths(&literals[..LITERAL_SYMBOLS], 15)?;
+        let literals = limited_lengths(literals, 15)?;
         // Fewer than two distances have no code of their own here; the fixed one does for such a block.
-        let distances = limited_lengths(&distances[..DISTANCE_SYMBOLS], 15)?;
+        let distances = limited_lengths(distances, 15)?;
         let used = |lengths: &[u8], min: usize| lengths.iter().rposition(|l| *l > 0).map_or(min, |at| min.max(at + 1));
         let (literal_count, distance_count) = (used(&literals, 257), used(&distances, 1));
         let told = tell(&[&literals[..literal_count], &distances[..distance_count]].concat());

@@ -97,7 +97,7 @@ impl Mode for SharedMatch {
                     prefetch(&streams[soon]);
                 }
                 if let Some(next) = next.filter(|_| self.text.is_some()) {
-                    self.matcher.warm_zstd(&streams[next]);
+                    streams[next].prefetch();
                 }
             }
             Streams::Deflate(streams, _) => {
@@ -105,7 +105,7 @@ impl Mode for SharedMatch {
                     prefetch(&streams[soon]);
                 }
                 if let Some(next) = next.filter(|_| self.text.is_some()) {
-                    self.matcher.warm_deflate(&streams[next]);
+                    streams[next].prefetch();
                 }
             }
         }

@@ -1,0 +1,194 @@
+//! Symbols: what a block is made of, listed before it is counted and put.
+//!
+//! Why         runs of literals are so short and so unlike that no processor foretells where they end. They are copied here
+//!             sixteen bytes at a time, and whoever goes through the list has no runs any more.
+
+use super::{
+    code::{self, Coded, END_OF_BLOCK},
+    own::Code,
+};
+use crate::{
+    alone::Copy,
+    bits::{BitWriter, Few},
+};
+
+/// Symbols of literals and lengths, and behind them those of distances.
+const DISTANCES_FROM: usize = 288;
+const ALL: usize = DISTANCES_FROM + 32;
+const INDEX_BITS: u32 = 9;
+/// Tables have room for every index, so that none has to be checked.
+const INDICES: usize = 1 << INDEX_BITS;
+const _: () = assert!(ALL <= INDICES);
+/// Literals that are copied together, mostly more than there are.
+const TOGETHER: usize = 16;
+
+/// A symbol of either alphabet, and its extra bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Symbol(u32);
+
+impl Symbol {
+    const END: Self = Self(END_OF_BLOCK as u32);
+
+    const fn of(first: usize, coded: Coded) -> Self {
+        Self((first as u32 + coded.symbol as u32) | coded.extra << INDEX_BITS)
+    }
+
+    #[inline]
+    fn length(length: u32) -> Self {
+        const LENGTHS: [Symbol; 256] = {
+            let mut lengths = [Symbol(0); 256];
+            let mut index = 0;
+            while index < lengths.len() {
+                lengths[index] = Symbol::of(0, code::length_symbol(index as u32 + 3));
+                index += 1;
+            }
+            lengths
+        };
+        LENGTHS[length as usize - 3]
+    }
+
+    #[inline]
+    fn distance(distance: u32) -> Self {
+        Self::of(DISTANCES_FROM, code::distance_symbol(distance))
+    }
+
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize % INDICES
+    }
+}
+
+/// The symbols of one block, and its end; room for them is kept from block to block.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    /// What is behind `count` is of earlier blocks.
+    all: Vec<Symbol>,
+    count: usize,
+}
+
+/// How often each symbol occurs.
+pub struct Counts {
+    pub literals: [u64; DISTANCES_FROM],
+    pub distances: [u64; ALL - DISTANCES_FROM],
+    pub extra_bits: u64,
+}
+
+impl Symbols {
+    /// Lists those of `content`, of which `copies` repeat what stands before; behind the last copy there are literals.
+    pub fn list(&mut self, content: &[u8], copies: &[Copy]) {
+        // A literal is one symbol, and a copy, of three bytes at least, two.
+        let needed = content.len() + 1 + TOGETHER;
+        self.all.resize(self.all.len().max(needed), Symbol::default());
+        let mut room = self.all.as_mut_slice();
+        let mut rest = content;
+        for copy in copies {
+            room = list_literals(rest, copy.literals as usize, room);
+            let (pair, behind) = room.split_at_mut(2);
+            pair.copy_from_slice(&[Symbol::length(copy.length), Symbol::distance(copy.distance)]);
+            room = behind;
+            rest = &rest[(copy.literals + copy.length) as usize..];
+        }
+        room = list_literals(rest, rest.len(), room);
+        room[0] = Symbol::END;
+        let unused = room.len() - 1;
+        self.count = self.all.len() - unused;
+    }
+
+    fn all(&self) -> &[Symbol] {
+        &self.all[..self.count]
+    }
+
+    /// Counts them.
+    pub fn counts(&self) -> Counts {
+        let mut all = [0u64; INDICES];
+        self.all().iter().for_each(|symbol| all[symbol.index()] += 1);
+        let (literals, distances) = all[..ALL].split_at(DISTANCES_FROM);
+        Counts {
+            literals: literals.try_into().expect("as many"),
+            distances: distances.try_into().expect("as many"),
+            extra_bits: all[..ALL].iter().enumerate().map(|(index, count)| count * u64::from(extra_bits(index))).sum(),
+        }
+    }
+
+    /// Puts them in these codes.
+    pub fn put(&self, literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {
+        let codes = Codes::new(literals, distances);
+        // One that nobody else sees is kept in registers.
+        let mut put = std::mem::take(writer);
+        let both = |two: &[Symbol; 2]| two.iter().map(|symbol| codes.coded(*symbol)).collect();
+        // Twenty-eight bits each at most, so two fit always and four nearly always.
+        let (fours, rest) = self.all().as_chunks::<4>();
+        for [first, second, third, fourth] in fours {
+            put.put_two(both(&[*first, *second]), both(&[*third, *fourth]));
+        }
+        rest.iter().for_each(|symbol| put.put_few(Few::from(codes.coded(*symbol))));
+        *writer = put;
+    }
+
+    /// Heap it holds.
+    pub fn heap_bytes(&self) -> usize {
+        self.all.capacity() * size_of::<Symbol>()
+    }
+}
+
+/// Lists the first `count` bytes of `content`, and gives back the room behind them.
+#[inline]
+fn list_literals<'a>(content: &[u8], count: usize, all: &'a mut [Symbol]) -> &'a mut [Symbol] {
+    let mut done = 0;
+    while let (Some(literals), Some(symbols)) =
+        (content[done..].first_chunk::<TOGETHER>(), all[done..].first_chunk_mut::<TOGETHER>())
+    {
+        symbols.iter_mut().zip(literals).for_each(|(symbol, byte)| *symbol = Symbol(u32::from(*byte)));
+        done += TOGETHER;
+        if done >= count {
+            return &mut all[count..];
+        }
+    }
+    list_last(&content[done..count], &mut all[done..]);
+    &mut all[count..]
+}
+
+/// Fewer than are listed together.
+#[inline(never)]
+fn list_last(literals: &[u8], room: &mut [Symbol]) {
+    room.iter_mut().zip(literals).for_each(|(symbol, byte)| *symbol = Symbol(u32::from(*byte)));
+}
+
+/// Extra bits of a symbol.
+fn extra_bits(index: usize) -> u32 {
+    match index.checked_sub(DISTANCES_FROM) {
+        Some(distance) => code::distance_extra_bits(distance),
+        None => code::length_extra_bits(index),
+    }
+}
+
+/// How a symbol is put.
+#[derive(Clone, Copy, Default)]
+struct CodeOf {
+    code: u16,
+    bits: u8,
+    /// With its extra bits.
+    all_bits: u8,
+}
+
+struct Codes([CodeOf; INDICES]);
+
+impl Codes {
+    fn new(literals: &Code, distances: &Code) -> Self {
+        let mut all = [CodeOf::default(); INDICES];
+        for (index, of) in all[..ALL].iter_mut().enumerate() {
+            let (code, bits) = match index.checked_sub(DISTANCES_FROM) {
+                Some(distance) => distances.of(distance as u16),
+                None => literals.of(index as u16),
+            };
+            *of = CodeOf { code: code as u16, bits: bits as u8, all_bits: (bits + extra_bits(index)) as u8 };
+        }
+        Self(all)
+    }
+
+    #[inline]
+    fn coded(&self, symbol: Symbol) -> (u64, u32) {
+        let CodeOf { code, bits, all_bits } = self.0[symbol.index()];
+        (u64::from(code) | u64::from(symbol.0 >> INDEX_BITS) << bits, all_bits.into())
+    }
+}
