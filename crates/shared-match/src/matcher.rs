@@ -178,7 +178,6 @@ impl Matcher {
     ///
     /// # Errors
     /// [`Forgotten`], and nothing was written: write it alone.
-    #[inline]
     pub fn zstd(&mut self, stream: &mut ZstdStream, id: TextId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
         let begun = if stream.has_dictionary() { self.begun(stream, id) } else { None };
         self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (id, seq), out)
@@ -197,7 +196,6 @@ impl Matcher {
     ///
     /// # Errors
     /// [`Forgotten`], and nothing was written: write it alone.
-    #[inline]
     pub fn deflate(
         &mut self,
         stream: &mut DeflateStream,
@@ -208,7 +206,6 @@ impl Matcher {
         self.write::<Deflate>(&mut stream.track, &mut stream.state, None, (id, seq), out)
     }
 
-    #[inline]
     fn write<F: Format>(
         &mut self,
         track: &mut Track,
