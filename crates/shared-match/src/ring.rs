@@ -18,7 +18,8 @@ pub type TextId = u32;
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;
 const GROUPS_MIN: usize = 4;
-/// Of the newest groups, so many are asked for ahead. To reckon where the very texts are that will be looked for takes longer than is won.
+/// Of the newest groups, so many are asked for ahead. To reckon where the very texts are that will be looked for takes longer
+/// than is won.
 const PREFETCHED_GROUPS: u16 = 64;
 const GROUPS_PER_LINE: usize = 64 / size_of::<Group>();
 /// Groups that are looked at from the first guess on, before they are searched.

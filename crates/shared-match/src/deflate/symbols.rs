@@ -2,6 +2,7 @@
 //!
 //! Why         runs of literals are so short and so unlike that no processor foretells where they end. They are copied here
 //!             sixteen bytes at a time, and whoever goes through the list has no runs any more.
+//! Limits      four bytes for each of the largest block that there was: `CONTENT_BYTES` of `alone`, and a run of literals behind them.
 
 use super::{
     code::{self, Coded, END_OF_BLOCK},
@@ -190,5 +191,56 @@ impl Codes {
     fn coded(&self, symbol: Symbol) -> (u64, u32) {
         let CodeOf { code, bits, all_bits } = self.0[symbol.index()];
         (u64::from(code) | u64::from(symbol.0 >> INDEX_BITS) << bits, all_bits.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    /// Symbol by symbol, as the format defines it.
+    fn naive(content: &[u8], copies: &[Copy]) -> Vec<(usize, u32)> {
+        let mut listed = Vec::new();
+        let mut at = 0;
+        for copy in copies {
+            let match_at = at + copy.literals as usize;
+            listed.extend(content[at..match_at].iter().map(|byte| (usize::from(*byte), 0)));
+            let (length, distance) = (code::length_symbol(copy.length), code::distance_symbol(copy.distance));
+            listed.push((length.symbol.into(), length.extra));
+            listed.push((DISTANCES_FROM + usize::from(distance.symbol), distance.extra));
+            at = match_at + copy.length as usize;
+        }
+        listed.extend(content[at..].iter().map(|byte| (usize::from(*byte), 0)));
+        listed.push((END_OF_BLOCK, 0));
+        listed
+    }
+
+    #[test]
+    fn every_run_is_listed_whole_and_nothing_of_earlier_blocks() {
+        let mut rng = Rng::new(1);
+        let mut symbols = Symbols::default();
+        for _ in 0..2_000 {
+            let mut copies = Vec::new();
+            let mut bytes = 0;
+            for _ in 0..rng.below(12) {
+                // No literals, fewer than are copied together, as many, more.
+                let literals = rng.below(40) as u32;
+                let length = 3 + rng.below(256) as u32;
+                copies.push(Copy { literals, length, distance: 1 + rng.below(32_768) as u32 });
+                bytes += (literals + length) as usize;
+            }
+            let content: Vec<u8> = (0..bytes as u64 + rng.below(40)).map(|_| rng.next_u64() as u8).collect();
+            symbols.list(&content, &copies);
+            let listed: Vec<(usize, u32)> =
+                symbols.all().iter().map(|symbol| (symbol.index(), symbol.0 >> INDEX_BITS)).collect();
+            let expected = naive(&content, &copies);
+            assert_eq!(listed, expected);
+            let counts = symbols.counts();
+            let counted = counts.literals.iter().chain(&counts.distances).copied();
+            for (index, count) in counted.enumerate() {
+                assert_eq!(count, expected.iter().filter(|(symbol, _)| *symbol == index).count() as u64, "{index}");
+            }
+        }
     }
 }
