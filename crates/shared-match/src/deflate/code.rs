@@ -75,11 +75,39 @@ pub fn counted(content: &[u8], matches: impl Iterator<Item = (u32, u32)>) -> [u6
 #[inline]
 pub const fn distance_symbol(distance: u32) -> Coded {
     let less = distance - 1;
-    // The two highest bits tell the symbol; the first four are not so long.
-    let extra_bits = (less | 2).ilog2() - 1;
-    let highest = less >> extra_bits;
-    Coded { symbol: (2 * extra_bits + highest) as u16, extra: less ^ highest << extra_bits, extra_bits }
+    // By table, for the instruction that finds the highest bit is slow on some machines. Symbols of distances beyond 256 have
+    // seven extra bits or more.
+    let row = if less < NEAR as u32 { less } else { NEAR as u32 + (less >> FAR_BITS) };
+    let DistanceSymbol { base, symbol, extra_bits } = DISTANCE_SYMBOL[row as usize % DISTANCE_SYMBOL.len()];
+    Coded { symbol: symbol as u16, extra: less - base as u32, extra_bits: extra_bits as u32 }
 }
+
+/// Distances that have a row each in `DISTANCE_SYMBOL`; of those beyond, `2^FAR_BITS` share one.
+const NEAR: usize = 256;
+const FAR_BITS: u32 = 7;
+
+/// A distance's symbol, and the least of its distances, less one.
+#[derive(Clone, Copy)]
+struct DistanceSymbol {
+    base: u16,
+    symbol: u8,
+    extra_bits: u8,
+}
+
+const DISTANCE_SYMBOL: [DistanceSymbol; 2 * NEAR] = {
+    let mut rows = [DistanceSymbol { base: 0, symbol: 0, extra_bits: 0 }; 2 * NEAR];
+    let mut row = 0;
+    while row < rows.len() {
+        let less = if row < NEAR { row } else { (row - NEAR) << FAR_BITS } as u32;
+        // The two highest bits tell the symbol; the first four are not so long.
+        let extra_bits = (less | 2).ilog2() - 1;
+        let highest = less >> extra_bits;
+        let base = (highest << extra_bits) as u16;
+        rows[row] = DistanceSymbol { base, symbol: (2 * extra_bits + highest) as u8, extra_bits: extra_bits as u8 };
+        row += 1;
+    }
+    rows
+};
 
 /// The lowest `bits` of `code` the other way round: codes are put from their most significant bit.
 pub const fn reversed(code: u32, bits: u32) -> u64 {
