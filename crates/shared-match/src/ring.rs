@@ -215,7 +215,7 @@ impl PositionRing {
 
     /// How many numbers lie between the oldest and the newest.
     #[inline]
-    pub fn age(&self) -> u32 {
+    fn age(&self) -> u32 {
         self.newest.wrapping_sub(self.oldest.id)
     }
 

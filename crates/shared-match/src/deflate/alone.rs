@@ -4,7 +4,7 @@ use super::{
     DeflateState,
     own::{Code, Own},
     program::FIXED_BLOCK,
-    symbols::{Counts, Symbols},
+    symbols::{Codes, Counts, Symbols},
 };
 use crate::{
     alone::Copy,
@@ -73,10 +73,10 @@ fn put_block(symbols: &mut Symbols, content: &[u8], copies: &[Copy], writer: &mu
         put_stored(content, writer);
     } else if let Some(own) = own.filter(|_| own_bits < fixed_bits) {
         own.put_header(writer);
-        symbols.put(&own.literals, &own.distances, writer);
+        symbols.put(&Codes::new(&own.literals, &own.distances), writer);
     } else {
         writer.put(FIXED_BLOCK.0, FIXED_BLOCK.1);
-        symbols.put(&fixed.0, &fixed.1, writer);
+        symbols.put(Codes::fixed(), writer);
     }
 }
 

@@ -51,38 +51,12 @@ pub fn length_extra_bits(symbol: usize) -> u32 {
 }
 
 /// Extra bits of a symbol of distances.
-pub fn distance_extra_bits(symbol: usize) -> u32 {
+pub const fn distance_extra_bits(symbol: usize) -> u32 {
     (symbol as u32 / 2).saturating_sub(1)
 }
 
-/// How often a block with this content has each symbol of literals and lengths: of every match come the literals in front of it and
-/// its length.
-pub fn counted(content: &[u8], matches: impl Iterator<Item = (u32, u32)>) -> [u64; 288] {
-    let mut counts = [0; 288];
-    let mut at = 0;
-    for (literals, length) in matches {
-        let match_at = at + literals as usize;
-        content[at..match_at].iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-        counts[usize::from(length_symbol(length).symbol)] += 1;
-        at = match_at + length as usize;
-    }
-    content[at..].iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-    counts[END_OF_BLOCK] = 1;
-    counts
-}
-
-/// The symbol of a distance, 1 to 32768.
-#[inline]
-pub const fn distance_symbol(distance: u32) -> Coded {
-    let less = distance - 1;
-    // By table, for the instruction that finds the highest bit is slow on some machines. Symbols of distances beyond 256 have
-    // seven extra bits or more.
-    let row = if less < NEAR as u32 { less } else { NEAR as u32 + (less >> FAR_BITS) };
-    let DistanceSymbol { base, symbol, extra_bits } = DISTANCE_SYMBOL[row as usize % DISTANCE_SYMBOL.len()];
-    Coded { symbol: symbol as u16, extra: less - base as u32, extra_bits: extra_bits as u32 }
-}
-
-/// Distances that have a row each in `DISTANCE_SYMBOL`; of those beyond, `2^FAR_BITS` share one.
+/// Distances that have a row each in `DISTANCE_SYMBOL`; of those beyond, whose symbols have `FAR_BITS` extra bits or more, so many
+/// share one.
 const NEAR: usize = 256;
 const FAR_BITS: u32 = 7;
 
@@ -96,18 +70,34 @@ struct DistanceSymbol {
 
 const DISTANCE_SYMBOL: [DistanceSymbol; 2 * NEAR] = {
     let mut rows = [DistanceSymbol { base: 0, symbol: 0, extra_bits: 0 }; 2 * NEAR];
-    let mut row = 0;
-    while row < rows.len() {
-        let less = if row < NEAR { row } else { (row - NEAR) << FAR_BITS } as u32;
-        // The two highest bits tell the symbol; the first four are not so long.
-        let extra_bits = (less | 2).ilog2() - 1;
-        let highest = less >> extra_bits;
-        let base = (highest << extra_bits) as u16;
-        rows[row] = DistanceSymbol { base, symbol: (2 * extra_bits + highest) as u8, extra_bits: extra_bits as u8 };
-        row += 1;
+    let (mut symbol, mut base) = (0, 0);
+    while symbol < DISTANCE_SYMBOLS {
+        let extra_bits = distance_extra_bits(symbol);
+        let next = base + (1 << extra_bits);
+        let row = DistanceSymbol { base: base as u16, symbol: symbol as u8, extra_bits: extra_bits as u8 };
+        while base < next {
+            rows[distance_row(base)] = row;
+            base += if base < NEAR as u32 { 1 } else { 1 << FAR_BITS };
+        }
+        symbol += 1;
     }
     rows
 };
+
+/// Where in `DISTANCE_SYMBOL` a distance is, less one.
+#[inline]
+const fn distance_row(less: u32) -> usize {
+    let row = if less < NEAR as u32 { less } else { NEAR as u32 + (less >> FAR_BITS) };
+    row as usize % (2 * NEAR)
+}
+
+/// The symbol of a distance, 1 to 32768: by table, for the instruction that finds the highest bit is slow on some machines.
+#[inline]
+pub const fn distance_symbol(distance: u32) -> Coded {
+    let less = distance - 1;
+    let DistanceSymbol { base, symbol, extra_bits } = DISTANCE_SYMBOL[distance_row(less)];
+    Coded { symbol: symbol as u16, extra: less - base as u32, extra_bits: extra_bits as u32 }
+}
 
 /// The lowest `bits` of `code` the other way round: codes are put from their most significant bit.
 pub const fn reversed(code: u32, bits: u32) -> u64 {

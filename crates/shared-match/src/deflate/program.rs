@@ -122,9 +122,24 @@ impl Builder<'_> {
     }
 }
 
+/// How often a parse has each symbol of literals and lengths.
+fn counted(bytes: &[u8], sequences: &[Sequence]) -> [u64; 288] {
+    let mut counts = [0; 288];
+    let mut at = 0;
+    for Sequence { literals, length, .. } in sequences {
+        let match_at = at + *literals as usize;
+        bytes[at..match_at].iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        counts[usize::from(code::length_symbol(*length).symbol)] += 1;
+        at = match_at + *length as usize;
+    }
+    bytes[at..].iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    counts[END_OF_BLOCK] = 1;
+    counts
+}
+
 /// Codes for a parse alone, where these make it shorter. `distance_of` tells about how far back a source is.
 fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(TextId) -> Option<u32>) -> Option<Own> {
-    let literals = code::counted(bytes, sequences.iter().map(|sequence| (sequence.literals, sequence.length)));
+    let literals = counted(bytes, sequences);
     let mut distances = [0u64; 32];
     let (fixed, fixed_distances) = Code::fixed();
     let fixed_bits = fixed.bits(&literals);

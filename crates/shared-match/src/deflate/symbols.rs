@@ -12,6 +12,7 @@ use crate::{
     alone::Copy,
     bits::{BitWriter, Few},
 };
+use std::sync::LazyLock;
 
 /// Symbols of literals and lengths, and behind them those of distances.
 const DISTANCES_FROM: usize = 288;
@@ -112,8 +113,7 @@ impl Symbols {
     }
 
     /// Puts them in these codes.
-    pub fn put(&self, literals: &Code, distances: &Code, writer: &mut BitWriter<'_>) {
-        let codes = Codes::new(literals, distances);
+    pub fn put(&self, codes: &Codes, writer: &mut BitWriter<'_>) {
         // One that nobody else sees is kept in registers.
         let mut put = std::mem::take(writer);
         let both = |two: &[Symbol; 2]| two.iter().map(|symbol| codes.coded(*symbol)).collect();
@@ -172,10 +172,18 @@ struct CodeOf {
     all_bits: u8,
 }
 
-struct Codes([CodeOf; INDICES]);
+/// The codes of both alphabets, by symbol.
+pub struct Codes([CodeOf; INDICES]);
 
 impl Codes {
-    fn new(literals: &Code, distances: &Code) -> Self {
+    /// The codes that are not told: short messages have these, and are not to wait until they are put together.
+    pub fn fixed() -> &'static Self {
+        static FIXED: LazyLock<Codes> = LazyLock::new(|| Codes::new(&Code::fixed().0, &Code::fixed().1));
+        &FIXED
+    }
+
+    /// Of a code for literals and lengths, and one for distances.
+    pub fn new(literals: &Code, distances: &Code) -> Self {
         let mut all = [CodeOf::default(); INDICES];
         for (index, of) in all[..ALL].iter_mut().enumerate() {
             let (code, bits) = match index.checked_sub(DISTANCES_FROM) {
