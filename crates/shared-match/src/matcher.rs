@@ -22,7 +22,7 @@ use crate::{
     prepared::Prepared,
     price::{DeflatePrices, ZstdPrices},
     ring::TextId,
-    sources::Distances,
+    sources::{Distances, Located, Standpoint},
     tables::{Form, Tables},
     templates::Templates,
     track::Track,
@@ -234,10 +234,9 @@ impl Matcher {
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
-        let mut locate = |program: &F::Program| {
-            F::sources(program).locate(track, spans, position, window, dictionary_distance, distances)
-        };
-        let served = Served { id, oldest_here, track, spans };
+        let here = Standpoint { track, spans, position, window, dictionary: dictionary_distance };
+        let mut locate = |program: &F::Program, located| F::sources(program).locate(here, located, distances);
+        let served = Served { id, oldest_here, track, spans, position };
         let ready = if is_for_few { None } else { workshop::ready(programs, templates, &served, &mut locate) };
         let chosen = ready.unwrap_or_else(|| {
             let mut workshop = Workshop {
@@ -255,7 +254,7 @@ impl Matcher {
                 window,
                 served,
             };
-            workshop.choose(programs, locate, |parsed| F::prepare(&parsed, tables))
+            workshop.choose(programs, |program| locate(program, Located::NOTHING), |parsed| F::prepare(&parsed, tables))
         });
         self.counters.written_total += 1;
         let program = &programs[chosen].program;

@@ -43,6 +43,29 @@ impl Distances {
     }
 }
 
+/// Where a text will stand in one connection's stream, and how far back it may refer from there.
+#[derive(Clone, Copy, Debug)]
+pub struct Standpoint<'a> {
+    pub track: &'a Track,
+    pub spans: &'a Spans,
+    pub position: u32,
+    pub window: u32,
+    /// How far before the text the stream's dictionary begins, if it can be referred to; 0: none.
+    pub dictionary: u32,
+}
+
+/// How far back a text is in one connection's stream, where that was asked already.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    pub id: TextId,
+    pub distance: u32,
+}
+
+impl Located {
+    /// No text has this number.
+    pub const NOTHING: Self = Self { id: ITSELF, distance: 0 };
+}
+
 /// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the text refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing;
@@ -97,23 +120,18 @@ impl Sources {
         }
     }
 
-    /// The distances from a text at `position`, for a connection that has all sources within `window` bytes. Its dictionary, if
-    /// it can be referred to, begins `dictionary` before; 0: none.
+    /// The distances for a connection that has all sources within reach. One is `located` already.
     #[inline]
-    pub fn locate(
-        &self,
-        track: &Track,
-        spans: &Spans,
-        position: u32,
-        window: u32,
-        dictionary: u32,
-        distances: &mut Distances,
-    ) -> Result<(), Missing> {
+    pub fn locate(&self, here: Standpoint<'_>, located: Located, distances: &mut Distances) -> Result<(), Missing> {
+        let Standpoint { track, spans, position, window, dictionary } = here;
         if self.own > window {
             return Err(Missing);
         }
         for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
-            let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
+            let distance = match source.id == located.id {
+                true => located.distance,
+                false => track.distance(source.id, position, spans).ok_or(Missing)?,
+            };
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }
@@ -140,8 +158,11 @@ mod tests {
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
         let mut distances = Distances::default();
-        let mut locate =
-            |window| sources.locate(&Track::default(), &Spans::default(), 5_000, window, 0, &mut distances);
+        let (track, spans) = (Track::default(), Spans::default());
+        let mut locate = |window| {
+            let here = Standpoint { track: &track, spans: &spans, position: 5_000, window, dictionary: 0 };
+            sources.locate(here, Located::NOTHING, &mut distances)
+        };
         assert_eq!(locate(1 << 9), Err(Missing));
         assert_eq!(locate(1 << 10), Ok(()));
     }
@@ -152,8 +173,10 @@ mod tests {
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
         let mut distances = Distances::default();
+        let (track, spans) = (Track::default(), Spans::default());
         let mut locate = |dictionary| {
-            sources.locate(&Track::default(), &Spans::default(), 5_000, 1 << 20, dictionary, &mut distances)
+            let here = Standpoint { track: &track, spans: &spans, position: 5_000, window: 1 << 20, dictionary };
+            sources.locate(here, Located::NOTHING, &mut distances)
         };
         assert_eq!(locate(0), Err(Missing), "there is none");
         assert_eq!(locate((1 << 20) - 699), Err(Missing));

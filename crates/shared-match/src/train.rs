@@ -12,7 +12,7 @@ use crate::{
     history::{History, Scope},
     parse::{Allowed, Offset, Parser, Past, Sequence, Task},
     price::{Prices, ZstdPrices},
-    sources::{Distances, Sources},
+    sources::{Distances, Located, Sources, Standpoint},
     tables::{Form, Histogram, Tables},
     templates::Templates,
     track::Track,
@@ -74,7 +74,8 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let task = Task { text, past, candidates: &candidates, reach: WINDOW_BYTES };
             let sequences = parser.parse(task, Prices::Zstd(&prices), Allowed::Had(&had));
             let sources = Sources::of(&sequences, None);
-            if sources.locate(track, history.spans(), position, WINDOW_BYTES, 0, &mut distances).is_ok() {
+            let here = Standpoint { track, spans: history.spans(), position, window: WINDOW_BYTES, dictionary: 0 };
+            if sources.locate(here, Located::NOTHING, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
             if form == Form::Json {

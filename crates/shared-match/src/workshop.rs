@@ -14,7 +14,7 @@ use crate::{
     prepared::{EXACT_PROGRAMS_MAX, Made, Programs, Variant, nearly, round},
     price::Prices,
     ring::TextId,
-    sources::Missing,
+    sources::{Located, Missing},
     spans::Spans,
     templates::Template,
     track::Track,
@@ -59,6 +59,8 @@ pub struct Served<'a> {
     pub oldest_here: Option<TextId>,
     pub track: &'a Track,
     pub spans: &'a Spans,
+    /// Where the text will stand.
+    pub position: u32,
 }
 
 impl Served<'_> {
@@ -68,19 +70,22 @@ impl Served<'_> {
         self.oldest_here.map(|oldest| self.id.wrapping_sub(oldest))
     }
 
-    /// Whether the connection has a text, and within reach.
+    /// Where a text is that the connection has within reach.
     #[inline]
-    fn has(&self, id: TextId) -> bool {
-        self.age().is_some_and(|age| self.id.wrapping_sub(id) <= age)
-            && self.track.distance(id, self.track.position(), self.spans).is_some()
+    fn find(&self, id: TextId) -> Option<Located> {
+        let age = self.age()?;
+        let distance = || self.track.distance(id, self.position, self.spans);
+        (self.id.wrapping_sub(id) <= age).then(distance)?.map(|distance| Located { id, distance })
     }
 
-    /// The template that a parse for the connection may refer to beside what nearly all have.
+    /// The template that a parse for the connection may refer to beside what nearly all have; and where the one is that was looked
+    /// at last, for it is mostly among the sources.
     #[inline]
-    fn template(&self, templates: &[Template]) -> Option<TextId> {
-        let template = templates.iter().find(|template| self.has(template.id));
+    fn template(&self, templates: &[Template]) -> (Option<TextId>, Located) {
+        let found = templates.iter().find_map(|template| Some((template, self.find(template.id)?)));
         // One that nearly all have is allowed anyway.
-        template.filter(|template| !template.is_common).map(|template| template.id)
+        let asked = found.filter(|(template, _)| !template.is_common).map(|(template, _)| template.id);
+        (asked, found.map_or(Located::NOTHING, |(_, located)| located))
     }
 }
 
@@ -91,10 +96,11 @@ pub fn ready<P>(
     programs: &Programs<P>,
     templates: &[Template],
     served: &Served<'_>,
-    mut locate: impl FnMut(&P) -> Result<(), Missing>,
+    mut locate: impl FnMut(&P, Located) -> Result<(), Missing>,
 ) -> Option<usize> {
-    let index = nearly(programs, served.age()?, served.template(templates))?;
-    locate(&programs[index].program).is_ok().then_some(index)
+    let (template, located) = served.template(templates);
+    let index = nearly(programs, served.age()?, template)?;
+    locate(&programs[index].program, located).is_ok().then_some(index)
 }
 
 /// A parse and which head it goes with.
@@ -128,7 +134,7 @@ impl<'a> Workshop<'a> {
         if self.is_for_few {
             return self.choose_other(programs, &mut locate, &prepare);
         }
-        let template = self.served.template(self.templates);
+        let (template, _) = self.served.template(self.templates);
         let index = nearly(programs, age, template).unwrap_or_else(|| {
             let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
             let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
@@ -191,7 +197,7 @@ impl<'a> Workshop<'a> {
     /// The newest text of the same name that the connection has.
     fn newest_like_it(&self) -> Option<TextId> {
         let text = self.history.text(self.served.id)?;
-        self.history.named(text.name).filter(|id| *id < self.served.id).find(|id| self.served.has(*id))
+        self.history.named(text.name).filter(|id| *id < self.served.id).find(|id| self.served.find(*id).is_some())
     }
 
     /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
