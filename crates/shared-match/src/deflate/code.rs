@@ -59,6 +59,8 @@ pub const fn distance_extra_bits(symbol: usize) -> u32 {
 /// share one.
 const NEAR: usize = 256;
 const FAR_BITS: u32 = 7;
+/// Bits of every distance's symbol in the fixed code.
+const FIXED_DISTANCE_BITS: u32 = 5;
 
 /// A distance's symbol, and the least of its distances, less one.
 #[derive(Clone, Copy)]
@@ -66,15 +68,24 @@ struct DistanceSymbol {
     base: u16,
     symbol: u8,
     extra_bits: u8,
+    /// In the fixed code; and its bits with the extra ones.
+    fixed: u16,
+    fixed_bits: u16,
 }
 
 const DISTANCE_SYMBOL: [DistanceSymbol; 2 * NEAR] = {
-    let mut rows = [DistanceSymbol { base: 0, symbol: 0, extra_bits: 0 }; 2 * NEAR];
+    let mut rows = [DistanceSymbol { base: 0, symbol: 0, extra_bits: 0, fixed: 0, fixed_bits: 0 }; 2 * NEAR];
     let (mut symbol, mut base) = (0, 0);
     while symbol < DISTANCE_SYMBOLS {
         let extra_bits = distance_extra_bits(symbol);
         let next = base + (1 << extra_bits);
-        let row = DistanceSymbol { base: base as u16, symbol: symbol as u8, extra_bits: extra_bits as u8 };
+        let row = DistanceSymbol {
+            base: base as u16,
+            symbol: symbol as u8,
+            extra_bits: extra_bits as u8,
+            fixed: reversed(symbol as u32, FIXED_DISTANCE_BITS) as u16,
+            fixed_bits: (FIXED_DISTANCE_BITS + extra_bits) as u16,
+        };
         while base < next {
             rows[distance_row(base)] = row;
             base += if base < NEAR as u32 { 1 } else { 1 << FAR_BITS };
@@ -95,7 +106,7 @@ const fn distance_row(less: u32) -> usize {
 #[inline]
 pub const fn distance_symbol(distance: u32) -> Coded {
     let less = distance - 1;
-    let DistanceSymbol { base, symbol, extra_bits } = DISTANCE_SYMBOL[distance_row(less)];
+    let DistanceSymbol { base, symbol, extra_bits, .. } = DISTANCE_SYMBOL[distance_row(less)];
     Coded { symbol: symbol as u16, extra: less - base as u32, extra_bits: extra_bits as u32 }
 }
 
@@ -139,17 +150,6 @@ const LENGTHS: [(u16, u8); 256] = {
     lengths
 };
 
-/// The fixed code of every distance symbol.
-const DISTANCES: [u8; 32] = {
-    let mut distances = [0; 32];
-    let mut symbol = 0;
-    while symbol < 32 {
-        distances[symbol] = reversed(symbol as u32, 5) as u8;
-        symbol += 1;
-    }
-    distances
-};
-
 /// The fixed code of a literal: bits and how many.
 #[inline]
 pub fn literal(byte: u8) -> (u64, u32) {
@@ -167,9 +167,9 @@ pub fn match_length(length: u32) -> (u64, u32) {
 /// The fixed code of a distance and its extra bits.
 #[inline]
 pub fn distance(distance: u32) -> (u64, u32) {
-    let coded = distance_symbol(distance);
-    let code = DISTANCES[usize::from(coded.symbol) % DISTANCES.len()];
-    (u64::from(code) | u64::from(coded.extra) << 5, 5 + coded.extra_bits)
+    let less = distance - 1;
+    let DistanceSymbol { base, fixed, fixed_bits, .. } = DISTANCE_SYMBOL[distance_row(less)];
+    (u64::from(fixed) | u64::from(less - u32::from(base)) << FIXED_DISTANCE_BITS, fixed_bits.into())
 }
 
 #[cfg(test)]
