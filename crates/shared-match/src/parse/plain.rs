@@ -149,12 +149,14 @@ impl Parser {
     #[inline]
     fn climb<R: Iterator<Item = Rung>>(&mut self, task: Task<'_>, prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
         let bytes = task.past.history.bytes(task.text);
-        self.costs.clear();
-        self.costs.resize(PADDING + bytes.len() + 1, 0.0);
-        self.steps.clear();
-        self.steps.resize(bytes.len(), (LITERAL, 1));
+        // What is left there of another parse is never looked at.
+        let room = PADDING + bytes.len() + 1;
+        self.costs.resize(self.costs.len().max(room), 0.0);
+        self.steps.resize(self.steps.len().max(bytes.len()), (LITERAL, 1));
+        self.costs[room - 1] = 0.0;
         for at in (0..bytes.len()).rev() {
             let mut least = prices.literal(bytes[at]) + self.cost(at + 1);
+            let mut step = (LITERAL, 1);
             let mut shorter = MATCH_MIN - 1;
             for Rung { index, length, offset, .. } in rungs(at) {
                 let length = length as usize;
@@ -166,21 +168,20 @@ impl Parser {
                     let ends_from = (shorter + 1).max(longest.saturating_sub(ENDS_TRIED_MAX));
                     let cost = offset + self.cheapest_end(prices, at, ends_from, longest);
                     if cost < least {
-                        least = cost;
-                        self.steps[at] = (index, longest as u32);
+                        (least, step) = (cost, (index, longest as u32));
                     }
                 }
                 if length > MATCH_MAX {
                     let pieces = length.div_ceil(MATCH_MAX) as f32;
                     let cost = pieces * (offset + prices.match_length(MATCH_MAX)) + self.cost(at + length);
                     if cost < least {
-                        least = cost;
-                        self.steps[at] = (index, length as u32);
+                        (least, step) = (cost, (index, length as u32));
                     }
                 }
                 shorter = longest;
             }
             self.costs[PADDING + at] = least;
+            self.steps[at] = step;
         }
     }
 
