@@ -7,11 +7,13 @@ use std::sync::LazyLock;
 /// The order in which the lengths of the lengths' code are told.
 const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// A code's symbols as they are put, and how many bits each has. There is room for every alphabet: a literal then needs no check.
+/// A code's symbols as they are put, and how many bits each has.
 #[derive(Clone, Debug)]
-pub struct Code([Symbol; SYMBOLS_MAX]);
+pub struct Code<const N: usize>([Symbol; N]);
 
-const SYMBOLS_MAX: usize = 288;
+/// Of literals and lengths.
+pub type LiteralCode = Code<288>;
+pub type DistanceCode = Code<32>;
 
 /// Nothing and no bits, where it does not occur.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,41 +22,38 @@ struct Symbol {
     bits: u8,
 }
 
-impl Code {
+/// The codes that are not told.
+pub fn fixed() -> &'static (LiteralCode, DistanceCode) {
+    static FIXED: LazyLock<(LiteralCode, DistanceCode)> = LazyLock::new(|| {
+        let literal = |symbol: usize| match symbol {
+            0..144 | 280.. => 8,
+            144..256 => 9,
+            _ => 7,
+        };
+        (Code::new(&std::array::from_fn(literal)), Code::new(&[5; 32]))
+    });
+    &FIXED
+}
+
+impl<const N: usize> Code<N> {
     /// The canonical code of these lengths (RFC 1951 §3.2.2).
-    pub fn new(lengths: &[u8]) -> Self {
+    pub fn new(lengths: &[u8; N]) -> Self {
         let mut counts = [0u32; 16];
         lengths.iter().for_each(|length| counts[usize::from(*length)] += 1);
         let mut next = [0u32; 17];
         for bits in 1..16 {
             next[bits + 1] = (next[bits] + counts[bits]) << 1;
         }
-        let symbol = |bits: &u8| {
-            let code = match usize::from(*bits) {
+        Self(lengths.map(|bits| {
+            let code = match usize::from(bits) {
                 0 => 0,
                 index => {
                     next[index] += 1;
-                    code::reversed(next[index] - 1, (*bits).into())
+                    code::reversed(next[index] - 1, bits.into())
                 }
             };
-            Symbol { code: code as u16, bits: *bits }
-        };
-        let mut symbols = [Symbol::default(); SYMBOLS_MAX];
-        symbols.iter_mut().zip(lengths.iter().map(symbol)).for_each(|(to, symbol)| *to = symbol);
-        Self(symbols)
-    }
-
-    /// The codes that are not told: of literals and lengths, and of distances.
-    pub fn fixed() -> &'static (Self, Self) {
-        static FIXED: LazyLock<(Code, Code)> = LazyLock::new(|| {
-            let literal = |symbol: usize| match symbol {
-                0..144 | 280.. => 8,
-                144..256 => 9,
-                _ => 7,
-            };
-            (Code::new(&std::array::from_fn::<u8, 288, _>(literal)), Code::new(&[5; 32]))
-        });
-        &FIXED
+            Symbol { code: code as u16, bits }
+        }))
     }
 
     /// Puts a symbol that has a code.
@@ -84,16 +83,35 @@ impl Code {
     }
 }
 
+impl DistanceCode {
+    /// A distance as it is put: its symbol and that one's extra bits.
+    #[inline]
+    pub fn distance(&self, distance: u32) -> (u64, u32) {
+        let coded = code::distance_symbol(distance);
+        // No symbol is larger, so nothing need be checked.
+        let Symbol { code, bits } = self.0[usize::from(coded.symbol) % self.0.len()];
+        (u64::from(code) | u64::from(coded.extra) << bits, u32::from(bits) + coded.extra_bits)
+    }
+}
+
 /// Codes of one block's own, and how they are told.
 #[derive(Clone, Debug)]
 pub struct Own {
-    pub literals: Code,
-    pub distances: Code,
-    /// Lengths of both codes in the symbols of the format: symbol, extra bits and how many.
-    told: Vec<(u16, u64, u32)>,
-    told_code: Code,
+    pub literals: LiteralCode,
+    pub distances: DistanceCode,
+    /// Lengths of both codes in the symbols of the format.
+    told: Vec<Told>,
+    told_code: Code<19>,
     literal_count: usize,
     distance_count: usize,
+}
+
+/// A symbol of the lengths' code, its extra bits and how many.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    symbol: u8,
+    extra: u8,
+    extra_bits: u8,
 }
 
 impl Own {
@@ -106,7 +124,7 @@ impl Own {
         let (literal_count, distance_count) = (used(&literals, 257), used(&distances, 1));
         let told = tell(&[&literals[..literal_count], &distances[..distance_count]].concat());
         let mut counts = [0u64; 19];
-        told.iter().for_each(|(symbol, ..)| counts[usize::from(*symbol)] += 1);
+        told.iter().for_each(|told| counts[usize::from(told.symbol)] += 1);
         let told_code = Code::new(&limited_lengths(&counts, 7)?);
         Some(Self {
             literals: Code::new(&literals),
@@ -124,8 +142,8 @@ impl Own {
 
     /// Bits that telling them takes, and the block's beginning.
     pub fn header_bits(&self) -> u64 {
-        let told = self.told.iter().map(|(symbol, _, extra_bits)| u64::from(self.told_code.of(*symbol).1 + extra_bits));
-        17 + 3 * self.told_lengths_count() as u64 + told.sum::<u64>()
+        let bits = |told: &Told| u64::from(self.told_code.of(told.symbol.into()).1) + u64::from(told.extra_bits);
+        17 + 3 * self.told_lengths_count() as u64 + self.told.iter().map(bits).sum::<u64>()
     }
 
     /// Begins the block.
@@ -138,16 +156,17 @@ impl Own {
         for symbol in &LENGTHS_ORDER[..lengths] {
             writer.put(self.told_code.of(*symbol as u16).1.into(), 3);
         }
-        for (symbol, extra, extra_bits) in &self.told {
-            self.told_code.put(*symbol, writer);
-            writer.put(*extra, *extra_bits);
+        for Told { symbol, extra, extra_bits } in &self.told {
+            self.told_code.put(u16::from(*symbol), writer);
+            writer.put((*extra).into(), (*extra_bits).into());
         }
     }
 }
 
 /// Code lengths as symbols that also say repeats (RFC 1951 §3.2.7).
-fn tell(lengths: &[u8]) -> Vec<(u16, u64, u32)> {
-    let mut told = Vec::new();
+fn tell(lengths: &[u8]) -> Vec<Told> {
+    let mut told = Vec::with_capacity(lengths.len());
+    let itself = |length: u8| Told { symbol: length, extra: 0, extra_bits: 0 };
     let mut at = 0;
     while at < lengths.len() {
         let length = lengths[at];
@@ -157,21 +176,21 @@ fn tell(lengths: &[u8]) -> Vec<(u16, u64, u32)> {
             while left >= 3 {
                 let taken = left.min(138);
                 match taken {
-                    3..11 => told.push((17, taken as u64 - 3, 3)),
-                    _ => told.push((18, taken as u64 - 11, 7)),
+                    3..11 => told.push(Told { symbol: 17, extra: taken as u8 - 3, extra_bits: 3 }),
+                    _ => told.push(Told { symbol: 18, extra: taken as u8 - 11, extra_bits: 7 }),
                 }
                 left -= taken;
             }
         } else {
-            told.push((u16::from(length), 0, 0));
+            told.push(itself(length));
             left -= 1;
             while left >= 3 {
                 let taken = left.min(6);
-                told.push((16, taken as u64 - 3, 2));
+                told.push(Told { symbol: 16, extra: taken as u8 - 3, extra_bits: 2 });
                 left -= taken;
             }
         }
-        told.extend((0..left).map(|_| (u16::from(length), 0, 0)));
+        told.extend((0..left).map(|_| itself(length)));
         at += run;
     }
     told

@@ -6,7 +6,7 @@
 use super::{
     DeflateState,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
-    own::{Code, Own},
+    own::{self, DistanceCode, Own},
 };
 use crate::{
     bits::{self, BitWriter, Few, PUT_BITS_MAX},
@@ -52,7 +52,7 @@ impl Step {
 /// What is told behind the steps of a block with codes of its own, and the code of its distances.
 #[derive(Clone, Debug)]
 struct OwnBlock {
-    distances: Code,
+    distances: DistanceCode,
     end: (u64, u32),
 }
 
@@ -141,7 +141,7 @@ fn counted(bytes: &[u8], sequences: &[Sequence]) -> [u64; 288] {
 fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(TextId) -> Option<u32>) -> Option<Own> {
     let literals = counted(bytes, sequences);
     let mut distances = [0u64; 32];
-    let (fixed, fixed_distances) = Code::fixed();
+    let (fixed, fixed_distances) = own::fixed();
     let fixed_bits = fixed.bits(&literals);
     if fixed_bits < OWN_BITS_MIN {
         return None;
@@ -180,6 +180,8 @@ impl Program {
         let sources = Sources::of(sequences, head_source);
         let own = own_codes(bytes, sequences, distance_of);
         let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
+        // One per sequence, and mostly no more than that for literals.
+        builder.steps.reserve(2 * sequences.len() + 8);
         builder.header();
         let mut at = 0;
         for sequence in sequences {
@@ -227,7 +229,7 @@ impl Program {
             match &self.own {
                 None => self.put_steps(distances, code::distance, writer),
                 Some(own) => {
-                    self.put_steps(distances, |distance| own.distances.coded(code::distance_symbol(distance)), writer);
+                    self.put_steps(distances, |distance| own.distances.distance(distance), writer);
                     few = Few::from(own.end);
                     if !tail.is_empty() {
                         writer.gather(&mut few, FIXED_BLOCK);

@@ -6,7 +6,7 @@
 
 use super::{
     code::{self, Coded, END_OF_BLOCK},
-    own::Code,
+    own::{self, DistanceCode, LiteralCode},
 };
 use crate::{
     alone::Copy,
@@ -178,12 +178,12 @@ pub struct Codes([CodeOf; INDICES]);
 impl Codes {
     /// The codes that are not told: short messages have these, and are not to wait until they are put together.
     pub fn fixed() -> &'static Self {
-        static FIXED: LazyLock<Codes> = LazyLock::new(|| Codes::new(&Code::fixed().0, &Code::fixed().1));
+        static FIXED: LazyLock<Codes> = LazyLock::new(|| Codes::new(&own::fixed().0, &own::fixed().1));
         &FIXED
     }
 
     /// Of a code for literals and lengths, and one for distances.
-    pub fn new(literals: &Code, distances: &Code) -> Self {
+    pub fn new(literals: &LiteralCode, distances: &DistanceCode) -> Self {
         let mut all = [CodeOf::default(); INDICES];
         for (index, of) in all[..ALL].iter_mut().enumerate() {
             let (code, bits) = match index.checked_sub(DISTANCES_FROM) {

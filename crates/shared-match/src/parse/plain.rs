@@ -4,7 +4,7 @@
 //!             a number per position is all there is to keep. Of a candidate all lengths are tried at once, `LANES` at a time.
 //!             Parses that differ in how far back they look have most of their candidates in common: these are sifted once (`Ladder`).
 
-use super::{Alignment, Offset, Sequence, Task, likely_distance};
+use super::{Alignment, Offset, SEQUENCES_MOSTLY, Sequence, Task, likely_distance};
 use crate::{
     deflate::MATCH_BYTES_MAX,
     find::{Candidate, ITSELF},
@@ -215,7 +215,7 @@ impl Parser {
     /// Follows the cheapest steps from the beginning.
     fn sequences(&self, Task { candidates, text, .. }: Task<'_>, prices: &DeflatePrices) -> Vec<Sequence> {
         let length = text.len();
-        let mut sequences = Vec::new();
+        let mut sequences = Vec::with_capacity(SEQUENCES_MOSTLY);
         let (mut at, mut literals) = (0, 0);
         while at < length {
             let (index, longest) = self.steps[at];
