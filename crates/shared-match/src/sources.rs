@@ -127,6 +127,10 @@ impl Sources {
         if self.own > window {
             return Err(Missing);
         }
+        debug_assert!(
+            located.id == ITSELF || track.distance(located.id, position, spans) == Some(located.distance),
+            "what is located is located from here"
+        );
         for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
             let distance = match source.id == located.id {
                 true => located.distance,
