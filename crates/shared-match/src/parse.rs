@@ -24,9 +24,6 @@ const BYTES_PER_TEXT: u32 = 700;
 /// Texts that one parse refers to at most: each is looked for on every connection.
 pub const SOURCES_MAX: usize = 240;
 
-/// Few parses have more sequences.
-const SEQUENCES_MOSTLY: usize = 32;
-
 /// A source and how far it is shifted against the text: `from - at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {

@@ -4,7 +4,7 @@
 //!             a number per position is all there is to keep. Of a candidate all lengths are tried at once, `LANES` at a time.
 //!             Parses that differ in how far back they look have most of their candidates in common: these are sifted once (`Ladder`).
 
-use super::{Alignment, Offset, SEQUENCES_MOSTLY, Sequence, Task, likely_distance};
+use super::{Alignment, Offset, Sequence, Task, likely_distance};
 use crate::{
     deflate::MATCH_BYTES_MAX,
     find::{Candidate, ITSELF},
@@ -20,6 +20,9 @@ const _: () = assert!(PADDING >= LANES);
 const ENDS_TRIED_MAX: usize = 64;
 const MATCH_MAX: usize = MATCH_BYTES_MAX as usize;
 const MATCH_MIN: usize = 3;
+
+/// Few parses have more.
+const SEQUENCES_MOSTLY: usize = 32;
 
 /// No candidate: a literal.
 const LITERAL: u32 = u32::MAX;

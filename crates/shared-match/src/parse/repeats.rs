@@ -3,7 +3,7 @@
 //! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
 //!             is an alignment (source, shift), so it means the same on every connection.
 
-use super::{Alignment, Offset, Past, SEQUENCES_MOSTLY, Sequence, Task, likely_distance};
+use super::{Alignment, Offset, Past, Sequence, Task, likely_distance};
 use crate::{
     dictionary::DICTIONARY,
     find::{Candidate, ITSELF},
@@ -162,7 +162,7 @@ impl Parser {
 
     /// Walks back from the end.
     fn sequences(&self, length: usize) -> Vec<Sequence> {
-        let mut sequences: Vec<Sequence> = Vec::with_capacity(SEQUENCES_MOSTLY);
+        let mut sequences: Vec<Sequence> = Vec::new();
         let mut at = length;
         let mut literals = 0;
         while at > 0 {

@@ -109,8 +109,8 @@ impl Program {
         let sources = Sources::of(sequences, head_source);
         let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
         let (mut at, mut begun) = (0, 0);
-        let mut pending: Vec<Sequence> = Vec::with_capacity(sequences.len());
-        let mut literals: Vec<u8> = Vec::with_capacity(bytes.len().min(LITERALS_MAX));
+        let mut pending: Vec<Sequence> = Vec::new();
+        let mut literals: Vec<u8> = Vec::new();
         for sequence in sequences {
             let mut run = sequence.literals as usize;
             if !pending.is_empty() && (literals.len() + run > LITERALS_MAX || at - begun >= CONTENT_BYTES) {
