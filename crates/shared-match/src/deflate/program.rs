@@ -180,8 +180,6 @@ impl Program {
         let sources = Sources::of(sequences, head_source);
         let own = own_codes(bytes, sequences, distance_of);
         let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
-        // One per sequence, and mostly no more than that for literals.
-        builder.steps.reserve(2 * sequences.len() + 8);
         builder.header();
         let mut at = 0;
         for sequence in sequences {

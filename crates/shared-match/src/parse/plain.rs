@@ -21,9 +21,6 @@ const ENDS_TRIED_MAX: usize = 64;
 const MATCH_MAX: usize = MATCH_BYTES_MAX as usize;
 const MATCH_MIN: usize = 3;
 
-/// Few parses have more.
-const SEQUENCES_MOSTLY: usize = 32;
-
 /// No candidate: a literal.
 const LITERAL: u32 = u32::MAX;
 
@@ -218,7 +215,7 @@ impl Parser {
     /// Follows the cheapest steps from the beginning.
     fn sequences(&self, Task { candidates, text, .. }: Task<'_>, prices: &DeflatePrices) -> Vec<Sequence> {
         let length = text.len();
-        let mut sequences = Vec::with_capacity(SEQUENCES_MOSTLY);
+        let mut sequences = Vec::new();
         let (mut at, mut literals) = (0, 0);
         while at < length {
             let (index, longest) = self.steps[at];
