@@ -236,7 +236,7 @@ impl Matcher {
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let here = Standpoint { track, spans, position, window, dictionary: dictionary_distance };
         let mut locate = |program: &F::Program, located| F::sources(program).locate(here, located, distances);
-        let served = Served { id, oldest_here, track, spans, position };
+        let served = Served { id, oldest_here, here };
         let ready = if is_for_few { None } else { workshop::ready(programs, templates, &served, &mut locate) };
         let chosen = ready.unwrap_or_else(|| {
             let mut workshop = Workshop {
@@ -251,7 +251,6 @@ impl Matcher {
                 dictionary,
                 templates,
                 is_for_few,
-                window,
                 served,
             };
             workshop.choose(programs, |program| locate(program, Located::NOTHING), |parsed| F::prepare(&parsed, tables))

@@ -94,13 +94,13 @@ impl Index {
 
     /// Forgets all places.
     pub fn clear(&mut self) {
-        self.short.all.fill([0; SHORT_PLACES]);
-        self.domain.all.fill([0; DOMAIN_PLACES]);
+        self.short.0.fill([0; SHORT_PLACES]);
+        self.domain.0.fill([0; DOMAIN_PLACES]);
     }
 
     /// Heap it holds, whether touched or not.
     pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.short.all) + size_of_val(&*self.domain.all)
+        size_of_val(&*self.short.0) + size_of_val(&*self.domain.0)
     }
 }
 
@@ -108,14 +108,11 @@ impl Index {
 ///
 /// Numbers of places: zeros are mapped when they are touched.
 #[derive(Debug)]
-struct Buckets<const WAYS: usize> {
-    all: Vec<[u32; WAYS]>,
-    hash_log: u32,
-}
+struct Buckets<const WAYS: usize>(Vec<[u32; WAYS]>);
 
 impl<const WAYS: usize> Buckets<WAYS> {
     fn new(hash_log: u32) -> Self {
-        Self { all: vec![[0; WAYS]; 1 << hash_log], hash_log }
+        Self(vec![[0; WAYS]; 1 << hash_log])
     }
 
     /// The places of a key in front of an end; `place` stands in front of them the next time, instead of one in the same text,
@@ -123,7 +120,7 @@ impl<const WAYS: usize> Buckets<WAYS> {
     #[inline]
     fn link(&mut self, (key, salt): (u64, u64), (begin, place): (Place, Place), found: &mut [Place]) {
         let index = self.index(key, salt);
-        let bucket = &mut self.all[index];
+        let bucket = &mut self.0[index];
         for (found, number) in found.iter_mut().zip(&*bucket) {
             *found = Place(*number);
         }
@@ -136,13 +133,13 @@ impl<const WAYS: usize> Buckets<WAYS> {
     #[inline]
     fn index(&self, key: u64, salt: u64) -> usize {
         let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> (u64::BITS - self.hash_log)) as usize
+        (mixed >> (64 - self.0.len().ilog2())) as usize
     }
 
     /// Asks memory for what `link` will look at.
     #[inline]
     fn prefetch(&self, key: u64, salt: u64) {
-        prefetch(&self.all[self.index(key, salt)]);
+        prefetch(&self.0[self.index(key, salt)]);
     }
 }
 

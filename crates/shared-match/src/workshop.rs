@@ -14,7 +14,7 @@ use crate::{
     prepared::{EXACT_PROGRAMS_MAX, Made, Programs, Variant, nearly, round},
     price::Prices,
     ring::TextId,
-    sources::{Located, Missing},
+    sources::{Located, Missing, Standpoint},
     spans::Spans,
     templates::Template,
     track::Track,
@@ -46,8 +46,6 @@ pub struct Workshop<'a> {
     pub dictionary: Option<(&'a Dictionary, u32)>,
     pub templates: &'a [Template],
     pub is_for_few: bool,
-    /// How far back the stream may refer.
-    pub window: u32,
     pub served: Served<'a>,
 }
 
@@ -57,10 +55,7 @@ pub struct Served<'a> {
     pub id: TextId,
     /// The oldest text that the connection has within reach.
     pub oldest_here: Option<TextId>,
-    pub track: &'a Track,
-    pub spans: &'a Spans,
-    /// Where the text will stand.
-    pub position: u32,
+    pub here: Standpoint<'a>,
 }
 
 impl Served<'_> {
@@ -74,7 +69,8 @@ impl Served<'_> {
     #[inline]
     fn find(&self, id: TextId) -> Option<Located> {
         let age = self.age()?;
-        let distance = || self.track.distance(id, self.position, self.spans);
+        let Standpoint { track, spans, position, .. } = self.here;
+        let distance = || track.distance(id, position, spans);
         (self.id.wrapping_sub(id) <= age).then(distance)?.map(|distance| Located { id, distance })
     }
 
@@ -189,7 +185,7 @@ impl<'a> Workshop<'a> {
         locate: &mut impl FnMut(&P) -> Result<(), Missing>,
         prepare: &impl Fn(Parsed<'_>) -> P,
     ) -> usize {
-        let index = self.get_or_make(programs, Variant::Itself(self.window), prepare);
+        let index = self.get_or_make(programs, Variant::Itself(self.served.here.window), prepare);
         locate(&programs[index].program).expect("what refers to itself alone misses nothing");
         index
     }
@@ -245,14 +241,14 @@ impl<'a> Workshop<'a> {
 
     fn parse(&mut self, variant: Variant) -> Parsed<'a> {
         self.counters.parses_total += 1;
-        let (history, prices, reach) = (self.history, self.prices, self.window);
+        let (history, prices, reach) = (self.history, self.prices, self.served.here.window);
         let past = Past { history, dictionary: self.dictionary };
         let Some(text) = history.text(self.served.id) else {
             return Parsed {
                 bytes: &[],
                 sequences: Vec::new(),
                 head_source: None,
-                track: self.served.track,
+                track: self.served.here.track,
                 spans: history.spans(),
             };
         };
@@ -262,7 +258,7 @@ impl<'a> Workshop<'a> {
                 Allowed::Common { oldest: self.served.id.saturating_sub(horizon), template }
             }
             Variant::Had => {
-                self.had.fill(self.served.id, self.served.oldest_here, self.served.track);
+                self.had.fill(self.served.id, self.served.oldest_here, self.served.here.track);
                 Allowed::Had(self.had)
             }
             Variant::Only(only) => {
@@ -276,7 +272,13 @@ impl<'a> Workshop<'a> {
         };
         let sequences = self.parser.parse(Task { text, past, candidates, reach }, prices, allowed);
         let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
-        Parsed { bytes: history.bytes(text), sequences, head_source, track: self.served.track, spans: history.spans() }
+        Parsed {
+            bytes: history.bytes(text),
+            sequences,
+            head_source,
+            track: self.served.here.track,
+            spans: history.spans(),
+        }
     }
 }
 

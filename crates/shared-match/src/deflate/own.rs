@@ -22,6 +22,15 @@ struct Symbol {
     bits: u8,
 }
 
+impl Symbol {
+    /// With the extra bits of what it codes.
+    #[inline]
+    fn with_extra(self, coded: code::Coded) -> (u64, u32) {
+        let bits = u32::from(self.bits);
+        (u64::from(self.code) | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+    }
+}
+
 /// The codes that are not told.
 pub fn fixed() -> &'static (LiteralCode, DistanceCode) {
     static FIXED: LazyLock<(LiteralCode, DistanceCode)> = LazyLock::new(|| {
@@ -73,8 +82,7 @@ impl<const N: usize> Code<N> {
     /// A symbol and its extra bits.
     #[inline]
     pub fn coded(&self, coded: code::Coded) -> (u64, u32) {
-        let (code, bits) = self.of(coded.symbol);
-        (code | u64::from(coded.extra) << bits, bits + coded.extra_bits)
+        self.0[usize::from(coded.symbol)].with_extra(coded)
     }
 
     /// Bits that so many of each symbol take.
@@ -89,8 +97,7 @@ impl DistanceCode {
     pub fn distance(&self, distance: u32) -> (u64, u32) {
         let coded = code::distance_symbol(distance);
         // No symbol is larger, so nothing need be checked.
-        let Symbol { code, bits } = self.0[usize::from(coded.symbol) % self.0.len()];
-        (u64::from(code) | u64::from(coded.extra) << bits, u32::from(bits) + coded.extra_bits)
+        self.0[usize::from(coded.symbol) % self.0.len()].with_extra(coded)
     }
 }
 
