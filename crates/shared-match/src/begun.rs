@@ -6,8 +6,8 @@
 //!             without. Nothing is searched before such a stream is written to.
 
 use crate::{
+    candidates::Candidates,
     dictionary::{Dictionary, TEXT_BYTES_MAX},
-    find::Candidates,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;

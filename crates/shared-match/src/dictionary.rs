@@ -12,7 +12,7 @@
 
 use crate::{
     alone::{Before, Looked, Match},
-    find::{Candidate, Candidates, ITSELF},
+    candidates::{Candidate, Candidates, ITSELF},
     places::equal_bytes,
     ring::TextId,
     zstd::WINDOW_BYTES,
@@ -186,11 +186,12 @@ impl Candidates {
     /// What `all` found for `text`, and behind it what stands in the dictionary, which is farther away than any text.
     pub(crate) fn add_dictionary(&mut self, all: &Self, text: &[u8], dictionary: &Dictionary) {
         self.clear();
+        self.note_common_of(all);
         let mut found = 0..0;
         for at in 0..text.len() {
             self.start_position();
             let nearer = all.at(at);
-            self.extend(nearer);
+            self.extend(nearer.iter().copied());
             // A long match goes on: looking for it anew at each of its bytes would take too long.
             found = match found.len() > 2 * SORTED_BYTES {
                 true => found.start + 1..found.end,
@@ -201,7 +202,7 @@ impl Candidates {
             let is_beaten = |near: &Candidate| near.source == ITSELF && near.length >= length;
             if found.len() >= FOUND_BYTES_MIN && !nearer.iter().any(is_beaten) {
                 let from = found.start as u32;
-                self.extend(&[Candidate { source: DICTIONARY, from, length, is_common: true }]);
+                self.extend([Candidate { source: DICTIONARY, from, length, is_common: true }]);
             }
         }
         self.start_position();

@@ -1,20 +1,21 @@
 //! Find: where the bytes of a text stood before, at every place worth looking at. Once per text.
 //!
-//! Owns        the candidates: per position those that are longer than every nearer one, for both reaches, so that any
-//!             horizon finds the best it may use.
+//! Owns        the search for candidates: per position those that are longer than every nearer one, so that any horizon finds
+//!             the best it may use.
+//! Why         most places are of little use: their texts are too far back for nearly all recipients, or were sent to few of
+//!             them. At these is not looked (`Coverage::oldest_in_reach`, `Whom::Many`).
 //! Limits      the places that `History` knows of per position, and `COMPARED_BYTES_MAX`.
 
 use crate::{
+    candidates::{Candidate, Candidates, ITSELF},
     coverage::{Coverage, Sampled},
     dictionary::DICTIONARY,
     history::{History, Text},
+    owners::{Owner, Owners},
     places::{Beaten, FOUND_BYTES_MIN, Place, Places, equal_bytes, hash_of_four},
     ring::TextId,
     templates::Templates,
 };
-
-/// A text may look back into itself.
-pub const ITSELF: TextId = 0;
 
 /// Of the index of a single text.
 const ONE_HASH_LOG: u32 = 12;
@@ -38,19 +39,6 @@ const LINKED_TOGETHER: usize = 64;
 /// holds up others.
 fn places_max(bytes: usize) -> usize {
     (PLACES_PER_TEXT_MAX / bytes.max(1)).max(2)
-}
-
-/// Equal bytes in an earlier text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// [`ITSELF`], [`DICTIONARY`] or an earlier text.
-    pub source: TextId,
-    /// Where in it.
-    pub from: u32,
-    /// How many.
-    pub length: u32,
-    /// Nearly all who get the text have the source.
-    pub is_common: bool,
 }
 
 /// A candidate, and its place in the history.
@@ -97,74 +85,49 @@ impl Longer {
         (Beaten::new(wanted, self.longest), Beaten::new(wanted, self.longest_common))
     }
 
-    /// Adds one that is farther than those that there are, if it is longer.
+    /// Adds one that is farther than those that there are, if it is longer; says whether.
     #[inline]
-    fn add(&mut self, known: Known) {
+    fn add(&mut self, known: Known) -> bool {
         let Candidate { length, is_common, .. } = known.candidate;
         if length <= self.longest(is_common) {
-            return;
+            return false;
         }
         if is_common {
             self.longest_common = length;
         }
         self.longest = self.longest.max(length);
         self.known.push(known);
+        true
     }
 
-    /// Adds one that is farther than those that there are, if somebody of `able`, who all have it, lacks those that are as long.
-    fn add_for(&mut self, known: Known, able: Sampled, able_of: impl Fn(TextId) -> Sampled) {
+    /// Adds one that is farther than those that there are, if somebody of `able`, who all have it, lacks those that are as long; says
+    /// whether.
+    fn add_for(&mut self, known: Known, able: Sampled, able_of: impl Fn(TextId) -> Sampled) -> bool {
         let Candidate { length, is_common, .. } = known.candidate;
         let as_long = self.known.iter().filter(|near| near.candidate.length >= length);
         let unserved = as_long.fold(able, |unserved, near| unserved.without(able_of(near.candidate.source)));
-        if unserved.count() > 0 {
-            self.longest = self.longest.max(length);
-            self.longest_common = self.longest_common.max(if is_common { length } else { 0 });
-            self.known.push(known);
+        if unserved.count() == 0 {
+            return false;
         }
+        self.longest = self.longest.max(length);
+        self.longest_common = self.longest_common.max(if is_common { length } else { 0 });
+        self.known.push(known);
+        true
     }
 
-    /// Adds one of a template, behind those that are nearer; it need not be longer than one that not all have.
-    fn insert(&mut self, known: Known) {
+    /// Adds one of a template, behind those that are nearer; it need not be longer than one that not all have. Says
+    /// whether it did.
+    fn insert(&mut self, known: Known) -> bool {
         let Candidate { source, length, .. } = known.candidate;
         let is_nearer = |near: &Known| near.candidate.source == ITSELF || near.candidate.source >= source;
         let serves_all = |near: &Known| near.candidate.is_common || near.candidate.source == source;
         let is_beaten = |near: &Known| near.candidate.length < length || !serves_all(near);
         let count = self.known.iter().take_while(|near| is_nearer(near)).count();
-        if self.known[..count].iter().all(is_beaten) {
+        let is_better = self.known[..count].iter().all(is_beaten);
+        if is_better {
             self.known.insert(count, known);
         }
-    }
-}
-
-/// An earlier text, as far as a search asks for it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Owner {
-    id: TextId,
-    is_common: bool,
-    begin: Place,
-    length: u32,
-}
-
-/// Remembers for one text the others in which it was found: places ask again and again.
-#[derive(Debug, Default)]
-struct Owners(Vec<Owner>);
-
-impl Owners {
-    const SLOTS: usize = 512;
-
-    /// Forgets what was asked for another text.
-    fn clear(&mut self) {
-        self.0.clear();
-        self.0.resize(Self::SLOTS, Owner::default());
-    }
-
-    #[inline]
-    fn get(&mut self, id: TextId, wanted: &Wanted<'_>) -> Owner {
-        let slot = &mut self.0[id as usize % Self::SLOTS];
-        if slot.id != id {
-            *slot = wanted.owner(id);
-        }
-        *slot
+        is_better
     }
 }
 
@@ -174,8 +137,20 @@ struct Wanted<'a> {
     coverage: &'a Coverage,
     text: &'a Text,
     bytes: &'a [u8],
-    /// It is for few, and the sample tells of each what it has.
-    is_for_known: bool,
+    whom: Whom,
+    /// What stands in front of it is too far back for nearly all.
+    oldest: Place,
+}
+
+/// Whom a text is for, which tells what is worth looking for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    /// So few that the sample tells of each what it has.
+    Known,
+    /// Of those who lack what nearly all have, each has something else: it is looked for, too.
+    Several,
+    /// What nearly all have serves so many that nothing else is looked for.
+    Many,
 }
 
 impl Wanted<'_> {
@@ -191,29 +166,33 @@ impl Wanted<'_> {
     /// What there is to know of an earlier text, or of this one; of one that was forgotten, that it has no bytes.
     #[cold]
     fn owner(&self, id: TextId) -> Owner {
-        let Some(source) = self.history.text(id) else { return Owner { id, ..Owner::default() } };
+        let Some(source) = self.history.text(id) else { return Owner::new(id, (Place::END, 0), false) };
         let is_common = id == self.text.id || self.text.is_for_who_got(source, self.coverage);
-        Owner { id, is_common, begin: self.history.place(source, 0), length: source.len() as u32 }
+        Owner::new(id, (self.history.place(source, 0), source.len() as u32), is_common)
+    }
+
+    /// Whether what stands at a place is for those whom the text is for.
+    #[inline]
+    fn is_in(&self, place: Place, owners: &mut Owners) -> bool {
+        let is_common = |owner| owners.get(owner, |id| self.owner(id)).is_common;
+        self.whom != Whom::Many || self.history.owner(place).is_some_and(is_common)
     }
 
     #[cold]
-    fn add_for_known(&self, here: &mut Longer, known: Known) {
-        here.add_for(known, self.able(known.candidate.source), |source| self.able(source));
+    fn add_for_known(&self, here: &mut Longer, known: Known) -> bool {
+        here.add_for(known, self.able(known.candidate.source), |source| self.able(source))
     }
 
-    /// Adds to `here` what is farther than all that is there.
+    /// Adds to `here` what is farther than all that is there, if it is of use; says whether.
     #[inline]
-    fn add(&self, here: &mut Longer, known: Known) {
-        if self.is_for_known { self.add_for_known(here, known) } else { here.add(known) }
+    fn add(&self, here: &mut Longer, known: Known) -> bool {
+        if self.whom == Whom::Known { self.add_for_known(here, known) } else { here.add(known) }
     }
 }
 
-/// See the module.
+/// See the module. Room for searches, kept between them.
 #[derive(Debug, Default)]
-pub struct Candidates {
-    /// Of position `p`: `all[starts[p]..starts[p + 1]]`, nearest and shortest first.
-    starts: Vec<u32>,
-    all: Vec<Candidate>,
+pub struct Finder {
     /// Those of the position that is looked at, and what goes on of those of the one before.
     here: Longer,
     earlier: Vec<Known>,
@@ -224,46 +203,35 @@ pub struct Candidates {
     before: Vec<u32>,
 }
 
-impl Candidates {
-    pub fn at(&self, position: usize) -> &[Candidate] {
-        match (self.starts.get(position), self.starts.get(position + 1)) {
-            (Some(start), Some(end)) => &self.all[*start as usize..*end as usize],
-            _ => &[],
-        }
-    }
-
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        self.starts.clear();
-        self.all.clear();
-    }
-
-    /// What is added next is of the next position; once more behind the last.
-    pub(crate) fn start_position(&mut self) {
-        self.starts.push(self.all.len() as u32);
-    }
-
-    /// Adds to the position that was started last: nearest and shortest first.
-    pub(crate) fn extend(&mut self, found: &[Candidate]) {
-        self.all.extend_from_slice(found);
-    }
-
+impl Finder {
     /// Looks for the newest text of the history, and makes it findable.
-    pub fn find(&mut self, history: &mut History, coverage: &Coverage, templates: &Templates, id: TextId) {
-        self.starts.clear();
-        self.all.clear();
+    pub fn find(
+        &mut self,
+        history: &mut History,
+        coverage: &Coverage,
+        templates: &Templates,
+        id: TextId,
+        found: &mut Candidates,
+    ) {
+        found.clear();
         self.owners.clear();
         self.here.clear();
         let Some(text) = history.text(id).cloned() else { return };
         let bytes = history.bytes(&text).to_vec();
         let places_max = places_max(bytes.len());
-        let is_for_known = coverage.is_for_few(text.expected_count) && text.expected_count > 0;
+        let whom = match text.expected_count {
+            count if coverage.is_for_few(count) && count > 0 => Whom::Known,
+            count if coverage.is_for_many(count) => Whom::Many,
+            _ => Whom::Several,
+        };
+        let oldest = coverage.oldest_in_reach(text.expected).and_then(|oldest| history.text(oldest));
+        let oldest = oldest.map_or(Place::END, |oldest| history.place(oldest, 0));
         let (mut follow_until, mut compared, mut since_full) = (0, 0, 0);
         for at in 0..bytes.len() {
-            self.starts.push(self.all.len() as u32);
+            found.start_position();
             if at % LINKED_TOGETHER == 0 {
                 let together = at..bytes.len().min(at + LINKED_TOGETHER);
-                history.link((&text, &bytes), together, places_max, &mut self.places);
+                history.link((&text, &bytes), together, (places_max, oldest), &mut self.places);
             }
             std::mem::swap(&mut self.here.known, &mut self.earlier);
             self.here.clear();
@@ -273,7 +241,7 @@ impl Candidates {
             self.earlier.retain_mut(Known::go_on);
             let is_long = |known: &Known| known.candidate.is_common && known.candidate.length >= LONG_BYTES;
             since_full = if self.earlier.iter().any(is_long) { (since_full + 1) % LOOKED_AT_ONE_IN } else { 0 };
-            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..], is_for_known };
+            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..], whom, oldest };
             if since_full == 0 {
                 // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
                 self.earlier.clear();
@@ -282,7 +250,7 @@ impl Candidates {
             } else {
                 compared += self.look(&wanted, at, ENOUGH_BYTES);
             }
-            self.all.extend(self.here.known.iter().map(|known| known.candidate));
+            found.extend(self.here.known.iter().map(|known| known.candidate));
             // What was compared too often is followed instead: the nearest serves the most connections.
             if compared > COMPARED_BYTES_MAX
                 && let Some(nearest) = self.here.known.iter().find(|known| known.candidate.is_common)
@@ -290,41 +258,47 @@ impl Candidates {
                 follow_until = at + nearest.candidate.length as usize - FOUND_BYTES_MIN + 1;
             }
         }
-        self.starts.push(self.all.len() as u32);
+        found.start_position();
+        found.note_common(self.owners.used());
     }
 
     /// Looks at the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
     /// compared.
     fn look(&mut self, wanted: &Wanted<'_>, at: usize, enough: u32) -> usize {
-        let Wanted { history, text, bytes, is_for_known, .. } = *wanted;
+        let Wanted { history, text, bytes, whom, oldest, .. } = *wanted;
         let kept = history.kept();
         let Self { here, earlier, owners, places, .. } = self;
         let mut earlier = earlier.as_slice();
         let mut compared = 0;
         let (mut beaten, mut beaten_common) = here.beaten(bytes);
-        let mut newest = places[at % LINKED_TOGETHER].newest_first();
+        let mut newest = places[at % LINKED_TOGETHER].newest_first(oldest);
         while here.longest_common < enough {
             let next_known = earlier.first().map_or(Place::END, |known| known.place);
             // Most places are no better, which their bytes tell.
-            let may_be_better = |place: &Place| *place <= next_known || kept.may_beat(beaten_common, *place);
+            let may_be_better = |place: &Place| {
+                *place <= next_known || wanted.is_in(*place, owners) && kept.may_beat(beaten_common, *place)
+            };
             let Some(place) = newest.find(may_be_better) else { break };
             if place <= next_known {
                 let nearer = earlier.iter().take_while(|known| known.place >= place).count();
                 let (known, farther) = earlier.split_at(nearer);
-                known.iter().for_each(|known| wanted.add(here, *known));
+                for known in known {
+                    wanted.add(here, *known);
+                }
                 earlier = farther;
                 (beaten, beaten_common) = here.beaten(bytes);
                 if known.last().is_some_and(|known| known.place == place)
                     || here.longest_common >= enough
+                    || !wanted.is_in(place, owners)
                     || !kept.may_beat(beaten_common, place)
                 {
                     continue;
                 }
             }
             let Some(owner) = history.owner(place) else { continue };
-            let Owner { id, is_common, begin, length } = owners.get(owner, wanted);
+            let Owner { id, is_common, begin, length, .. } = owners.get(owner, |id| wanted.owner(id));
             // It has to be longer than the longest that is nearer.
-            if !(is_for_known | is_common | kept.may_beat(beaten, place)) {
+            if !(whom == Whom::Known || is_common || kept.may_beat(beaten, place)) {
                 continue;
             }
             let from = place.behind(begin);
@@ -337,13 +311,18 @@ impl Candidates {
                 continue;
             }
             let source = if id == text.id { ITSELF } else { id };
-            wanted.add(here, Known { place, candidate: Candidate { source, from, length: equal as u32, is_common } });
+            let candidate = Candidate { source, from, length: equal as u32, is_common };
+            if wanted.add(here, Known { place, candidate }) {
+                owners.note_used(id);
+            }
             (beaten, beaten_common) = here.beaten(bytes);
             if equal == bytes.len() && here.longest_common as usize == equal {
                 break;
             }
         }
-        earlier.iter().for_each(|known| wanted.add(here, *known));
+        for known in earlier {
+            wanted.add(here, *known);
+        }
         compared
     }
 
@@ -352,17 +331,18 @@ impl Candidates {
         let Self { here, owners, .. } = self;
         templates.longest(wanted.history.kept(), wanted.bytes, |found| {
             let Owner { id, is_common, begin, .. } =
-                owners.get(templates.all()[usize::from(found.template)].id, wanted);
+                owners.get(templates.all()[usize::from(found.template)].id, |id| wanted.owner(id));
             let from = found.place.behind(begin);
             let candidate = Candidate { source: id, from, length: found.length, is_common };
-            here.insert(Known { place: found.place, candidate });
+            if here.insert(Known { place: found.place, candidate }) {
+                owners.note_used(id);
+            }
         });
     }
 
     /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself and in a dictionary.
-    pub fn find_in(&mut self, history: &History, text: &Text, source: &Text, all: &Candidates) {
-        self.starts.clear();
-        self.all.clear();
+    pub fn find_in(&mut self, history: &History, text: &Text, source: &Text, all: &Candidates, found: &mut Candidates) {
+        found.clear();
         let (bytes, there) = (history.bytes(text), history.bytes(source));
         self.heads.clear();
         self.heads.resize(1 << ONE_HASH_LOG, 0);
@@ -373,8 +353,8 @@ impl Candidates {
             *slot = at as u32 + 1;
         }
         for at in 0..bytes.len() {
-            self.starts.push(self.all.len() as u32);
-            self.all.extend(all.at(at).iter().filter(|found| found.source == ITSELF));
+            found.start_position();
+            found.extend(all.at(at).iter().filter(|found| found.source == ITSELF).copied());
             // No dictionary has so little, either.
             let Some(four) = bytes.get(at..at + FOUND_BYTES_MIN) else { continue };
             let (mut place, mut longest, mut from) = (self.heads[hash_of_four(four, ONE_HASH_LOG)], 0, 0);
@@ -387,10 +367,115 @@ impl Candidates {
                 place = self.before[start as usize];
             }
             if longest >= FOUND_BYTES_MIN {
-                self.all.push(Candidate { source: source.id, from, length: longest as u32, is_common: true });
+                found.extend([Candidate { source: source.id, from, length: longest as u32, is_common: true }]);
             }
-            self.all.extend(all.at(at).iter().filter(|found| found.source == DICTIONARY));
+            found.extend(all.at(at).iter().filter(|found| found.source == DICTIONARY).copied());
         }
-        self.starts.push(self.all.len() as u32);
+        found.start_position();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{coverage::Membership, history::Scope, spans::Span};
+    use guildhall_stdx::Rng;
+    use std::collections::BTreeSet;
+
+    /// Some connections, all in the sample, and what was written to them.
+    struct Crowd {
+        history: History,
+        coverage: Coverage,
+        members: Vec<u8>,
+        rng: Rng,
+    }
+
+    impl Crowd {
+        fn new(count: usize) -> Self {
+            let mut coverage = Coverage::default();
+            let members = (0..count).filter_map(|_| coverage.sample_of(&mut Membership::default())).collect();
+            Self { history: History::new(1 << 20), coverage, members, rng: Rng::new(1) }
+        }
+
+        /// A text, to each with a probability; and what is found of it.
+        fn send(&mut self, class: u64, bytes: &[u8], share: f64) -> (TextId, Candidates) {
+            let (scope, span) = (Scope { domain: 1, class, kind: 0 }, Span::default());
+            let id = self.history.push(scope, "X", bytes, span).expect("it is short");
+            let mut found = Candidates::default();
+            Finder::default().find(&mut self.history, &self.coverage, &Templates::default(), id, &mut found);
+            for member in &self.members {
+                if self.rng.chance(share) {
+                    self.history.note_written(id, *member);
+                }
+            }
+            (id, found)
+        }
+    }
+
+    fn sources(found: &Candidates, text: &[u8]) -> BTreeSet<TextId> {
+        let all = (0..text.len()).flat_map(|at| found.at(at));
+        all.map(|candidate| candidate.source).filter(|source| *source != ITSELF).collect()
+    }
+
+    const TEXT: &[u8] = b"what was said before is said again";
+
+    #[test]
+    fn what_only_some_have_is_looked_for_where_it_is_for_several_and_not_where_it_is_for_many() {
+        for (count, finds) in [(40, true), (41, false)] {
+            let mut crowd = Crowd::new(count);
+            crowd.send(1, b"nothing like it: 0123456789", 1.0);
+            let (some, _) = crowd.send(2, TEXT, 0.5);
+            let (_, found) = crowd.send(1, TEXT, 1.0);
+            assert_eq!(sources(&found, TEXT).contains(&some), finds, "for {count}");
+            // What all have is found, however many these are.
+            let (_, found) = crowd.send(1, TEXT, 1.0);
+            assert!(sources(&found, TEXT).contains(&(some + 1)), "for {count}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_back_for_nearly_all_is_not_found() {
+        let mut crowd = Crowd::new(64);
+        let (far, _) = crowd.send(1, TEXT, 1.0);
+        let (near, _) = crowd.send(1, b"nothing like it: 0123456789", 1.0);
+        let reach = |crowd: &mut Crowd, farthest: usize| {
+            for (index, member) in crowd.members.iter().enumerate() {
+                crowd.coverage.note_reach(*member, if index < farthest { far } else { near });
+            }
+        };
+        reach(&mut crowd, 4);
+        let (_, found) = crowd.send(3, TEXT, 0.0);
+        assert!(sources(&found, TEXT).is_empty(), "four of 64 are not worth it");
+        let mut crowd = Crowd::new(64);
+        crowd.send(1, TEXT, 1.0);
+        crowd.send(1, b"nothing like it: 0123456789", 1.0);
+        reach(&mut crowd, 5);
+        let (_, found) = crowd.send(3, TEXT, 0.0);
+        assert_eq!(sources(&found, TEXT), BTreeSet::from([far]));
+    }
+
+    /// Any two horizons that are told to be one leave the same candidates.
+    #[test]
+    fn a_horizon_that_looks_farther_finds_no_more() {
+        let mut crowd = Crowd::new(60);
+        let mut rng = Rng::new(7);
+        let (mut farther, mut all_found) = (0, 0);
+        for _ in 0..600 {
+            let text: Vec<u8> =
+                (0..120).flat_map(|_| b"said fore what gain ".as_chunks::<5>().0[rng.below(4) as usize]).collect();
+            let (id, found) = crowd.send(rng.below(9), &text[..40 + rng.below(400) as usize], 0.98);
+            for age in (0..8).map(|_| rng.below(id.into()) as u32) {
+                let horizon = found.horizon(id, age);
+                assert!(horizon >= age);
+                let all = || (0..text.len()).flat_map(|at| found.at(at)).filter(|candidate| candidate.source != ITSELF);
+                let common = || all().filter(|candidate| candidate.is_common);
+                let within = |age| common().filter(|candidate| id - candidate.source <= age).count();
+                assert_eq!(within(age), within(horizon), "text {id}: {age} and {horizon} back");
+                assert!(horizon == u32::MAX || within(horizon + 1) > within(age), "one more finds more");
+                (farther, all_found) =
+                    (farther + usize::from(horizon > age), all_found + usize::from(horizon == u32::MAX));
+            }
+        }
+        assert!(farther > 1_000 && all_found > 100 && all_found < 4_000, "{farther} {all_found}");
     }
 }

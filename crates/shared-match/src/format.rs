@@ -1,10 +1,10 @@
 //! Format: what differs between streams of zstd and of deflate once it is known what a text may refer to.
 
 use crate::{
+    candidates::Candidates,
     deflate,
     dictionary::Dictionary,
     envelope::Head,
-    find::Candidates,
     prepared::{Prepared, Programs},
     price::{DeflatePrices, Prices, ZstdPrices},
     sources::{Distances, Sources},

@@ -216,18 +216,22 @@ impl History {
     }
 
     /// Where the bytes at each position of `range` of `text` may have stood before: see [`Index::link`]. Call once per position, in
-    /// order, while `text` is the newest.
+    /// order, while `text` is the newest. Of those from `oldest` on, memory is asked for the bytes.
     pub fn link(
         &mut self,
         (text, bytes): (&Text, &[u8]),
         range: Range<usize>,
-        short_max: usize,
+        (short_max, oldest): (usize, Place),
         found: &mut Vec<Places>,
     ) {
         self.index.link((bytes, Place::of(text.address), text.scope.domain), range, short_max, found);
         // What goes on lies in the same line, mostly.
         let kept = self.kept();
-        found.iter().step_by(ASKED_FOR_ONE_IN).flat_map(Places::newest_first).for_each(|place| kept.prefetch(place));
+        found
+            .iter()
+            .step_by(ASKED_FOR_ONE_IN)
+            .flat_map(|places| places.newest_first(oldest))
+            .for_each(|place| kept.prefetch(place));
     }
 
     /// The bytes of all texts.

@@ -43,6 +43,7 @@
 mod alone;
 mod begun;
 mod bits;
+mod candidates;
 mod codes;
 mod coverage;
 mod deflate;
@@ -55,6 +56,7 @@ mod had;
 mod history;
 mod huffman;
 mod matcher;
+mod owners;
 mod parse;
 mod places;
 mod prepared;

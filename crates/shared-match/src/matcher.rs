@@ -10,11 +10,12 @@
 use crate::{
     alone::Alone,
     begun::Begun,
+    candidates::Candidates,
     coverage::Coverage,
     deflate::{self, DeflateStream, symbols::Symbols},
     dictionary::InFront,
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
-    find::Candidates,
+    find::Finder,
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
     history::{History, Scope},
@@ -91,6 +92,7 @@ pub struct Matcher {
     history: History,
     parser: Parser,
     prepared: VecDeque<Prepared>,
+    finder: Finder,
     one: Candidates,
     had: Had,
     coverage: Coverage,
@@ -115,6 +117,7 @@ impl Matcher {
             history: History::new(limits.history_bytes_max),
             parser: Parser::default(),
             prepared: VecDeque::new(),
+            finder: Finder::default(),
             one: Candidates::default(),
             had: Had::default(),
             coverage: Coverage::default(),
@@ -162,7 +165,7 @@ impl Matcher {
         // Behind the last one that not nearly all have, nobody asks for the others.
         let asked = self.templates.all().iter().rposition(|template| !template.is_common).map_or(0, |last| last + 1);
         prepared.templates.extend_from_slice(&self.templates.all()[..asked]);
-        prepared.candidates.find(&mut self.history, &self.coverage, &self.templates, id);
+        self.finder.find(&mut self.history, &self.coverage, &self.templates, id, &mut prepared.candidates);
         self.prepared.push_back(prepared);
         Some(id)
     }
@@ -244,6 +247,7 @@ impl Matcher {
                 prices: F::prices(&self.prices),
                 coverage: &self.coverage,
                 parser: &mut self.parser,
+                finder: &mut self.finder,
                 one: &mut self.one,
                 had: &mut self.had,
                 counters: &mut self.counters,

@@ -10,8 +10,8 @@ mod plain;
 mod repeats;
 
 use crate::{
+    candidates::{Candidate, Candidates, ITSELF},
     dictionary::{DICTIONARY, Dictionary},
-    find::{Candidate, Candidates, ITSELF},
     had::Had,
     history::{History, Text},
     price::Prices,

@@ -30,9 +30,9 @@ pub struct Places {
 impl Places {
     const NONE: Self = Self { all: [Place::END; PLACES_ROOM] };
 
-    /// All of them.
+    /// Those from `oldest` on.
     #[inline]
-    pub fn newest_first(&self) -> impl Iterator<Item = Place> {
+    pub fn newest_first(&self, oldest: Place) -> impl Iterator<Item = Place> {
         let (mut short, mut domain) = (0, DOMAIN_FROM);
         std::iter::from_fn(move || {
             // None of both is beyond its end.
@@ -40,7 +40,7 @@ impl Places {
             let newest = one.max(other);
             short += usize::from(one == newest);
             domain += usize::from(other == newest);
-            (newest != Place::END).then_some(newest)
+            (newest >= oldest && newest != Place::END).then_some(newest)
         })
     }
 }
@@ -310,13 +310,13 @@ mod tests {
         for begin in &texts {
             index.link((b"12345678 12345678", *begin, 7), 0..17, usize::MAX, &mut found);
         }
-        let of_four: Vec<Place> = found[9].newest_first().collect();
+        let of_four: Vec<Place> = found[9].newest_first(Place::END).collect();
         let second = |begin: &Place| Place(begin.0 + 9);
         // The text itself from its first bytes on, then those before it, of which only the second place is kept.
         let expected: Vec<Place> = std::iter::once(texts[11]).chain(texts[..11].iter().rev().map(second)).collect();
         assert_eq!(of_four, expected);
         index.link((b"12345678", Place::of(13 * 64), 8), 0..8, 2, &mut found);
-        let of_another_domain: Vec<Place> = found[0].newest_first().collect();
+        let of_another_domain: Vec<Place> = found[0].newest_first(Place::END).collect();
         assert_eq!(of_another_domain, texts[10..].iter().rev().map(second).collect::<Vec<_>>());
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::{
     begun::Begun,
+    candidates::Candidates,
     deflate,
-    find::Candidates,
     ring::TextId,
     templates::{TEMPLATES_MAX, Template},
     zstd,

@@ -1,8 +1,8 @@
 //! Sources: the texts that a parse refers to, and how far back each is in one connection's stream.
 
 use crate::{
+    candidates::ITSELF,
     dictionary::DICTIONARY,
-    find::ITSELF,
     parse::{Alignment, SOURCES_MAX, Sequence},
     ring::TextId,
     spans::Spans,

@@ -4,10 +4,11 @@
 //!             for the parses depend on the prices.
 
 use crate::{
+    candidates::Candidates,
     codes,
     coverage::Coverage,
     envelope::{Head, around, span_of},
-    find::Candidates,
+    find::Finder,
     had::Had,
     history::{History, Scope},
     parse::{Allowed, Offset, Parser, Past, Sequence, Task},
@@ -47,8 +48,9 @@ pub fn train(form: Form, samples: &[Sample]) -> Tables {
 fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
     let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
-    let (mut history, mut candidates, mut parser) = (History::new(8 << 20), Candidates::default(), Parser::default());
+    let (mut history, mut finder, mut parser) = (History::new(8 << 20), Finder::default(), Parser::default());
     let (coverage, mut had, mut templates) = (Coverage::default(), Had::default(), Templates::default());
+    let mut candidates = Candidates::default();
     let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Distances::default());
     for sample in samples {
         let (before, after) = around(form);
@@ -57,7 +59,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             continue;
         };
         templates.choose(&history, &coverage, id);
-        candidates.find(&mut history, &coverage, &templates, id);
+        finder.find(&mut history, &coverage, &templates, id, &mut candidates);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];

@@ -4,9 +4,10 @@
 //! Limits      `PROGRAMS_MAX` and `HAD_PROGRAMS_MAX` per text and format: who is served by none gets one without sources.
 
 use crate::{
+    candidates::{Candidates, ITSELF},
     coverage::Coverage,
     dictionary::{DICTIONARY, Dictionary},
-    find::{Candidates, ITSELF},
+    find::Finder,
     had::Had,
     history::{History, Text},
     matcher::Counters,
@@ -38,6 +39,7 @@ pub struct Workshop<'a> {
     pub prices: Prices<'a>,
     pub coverage: &'a Coverage,
     pub parser: &'a mut Parser,
+    pub finder: &'a mut Finder,
     pub one: &'a mut Candidates,
     pub had: &'a mut Had,
     pub counters: &'a mut Counters,
@@ -133,7 +135,8 @@ impl<'a> Workshop<'a> {
         let (template, _) = self.served.template(self.templates);
         let index = nearly(programs, age, template).unwrap_or_else(|| {
             let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
-            let horizon = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
+            let age = if programs.len() < EXACT_PROGRAMS_MAX { age } else { round(age) };
+            let horizon = self.horizon(age);
             self.get_or_make(programs, Variant::Horizon(horizon, template), &prepare)
         });
         if locate(&programs[index].program).is_ok() {
@@ -196,21 +199,36 @@ impl<'a> Workshop<'a> {
         self.history.named(text.name).filter(|id| *id < self.served.id).find(|id| self.served.find(*id).is_some())
     }
 
+    /// How far a parse may look back and be the same as one that looks back `age` texts: so far there is nothing more to refer to,
+    /// and no newer head.
+    fn horizon(&self, age: u32) -> u32 {
+        let Some(text) = self.history.text(self.served.id) else { return age };
+        let horizon = self.candidates.horizon(text.id, age);
+        let head = self.newest_common_head(text, text.id.saturating_sub(horizon));
+        let head_age = head.map(|head| text.id.wrapping_sub(head)).filter(|head_age| *head_age > age);
+        head_age.map_or(horizon, |head_age| head_age - 1)
+    }
+
     /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
     fn newest_head(&self, text: &Text, variant: Variant) -> Option<TextId> {
-        let history = self.history;
-        let (oldest, template) = match variant {
-            Variant::Horizon(horizon, template) => (self.served.id.saturating_sub(horizon), template),
-            Variant::Had => (0, None),
-            Variant::Only(_) | Variant::Itself(_) => return None,
-        };
-        let is_had = |source: &Text| match variant {
-            Variant::Had => self.had.contains(source.id),
-            _ => text.is_for_who_got(source, self.coverage),
-        };
-        let nearest = oldest.max(self.served.id.saturating_sub(HEADS_LOOKED_AT_MAX))..self.served.id;
-        let mut named = history.named(text.name).filter(|id| nearest.contains(id)).filter_map(|id| history.text(id));
-        named.find(|source| is_had(source)).map(|source| source.id).or(template)
+        match variant {
+            Variant::Horizon(horizon, template) => {
+                self.newest_common_head(text, text.id.saturating_sub(horizon)).or(template)
+            }
+            Variant::Had => self.newest_named(text, 0, |source| self.had.contains(source.id)),
+            Variant::Only(_) | Variant::Itself(_) => None,
+        }
+    }
+
+    fn newest_common_head(&self, text: &Text, oldest: TextId) -> Option<TextId> {
+        self.newest_named(text, oldest, |source| text.is_for_who_got(source, self.coverage))
+    }
+
+    /// The newest text of the same name from `oldest` on that was `had`.
+    fn newest_named(&self, text: &Text, oldest: TextId, is_had: impl Fn(&Text) -> bool) -> Option<TextId> {
+        let nearest = oldest.max(text.id.saturating_sub(HEADS_LOOKED_AT_MAX))..text.id;
+        let named = self.history.named(text.name).filter(|id| nearest.contains(id));
+        named.filter_map(|id| self.history.text(id)).find(|source| is_had(source)).map(|source| source.id)
     }
 
     fn get_or_make<P>(
@@ -263,7 +281,7 @@ impl<'a> Workshop<'a> {
             }
             Variant::Only(only) => {
                 if let Some(source) = history.text(only) {
-                    self.one.find_in(history, text, source, self.candidates);
+                    self.finder.find_in(history, text, source, self.candidates, self.one);
                 }
                 candidates = &*self.one;
                 Allowed::Only(only)

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     bits::{self, BitWriter, Few, PUT_BITS_MAX},
+    candidates::ITSELF,
     envelope::Head,
-    find::ITSELF,
     parse::{Alignment, Sequence},
     ring::TextId,
     sources::{Distances, Sources},

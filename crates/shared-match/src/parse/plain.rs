@@ -6,8 +6,8 @@
 
 use super::{Alignment, Offset, Sequence, Task, likely_distance};
 use crate::{
+    candidates::{Candidate, ITSELF},
     deflate::MATCH_BYTES_MAX,
-    find::{Candidate, ITSELF},
     price::{DeflatePrices, PADDING},
     ring::TextId,
     templates::TEMPLATES_MAX,
@@ -256,7 +256,7 @@ impl Parser {
 mod tests {
     use super::{super::Past, *};
     use crate::{
-        find::Candidates,
+        candidates::Candidates,
         history::{History, Scope, Text},
         spans::Span,
     };
@@ -281,7 +281,7 @@ mod tests {
                 });
             }
             found.retain(|candidate| candidate.length as usize >= MATCH_MIN);
-            candidates.extend(&found);
+            candidates.extend(found);
         }
         candidates.start_position();
         candidates

@@ -5,8 +5,8 @@
 
 use super::{Alignment, Offset, Past, Sequence, Task, likely_distance};
 use crate::{
+    candidates::{Candidate, ITSELF},
     dictionary::DICTIONARY,
-    find::{Candidate, ITSELF},
     history::Text,
     places::equal_bytes,
     price::ZstdPrices,

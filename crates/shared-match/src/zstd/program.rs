@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     bits::{self, BitBuffer, BitWriter, Few},
+    candidates::ITSELF,
     codes,
     envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
-    find::ITSELF,
     fse::FseState,
     parse::{Alignment, Offset, Sequence},
     ring::TextId,

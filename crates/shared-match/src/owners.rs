@@ -1,0 +1,68 @@
+//! Owners: what a search asks of the texts at whose places it looks, remembered for one text: places ask again and again.
+//!
+//! Limits      `SLOTS` of them; others take their place and are told anew when they are asked for.
+
+use crate::{places::Place, ring::TextId};
+
+/// An earlier text, as far as a search asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owner {
+    pub id: TextId,
+    pub begin: Place,
+    /// 0: it was forgotten.
+    pub length: u32,
+    /// Nearly all who get the text have it.
+    pub is_common: bool,
+    /// A candidate stands in it.
+    is_used: bool,
+}
+
+impl Owner {
+    pub fn new(id: TextId, (begin, length): (Place, u32), is_common: bool) -> Self {
+        Self { id, begin, length, is_common, is_used: false }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Owners {
+    slots: Vec<Owner>,
+    used: Vec<TextId>,
+}
+
+impl Owners {
+    const SLOTS: usize = 512;
+
+    /// Forgets what was asked for another text.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.slots.resize(Self::SLOTS, Owner::default());
+        self.used.clear();
+    }
+
+    /// What there is to know of a text, which `tell` tells.
+    #[inline]
+    pub fn get(&mut self, id: TextId, tell: impl FnOnce(TextId) -> Owner) -> Owner {
+        let slot = &mut self.slots[id as usize % Self::SLOTS];
+        if slot.id != id {
+            *slot = tell(id);
+        }
+        *slot
+    }
+
+    /// A candidate stands in the text `id`, which was asked for last.
+    #[inline]
+    pub fn note_used(&mut self, id: TextId) {
+        let slot = &mut self.slots[id as usize % Self::SLOTS];
+        debug_assert_eq!(slot.id, id, "no other was asked for since");
+        if slot.is_common && !slot.is_used {
+            slot.is_used = true;
+            self.used.push(id);
+        }
+    }
+
+    /// The texts that nearly all have and in which a candidate stands; some twice.
+    pub fn used(&self) -> &[TextId] {
+        &self.used
+    }
+}
