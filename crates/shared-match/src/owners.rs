@@ -31,7 +31,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    const SLOTS: usize = 512;
+    const SLOTS: usize = 2048;
 
     /// Forgets what was asked for another text.
     pub fn clear(&mut self) {
