@@ -1,6 +1,7 @@
 //! Shared-match: connections that join, miss events, get messages of their own, fall behind, drop and change what they see.
 //!
-//! Input       one byte: format, form, whether zstd streams begin with a dictionary; then operations of one byte, some with bytes of their own.
+//! Input       one byte: format, form, whether zstd streams begin with a dictionary, whether there is a crowd; then operations of one byte,
+//!             some with bytes of their own.
 //! Oracle      what each connection decodes, message by message, is what it was sent; by libzstd or zlib, which have seen this
 //!             connection's bytes and nothing else.
 // max_len: 4096
@@ -14,10 +15,13 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 
 const CONNECTIONS: usize = 4;
+/// Others, that get every event: with so many, what some do not have is not looked for.
+const BYSTANDERS: usize = 60;
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "X"];
 /// Of the first byte.
 const WITH_DICTIONARY: u8 = 8;
+const WITH_BYSTANDERS: u8 = 16;
 
 /// A dictionary, for either end.
 static KNOWN: LazyLock<(Arc<shared_match::Dictionary>, Dictionary)> = LazyLock::new(|| {
@@ -35,32 +39,44 @@ enum Stream {
 
 struct Connection {
     stream: Stream,
-    reader: StreamDecompressor,
+    /// None for a bystander.
+    reader: Option<StreamDecompressor>,
     classes: u8,
     seq: u64,
     backlog: Vec<(Option<TextId>, &'static str, Vec<u8>)>,
 }
 
-impl Connection {
+impl Stream {
     fn new(control: u8) -> Self {
-        let (stream, reader) = match control & 3 {
-            0 | 1 if control & WITH_DICTIONARY != 0 => {
-                let (shared, known) = &*KNOWN;
-                let stream = ZstdStream::with_dictionary(shared.clone());
-                (Stream::Zstd(stream), StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, known))
-            }
-            0 | 1 => (Stream::Zstd(ZstdStream::default()), StreamDecompressor::zstd(ZSTD_WINDOW_LOG)),
+        match control & 3 {
+            0 | 1 if control & WITH_DICTIONARY != 0 => Self::Zstd(ZstdStream::with_dictionary(KNOWN.0.clone())),
+            0 | 1 => Self::Zstd(ZstdStream::default()),
             kind => {
                 let container = if kind == 2 { Container::Zlib } else { Container::PerMessage };
-                let stream = DeflateStream::new(container, 9 + (control >> 5));
-                (Stream::Deflate(stream, container), StreamDecompressor::zlib())
+                Self::Deflate(DeflateStream::new(container, 9 + (control >> 5)), container)
             }
-        };
-        let mut reader = reader.expect("there is memory");
-        if let Stream::Deflate(_, Container::PerMessage) = stream {
+        }
+    }
+}
+
+impl Connection {
+    fn new(control: u8) -> Self {
+        let connection = Self::bystander(control);
+        let mut reader = match connection.stream {
+            Stream::Zstd(_) if control & WITH_DICTIONARY != 0 => StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, &KNOWN.1),
+            Stream::Zstd(_) => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
+            Stream::Deflate(..) => StreamDecompressor::zlib(),
+        }
+        .expect("there is memory");
+        if let Stream::Deflate(_, Container::PerMessage) = connection.stream {
             reader.decompress(&[0x78, 0x9c], &mut Vec::new(), 0).expect("a header");
         }
-        Self { stream, reader, classes: 0xFF, seq: 0, backlog: Vec::new() }
+        Self { reader: Some(reader), ..connection }
+    }
+
+    /// What it is sent nobody reads.
+    fn bystander(control: u8) -> Self {
+        Self { stream: Stream::new(control), reader: None, classes: 0xFF, seq: 0, backlog: Vec::new() }
     }
 
     fn event(&mut self, matcher: &mut Matcher, form: Form, id: Option<TextId>, name: &'static str, body: &[u8]) {
@@ -93,11 +109,12 @@ impl Connection {
     }
 
     fn check(&mut self, mut wire: Vec<u8>, message: &[u8]) {
+        let Some(reader) = &mut self.reader else { return };
         if let Stream::Deflate(_, Container::PerMessage) = self.stream {
             wire.extend_from_slice(&[0, 0, 0xff, 0xff]);
         }
         let mut read = Vec::new();
-        self.reader.decompress(&wire, &mut read, MESSAGE_BYTES_MAX).expect("a stream that can be read");
+        reader.decompress(&wire, &mut read, MESSAGE_BYTES_MAX).expect("a stream that can be read");
         assert!(read == message, "sent {}, read {}", message.escape_ascii(), read.escape_ascii());
     }
 }
@@ -128,6 +145,9 @@ fuzz_target!(|data: &[u8]| {
     let limits = Limits { history_bytes_max: 64 << 10 };
     let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
     let mut connections: Vec<Connection> = (0..CONNECTIONS).map(|_| Connection::new(*control)).collect();
+    if control & WITH_BYSTANDERS != 0 {
+        connections.extend((0..BYSTANDERS).map(|_| Connection::bystander(*control)));
+    }
     let content = if control & WITH_DICTIONARY != 0 { KNOWN.1.content() } else { &[] };
     let mut last_body: Vec<u8> = content[content.len() / 2..].to_vec();
     while let Some((operation, next)) = rest.split_first() {

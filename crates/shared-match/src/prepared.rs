@@ -1,7 +1,7 @@
 //! Prepared: what is known of one of the newest texts: where it finds itself in others, and its parses.
 //!
 //! Owns        the parses of a text, and which of them serves a connection of some age.
-//! Limits      horizons beyond the first `EXACT_PROGRAMS_MAX` are rounded to `HORIZONS`.
+//! Limits      horizons beyond the first `EXACT_PROGRAMS_MAX` are rounded to `HORIZONS`; then as far as there is no more to find.
 
 use crate::{
     begun::Begun,
@@ -24,7 +24,7 @@ const HORIZONS: [u32; 33] = [
 /// Which parse of a text: what it may refer to beside itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// All texts up to so many back, and one that not all have: a template, if any.
+    /// All texts up to so many back, `u32::MAX` for however many, and one that not all have: a template, if any.
     Horizon(u32, Option<TextId>),
     /// What one connection had that lacked some of these. It serves whoever has as much.
     Had,

@@ -140,11 +140,15 @@ impl Connection {
 }
 
 fn run(seed: u64, form: Form, kind: Kind, steps: u64) {
+    run_with(6, seed, form, kind, steps);
+}
+
+fn run_with(count: usize, seed: u64, form: Form, kind: Kind, steps: u64) {
     let mut rng = Rng::new(seed);
     // A history that turns over several times.
     let limits = Limits { history_bytes_max: 1 << [16, 19, 23][rng.below(3) as usize] };
     let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
-    let mut connections: Vec<Connection> = (0..6).map(|_| connect(&mut rng, kind)).collect();
+    let mut connections: Vec<Connection> = (0..count).map(|_| connect(&mut rng, kind)).collect();
     for step in 0..steps {
         let at = rng.below(connections.len() as u64) as usize;
         match rng.below(40) {
@@ -215,6 +219,17 @@ fn permessage_deflate_with_takeover_is_read_by_inflate() {
     for seed in 0..4 {
         run(seed, Form::Json, Kind::Deflate(Container::PerMessage, 15), 500);
         run(seed + 100, Form::Json, Kind::Deflate(Container::PerMessage, 9), 300);
+    }
+}
+
+/// So many that a text is looked for in what nearly all have, and in nothing else; and more than are sampled.
+#[test]
+fn streams_of_crowds_are_read_as_well() {
+    for (count, steps) in [(90, 250), (300, 120)] {
+        run_with(count, 1, Form::Json, Kind::Zstd, steps);
+        run_with(count, 2, Form::Etf, Kind::Begun(Known::all()), steps);
+        run_with(count, 3, Form::Json, Kind::Deflate(Container::Zlib, 15), steps);
+        run_with(count, 4, Form::Json, Kind::Deflate(Container::PerMessage, 9), steps);
     }
 }
 
