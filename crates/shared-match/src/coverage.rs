@@ -21,6 +21,8 @@ const FEW: u32 = 8;
 /// With more of a text's recipients in the sample, it is looked for in what nearly all of them have, and in nothing else: less
 /// than 0.1 % more bytes, and a tenth less work for streams of deflate.
 const SEVERAL_MAX: u32 = 40;
+/// The largest window of deflate.
+const NEAR_WINDOW_MAX: u32 = 32 << 10;
 /// Of a text's recipients, one in so many may be the only ones who can still refer to some text.
 const FARTHEST_ONE_IN: usize = 16;
 
@@ -47,6 +49,11 @@ impl Sampled {
     /// Those that are in `other`, too.
     pub fn within(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    /// Those that are in either.
+    pub fn with(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
     /// Those that are not in `other`.
@@ -82,13 +89,15 @@ pub struct Coverage {
     owners: Vec<u32>,
     /// The oldest text that each had within reach when it was last written to.
     oldest: [TextId; SAMPLE_MAX],
+    /// Those whose streams reach back farther than a stream of deflate can.
+    far: Sampled,
     next_token: u32,
     rng: Rng,
 }
 
 impl Default for Coverage {
     fn default() -> Self {
-        Self { owners: Vec::new(), oldest: [0; SAMPLE_MAX], next_token: 0, rng: Rng::new(0) }
+        Self { owners: Vec::new(), oldest: [0; SAMPLE_MAX], far: Sampled::default(), next_token: 0, rng: Rng::new(0) }
     }
 }
 
@@ -113,9 +122,12 @@ impl Coverage {
         }
     }
 
-    /// One of the sample was written to: the oldest text that it can still refer to, if any.
-    pub fn note_reach(&mut self, sample: u8, oldest: TextId) {
+    /// One of the sample was written to: the oldest text that it can still refer to, with so large a window.
+    pub fn note_reach(&mut self, sample: u8, oldest: TextId, window: u32) {
         self.oldest[usize::from(sample)] = oldest;
+        let mut it = Sampled::default();
+        it.insert(sample);
+        self.far = if window > NEAR_WINDOW_MAX { self.far.with(it) } else { self.far.without(it) };
     }
 
     /// Those of `all` that have got `source` and can probably still refer to it.
@@ -128,17 +140,23 @@ impl Coverage {
         able
     }
 
-    /// The oldest text that is worth looking at for a text that these will get: for each older one, it is too far back for all but
-    /// a few. None if the sample does not tell.
+    /// The oldest text that is worth looking at for a text that these will get: each older one is too far back for all but a few of
+    /// those with small windows, and for all but a few of those with large ones. None if the sample does not tell.
     pub fn oldest_in_reach(&self, expected: Sampled) -> Option<TextId> {
+        let groups = [expected.within(self.far), expected.without(self.far)];
+        let oldest = groups.into_iter().filter_map(|group| self.oldest_of(group)).min();
+        oldest.filter(|_| self.is_telling(expected.count()))
+    }
+
+    fn oldest_of(&self, group: Sampled) -> Option<TextId> {
         let mut all = [0; SAMPLE_MAX];
         let mut count = 0;
-        for sample in expected.each() {
+        for sample in group.each() {
             all[count] = self.oldest[sample];
             count += 1;
         }
         let farthest_count = count / FARTHEST_ONE_IN;
-        self.is_telling(count as u32).then(|| *all[..count].select_nth_unstable(farthest_count).1)
+        (count > 0).then(|| *all[..count].select_nth_unstable(farthest_count).1)
     }
 
     #[cold]
@@ -192,7 +210,7 @@ mod tests {
         let (mut coverage, mut all) = (Coverage::default(), Sampled::default());
         for number in 1..=count {
             let sample = coverage.sample_of(&mut Membership::default()).expect("there is room");
-            coverage.note_reach(sample, number);
+            coverage.note_reach(sample, number, NEAR_WINDOW_MAX);
             all.insert(sample);
         }
         (coverage, all)
@@ -204,6 +222,16 @@ mod tests {
             let (coverage, all) = sampled(count);
             assert_eq!(coverage.oldest_in_reach(all), oldest, "of {count}");
         }
+    }
+
+    #[test]
+    fn streams_with_large_windows_are_heard_however_few_they_are() {
+        let (mut coverage, all) = sampled(256);
+        coverage.note_reach(0, 1, 2 * NEAR_WINDOW_MAX);
+        assert_eq!(coverage.oldest_in_reach(all), Some(1));
+        // Another took its place.
+        coverage.note_reach(0, 200, NEAR_WINDOW_MAX);
+        assert_eq!(coverage.oldest_in_reach(all), Some(17 + 1));
     }
 
     #[test]

@@ -440,7 +440,7 @@ mod tests {
         let (near, _) = crowd.send(1, b"nothing like it: 0123456789", 1.0);
         let reach = |crowd: &mut Crowd, farthest: usize| {
             for (index, member) in crowd.members.iter().enumerate() {
-                crowd.coverage.note_reach(*member, if index < farthest { far } else { near });
+                crowd.coverage.note_reach(*member, if index < farthest { far } else { near }, 1 << 15);
             }
         };
         reach(&mut crowd, 4);

@@ -281,7 +281,7 @@ impl Matcher {
         track.remember(id, position, spans);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);
-            self.coverage.note_reach(sample, oldest_here.unwrap_or(id));
+            self.coverage.note_reach(sample, oldest_here.unwrap_or(id), window);
         }
         track.advance(text_bytes + tail.bytes().len());
         Ok(())
