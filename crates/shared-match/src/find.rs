@@ -276,7 +276,7 @@ impl Finder {
             let next_known = earlier.first().map_or(Place::END, |known| known.place);
             // Most places are no better, which their bytes tell.
             let may_be_better = |place: &Place| {
-                *place <= next_known || wanted.is_in(*place, owners) && kept.may_beat(beaten_common, *place)
+                *place <= next_known || kept.may_beat(beaten_common, *place) && wanted.is_in(*place, owners)
             };
             let Some(place) = newest.find(may_be_better) else { break };
             if place <= next_known {
@@ -289,8 +289,8 @@ impl Finder {
                 (beaten, beaten_common) = here.beaten(bytes);
                 if known.last().is_some_and(|known| known.place == place)
                     || here.longest_common >= enough
-                    || !wanted.is_in(place, owners)
                     || !kept.may_beat(beaten_common, place)
+                    || !wanted.is_in(place, owners)
                 {
                     continue;
                 }
