@@ -77,7 +77,7 @@ impl Candidates {
 
     /// As [`Candidates::note_common`], the same as of others.
     pub(crate) fn note_common_of(&mut self, others: &Self) {
-        self.note_common(&others.common);
+        self.common.clone_from(&others.common);
     }
 }
 

@@ -8,6 +8,7 @@
 
 use crate::ring::TextId;
 use guildhall_stdx::Rng;
+use smallvec::SmallVec;
 
 /// Connections that are followed.
 pub const SAMPLE_MAX: usize = 256;
@@ -23,8 +24,8 @@ const FEW: u32 = 8;
 const SEVERAL_MAX: u32 = 40;
 /// The largest window of deflate.
 const NEAR_WINDOW_MAX: u32 = 32 << 10;
-/// Of a text's recipients, one in so many may be the only ones who can still refer to some text.
-const FARTHEST_ONE_IN: usize = 16;
+/// Nearly all are all but one in so many.
+const NEARLY_ALL_BUT_ONE_IN: u32 = 16;
 
 /// A set of sampled connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,10 @@ impl Sampled {
     /// Adds one.
     pub fn insert(&mut self, sample: u8) {
         self.0[usize::from(sample) / 64] |= 1 << (sample % 64);
+    }
+
+    fn remove(&mut self, sample: u8) {
+        self.0[usize::from(sample) / 64] &= !(1 << (sample % 64));
     }
 
     /// How many there are.
@@ -49,11 +54,6 @@ impl Sampled {
     /// Those that are in `other`, too.
     pub fn within(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
-    }
-
-    /// Those that are in either.
-    pub fn with(self, other: Self) -> Self {
-        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
     /// Those that are not in `other`.
@@ -125,9 +125,7 @@ impl Coverage {
     /// One of the sample was written to: the oldest text that it can still refer to, with so large a window.
     pub fn note_reach(&mut self, sample: u8, oldest: TextId, window: u32) {
         self.oldest[usize::from(sample)] = oldest;
-        let mut it = Sampled::default();
-        it.insert(sample);
-        self.far = if window > NEAR_WINDOW_MAX { self.far.with(it) } else { self.far.without(it) };
+        if window > NEAR_WINDOW_MAX { self.far.insert(sample) } else { self.far.remove(sample) }
     }
 
     /// Those of `all` that have got `source` and can probably still refer to it.
@@ -149,14 +147,9 @@ impl Coverage {
     }
 
     fn oldest_of(&self, group: Sampled) -> Option<TextId> {
-        let mut all = [0; SAMPLE_MAX];
-        let mut count = 0;
-        for sample in group.each() {
-            all[count] = self.oldest[sample];
-            count += 1;
-        }
-        let farthest_count = count / FARTHEST_ONE_IN;
-        (count > 0).then(|| *all[..count].select_nth_unstable(farthest_count).1)
+        let mut all: SmallVec<[TextId; SAMPLE_MAX]> = group.each().map(|sample| self.oldest[sample]).collect();
+        let farthest_count = all.len() / NEARLY_ALL_BUT_ONE_IN as usize;
+        (!all.is_empty()).then(|| *all.select_nth_unstable(farthest_count).1)
     }
 
     #[cold]
@@ -197,7 +190,8 @@ impl Coverage {
     /// Whether nearly all who are expected to get a text have got another; none if the sample does not tell.
     pub fn covers(&self, expected: Sampled, got: Sampled) -> Option<bool> {
         let count = expected.count();
-        self.is_telling(count).then(|| expected.common(got) * 16 >= count * 15)
+        self.is_telling(count)
+            .then(|| expected.common(got) * NEARLY_ALL_BUT_ONE_IN >= count * (NEARLY_ALL_BUT_ONE_IN - 1))
     }
 }
 
