@@ -52,9 +52,12 @@ function hideFromImport(names) {
   Module.register(`data:text/javascript,${encodeURIComponent(source)}`);
 }
 
+const HELD_AFTER_MS = 15_000;
+
 /**
  * Runs `handlers[cmd](fields)` for each command line. A failed command is a problem, not a crash.
- * After `quit` nothing holds the process: it must end by itself, and the runner waits for that.
+ * After `quit` nothing holds the process: it must end by itself, and the runner waits for that. What does hold it after
+ * a while is told, for the runner's report.
  */
 function listen(handlers) {
   const input = readline.createInterface({ input: process.stdin });
@@ -63,6 +66,7 @@ function listen(handlers) {
     if (cmd === 'quit') {
       input.close();
       process.stdin.unref?.();
+      setTimeout(() => emit('held', { by: process.getActiveResourcesInfo() }), HELD_AFTER_MS).unref();
     }
     try {
       await handlers[cmd](fields);

@@ -125,7 +125,9 @@ class ClientProcess:
         try:
             code = self._process.wait(self._patience.next_wait())
         except subprocess.TimeoutExpired as error:
-            raise Failure("the client does not end after quit") from error
+            held = self.all("held")
+            by = f": it is held by {held[-1]['by']}" if held else ""
+            raise Failure(f"the client does not end after quit{by}") from error
         self._reader.join(10)
         self.check()
         if code != 0:

@@ -4,7 +4,7 @@
 //!             all have, so that parses for horizons between which there is nothing are one parse.
 //! Limits      those of the search that finds them (`find`, `dictionary`).
 
-use crate::{dictionary::DICTIONARY, ring::TextId};
+use crate::ring::TextId;
 
 /// A text may look back into itself.
 pub const ITSELF: TextId = 0;
@@ -12,7 +12,7 @@ pub const ITSELF: TextId = 0;
 /// Equal bytes in an earlier text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// [`ITSELF`], [`DICTIONARY`] or an earlier text.
+    /// [`ITSELF`], [`DICTIONARY`](crate::dictionary::DICTIONARY) or an earlier text.
     pub source: TextId,
     /// Where in it.
     pub from: u32,
@@ -70,7 +70,7 @@ impl Candidates {
 
     /// Every text in which a candidate stands that nearly all have, in any order; some may be told twice.
     pub(crate) fn note_common(&mut self, texts: &[TextId]) {
-        self.common.extend(texts.iter().filter(|text| !matches!(**text, ITSELF | DICTIONARY)));
+        self.common.extend_from_slice(texts);
         self.common.sort_unstable_by_key(|text| std::cmp::Reverse(*text));
         self.common.dedup();
     }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn between_sources_all_horizons_are_one() {
         let mut candidates = Candidates::default();
-        candidates.note_common(&[70, ITSELF, 96, DICTIONARY, 70, 99]);
+        candidates.note_common(&[70, 96, 70, 99]);
         let horizons: Vec<u32> = [0, 1, 2, 4, 29, 30, 31, 5_000].map(|age| candidates.horizon(100, age)).into();
         assert_eq!(horizons, [0, 3, 3, 29, 29, u32::MAX, u32::MAX, u32::MAX]);
         candidates.clear();

@@ -6,7 +6,7 @@
 //!             it depends on channels, intents, subscriptions and on when each connection began.
 //! Limits      32 bytes per text, 8 per connection.
 
-use crate::ring::TextId;
+use crate::{deflate::WINDOW_BYTES_MAX, ring::TextId};
 use guildhall_stdx::Rng;
 use smallvec::SmallVec;
 
@@ -22,8 +22,6 @@ const FEW: u32 = 8;
 /// With more of a text's recipients in the sample, it is looked for in what nearly all of them have, and in nothing else: less
 /// than 0.1 % more bytes, and a tenth less work for streams of deflate.
 const SEVERAL_MAX: u32 = 40;
-/// The largest window of deflate.
-const NEAR_WINDOW_MAX: u32 = 32 << 10;
 /// Nearly all are all but one in so many.
 const NEARLY_ALL_BUT_ONE_IN: u32 = 16;
 
@@ -125,7 +123,7 @@ impl Coverage {
     /// One of the sample was written to: the oldest text that it can still refer to, with so large a window.
     pub fn note_reach(&mut self, sample: u8, oldest: TextId, window: u32) {
         self.oldest[usize::from(sample)] = oldest;
-        if window > NEAR_WINDOW_MAX { self.far.insert(sample) } else { self.far.remove(sample) }
+        if window > WINDOW_BYTES_MAX { self.far.insert(sample) } else { self.far.remove(sample) }
     }
 
     /// Those of `all` that have got `source` and can probably still refer to it.
@@ -204,7 +202,7 @@ mod tests {
         let (mut coverage, mut all) = (Coverage::default(), Sampled::default());
         for number in 1..=count {
             let sample = coverage.sample_of(&mut Membership::default()).expect("there is room");
-            coverage.note_reach(sample, number, NEAR_WINDOW_MAX);
+            coverage.note_reach(sample, number, WINDOW_BYTES_MAX);
             all.insert(sample);
         }
         (coverage, all)
@@ -221,10 +219,10 @@ mod tests {
     #[test]
     fn streams_with_large_windows_are_heard_however_few_they_are() {
         let (mut coverage, all) = sampled(256);
-        coverage.note_reach(0, 1, 2 * NEAR_WINDOW_MAX);
+        coverage.note_reach(0, 1, 2 * WINDOW_BYTES_MAX);
         assert_eq!(coverage.oldest_in_reach(all), Some(1));
         // Another took its place.
-        coverage.note_reach(0, 200, NEAR_WINDOW_MAX);
+        coverage.note_reach(0, 200, WINDOW_BYTES_MAX);
         assert_eq!(coverage.oldest_in_reach(all), Some(17 + 1));
     }
 

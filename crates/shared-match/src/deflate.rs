@@ -16,7 +16,11 @@ use crate::{bits::BitWriter, track::Track};
 
 /// Longest match.
 pub const MATCH_BYTES_MAX: u32 = 258;
-/// A header for a window of 32 KiB.
+/// The largest window, as the logarithm that is agreed on.
+const WINDOW_BITS_MAX: u8 = 15;
+/// The largest window.
+pub const WINDOW_BYTES_MAX: u32 = 1 << WINDOW_BITS_MAX;
+/// A header for the largest window.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9C];
 
 /// What stands around the blocks.
@@ -46,7 +50,7 @@ pub(crate) struct DeflateState {
 impl DeflateStream {
     /// A stream that refers back `2^window_bits` bytes at most, 8 to 15; others are taken for the nearest of these.
     pub fn new(container: Container, window_bits: u8) -> Self {
-        let window = 1 << window_bits.clamp(8, 15);
+        let window = 1 << window_bits.clamp(8, WINDOW_BITS_MAX);
         Self { track: Track::default(), state: DeflateState { container, is_begun: false, window } }
     }
 

@@ -4,7 +4,7 @@
 //! of distances every symbol has a code then, for each connection has others.
 
 use super::{
-    DeflateState,
+    DeflateState, WINDOW_BYTES_MAX,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
     own::{self, DistanceCode, Own},
 };
@@ -157,7 +157,7 @@ fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(TextId) 
     distances[..DISTANCE_SYMBOLS].fill(1);
     for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
         let distance = if source == ITSELF { Some(shift.unsigned_abs()) } else { distance_of(source) };
-        if let Some(distance) = distance.filter(|distance| (1..=32_768).contains(distance)) {
+        if let Some(distance) = distance.filter(|distance| (1..=WINDOW_BYTES_MAX).contains(distance)) {
             distances[usize::from(code::distance_symbol(distance).symbol)] += DISTANCE_WEIGHT;
         }
     }

@@ -205,6 +205,7 @@ impl Codes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deflate::WINDOW_BYTES_MAX;
     use guildhall_stdx::Rng;
 
     /// Symbol by symbol, as the format defines it.
@@ -235,7 +236,7 @@ mod tests {
                 // No literals, fewer than are copied together, as many, more.
                 let literals = rng.below(40) as u32;
                 let length = 3 + rng.below(256) as u32;
-                copies.push(Copy { literals, length, distance: 1 + rng.below(32_768) as u32 });
+                copies.push(Copy { literals, length, distance: 1 + rng.below(WINDOW_BYTES_MAX.into()) as u32 });
                 bytes += (literals + length) as usize;
             }
             let content: Vec<u8> = (0..bytes as u64 + rng.below(40)).map(|_| rng.next_u64() as u8).collect();
