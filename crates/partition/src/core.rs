@@ -101,6 +101,8 @@ pub struct Core {
     pub dirty: Vec<SlotKey>,
     /// Several events are coming: write once per connection, afterwards.
     pub batching: bool,
+    /// Within `flush`, at whose end the link sends what it was left.
+    pub is_flushing: bool,
     pub scratch: Vec<u8>,
     /// What shared-match streams are written with.
     pub matchers: Matchers,
@@ -148,6 +150,7 @@ impl Core {
             questions: Vec::new(),
             dirty: Vec::new(),
             batching: false,
+            is_flushing: false,
             scratch: Vec::new(),
             matchers,
             deflater,

@@ -37,13 +37,13 @@ pub trait Link {
     /// `Dead`.
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead>;
 
-    /// Takes a whole frame that may go out later, together with others': with the next `submit` at the latest. False:
-    /// not taken, use `send`. Nothing else is written to a connection while a frame of it `is_waiting`.
+    /// Takes whole frames that may go out later, together with others': with the next `submit` at the latest. False:
+    /// not taken, use `send`. Nothing else is written to a connection while frames of it are `is_waiting`.
     fn send_later(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Whether a frame of this connection waits for `submit`.
+    /// Whether frames of this connection wait for `submit`.
     fn is_waiting(&self, _conn: SlotKey) -> bool {
         false
     }

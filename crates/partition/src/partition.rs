@@ -103,10 +103,10 @@ impl Partition {
         self.core.matchers.checked()
     }
 
-    /// Spoils the next message of a shared-match stream, for tests of the self-check.
+    /// Spoils the message of a shared-match stream that comes after so many others, for tests of the self-check.
     #[doc(hidden)]
-    pub fn spoil_next_shared_message(&mut self) {
-        self.core.matchers.spoil_next();
+    pub fn spoil_shared_message(&mut self, after: u32) {
+        self.core.matchers.spoil(after);
     }
 
     /// Connections now.

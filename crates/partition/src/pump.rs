@@ -2,13 +2,13 @@
 //!
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
 //! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands in
-//!             the way); `pump` writes what a connection can take.
+//!             the way); `flush` writes what all connections have waiting, and `pump` what one can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq, none skipped but withheld ones.
 //!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
 //!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
 //!             W3 no allocation per delivery in steady state (test `no_allocation_per_delivery`).
-//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; one compressed message
-//!             is unsent at most.
+//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; what was compressed and is
+//!             unsent is one write: `COMPRESSED_BYTES` and one message more at most.
 //! Spec        docs/protocol.md §2.3, §2.4.
 
 use crate::{
@@ -29,8 +29,10 @@ use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chun
 use guildhall_stdx::{Now, SlotKey};
 use std::{cell::RefMut, collections::VecDeque, io::IoSlice, rc::Rc};
 
-/// Frames per vectored write.
+/// Frames per write.
 const GATHER_FRAMES: usize = 16;
+/// With so many compressed bytes a write has enough.
+const COMPRESSED_BYTES: usize = 4 << 10;
 /// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
 const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
 /// What a dispatch counts for that is made when it is written.
@@ -179,6 +181,7 @@ impl Core {
     pub fn flush(&mut self, now: Now, link: &mut impl Link) {
         self.submit(now, link);
         self.batching = false;
+        self.is_flushing = true;
         self.chunks_made = 0;
         let mut dirty = std::mem::take(&mut self.dirty);
         if !self.waiting_for_chunks.is_empty() {
@@ -197,6 +200,8 @@ impl Core {
         }
         dirty.clear();
         self.give_turns_to_render(now, link);
+        self.is_flushing = false;
+        self.submit(now, link);
         if self.dirty.is_empty() {
             // Keep the larger allocation.
             self.dirty = dirty;
@@ -324,15 +329,17 @@ impl Core {
                 conn.rendered_bytes = frame.body().len() + frame.prepared_bytes();
                 self.rendered_bytes += conn.rendered_bytes;
             }
+            let may_wait = self.is_flushing;
             let written = if conn.compressor.is_some() {
-                write_compressed(conn, key, session, (&mut self.matchers, &mut self.scratch), link, &mut self.counters)
+                let writer = (&mut self.matchers, &mut self.scratch);
+                write_compressed(conn, key, session, writer, (link, may_wait), &mut self.counters)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
                 write_payload_compressed(conn, session, &mut self.counters)
             } else {
-                write_shared(conn, key, session, &mut self.deflater, link, &mut self.counters)
+                write_shared(conn, key, session, &mut self.deflater, (link, may_wait), &mut self.counters)
             };
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 entry.dispatch.was_written(session.encoding);
@@ -491,40 +498,80 @@ fn push_next_chunk(session: &mut Session) {
     session.dispatch(dispatch, Redaction::NONE, bytes);
 }
 
+/// Whether nothing is left to write once the dispatches before `seq` are out: only then may they wait in the link, for nothing may
+/// be written behind what waits.
+fn is_all(conn: &Conn, session: &Session, seq: u64) -> bool {
+    seq > session.replay.last_seq() && conn.control.is_empty() && session.profile.member_requests.is_empty()
+}
+
+/// Up to `GATHER_FRAMES` frames in one write, each compressed for this connection alone. One that was made for it to be written now
+/// goes out alone.
 fn write_compressed(
     conn: &mut Conn,
     key: SlotKey,
     session: &Session,
     (matchers, scratch): (&mut Matchers, &mut Vec<u8>),
-    link: &mut impl Link,
+    (link, may_wait): (&mut impl Link, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     /// Room in front of the compressed bytes for the longest server header.
     const ROOM: usize = 10;
-    let (Some(entry), Some(compressor)) = (session.replay.entry(conn.next_seq), &mut conn.compressor) else {
-        return Err(PumpError::Codec);
-    };
+    let mut result = Ok(());
+    let mut begin = 0;
     scratch.clear();
-    scratch.resize(ROOM, 0);
-    let what = (&*entry.dispatch, entry.redaction);
-    let written = matchers.write(compressor, session.encoding, what, conn.next_seq, scratch);
-    written.map_err(|_| PumpError::Codec)?;
-    counters.sent_body_bytes += entry.dispatch.frame(session.encoding, entry.redaction).body().len() as u64;
-    let payload_bytes = scratch.len() - ROOM;
-    let header = match conn.deflate {
-        Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),
-        None => websocket_header(WsOpcode::Binary, payload_bytes),
-    };
-    let start = ROOM - header.len();
-    scratch[start..ROOM].copy_from_slice(&header);
-    conn.next_seq += 1;
-    let sent = link.send(key, &scratch[start..])?;
-    counters.sent_bytes += sent as u64;
-    if start + sent < scratch.len() {
-        conn.keep_unsent(&scratch[start + sent..]);
-        return Err(PumpError::Full);
+    for count in 0..GATHER_FRAMES {
+        let Some(entry) = session.replay.entry(conn.next_seq) else { break };
+        let goes_alone = entry.dispatch.is_lazy();
+        if count > 0 && (goes_alone || entry.dispatch.is_withheld() || scratch.len() >= COMPRESSED_BYTES) {
+            break;
+        }
+        let start = scratch.len();
+        scratch.resize(start + ROOM, 0);
+        let what = (&*entry.dispatch, entry.redaction);
+        let Some(compressor) = &mut conn.compressor else { return Err(PumpError::Codec) };
+        if matchers.write(compressor, session.encoding, what, conn.next_seq, scratch).is_err() {
+            // Those before it are whole.
+            scratch.truncate(start);
+            result = Err(PumpError::Codec);
+            break;
+        }
+        counters.sent_body_bytes += entry.dispatch.frame(session.encoding, entry.redaction).body().len() as u64;
+        conn.next_seq += 1;
+        let payload_bytes = scratch.len() - start - ROOM;
+        let header = match conn.deflate {
+            Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),
+            None => websocket_header(WsOpcode::Binary, payload_bytes),
+        };
+        let gap = ROOM - header.len();
+        let mut header_at = start + gap;
+        if count == 0 {
+            begin = header_at;
+        } else {
+            // Up to the frame before it.
+            scratch.copy_within(start + ROOM.., start + header.len());
+            scratch.truncate(scratch.len() - gap);
+            header_at = start;
+        }
+        scratch[header_at..][..header.len()].copy_from_slice(&header);
+        if goes_alone {
+            break;
+        }
     }
-    Ok(())
+    let frames = &scratch[begin..];
+    if frames.is_empty() {
+        return result;
+    }
+    if may_wait && result.is_ok() && is_all(conn, session, conn.next_seq) && link.send_later(key, frames) {
+        counters.sent_bytes += frames.len() as u64;
+        return Ok(());
+    }
+    let sent = link.send(key, frames)?;
+    counters.sent_bytes += sent as u64;
+    if sent < frames.len() {
+        conn.keep_unsent(&frames[sent..]);
+        return result.and(Err(PumpError::Full));
+    }
+    result
 }
 
 fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
@@ -555,13 +602,15 @@ fn write_one(
     key: SlotKey,
     session: &Session,
     deflater: &mut BodyDeflater,
-    link: &mut impl Link,
+    (link, may_wait): (&mut impl Link, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
+    let may_wait = may_wait && is_all(conn, session, conn.next_seq + 1);
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let bytes = conn.form(session.encoding).write(&mut frame, conn.next_seq, deflater);
-    let (sent, all) = (link.send(key, bytes)?, bytes.len());
+    let all = bytes.len();
+    let sent = if may_wait && link.send_later(key, bytes) { all } else { link.send(key, bytes)? };
     counters.sent_bytes += sent as u64;
     if sent > 0 {
         counters.sent_body_bytes += frame.body().len() as u64;
@@ -581,11 +630,11 @@ fn write_shared(
     key: SlotKey,
     session: &Session,
     deflater: &mut BodyDeflater,
-    link: &mut impl Link,
+    (link, may_wait): (&mut impl Link, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {
-        return write_one(conn, key, session, deflater, link, counters);
+        return write_one(conn, key, session, deflater, (link, may_wait), counters);
     }
     let form = conn.form(session.encoding);
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();

@@ -213,8 +213,8 @@ pub struct Matchers {
     check_one_in: u32,
     streams_total: u32,
     checked: Checked,
-    /// The next message is to be spoilt, to see that it is noticed.
-    spoils_next: bool,
+    /// The message after so many others is to be spoilt, to see that it is noticed.
+    spoils_after: Option<u32>,
 }
 
 impl Matchers {
@@ -281,9 +281,9 @@ impl Matchers {
         self.checked
     }
 
-    /// Spoils the next shared message, as a fault in the codec would.
-    pub fn spoil_next(&mut self) {
-        self.spoils_next = true;
+    /// Spoils the shared message that comes after so many others, as a fault in the codec would.
+    pub fn spoil(&mut self, after: u32) {
+        self.spoils_after = Some(after);
     }
 
     fn of(&mut self, encoding: Encoding) -> &mut Matcher {
@@ -341,10 +341,11 @@ impl Matchers {
                 Format::Deflate(stream) => matcher.deflate(stream, text, seq, out),
             };
             if written.is_ok() {
-                if std::mem::take(&mut self.spoils_next)
-                    && let Some(last) = out[start..].last_mut()
-                {
-                    *last ^= 0x10;
+                if let Some(after) = self.spoils_after {
+                    self.spoils_after = after.checked_sub(1);
+                    if let Some(last) = out[start..].last_mut().filter(|_| after == 0) {
+                        *last ^= 0x10;
+                    }
                 }
                 let mut frame = dispatch.frame(encoding, redaction);
                 return self.check(stream, &out[start..], || frame.write_for(seq, Framing::None));

@@ -3,7 +3,7 @@
 use guildhall_codec::{Encoding, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_model::ChannelType;
-use guildhall_partition::{Account, Compression, ConnParams, Dead, Link, Output, Partition, PartitionConfig};
+use guildhall_partition::{Account, Compression, ConnParams, Dead, Link, Output, Partition, PartitionConfig, Streams};
 use guildhall_relay::{PartitionId, ToRelay};
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
@@ -41,6 +41,8 @@ impl Link for Void {
 
 /// permessage-deflate without context takeover.
 const PREPARED: Compression = ClientParams::deflate(Encoding::Json, false, 15).conn.compression;
+/// The same with it.
+const TAKEOVER: Compression = ClientParams::deflate(Encoding::Json, true, 15).conn.compression;
 
 /// Whose sessions they are.
 #[derive(Clone, Copy, PartialEq)]
@@ -73,6 +75,7 @@ impl Crowd {
         let guild = GuildBuilder::new(1, &user(700)).channel(10, ChannelType::Text).member(&account, &[]).load();
         let mut config = PartitionConfig::new(PartitionId(0), "ws://localhost".into(), [1; 32]);
         config.passive_above_members = (kind == Kind::Passive).then_some(0);
+        config.streams = Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 };
         let mut crowd = Self {
             clock: FakeClock::default(),
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
@@ -208,9 +211,31 @@ fn no_allocation_per_delivery() {
         let [mut few, mut many] = crowds(kind, compression);
         for messages in [1, 4] {
             let (few, many) = (few.warm_allocations(messages), many.warm_allocations(messages));
-            assert_eq!(few, many, "allocations for {messages} messages to 100 and to 1,000 sessions");
-            assert!(many <= 12 * messages as u64, "{many} allocations for {messages} messages");
+            assert_eq!(few, many, "allocations for {messages} messages to 100 and to 1,000 sessions, {compression:?}");
+            assert!(many <= 12 * messages as u64, "{many} allocations for {messages} messages, {compression:?}");
         }
+    }
+}
+
+/// What is searched and parsed is for the event. A connection's ring is full one day and then grows, which is less than once in
+/// forty rounds when it has been there for long.
+#[test]
+fn no_allocation_per_delivery_of_a_shared_match_stream() {
+    const COUNTS: [usize; 2] = [20, 200];
+    for compression in [Compression::Zstd, Compression::Zlib, TAKEOVER] {
+        let [few, many] = COUNTS.map(|count| {
+            let mut crowd = Crowd::new(Kind::Active, compression, count);
+            let mut rounds = Vec::new();
+            for _ in 0..6 {
+                crowd.heartbeats();
+                rounds = (0..40).map(|_| crowd.allocations(4)).collect();
+            }
+            rounds
+        });
+        let more = few.iter().zip(&many).map(|(few, many)| *many as i64 - *few as i64);
+        let grown: Vec<i64> = more.filter(|more| *more != 0).collect();
+        let once = (COUNTS[1] - COUNTS[0]) as i64;
+        assert!(grown.is_empty() || grown == [once], "{compression:?}: {few:?} to few, {many:?} to many");
     }
 }
 

@@ -1,8 +1,14 @@
 //! Batches: a link that takes frames for later must not be seen by clients.
 
 use crate::fixture::*;
+use guildhall_codec::Encoding;
 use guildhall_guild::Command;
+use guildhall_partition::Compression;
 use guildhall_test_kit::{ClientParams, Pair, PairConfig, Received};
+
+const ZSTD: ClientParams = ClientParams::new(Encoding::Json, Compression::Zstd);
+const TAKEOVER: ClientParams = ClientParams::deflate(Encoding::Json, true, 15);
+const PREPARED: ClientParams = ClientParams::deflate(Encoding::Json, false, 15);
 
 fn batching_world() -> Pair {
     world_of(PairConfig { batches: true, ..PairConfig::default() })
@@ -10,7 +16,7 @@ fn batching_world() -> Pair {
 
 #[test]
 fn everything_arrives_whole_and_in_order_however_little_a_socket_takes() {
-    for params in [ClientParams::JSON, ClientParams::ETF] {
+    for params in [ClientParams::JSON, ClientParams::ETF, ZSTD, TAKEOVER, PREPARED] {
         for (room, write_max) in [(9, usize::MAX), (13, 5), (700, 100), (usize::MAX, 3), (usize::MAX, usize::MAX)] {
             let mut pair = batching_world();
             let client = live(&mut pair, &pro(), Some(FULL), params);

@@ -147,7 +147,7 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
         assert!(checked.messages_total > 10 && checked.mismatches_total == 0, "{checked:?}");
         assert_eq!(heard_before, 10);
 
-        pair.partition_mut().spoil_next_shared_message();
+        pair.partition_mut().spoil_shared_message(0);
         say(&mut pair, &ana(), GENERAL, "spoilt on its way");
         assert_eq!(pair.close_code(client), Some(4000), "{params:?}");
         assert_eq!(pair.partition().shared_match_checked().mismatches_total, 1);
@@ -159,6 +159,37 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
         assert_eq!(heard(&mut pair, client).len(), 1);
         let (texts_now, _) = pair.partition().shared_match();
         assert_eq!(texts_now.written_total, texts.written_total, "classic streams from then on");
+    }
+}
+
+/// Those that were compressed together with it are whole: they are sent, and are not told again.
+#[test]
+fn what_comes_before_a_message_that_does_not_read_back_is_sent() {
+    for compression in [Compression::Zlib, Compression::Zstd] {
+        let mut pair = world_with(|config| config.streams = SHARED);
+        let client = live(&mut pair, &pro(), Some(FULL), ClientParams::new(Encoding::Json, compression));
+        let first = pair.client(client).seq + 1;
+        pair.holds_mail = true;
+        say_all(&mut pair, (0..5).map(|n| format!("message {n}, in one turn")));
+        // Of these messages, the fourth that is written.
+        pair.partition_mut().spoil_shared_message(3);
+        pair.deliver_mail(0, 5);
+        let received = pair.take(client);
+        let [dispatches @ .., Received::Close(Some(4000), _), Received::End] = &received[..] else {
+            panic!("{compression:?}: {received:?}")
+        };
+        let seqs: Vec<u64> = dispatches
+            .iter()
+            .map(|received| match received {
+                Received::Dispatch(dispatch) => dispatch.seq,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(seqs, [first, first + 1, first + 2], "{compression:?}");
+        pair.holds_mail = false;
+        pair.settle();
+        let (_, names) = replayed(&mut pair, client, &pro());
+        assert_eq!(names.len(), 2, "{compression:?}: {names:?}");
     }
 }
 
