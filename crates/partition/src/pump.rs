@@ -31,6 +31,8 @@ use std::{cell::RefMut, collections::VecDeque, io::IoSlice, rc::Rc};
 
 /// Frames per write.
 const GATHER_FRAMES: usize = 16;
+/// The longest header that a server puts in front of a frame.
+const HEADER_BYTES_MAX: usize = 10;
 /// With so many compressed bytes a write has enough.
 const COMPRESSED_BYTES: usize = 4 << 10;
 /// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
@@ -504,6 +506,20 @@ fn is_all(conn: &Conn, session: &Session, seq: u64) -> bool {
     seq > session.replay.last_seq() && conn.control.is_empty() && session.profile.member_requests.is_empty()
 }
 
+/// Puts a header in front of a payload, which begins `HEADER_BYTES_MAX` behind `start`. Behind another frame both move up to it.
+/// Returns where the frame begins.
+fn put_header(frames: &mut Vec<u8>, start: usize, header: &[u8]) -> usize {
+    let gap = HEADER_BYTES_MAX - header.len();
+    let mut at = start + gap;
+    if start > 0 {
+        frames.copy_within(start + HEADER_BYTES_MAX.., start + header.len());
+        frames.truncate(frames.len() - gap);
+        at = start;
+    }
+    frames[at..][..header.len()].copy_from_slice(header);
+    at
+}
+
 /// Up to `GATHER_FRAMES` frames in one write, each compressed for this connection alone. One that was made for it to be written now
 /// goes out alone.
 fn write_compressed(
@@ -514,8 +530,6 @@ fn write_compressed(
     (link, may_wait): (&mut impl Link, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
-    /// Room in front of the compressed bytes for the longest server header.
-    const ROOM: usize = 10;
     let mut result = Ok(());
     let mut begin = 0;
     scratch.clear();
@@ -526,7 +540,7 @@ fn write_compressed(
             break;
         }
         let start = scratch.len();
-        scratch.resize(start + ROOM, 0);
+        scratch.resize(start + HEADER_BYTES_MAX, 0);
         let what = (&*entry.dispatch, entry.redaction);
         let Some(compressor) = &mut conn.compressor else { return Err(PumpError::Codec) };
         if matchers.write(compressor, session.encoding, what, conn.next_seq, scratch).is_err() {
@@ -537,22 +551,15 @@ fn write_compressed(
         }
         counters.sent_body_bytes += entry.dispatch.frame(session.encoding, entry.redaction).body().len() as u64;
         conn.next_seq += 1;
-        let payload_bytes = scratch.len() - start - ROOM;
+        let payload_bytes = scratch.len() - start - HEADER_BYTES_MAX;
         let header = match conn.deflate {
             Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),
             None => websocket_header(WsOpcode::Binary, payload_bytes),
         };
-        let gap = ROOM - header.len();
-        let mut header_at = start + gap;
+        let frame_at = put_header(scratch, start, &header);
         if count == 0 {
-            begin = header_at;
-        } else {
-            // Up to the frame before it.
-            scratch.copy_within(start + ROOM.., start + header.len());
-            scratch.truncate(scratch.len() - gap);
-            header_at = start;
+            begin = frame_at;
         }
-        scratch[header_at..][..header.len()].copy_from_slice(&header);
         if goes_alone {
             break;
         }
