@@ -1,9 +1,9 @@
 //! Sockets: the real `Link`. Non-blocking, edge-triggered, written to by their partition and nobody else.
 //!
 //! Invariants  N1 a full socket is never written to again before it says that it has room. N2 a socket whose reading was
-//!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one frame per socket.
+//!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one send per socket.
 //!             N4 a place is empty when a socket comes to it.
-//! Limits      `LATER_BYTES_MAX` per frame sent later, the batch's own per batch.
+//! Limits      `LATER_BYTES_MAX` per socket and batch, the batch's own per batch.
 
 use crate::{
     mailbox::{ConnPermit, MovedSocket},
@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// Larger frames are sent by themselves: copying them into a batch would cost more than it saves.
+/// What is larger is sent by itself: copying it into a batch would cost more than it saves.
 const LATER_BYTES_MAX: usize = 4 << 10;
 
 /// The poll's token for the mailbox; sockets have their slot.
@@ -36,7 +36,7 @@ struct Socket {
     is_reading: bool,
     /// In `readable`.
     is_queued: bool,
-    /// The batch that its last frame for later went into.
+    /// The batch that its last bytes for later went into.
     waits_in: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Sockets {
     batch: Option<SendBatch>,
     /// Which batch is being filled, from 1; batches that were submitted because they were full count as one with the next.
     batch_number: u32,
-    /// What did not go out whole, of this batch: at most one frame per socket.
+    /// What did not go out whole, of this batch: at most one send per socket.
     shortfalls: Vec<(SlotKey, Shortfall)>,
 }
 

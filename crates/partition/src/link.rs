@@ -38,7 +38,7 @@ pub trait Link {
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead>;
 
     /// Takes whole frames that may go out later, together with others': with the next `submit` at the latest. False:
-    /// not taken, use `send`. Nothing else is written to a connection while frames of it are `is_waiting`.
+    /// not taken, use `send`. Nothing else is written to a connection that `is_waiting`.
     fn send_later(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
         false
     }

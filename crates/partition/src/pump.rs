@@ -6,7 +6,7 @@
 //! Invariants  W1 a connection's dispatches leave in the order of their seq, none skipped but withheld ones.
 //!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
 //!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
-//!             W3 no allocation per delivery in steady state (test `no_allocation_per_delivery`).
+//!             W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
 //! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; what was compressed and is
 //!             unsent is one write: `COMPRESSED_BYTES` and one message more at most.
 //! Spec        docs/protocol.md §2.3, §2.4.
