@@ -27,12 +27,11 @@ use guildhall_prefetch::prefetch;
 use guildhall_relay::Redaction;
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
+use guildhall_ws_proto::HEADER_BYTES_MAX;
 use std::{cell::RefMut, collections::VecDeque, io::IoSlice, rc::Rc};
 
 /// Frames per write.
 const GATHER_FRAMES: usize = 16;
-/// The longest header that a server puts in front of a frame.
-const HEADER_BYTES_MAX: usize = 10;
 /// With so many compressed bytes a write has enough.
 const COMPRESSED_BYTES: usize = 4 << 10;
 /// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
