@@ -1,34 +1,50 @@
-//! Idempotency: what was published under a key is not published again.
+//! Idempotency: an event that was published under a key is not published again.
 //!
-//! Owns        the outcomes of events by (key of the API, idempotency key).
-//! Invariants  P1 of several requests with one key, also at the same time, one is carried out, and all get its outcome.
-//!             P2 a key that comes with another event is refused. P3 what failed is not remembered. (tests `p*_*`)
-//! Limits      `keys_max` over all keys of the API. Past it the oldest is forgotten: an event that is sent again after so many
-//!             others is published again. Nothing survives a restart.     Spec  docs/backend-api.md "Publishing".
+//! Owns        the outcomes of events by (API key, idempotency key), and the tasks that carry the events out.
+//! Doors       `find` for an outcome that exists; `begin` for an event that may be the first under its key.
+//! Invariants  P1 of several requests with one key, concurrent ones included, one is carried out, and all get its outcome.
+//!             P2 a key that comes with another event is refused. P3 a publication that the guild refused reached nobody and
+//!             is forgotten. P4 a publication that was handed over runs to its end, whether or not its caller still waits;
+//!             it is recorded before the hand-over. (tests `p*_*`; `s5_*` in `guildhall/tests/it/exact.rs`)
+//! Limits      `keys_max` over all API keys: past it the oldest key is evicted, and an event that is sent again under it is
+//!             published again. `UNDER_WAY_MAX` publications under way: past it further ones are refused with 503 before the
+//!             hand-over. Nothing survives a restart.     Spec  docs/backend-api.md "Publishing".
 
 use super::error::V1Error;
 use std::{
     collections::{HashMap, VecDeque},
-    hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, PoisonError},
+    hash::RandomState,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::{Semaphore, watch};
+
+/// As many as all streams of a node can have under way: `requests_in_flight_max` × 64 events.
+const UNDER_WAY_MAX: usize = 16_384;
 
 /// How many sessions an event reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub reached: u64,
-    /// Everybody has said how many.
+    /// Every partition has reported its count.
     pub complete: bool,
+}
+
+/// State of one publication.
+#[derive(Clone, Debug)]
+enum State {
+    UnderWay,
+    Done(Outcome),
+    /// It reached nobody. Its key is free.
+    Refused(V1Error),
 }
 
 type Name = (u64, Box<str>);
 
 #[derive(Clone)]
 struct Entry {
-    /// Of the event.
     fingerprint: u64,
-    outcome: Arc<OnceCell<Outcome>>,
+    state: watch::Receiver<State>,
 }
 
 #[derive(Default)]
@@ -37,104 +53,198 @@ struct Known {
     by_age: VecDeque<Name>,
 }
 
+/// A publication that was handed over, by this request or an earlier one.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    state: watch::Receiver<State>,
+    /// An earlier request handed it over.
+    pub is_repeated: bool,
+}
+
+impl Publication {
+    /// Waits for the outcome. Past `patience` the publication stays under way, and its key stays taken.
+    pub async fn outcome(mut self, patience: Duration) -> Result<Outcome, V1Error> {
+        let ended = self.state.wait_for(|state| !matches!(state, State::UnderWay));
+        match tokio::time::timeout(patience, ended).await {
+            // The task is gone without an outcome: the node shuts down.
+            Err(_) | Ok(Err(_)) => Err(V1Error::unavailable()),
+            Ok(Ok(state)) => match &*state {
+                State::Done(outcome) => Ok(*outcome),
+                State::Refused(error) => Err(error.clone()),
+                State::UnderWay => Err(V1Error::unavailable()),
+            },
+        }
+    }
+}
+
 pub(crate) struct Idempotency {
     known: Mutex<Known>,
     keys_max: usize,
-    hasher: RandomState,
+    under_way: Arc<Semaphore>,
+    /// For fingerprints.
+    pub hasher: RandomState,
 }
 
 impl Idempotency {
     pub fn new(keys_max: usize) -> Self {
-        Self { known: Mutex::default(), keys_max: keys_max.max(1), hasher: RandomState::new() }
+        Self {
+            known: Mutex::default(),
+            keys_max: keys_max.max(1),
+            under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+            hasher: RandomState::new(),
+        }
     }
 
-    /// The outcome of the event with this name, which is published now if it was not before; and whether it was before.
-    pub async fn once(
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Both halves are changed together, between statements that do not fail.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The publication that has this name, if there is one.
+    ///
+    /// # Errors
+    /// 409 when it is of another event.
+    pub fn find(&self, api_key: u64, name: &str, fingerprint: u64) -> Result<Option<Publication>, V1Error> {
+        find(&self.lock(), &(api_key, name.into()), fingerprint)
+    }
+
+    /// Hands an event over, unless a publication has this name. There is no await between the record and the hand-over,
+    /// so that a caller who goes away cannot come between them (P4).
+    ///
+    /// # Errors
+    /// As `find`; 503 when too many are under way.
+    pub fn begin<F>(
         &self,
         api_key: u64,
         name: &str,
-        event: &[u8],
-        publish: impl Future<Output = Result<Outcome, V1Error>>,
-    ) -> Result<(Outcome, bool), V1Error> {
-        let fingerprint = self.hasher.hash_one(event);
-        let entry = self.entry((api_key, name.into()), fingerprint);
-        if entry.fingerprint != fingerprint {
-            return Err(V1Error::conflict(
-                "This idempotency key came with another event before: take another key, or send the same event.",
-            ));
+        fingerprint: u64,
+        hand_over: impl FnOnce() -> F,
+    ) -> Result<Publication, V1Error>
+    where
+        F: Future<Output = Result<Outcome, V1Error>> + Send + 'static,
+    {
+        let name: Name = (api_key, name.into());
+        let mut known = self.lock();
+        if let Some(publication) = find(&known, &name, fingerprint)? {
+            return Ok(publication);
         }
-        let mut is_repeated = true;
-        let outcome = entry.outcome.get_or_try_init(async || {
-            is_repeated = false;
-            publish.await
-        });
-        let outcome = *outcome.await?;
-        Ok((outcome, is_repeated))
-    }
-
-    fn entry(&self, name: Name, fingerprint: u64) -> Entry {
-        // Both halves are changed together, between statements that do not fail.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = known.entries.get(&name) {
-            // One that failed and that nobody works on may be used for something else (P3).
-            let is_free = !entry.outcome.initialized() && Arc::strong_count(&entry.outcome) == 1;
-            if !is_free {
-                return entry.clone();
-            }
-        } else {
-            known.by_age.push_back(name.clone());
+        let permit = self.under_way.clone().try_acquire_owned().map_err(|_| V1Error::unavailable())?;
+        let (sender, state) = watch::channel(State::UnderWay);
+        let entry = Entry { fingerprint, state: state.clone() };
+        if known.entries.insert(name.clone(), entry).is_none() {
+            known.by_age.push_back(name);
         }
-        let entry = Entry { fingerprint, outcome: Arc::default() };
-        known.entries.insert(name, entry.clone());
         while known.entries.len() > self.keys_max {
             let Some(oldest) = known.by_age.pop_front() else { break };
             known.entries.remove(&oldest);
         }
-        entry
+        drop(known);
+        let publishing = hand_over();
+        tokio::spawn(async move {
+            let _permit = permit;
+            sender.send_replace(match publishing.await {
+                Ok(outcome) => State::Done(outcome),
+                Err(error) => State::Refused(error),
+            });
+        });
+        Ok(Publication { state, is_repeated: false })
     }
+}
+
+fn find(known: &Known, name: &Name, fingerprint: u64) -> Result<Option<Publication>, V1Error> {
+    let Some(entry) = known.entries.get(name) else { return Ok(None) };
+    if matches!(*entry.state.borrow(), State::Refused(_)) {
+        return Ok(None);
+    }
+    if entry.fingerprint != fingerprint {
+        return Err(V1Error::conflict(
+            "This idempotency key came with another event before: take another key, or send the same event.",
+        ));
+    }
+    Ok(Some(Publication { state: entry.state.clone(), is_repeated: true }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use tokio::sync::oneshot;
 
     const OUTCOME: Outcome = Outcome { reached: 3, complete: true };
+    const PATIENCE: Duration = Duration::from_secs(60);
 
-    async fn done(count: &AtomicU64) -> Result<Outcome, V1Error> {
-        tokio::task::yield_now().await;
-        count.fetch_add(1, Ordering::Relaxed);
-        Ok(OUTCOME)
+    #[derive(Clone, Default)]
+    struct Count(Arc<AtomicU64>);
+
+    impl Count {
+        fn publish(&self) -> impl Future<Output = Result<Outcome, V1Error>> + use<> {
+            let count = self.clone();
+            async move {
+                tokio::task::yield_now().await;
+                count.0.fetch_add(1, Ordering::Relaxed);
+                Ok(OUTCOME)
+            }
+        }
+
+        fn get(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
     }
 
     #[tokio::test]
     async fn p1_one_is_carried_out() {
-        let (known, count) = (Idempotency::new(10), AtomicU64::new(0));
-        let all = futures_util::future::join_all((0..5).map(|_| known.once(1, "a", b"e", done(&count)))).await;
-        assert_eq!(count.load(Ordering::Relaxed), 1);
-        assert_eq!(all.iter().filter(|one| matches!(one, Ok((OUTCOME, false)))).count(), 1);
-        assert_eq!(all.iter().filter(|one| matches!(one, Ok((OUTCOME, true)))).count(), 4);
-        known.once(2, "a", b"e", done(&count)).await.unwrap();
-        assert_eq!(count.load(Ordering::Relaxed), 2, "keys of others are others");
-    }
-
-    #[tokio::test]
-    async fn p2_another_event_is_refused_and_p3_failures_are_forgotten() {
-        let (known, count) = (Idempotency::new(10), AtomicU64::new(0));
-        let failed = known.once(1, "a", b"e", async { Err(V1Error::unavailable()) }).await;
-        assert_eq!(failed.unwrap_err().code, "unavailable");
-        assert!(known.once(1, "a", b"other", done(&count)).await.is_ok(), "nothing was done under it");
-        assert_eq!(known.once(1, "a", b"e", done(&count)).await.unwrap_err().code, "conflict");
-    }
-
-    #[tokio::test]
-    async fn past_the_bound_the_oldest_is_forgotten() {
-        let (known, count) = (Idempotency::new(2), AtomicU64::new(0));
-        for (name, expected) in [("a", 1), ("b", 2), ("a", 2), ("c", 3), ("b", 3), ("a", 4)] {
-            known.once(1, name, b"e", done(&count)).await.unwrap();
-            assert_eq!(count.load(Ordering::Relaxed), expected, "{name}");
+        let (known, count) = (Idempotency::new(10), Count::default());
+        let all: Vec<Publication> = (0..5).map(|_| known.begin(1, "a", 7, || count.publish()).unwrap()).collect();
+        assert_eq!(all.iter().filter(|publication| publication.is_repeated).count(), 4);
+        for publication in all {
+            assert_eq!(publication.outcome(PATIENCE).await.unwrap(), OUTCOME);
         }
-        let known = known.known.lock().unwrap();
-        assert_eq!((known.entries.len(), known.by_age.len()), (2, 2));
+        assert_eq!(count.get(), 1);
+        assert!(known.find(1, "a", 7).unwrap().unwrap().is_repeated);
+        known.begin(2, "a", 7, || count.publish()).unwrap().outcome(PATIENCE).await.unwrap();
+        assert_eq!(count.get(), 2, "idempotency keys are an API key's own");
+    }
+
+    #[tokio::test]
+    async fn p2_another_event_is_refused_and_p3_refusals_are_forgotten() {
+        let (known, count) = (Idempotency::new(10), Count::default());
+        let refused = known.begin(1, "a", 7, || async { Err(V1Error::not_found("guild")) }).unwrap();
+        assert_eq!(refused.outcome(PATIENCE).await.unwrap_err().code, "not_found");
+        let other = known.begin(1, "a", 8, || count.publish()).unwrap();
+        assert!(!other.is_repeated, "nobody was reached under it");
+        assert_eq!(known.find(1, "a", 7).unwrap_err().code, "conflict", "another event is under way");
+        other.outcome(PATIENCE).await.unwrap();
+        assert_eq!(known.begin(1, "a", 7, || count.publish()).unwrap_err().code, "conflict");
+        assert_eq!(count.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn p4_a_publication_outlives_its_callers_and_their_patience() {
+        let known = Idempotency::new(10);
+        let (answer, waits) = oneshot::channel::<Outcome>();
+        let first = known.begin(1, "a", 7, || async move { waits.await.map_err(|_| V1Error::unavailable()) }).unwrap();
+        drop(first);
+        let never = || std::future::pending::<Result<Outcome, V1Error>>();
+        let second = known.begin(1, "a", 7, never).unwrap();
+        assert_eq!(second.outcome(Duration::ZERO).await.unwrap_err().code, "unavailable", "it waits in vain");
+        let third = known.begin(1, "a", 7, never).unwrap();
+        answer.send(OUTCOME).unwrap();
+        assert_eq!((third.is_repeated, third.outcome(PATIENCE).await.unwrap()), (true, OUTCOME));
+    }
+
+    #[tokio::test]
+    async fn past_the_bounds_the_oldest_is_evicted_and_further_ones_are_refused() {
+        let (known, count) = (Idempotency::new(2), Count::default());
+        for (name, expected) in [("a", 1), ("b", 2), ("a", 2), ("c", 3), ("b", 3), ("a", 4)] {
+            known.begin(1, name, 7, || count.publish()).unwrap().outcome(PATIENCE).await.unwrap();
+            assert_eq!(count.get(), expected, "{name}");
+        }
+        {
+            let known = known.lock();
+            assert_eq!((known.entries.len(), known.by_age.len()), (2, 2));
+        }
+        let _all = known.under_way.clone().try_acquire_many_owned(UNDER_WAY_MAX as u32).unwrap();
+        assert_eq!(known.begin(1, "d", 7, || count.publish()).unwrap_err().code, "unavailable");
+        assert!(known.find(1, "d", 7).unwrap().is_none(), "it was not handed over");
     }
 }

@@ -10,6 +10,7 @@
 
 mod bodies;
 mod caller;
+mod canonical;
 mod channels;
 mod error;
 mod guilds;

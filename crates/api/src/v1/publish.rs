@@ -9,6 +9,7 @@
 use super::{
     V1,
     caller::{Caller, Publish},
+    canonical::fingerprint,
     error::V1Error,
     idempotency::Outcome,
     input::{Check, Faults, parse, read_bytes},
@@ -76,7 +77,8 @@ struct Publication {
     d: Box<RawValue>,
     /// Whom it is for.
     audience: AudienceBody,
-    /// An event with a key that came before is not published again; the answer is the first one's.
+    /// Idempotency key. The node publishes an event once per key and answers repetitions with the first result, also when the
+    /// first request was broken off. Another event under the same key is refused with 409.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     key: Option<String>,
@@ -156,7 +158,7 @@ impl Check for Publication {
 enum To {
     Guild(GuildId, Gate),
     Channel(ChannelId),
-    Users(Arc<[guildhall_model::UserId]>),
+    Users(Arc<[UserId]>),
 }
 
 impl AudienceBody {
@@ -225,29 +227,49 @@ async fn begin(v1: &Arc<V1>, api_key: u64, text: &[u8]) -> Result<UnderWay, V1Er
         return Err(V1Error::field("d", format!("Must have at most {} bytes.", v1.limits.event_bytes_max)));
     }
     let Some(key) = publication.key.clone() else {
-        let outcome = hand_over(v1, &publication).await?;
-        return Ok(Box::pin(async move { Ok(result_of(outcome.await?, false)) }));
+        let outcome = prepare(v1, &publication).await?.hand_over(v1);
+        let v1 = v1.clone();
+        return Ok(Box::pin(async move { Ok(result_of(v1.in_time(outcome).await??, false)) }));
     };
-    // Those with a key wait for each other: who comes second must not be told before the first is through.
-    let publish = async { hand_over(v1, &publication).await?.await };
-    let (outcome, repeated) = v1.idempotency.once(api_key, &key, text, publish).await?;
-    Ok(Box::pin(std::future::ready(Ok(result_of(outcome, repeated)))))
+    let fingerprint = fingerprint(text, &v1.idempotency.hasher);
+    let under_way = match v1.idempotency.find(api_key, &key, fingerprint)? {
+        Some(before) => before,
+        None => {
+            let prepared = prepare(v1, &publication).await?;
+            v1.idempotency.begin(api_key, &key, fingerprint, || prepared.hand_over(v1))?
+        }
+    };
+    let patience = Duration::from_millis(v1.limits.answer_deadline_ms);
+    Ok(Box::pin(async move {
+        let is_repeated = under_way.is_repeated;
+        Ok(result_of(under_way.outcome(patience).await?, is_repeated))
+    }))
 }
 
 fn result_of(Outcome { reached, complete }: Outcome, repeated: bool) -> ResultBody {
     ResultBody { reached, complete, repeated }
 }
 
-async fn hand_over(
-    v1: &Arc<V1>,
-    publication: &Publication,
-) -> Result<impl Future<Output = Result<Outcome, V1Error>> + Send + use<>, V1Error> {
+/// An event that is ready for its hand-over.
+struct Prepared {
+    event: Arc<BackendEvent>,
+    reached: Arc<Reached>,
+    recipients: Recipients,
+}
+
+enum Recipients {
+    Guild(GuildId, Gate),
+    Direct(Arc<[UserId]>),
+    Users(Arc<[UserId]>),
+}
+
+/// Everything that can fail or wait before the hand-over.
+async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error> {
     let reached = Arc::new(Reached::default());
     let receipt: Arc<dyn Receipt> = reached.clone();
     let event = BackendEvent::new(&publication.t, &publication.d, Some(receipt)).map_err(|error| refuse(&error))?;
-    let event = Arc::new(event);
-    let answer = match publication.audience.to() {
-        To::Guild(guild_id, gate) => Ok(to_guild(v1, guild_id, gate, event)),
+    let recipients = match publication.audience.to() {
+        To::Guild(guild_id, gate) => Recipients::Guild(guild_id, gate),
         To::Channel(channel_id) => {
             let guild_id = v1.in_time(v1.node.guild_of_channel(channel_id)).await??;
             let guild_id = guild_id.ok_or_else(|| V1Error::not_found("channel"))?;
@@ -255,23 +277,38 @@ async fn hand_over(
                 return Err(V1Error::not_found("channel in this guild"));
             }
             match recipients(v1, guild_id, channel_id).await? {
-                Some(user_ids) => Err(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
-                None => Ok(to_guild(v1, guild_id, Gate::Channel(channel_id), event)),
+                Some(user_ids) => Recipients::Direct(user_ids),
+                None => Recipients::Guild(guild_id, Gate::Channel(channel_id)),
             }
         }
-        To::Users(user_ids) => Err(to_users(v1, Event::of_backend(GuildId::new(0), Gate::Users(user_ids), event))),
+        To::Users(user_ids) => Recipients::Users(user_ids),
     };
-    let v1 = v1.clone();
-    Ok(async move {
-        let tellers = match answer {
-            Err(partitions) => partitions,
-            Ok(answer) => match v1.in_time(answer).await?? {
-                Reply::Count(relays) => relays,
-                _ => return Err(V1Error::bug("Count")),
-            },
+    Ok(Prepared { event: Arc::new(event), reached, recipients })
+}
+
+impl Prepared {
+    /// Puts the event into the mailbox of its guild or partitions at once. The future waits for the count.
+    fn hand_over(self, v1: &V1) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
+        let Self { event, reached, recipients } = self;
+        let tellers = match recipients {
+            Recipients::Guild(guild_id, gate) => Err(to_guild(v1, guild_id, gate, event)),
+            Recipients::Direct(user_ids) => Ok(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
+            Recipients::Users(user_ids) => {
+                Ok(to_users(v1, Event::of_backend(GuildId::new(0), Gate::Users(user_ids), event)))
+            }
         };
-        Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
-    })
+        let patience = Duration::from_millis(v1.limits.reach_deadline_ms);
+        async move {
+            let tellers = match tellers {
+                Ok(partitions) => partitions,
+                Err(answer) => match answer.await? {
+                    Reply::Count(relays) => relays,
+                    _ => return Err(V1Error::bug("Count")),
+                },
+            };
+            Ok(reached.by(tellers, patience).await)
+        }
+    }
 }
 
 /// Who is in a direct message; none for a channel of a guild.

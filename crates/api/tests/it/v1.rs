@@ -137,3 +137,20 @@ fn the_document_names_every_scope_and_error() {
     assert_eq!(document["components"]["schemas"]["GuildPut"]["additionalProperties"], false);
     assert_eq!(document["components"]["schemas"]["GuildFields"].get("additionalProperties"), None);
 }
+
+#[tokio::test]
+async fn s21_an_event_in_another_spelling_is_the_same_event() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let guild = backend.world.guild;
+    let publish = async |text: String| backend.ask(&backend.key, "POST", "/publish", text).await;
+    let first = format!(r#"{{"t":"X","d":{{"a":1,"b":[2,"x"]}},"audience":{{"guild":"{guild}"}},"key":"k"}}"#);
+    let again = format!(
+        "{{ \"key\": \"\\u006b\", \"audience\": {{\"guild\": \"{guild}\"}},\n \"d\": {{\"b\": [2, \"x\"], \"a\": 1.0}}, \"t\": \"X\"}}"
+    );
+    let other = first.replace("[2,", "[3,");
+    assert_eq!(publish(first).await.json()["repeated"], false);
+    assert_eq!(publish(again.clone()).await.json()["repeated"], true);
+    assert_eq!(publish(other).await.status, 409);
+    let batch = publish(format!("[{again},{again}]")).await.json();
+    assert_eq!((&batch[0]["repeated"], &batch[1]["repeated"]), (&json!(true), &json!(true)));
+}

@@ -10,60 +10,60 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
-const GUILD: &str = "1200000000000000001";
-const CHANNEL: &str = "1200000000000000002";
-const SECRET: &str = "1200000000000000003";
-const ROLE: &str = "1200000000000000004";
-const ANA: &str = "1200000000000000011";
-const BOB: &str = "1200000000000000012";
-const BOT: &str = "1200000000000000013";
+pub const GUILD: &str = "1200000000000000001";
+pub const CHANNEL: &str = "1200000000000000002";
+pub const SECRET: &str = "1200000000000000003";
+pub const ROLE: &str = "1200000000000000004";
+pub const ANA: &str = "1200000000000000011";
+pub const BOB: &str = "1200000000000000012";
+pub const BOT: &str = "1200000000000000013";
 
-fn demo(dir: &tempfile::TempDir) -> Demo {
+pub fn demo(dir: &tempfile::TempDir) -> Demo {
     Demo::start(dir.path(), &["--members", "3", "--rate", "0"])
 }
 
 /// A backend with the root key.
-struct Backend {
-    http: Http,
-    addr: SocketAddr,
-    key: String,
+pub struct Backend {
+    pub http: Http,
+    pub addr: SocketAddr,
+    pub key: String,
 }
 
 impl Backend {
-    fn root(demo: &Demo) -> Self {
+    pub fn root(demo: &Demo) -> Self {
         Self::with(demo.addr, demo.manifest["admin_key"].as_str().unwrap())
     }
 
-    fn with(addr: SocketAddr, key: &str) -> Self {
+    pub fn with(addr: SocketAddr, key: &str) -> Self {
         Self { http: Http::new(addr, &format!("Bearer {key}")), addr, key: key.to_owned() }
     }
 
     #[track_caller]
-    fn ask(&mut self, method: &str, path: &str, body: Option<Value>, status: u16) -> Value {
+    pub fn ask(&mut self, method: &str, path: &str, body: Option<Value>, status: u16) -> Value {
         let answer = self.http.request(method, &format!("/v1{path}"), body.as_ref()).unwrap();
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
         answer.body
     }
 
     #[track_caller]
-    fn get(&mut self, path: &str) -> Value {
+    pub fn get(&mut self, path: &str) -> Value {
         self.ask("GET", path, None, 200)
     }
 
     #[track_caller]
-    fn put(&mut self, path: &str, body: Value, status: u16) -> Value {
+    pub fn put(&mut self, path: &str, body: Value, status: u16) -> Value {
         self.ask("PUT", path, Some(body), status)
     }
 
     #[track_caller]
-    fn publish(&mut self, event: Value) -> Value {
+    pub fn publish(&mut self, event: Value) -> Value {
         let body = self.ask("POST", "/publish", Some(event), 200);
         assert_eq!(body["complete"], true, "{body}");
         body
     }
 
     /// A stream in one direction at least: the lines of the answer.
-    fn stream(&self, method: &str, path: &str) -> Stream {
+    pub fn stream(&self, method: &str, path: &str) -> Stream {
         let mut stream = TcpStream::connect(self.addr).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let body =
@@ -74,7 +74,7 @@ impl Backend {
     }
 
     /// A guild with two members and a bot; one channel is for those with the role only, whom nobody has.
-    fn build(&mut self) {
+    pub fn build(&mut self) {
         for (id, name, bot) in [(ANA, "ana", false), (BOB, "bob", false), (BOT, "helper", true)] {
             self.put(&format!("/users/{id}"), json!({"username": name, "bot": bot, "application_flags": 0}), 201);
         }
@@ -89,37 +89,37 @@ impl Backend {
         self.put(&format!("/guilds/{GUILD}/channels/{SECRET}"), hidden, 201);
     }
 
-    fn token(&mut self, user_id: &str) -> String {
+    pub fn token(&mut self, user_id: &str) -> String {
         let minted = self.ask("POST", &format!("/users/{user_id}/tokens"), Some(json!({})), 201);
         minted["token"].as_str().unwrap().to_owned()
     }
 }
 
 /// A request whose body is written, and whose answer is read, bit by bit.
-struct Stream {
+pub struct Stream {
     reader: BufReader<TcpStream>,
     is_open: bool,
     rest: Vec<u8>,
 }
 
 impl Stream {
-    fn write(&mut self, text: &str) {
+    pub fn write(&mut self, text: &str) {
         let chunk = format!("{:x}\r\n{text}\r\n", text.len());
         self.reader.get_mut().write_all(chunk.as_bytes()).unwrap();
     }
 
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         self.reader.get_mut().write_all(b"0\r\n\r\n").unwrap();
     }
 
-    fn line_of_head(&mut self) -> String {
+    pub fn line_of_head(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
     /// The next line of the answer; none at its end.
-    fn next(&mut self) -> Option<Value> {
+    pub fn next(&mut self) -> Option<Value> {
         if !self.is_open {
             let status = self.line_of_head();
             assert!(status.contains(" 200 "), "{status}");
@@ -147,7 +147,7 @@ impl Stream {
 }
 
 /// A client that has its READY, and as a bot the guild.
-fn client(demo: &Demo, token: &str, query: &str, intents: u32) -> (Client, Value) {
+pub fn client(demo: &Demo, token: &str, query: &str, intents: u32) -> (Client, Value) {
     let mut client = Client::connect(demo.addr, query, None);
     client.await_payload(10, None);
     client.send(2, &json!({"token": token, "intents": intents, "properties": {}}));

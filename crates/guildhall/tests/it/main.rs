@@ -5,6 +5,7 @@ mod cli;
 mod demo;
 mod dictionary;
 mod drain;
+mod exact;
 mod hostile;
 mod issuers;
 mod jwks_url;
