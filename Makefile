@@ -54,6 +54,8 @@ release: tools ## The optimised binary
 conformance: tools-test release ## Real client libraries against the release build
 	conformance/run --server $(BINARY)
 	conformance/readers/run --server $(BINARY)
+	conformance/snippets --server $(BINARY)
+	conformance/own-client --server $(BINARY)
 	conformance/deflate --server $(BINARY)
 	conformance/backend-api/run --server $(BINARY)
 	$(CARGO) build --release --locked -p guildhall-net --example ws_echo

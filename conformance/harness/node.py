@@ -25,7 +25,7 @@ def free_port():
 
 
 class Node:
-    """A server under test."""
+    """A server under test. Clients are told `gateway_port`, where a proxy may stand; None: the node's own port."""
 
     def __init__(self, server, folder, gateway_port, community, patience):
         self._server = server
@@ -35,7 +35,7 @@ class Node:
         self._data = folder / "data"
         self._command = [server, "demo", "--listen", f"127.0.0.1:{self.port}", "--data", self._data]
         self._command += ["--members", community.members, "--rate", community.rate, "--seed", SEED]
-        self._command += ["--public-url", f"ws://127.0.0.1:{gateway_port}"]
+        self._command += ["--public-url", f"ws://127.0.0.1:{gateway_port or self.port}"]
         for setting, value in community.settings:
             self._command += ["--set", f"{setting}={value}"]
         self._log_file = open(self.log, "wb")

@@ -17,28 +17,64 @@ Guildhall demo is ready. {summary}.
   Tokens    {file}
 
 Say something, and read it back:
-  TOKEN=$(python3 -c 'import json; print(json.load(open("{file}"))["bot_token"])')
-  curl -H "Authorization: Bot $TOKEN" -H 'Content-Type: application/json' \
-    -d '{{"content":"hello from curl"}}' {api_base}/v10/channels/{channel}/messages
-  curl -H "Authorization: Bot $TOKEN" '{api_base}/v10/channels/{channel}/messages?limit=5'
+  DEMO={file}
+  TOKEN=$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["bot_token"])' $DEMO)
+  API={api_base}/v10
+  curl $API/channels/{channel}/messages \
+    -H "Authorization: Bot $TOKEN" -H 'Content-Type: application/json' \
+    -d '{{"content":"hello from curl"}}'
+  curl "$API/channels/{channel}/messages?limit=5" \
+    -H "Authorization: Bot $TOKEN"
 
 Watch it with discord.js (npm install discord.js; save as watch.cjs):
   const {{ Client }} = require('discord.js');
   const demo = require(require('path').resolve('{file}'));
-  const client = new Client({{ intents: 33283, rest: {{ api: demo.api_base }} }});
-  client.on('clientReady', () => console.log('ready as', client.user.tag));
-  client.on('messageCreate', m => console.log(`#${{m.channel.name}} ${{m.author.username}}: ${{m.content}}`));
+  const rest = {{ api: demo.api_base }};
+  const client = new Client({{ intents: 33283, rest }});
+  client.on('messageCreate', (m) =>
+    console.log(`#${{m.channel.name}} ${{m.author.username}}: ${{m.content}}`));
   client.login(demo.bot_token);
 
-Or with discord.py (pip install discord.py):
-  import discord, json
+Or with discord.py (pip install discord.py). Set both addresses: without the
+second one it would send the token to another gateway.
+  import discord, json, yarl
   demo = json.load(open('{file}'))
   discord.http.Route.BASE = demo['api_base'] + '/v10'
-  class Watch(discord.AutoShardedClient):
-      async def on_message(self, m): print(f'#{{m.channel}} {{m.author}}: {{m.content}}')
+  discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(
+      demo['gateway_url'])
+  class Watch(discord.Client):
+      async def on_message(self, m):
+          print(f'#{{m.channel}} {{m.author}}: {{m.content}}', flush=True)
   Watch(intents=discord.Intents.all()).run(demo['bot_token'])
+
+Twelve libraries, each with what to set: docs/libraries.md
+A client of your own, in a browser:      docs/your-own-client.md
 
 Stop with Ctrl-C; the community is kept.
 "##
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_model::{ChannelId, GuildId};
+
+    #[test]
+    fn the_text_fits_a_terminal_of_80_columns() {
+        let manifest = Manifest {
+            api_base: "http://127.0.0.1:8080/api".into(),
+            gateway_url: "ws://127.0.0.1:8080".into(),
+            admin_key: String::new(),
+            bot_token: "secret".into(),
+            user_token: "secret".into(),
+            guild_id: GuildId::new(u64::MAX),
+            channel_ids: vec![ChannelId::new(u64::MAX)],
+        };
+        let text = text("40 members in 1 guild", &manifest, Path::new("data/demo/demo.json"));
+        let too_long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+        assert_eq!(too_long, Vec::<&str>::new());
+        assert!(!text.contains("secret"), "tokens stay in the file");
+    }
 }
