@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test fmt lint unit release deb package-test sim conformance fuzz bench clean tools tools-test
+.PHONY: help run build test tidy fmt lint unit release deb package-test sim conformance fuzz bench clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -28,6 +28,7 @@ build: tools ## Build everything, unoptimised
 
 # Cheap checks first, so that a typo does not wait for the compiler's optimiser.
 test: tools-test ## Every check and every test, from a fresh clone
+	$(MAKE) --no-print-directory tidy
 	$(MAKE) --no-print-directory fmt
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory unit
@@ -35,6 +36,10 @@ test: tools-test ## Every check and every test, from a fresh clone
 	$(MAKE) --no-print-directory conformance
 	$(MAKE) --no-print-directory fuzz
 	@echo "make test: everything passed"
+
+tidy: ## Do cited sections, decisions and files exist? Do dependencies point downwards?
+	$(call need,python3,Install Python 3.11 or later.)
+	tools/tidy
 
 fmt: tools ## Is everything formatted? (cargo fmt --all does it)
 	$(CARGO) fmt --all --check
