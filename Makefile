@@ -38,7 +38,7 @@ test: tools-test ## Every check and every test, from a fresh clone
 	@echo "make test: everything passed"
 
 tidy: ## Do cited sections, decisions and files exist? Do dependencies point downwards?
-	$(call need,python3,Install Python 3.11 or later.)
+	$(call need,python3,Install Python 3.10 or later.)
 	tools/tidy
 
 fmt: tools ## Is everything formatted? (cargo fmt --all does it)
