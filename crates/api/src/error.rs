@@ -105,6 +105,7 @@ impl ApiError {
             }
             Self::Coded { status, code, .. } => (*status, *code),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Store(error) if error.is_full() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
     }

@@ -6,7 +6,7 @@
 use guildhall_guild::Write;
 use guildhall_model::{Channel, ChannelType, Guild, GuildId, Id, Member, Message, User};
 use guildhall_stdx::Timestamp;
-use guildhall_store::{Page, SqliteOptions, SqliteStore, Store, StoreError, Synchronous};
+use guildhall_store::{Page, SqliteOptions, SqliteStore, Store, StoreError, Synchronous, backup_database};
 use std::{
     path::PathBuf,
     sync::{
@@ -19,6 +19,9 @@ use std::{
 const GUILD: GuildId = Id::new(1);
 const CHANNELS: u64 = 20;
 const MEASURED: Duration = Duration::from_secs(3);
+/// Messages of the guild that is deleted.
+const PURGED: u64 = 1_000_000;
+const WINDOW: u64 = 500;
 
 fn message(n: u64, author: &Arc<User>) -> Write {
     Write::PutMessage(Arc::new(Message {
@@ -70,6 +73,49 @@ async fn timed<T>(what: &str, work: impl Future<Output = Result<T, StoreError>>)
     Ok(result)
 }
 
+/// How long one message takes, quiet and while a guild with over `PURGED` messages is purged.
+async fn purge(store: &Arc<SqliteStore>) -> Result<(), StoreError> {
+    let author = Arc::new(User::new(Id::new(1), "author"));
+    let (guild_id, channel_id) = (GuildId::new(2), Id::new(9));
+    let channel = Channel::new(channel_id, guild_id, ChannelType::Text, "c");
+    let guild = Guild::new(guild_id, "g", Id::new(1));
+    store.commit(vec![Write::PutGuild(Arc::new(guild)), Write::PutChannel(Arc::new(channel))]).await?;
+    for batch in 0..PURGED / 4_000 {
+        let ids = (0..4_000).map(|n| 9_000_000_000 + (batch * 4_000 + n) * CHANNELS);
+        store.commit(ids.map(|n| message(n, &author)).collect()).await?;
+    }
+    // Takes `WINDOW` messages at a time, and says how many commits of others came in between.
+    let mut next = 1;
+    let mut window = async |took: &mut Vec<Duration>| -> Result<u64, StoreError> {
+        let before = store.writer_counts().batches;
+        for _ in 0..WINDOW {
+            let message = Message::new(Id::new(next), channel_id, guild_id, author.clone());
+            next += 1;
+            let began = Instant::now();
+            store.commit(vec![Write::PutMessage(Arc::new(message))]).await?;
+            took.push(began.elapsed());
+        }
+        Ok(store.writer_counts().batches - before - WINDOW)
+    };
+    let tell = |what: &str, mut took: Vec<Duration>| {
+        took.sort_unstable();
+        let ms = |per_mille: usize| took[(took.len() - 1) * per_mille / 1_000].as_secs_f64() * 1e3;
+        let (half, most, longest) = (ms(500), ms(990), ms(1_000));
+        println!("  {what:<50} p50 {half:.2} ms, p99 {most:.2} ms, longest {longest:.2} ms");
+    };
+    let mut quiet = Vec::new();
+    for _ in 0..4 {
+        window(&mut quiet).await?;
+    }
+    tell("one message at a time, quiet", quiet);
+    timed("DeleteGuild", store.commit(vec![Write::DeleteGuild(GUILD)])).await?;
+    let (began, mut during) = (Instant::now(), Vec::new());
+    while window(&mut during).await? > 0 {}
+    tell("the same while the guild is purged", during);
+    println!("  purged in {:.1} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
 async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreError> {
     println!("synchronous: {synchronous:?}");
     let options = SqliteOptions { synchronous, ..SqliteOptions::default() };
@@ -103,9 +149,17 @@ async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreErr
     })
     .await?;
     timed("largest_id", store.largest_id()).await?;
-    timed("DeleteChannel with over 200,000 messages", store.commit(vec![Write::DeleteChannel(GUILD, Id::new(10))]))
-        .await?;
-    timed("DeleteGuild with all the rest", store.commit(vec![Write::DeleteGuild(GUILD)])).await?;
+    purge(&store).await?;
+    timed("check of all pages", async {
+        store.close().await;
+        let options = SqliteOptions { synchronous, check_wait_ms: Some(u32::MAX), ..SqliteOptions::default() };
+        SqliteStore::open(dir, options).await?.close().await;
+        Ok(())
+    })
+    .await?;
+    let file = |name: &str| dir.join(name);
+    println!("  database: {} MB", std::fs::metadata(file("guildhall.db")).map_or(0, |file| file.len() >> 20));
+    timed("backup", backup_database(dir, &file("copy.db"))).await?;
     timed("close", async {
         store.close().await;
         Ok(())

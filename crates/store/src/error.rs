@@ -8,6 +8,10 @@ use std::{
     sync::Arc,
 };
 
+/// SQLite's extended result codes for writes that find no room: SQLITE_FULL, SQLITE_IOERR_WRITE (a quota), SQLITE_IOERR_SHMSIZE,
+/// SQLITE_READONLY (the system made the file system read-only).
+const DISK_FULL: [&str; 4] = ["13", "778", "4874", "8"];
+
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -32,6 +36,42 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// Other users of the machine can read the data directory, and its access rights are not this process's to change.
+    #[error(
+        "other users can read {} (mode {mode:o}), and this process may not change that: run `chown` to its user and \
+         `chmod go= DIR`, or let store.dir (--data) name a new directory inside it",
+        path.display()
+    )]
+    Readable {
+        /// The directory, or what in it.
+        path: PathBuf,
+        /// Its access rights.
+        mode: u32,
+    },
+    /// A restore into the directory was interrupted.
+    #[error(
+        "a restore into {} did not finish: empty the directory and run `guildhall restore` again",
+        path.display()
+    )]
+    RestoreUnfinished {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The file is a database, but its pages contradict one another.
+    #[error(
+        "the database {} is damaged ({finding}): keep a copy of the directory, and restore a backup with \
+         `guildhall restore BACKUP --data NEW_DIR` (docs/operations.md, \"Backup and restore\")",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The first thing that SQLite found.
+        finding: String,
+    },
+    /// The disk cannot take further writes: it is full, over its quota, or read-only. Reads still work.
+    #[error("the disk takes no further writes")]
+    Full(#[source] Arc<sqlx::Error>),
     /// Somebody else has the data directory open: one process at a time.
     #[error("the data directory {} is in use by {}", path.display(), holder(*process_id))]
     InUse {
@@ -84,12 +124,26 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match error {
             sqlx::Error::PoolClosed => Self::Closed,
-            error => Self::Database(Arc::new(error)),
+            error => Self::of_database(&Arc::new(error)),
         }
     }
 }
 
 impl StoreError {
+    /// An error of the database, as what it means to a caller.
+    pub(crate) fn of_database(error: &Arc<sqlx::Error>) -> Self {
+        match error.as_database_error().and_then(|error| error.code()).as_deref() {
+            Some(code) if DISK_FULL.contains(&code) => Self::Full(Arc::clone(error)),
+            _ => Self::Database(Arc::clone(error)),
+        }
+    }
+
+    /// Whether writes fail for lack of room while reads still work.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+
     pub(crate) fn data_dir(path: &Path, source: io::Error) -> Self {
         Self::DataDir { path: path.to_owned(), source }
     }

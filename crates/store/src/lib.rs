@@ -15,7 +15,9 @@ mod token;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
-pub use sqlite::{SqliteOptions, SqliteStore, Synchronous, WriterCounts};
+pub use sqlite::{
+    DATABASE_FILE, DataDir, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts, backup_database,
+};
 pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
@@ -44,8 +46,8 @@ pub enum Page {
 
 /// What outlives the process.
 ///
-/// Each method fails with `Closed` after a shutdown, with `Database` when the database does, and with `Corrupt` when a
-/// row is not what was written.
+/// Each method fails with `Closed` after a shutdown, with `Database` when the database does (`Full` when it only has no room to
+/// write), and with `Corrupt` when a row is not what was written.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Applies `writes` in order, all or none; returns once they are durable. Batches of concurrent callers may share

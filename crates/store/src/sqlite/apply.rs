@@ -11,6 +11,9 @@ use crate::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection};
 use std::sync::Arc;
 
+/// SQLITE_CONSTRAINT_TRIGGER.
+const CONSTRAINT_TRIGGER: &str = "1811";
+
 /// Why a transaction did not come about.
 pub(super) enum Fault {
     /// One of the batches is to blame.
@@ -23,6 +26,8 @@ impl Fault {
     fn new(what: &'static str, error: sqlx::Error) -> Self {
         match error.as_database_error() {
             Some(error) if error.is_foreign_key_violation() => Self::Dangling(what),
+            // What it belongs to is deleted, and not purged yet (`0027_deleted.sql`).
+            Some(error) if error.code().as_deref() == Some(CONSTRAINT_TRIGGER) => Self::Dangling(what),
             _ => error.into(),
         }
     }
@@ -38,7 +43,7 @@ impl From<&Fault> for StoreError {
     fn from(fault: &Fault) -> Self {
         match fault {
             Fault::Dangling(what) => Self::Dangling { what },
-            Fault::Database(error) => Self::Database(Arc::clone(error)),
+            Fault::Database(error) => Self::of_database(error),
         }
     }
 }

@@ -112,6 +112,19 @@ pub(super) enum Change {
     Run { what: &'static str, sql: &'static str, values: SmallVec<[Value; 5]> },
 }
 
+impl Change {
+    /// Whether content is left to be purged.
+    pub(super) fn marks_deleted(&self) -> bool {
+        matches!(self, Self::Run { sql, .. } if [MARK_GUILD, MARK_CHANNEL].contains(sql))
+    }
+}
+
+/// Deleting marks; `purge` deletes what is in it. See `0027_deleted.sql`.
+const MARK_GUILD: &str = "\
+    INSERT INTO deleted_guilds (id) SELECT id FROM guilds WHERE id = ?1 ON CONFLICT DO NOTHING";
+const MARK_CHANNELS_OF_GUILD: &str = "UPDATE channels SET guild_id = 0 WHERE guild_id = ?1";
+const MARK_CHANNEL: &str = "UPDATE channels SET guild_id = 0 WHERE guild_id = ?1 AND id = ?2";
+
 /// Writes as changes, in an order with the same effect.
 pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::with_capacity(writes.len());
@@ -164,17 +177,23 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
                 put_attachments(&mut changes, message);
                 continue;
             }
-            Write::DeleteGuild(id) => run("guild", "DELETE FROM guilds WHERE id = ?1", [Value::Int(int(*id))]),
+            Write::DeleteGuild(id) => {
+                let id = Value::Int(int(*id));
+                changes.extend([
+                    run("guild", MARK_CHANNELS_OF_GUILD, [id.clone()]),
+                    run("guild", "DELETE FROM directs WHERE id = ?1", [id.clone()]),
+                    run("guild", MARK_GUILD, [id]),
+                ]);
+                continue;
+            }
             Write::DeleteRole(guild_id, id) => run(
                 "role",
                 "DELETE FROM roles WHERE guild_id = ?1 AND id = ?2",
                 [Value::Int(int(*guild_id)), Value::Int(int(*id))],
             ),
-            Write::DeleteChannel(guild_id, id) => run(
-                "channel",
-                "DELETE FROM channels WHERE guild_id = ?1 AND id = ?2",
-                [Value::Int(int(*guild_id)), Value::Int(int(*id))],
-            ),
+            Write::DeleteChannel(guild_id, id) => {
+                run("channel", MARK_CHANNEL, [Value::Int(int(*guild_id)), Value::Int(int(*id))])
+            }
             Write::DeleteMember(guild_id, user_id) => run(
                 "member",
                 "DELETE FROM members WHERE guild_id = ?1 AND user_id = ?2",

@@ -1,7 +1,9 @@
 //! Data directory: where a node keeps its database, one process at a time.
 //!
-//! Owns        `guildhall.db` (with SQLite's `-wal` and `-shm` beside it) and `guildhall.lock`.
-//! Invariants  the lock is the operating system's: it goes with the process, however that ends.
+//! Owns        `guildhall.db` (with SQLite's `-wal` and `-shm` beside it), `guildhall.lock`, and the access rights of everything
+//!             that a node keeps in the directory (`PRIVATE`).
+//! Invariants  the lock is the operating system's: it goes with the process, however that ends. Other users of the machine can
+//!             read nothing in the directory, whatever the umask is: secrets and messages lie there. (tests `s14_*`)
 
 use crate::StoreError;
 use std::{
@@ -10,25 +12,47 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// File name of the database.
+pub const DATABASE_FILE: &str = "guildhall.db";
+/// Marks a directory into which a restore did not finish.
+pub const RESTORING_FILE: &str = "guildhall.restoring";
+const LOCK_FILE: &str = "guildhall.lock";
+
+/// Names of what a node keeps in its data directory. Other files there are left alone: the directory may hold more.
+const PRIVATE: [&str; 9] = [
+    DATABASE_FILE,
+    "guildhall.db-wal",
+    "guildhall.db-shm",
+    LOCK_FILE,
+    RESTORING_FILE,
+    "files",
+    "handover.ndjson",
+    "handover.ndjson.part",
+    "demo.json",
+];
+
 /// An open data directory. Nobody else has it until this is dropped.
 #[derive(Debug)]
-pub(super) struct DataDir {
+pub struct DataDir {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDir {
-    /// Opens the directory, after creating it (for this user only) if need be.
-    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+    /// Opens the directory, creates it if it does not exist, and removes access of other users.
+    ///
+    /// # Errors
+    /// `DataDir` when the directory cannot be created or written, `Readable` when other users can read it and this process may
+    /// not change that, `InUse` when another process has it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         let fail = |error| StoreError::data_dir(path, error);
         if !path.is_dir() {
             create(path).map_err(fail)?;
         }
         // Absolute, so that SQLite never takes a name that starts with `file:` for a URI.
         let path = fs::canonicalize(path).map_err(fail)?;
-        let lock_path = path.join("guildhall.lock");
-        let mut lock =
-            OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&lock_path).map_err(fail)?;
+        make_private(&path)?;
+        let mut lock = private().truncate(false).open(path.join(LOCK_FILE)).map_err(fail)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -40,23 +64,80 @@ impl DataDir {
         Ok(Self { path, _lock: lock })
     }
 
-    /// The database file.
-    pub(super) fn database(&self) -> PathBuf {
-        self.path.join("guildhall.db")
+    /// The directory, absolute.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
+
+    /// The database file. It exists afterwards, empty if it is new: SQLite gives its other files the same access rights.
+    pub(super) fn database(&self) -> Result<PathBuf, StoreError> {
+        let marker = self.path.join(RESTORING_FILE);
+        if marker.exists() {
+            return Err(StoreError::RestoreUnfinished { path: self.path.clone() });
+        }
+        let path = self.path.join(DATABASE_FILE);
+        // What is no file is SQLite's to refuse.
+        if !path.exists() {
+            private().truncate(false).open(&path).map_err(|error| StoreError::data_dir(&self.path, error))?;
+        }
+        Ok(path)
+    }
+}
+
+/// Options for a file that its owner alone may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 fn create(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700); // token hashes and the node's secrets are in there
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)?;
     // SQLite syncs its own directory entries, but not the directory's entry in its parent.
     #[cfg(unix)]
     if let Some(parent) = fs::canonicalize(path)?.parent() {
         File::open(parent)?.sync_all()?;
     }
+    Ok(())
+}
+
+/// Removes access of group and others from the directory and from what a node keeps in it.
+#[cfg(unix)]
+fn make_private(dir: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let inside = PRIVATE.iter().map(|name| dir.join(name));
+    for path in std::iter::once(dir.to_owned()).chain(inside) {
+        let fail = |error| StoreError::data_dir(dir, error);
+        let link = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(fail(error)),
+        };
+        let metadata = if link.is_symlink() { fs::metadata(&path).map_err(fail)? } else { link.clone() };
+        let mode = metadata.mode() & 0o7777;
+        if mode & 0o077 == 0 {
+            continue;
+        }
+        // A link may lead anywhere: what it names is not changed, only looked at.
+        let changed =
+            !link.is_symlink() && fs::set_permissions(&path, fs::Permissions::from_mode(mode & 0o7700)).is_ok();
+        if !changed {
+            return Err(StoreError::Readable { path, mode });
+        }
+        tracing::warn!(path = %path.display(), mode = format!("{mode:o}"), "other users could read it; now they cannot");
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 

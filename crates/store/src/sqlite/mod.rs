@@ -1,22 +1,26 @@
 //! SQLite: the store of a single node.
 //!
-//! Owns        a data directory, a writer task with the only connection that writes, one that merges the write-ahead log, a pool of
-//!             read connections.
+//! Owns        a data directory, a writer task with the only connection that writes, one that merges the write-ahead log, one that
+//!             purges deleted content, a pool of read connections.
 //! Invariants  an acknowledged write was committed to the write-ahead log before; with `Synchronous::Full` it was
 //!             on disk. Reads never wait for writes.
 //! Limits      `SqliteOptions`. The write-ahead log is cut back to `LOG_BYTES_KEPT` when it has been merged; it grows
-//!             beyond that only while a read goes on. Deleting a guild or channel deletes its messages in one
-//!             transaction, at some 4 s per million, and other writes wait for it; reads do not.
+//!             beyond that only while a read goes on.
 //! Spec        <https://sqlite.org/wal.html>, <https://sqlite.org/lang_transaction.html>
 
 mod accounts;
 mod apply;
+mod backup;
 mod change;
+mod check;
 mod data_dir;
 mod merge;
+mod purge;
 mod read;
 mod writer;
 
+pub use backup::backup_database;
+pub use data_dir::{DATABASE_FILE, DataDir, RESTORING_FILE};
 pub use writer::WriterCounts;
 
 use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
@@ -24,7 +28,7 @@ use accounts::Accounts;
 use apply::Statements;
 use async_trait::async_trait;
 use change::Change;
-use data_dir::DataDir;
+use check::Check;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
 use merge::Merger;
@@ -33,9 +37,14 @@ use sqlx::{
     migrate::{MigrateError, Migrator},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 use tokio::{
-    sync::{Mutex, mpsc, oneshot},
+    sync::{Mutex, Notify, mpsc, oneshot},
     task::JoinHandle,
 };
 use writer::{Batch, Counters, Job, WriteEnd, Writer};
@@ -83,6 +92,9 @@ pub struct SqliteOptions {
     pub transaction_writes_max: usize,
     /// Largest size of the database file without its log; writes that need more fail. None: no limit but the disk.
     pub database_bytes_max: Option<u64>,
+    /// Whether `open` checks every page of the database, and for how long it waits for that, milliseconds; then the check
+    /// continues while the store is in use. None: no check. Default: none.
+    pub check_wait_ms: Option<u32>,
 }
 
 impl Default for SqliteOptions {
@@ -94,6 +106,7 @@ impl Default for SqliteOptions {
             queued_batches_max: 1024,
             transaction_writes_max: 4096,
             database_bytes_max: None,
+            check_wait_ms: None,
         }
     }
 }
@@ -106,28 +119,40 @@ pub struct SqliteStore {
     counters: Arc<Counters>,
     /// None once it was waited for.
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Continues until it is done or the store is closed.
+    check: std::sync::Mutex<Option<Check>>,
 }
 
 impl SqliteStore {
     /// Opens the database in `data_dir`, creating or migrating it if need be, for this process alone.
     ///
     /// # Errors
-    /// `DataDir` when the directory cannot be created or written, `InUse` when another process (or another store of
-    /// this one) has it, `Open` when the file is no database, `SchemaTooNew` when a later version wrote it, `Migrate`
-    /// when it cannot be brought up to date.
+    /// `DataDir` when the directory cannot be created or written, `Readable` when other users can read it, `InUse` when another
+    /// process (or another store of this one) has it, `Open` when the file is no database, `Damaged` when its pages are not what
+    /// was written, `SchemaTooNew` when a later version wrote it, `Migrate` when it cannot be brought up to date.
     pub async fn open(data_dir: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
         let data_dir = DataDir::open(data_dir.as_ref())?;
-        let path = data_dir.database();
+        let path = data_dir.database()?;
         let write = write_options(&options, &path);
-        let mut connection = write.connect().await.map_err(|source| StoreError::Open { path: path.clone(), source })?;
-        migrate(&mut connection).await?;
+        let open = |source: sqlx::Error| match check::is_damage(&source) {
+            true => StoreError::Damaged { path: path.clone(), finding: source.to_string() },
+            false => StoreError::Open { path: path.clone(), source },
+        };
+        let mut connection = write.connect().await.map_err(open)?;
         let read = connect_options(&options).filename(&path).read_only(true);
+        let check = match options.check_wait_ms {
+            Some(wait) => check::run(read.clone(), path.clone(), Duration::from_millis(wait.into())).await?,
+            None => None,
+        };
+        migrate(&mut connection).await?;
         let read = read.pragma("cache_size", format!("-{READ_CACHE_KIB}"));
         let read_pool = pool_options(options.read_connections.max(1)).connect_with(read);
-        let read_pool = read_pool.await.map_err(|source| StoreError::Open { path, source })?;
+        let read_pool = read_pool.await.map_err(open)?;
         let merger = Merger::start(write.clone(), LOG_PAGES);
         let write = WriteEnd::Own { options: Box::new(write), connection: Some(connection) };
-        Ok(Self::start(&options, write, read_pool, Some(merger), Some(data_dir)))
+        let store = Self::start(&options, write, read_pool, Some(merger), Some(data_dir));
+        *store.check.lock().unwrap_or_else(PoisonError::into_inner) = check;
+        Ok(store)
     }
 
     /// An empty database that lives as long as the store, for tests. It has one connection for everything.
@@ -150,24 +175,28 @@ impl SqliteStore {
     ) -> Self {
         let (jobs, queue) = mpsc::channel(options.queued_batches_max.max(1));
         let counters = Arc::new(Counters::default());
+        let purge = Arc::new(Notify::new());
+        tokio::spawn(purge::run(jobs.downgrade(), read_pool.clone(), Arc::clone(&purge)));
         let writer = Writer {
             jobs: queue,
             transaction_writes_max: options.transaction_writes_max,
             write,
             merger,
+            purge,
             read_pool: read_pool.clone(),
             statements: Statements::new(),
             counters: Arc::clone(&counters),
             data_dir,
         };
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
-        Self { jobs, read_pool, accounts: Accounts::default(), counters, writer }
+        Self { jobs, read_pool, accounts: Accounts::default(), counters, writer, check: std::sync::Mutex::default() }
     }
 
     /// Commits what is queued, then closes the database and lets go of the data directory. Everything afterwards fails
     /// with `Closed`. A store that is dropped does the same, but nobody knows when it is done.
     pub async fn close(&self) {
         let mut writer = self.writer.lock().await;
+        drop(self.check.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(task) = writer.take() {
             // It may have ended by itself only by a panic.
             let _ = self.jobs.send(Job::Close).await;

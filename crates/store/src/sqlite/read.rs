@@ -24,20 +24,35 @@ use std::{
     sync::Arc,
 };
 
-const MESSAGE: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id = ?2";
-const NEWEST: &str = "SELECT data FROM messages WHERE channel_id = ?1 ORDER BY id DESC LIMIT ?2";
-const BEFORE: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
-const FROM: &str = "SELECT data FROM messages WHERE channel_id = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
+/// Condition that channel `?1` was not deleted: its messages are purged later (`purge`).
+macro_rules! in_live_channel {
+    ($head:literal, $tail:literal) => {
+        concat!($head, " AND NOT EXISTS (SELECT 1 FROM channels WHERE id = ?1 AND guild_id = 0) ", $tail)
+    };
+}
+
+const MESSAGE: &str = in_live_channel!("SELECT data FROM messages WHERE channel_id = ?1 AND messages.id = ?2", "");
+const NEWEST: &str =
+    in_live_channel!("SELECT data FROM messages WHERE channel_id = ?1", "ORDER BY messages.id DESC LIMIT ?2");
+const BEFORE: &str = in_live_channel!(
+    "SELECT data FROM messages WHERE channel_id = ?1 AND messages.id < ?2",
+    "ORDER BY messages.id DESC LIMIT ?3"
+);
+const FROM: &str = in_live_channel!(
+    "SELECT data FROM messages WHERE channel_id = ?1 AND messages.id >= ?2",
+    "ORDER BY messages.id LIMIT ?3"
+);
 
 /// The reactions of messages that follow one another, first to last in the order they are shown.
 const REACTIONS: &str = "\
     SELECT message_id, first_use, emoji_id, emoji_name, user_id FROM reactions \
     WHERE channel_id = ?1 AND message_id BETWEEN ?2 AND ?3 ORDER BY message_id, first_use, ordinal";
 
-const REACTION_USERS: &str = "\
-    SELECT users.data FROM reactions JOIN users ON users.id = reactions.user_id \
-    WHERE channel_id = ?1 AND message_id = ?2 AND emoji_id = ?3 AND emoji_name = ?4 AND user_id > ?5 \
-    ORDER BY user_id LIMIT ?6";
+const REACTION_USERS: &str = in_live_channel!(
+    "SELECT users.data FROM reactions JOIN users ON users.id = reactions.user_id \
+     WHERE channel_id = ?1 AND message_id = ?2 AND emoji_id = ?3 AND emoji_name = ?4 AND user_id > ?5",
+    "ORDER BY user_id LIMIT ?6"
+);
 
 const MEMBERS: &str = "\
     SELECT members.data, users.data FROM members JOIN users ON users.id = members.user_id \
@@ -45,9 +60,11 @@ const MEMBERS: &str = "\
 
 const GUILDS_OF_USER: &str = "\
     SELECT guild_id FROM members WHERE user_id = ?1 AND NOT EXISTS (SELECT 1 FROM directs WHERE id = guild_id) \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE id = guild_id) \
     ORDER BY guild_id LIMIT ?2";
 const GUILD_IDS: &str = "\
     SELECT id FROM guilds WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = guilds.id) \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guilds.id) \
     ORDER BY id LIMIT ?2";
 
 const DIRECT_CHANNELS: &str = "\
@@ -62,11 +79,18 @@ const DIRECT_RECIPIENTS: &str = "\
 const DIRECT_OF_PAIR: &str = "SELECT id FROM direct_pairs WHERE low = ?1 AND high = ?2";
 
 const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1";
-const GUILD_OF_BELONGING: &str = "SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 LIMIT 1";
+const GUILD_OF_BELONGING: &str = "\
+    SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) LIMIT 1";
+const GUILD: &str = "\
+    SELECT data FROM guilds WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = ?1)";
+const GUILD_OF_CHANNEL: &str = "SELECT guild_id FROM channels WHERE id = ?1 AND guild_id <> 0";
 
 /// What somebody said in a channel since some moment: what else was said there since is read, and passed over.
-const MESSAGES_BY: &str = "\
-    SELECT id FROM messages WHERE channel_id = ?1 AND id >= ?2 AND author_id = ?3 ORDER BY id LIMIT ?4";
+const MESSAGES_BY: &str = in_live_channel!(
+    "SELECT messages.id FROM messages WHERE channel_id = ?1 AND messages.id >= ?2 AND author_id = ?3",
+    "ORDER BY messages.id LIMIT ?4"
+);
 
 /// The newest message of each channel is one step in the messages' primary key.
 const CHANNELS: &str = "\
@@ -79,7 +103,7 @@ pub(super) async fn load_guild(
     guild_id: GuildId,
 ) -> Result<Option<GuildRecord>, StoreError> {
     let mut snapshot = pool.begin().await?;
-    let guild = sqlx::query("SELECT data FROM guilds WHERE id = ?1").bind(int(guild_id));
+    let guild = sqlx::query(GUILD).bind(int(guild_id));
     let Some(guild) = guild.fetch_optional(&mut *snapshot).await? else {
         return Ok(None);
     };
@@ -121,7 +145,7 @@ pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> 
 }
 
 pub(super) async fn guild_of_channel(pool: &SqlitePool, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
-    let query = sqlx::query_scalar("SELECT guild_id FROM channels WHERE id = ?1").bind(int(channel_id));
+    let query = sqlx::query_scalar(GUILD_OF_CHANNEL).bind(int(channel_id));
     Ok(query.fetch_optional(pool).await?.map(id))
 }
 
@@ -343,8 +367,9 @@ pub(super) async fn records(
     each_of(pool, query, |row| Ok((row.try_get(0)?, row.try_get(1)?))).await
 }
 
-const ATTACHMENTS_IN_USE: &str =
-    "SELECT attachments.id FROM json_each(?1) AS asked JOIN attachments ON attachments.id = asked.value";
+const ATTACHMENTS_IN_USE: &str = "\
+    SELECT attachments.id FROM json_each(?1) AS asked JOIN attachments ON attachments.id = asked.value \
+    WHERE NOT EXISTS (SELECT 1 FROM channels WHERE channels.id = attachments.channel_id AND guild_id = 0)";
 
 pub(super) async fn attachments_in_use(pool: &SqlitePool, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
     let asked: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
@@ -416,6 +441,8 @@ mod tests {
             (FROM, &[]),
             (REACTION_USERS, &[]),
             (MEMBERS, &[]),
+            (GUILD, &[]),
+            (GUILD_OF_CHANNEL, &[]),
             (GUILDS_OF_USER, &[]),
             (GUILD_IDS, &[]),
             (DIRECT_CHANNELS, &[]),

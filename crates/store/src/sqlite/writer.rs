@@ -22,7 +22,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What is queued for the writer.
 pub(super) enum Job {
@@ -82,6 +82,8 @@ pub(super) struct Writer {
     pub(super) write: WriteEnd,
     /// None in memory.
     pub(super) merger: Option<Merger>,
+    /// Wakes the task that purges what a commit marked as deleted, and tells it of the end.
+    pub(super) purge: Arc<Notify>,
     pub(super) read_pool: SqlitePool,
     pub(super) statements: Statements,
     pub(super) counters: Arc<Counters>,
@@ -99,6 +101,7 @@ impl Writer {
                 self.commit(group).await;
             }
         }
+        self.purge.notify_one();
         // Readers first: the last connection to close merges the log into the database, and theirs cannot write.
         self.read_pool.close().await;
         if let Some(merger) = self.merger {
@@ -151,6 +154,9 @@ impl Writer {
             merger.committed(group.iter().map(|batch| batch.changes.len()).sum());
         }
         for (batch, answer) in group.into_iter().zip(answers) {
+            if answer.is_ok() && batch.changes.iter().any(Change::marks_deleted) {
+                self.purge.notify_one();
+            }
             // Whoever does not wait any more does not want to know.
             let _ = batch.reply.send(answer);
         }
