@@ -9,7 +9,7 @@
 
 use guildhall_codec::{Dictionary, StreamDecompressor};
 use guildhall_shared_match::{
-    self as shared_match, Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG, ZstdStream,
+    self as shared_match, Container, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables, BodyId, ZSTD_WINDOW_LOG, ZstdStream,
 };
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
@@ -43,7 +43,7 @@ struct Connection {
     reader: Option<StreamDecompressor>,
     classes: u8,
     seq: u64,
-    backlog: Vec<(Option<TextId>, &'static str, Vec<u8>)>,
+    backlog: Vec<(Option<BodyId>, &'static str, Vec<u8>)>,
 }
 
 impl Stream {
@@ -79,7 +79,7 @@ impl Connection {
         Self { stream: Stream::new(control), reader: None, classes: 0xFF, seq: 0, backlog: Vec::new() }
     }
 
-    fn event(&mut self, matcher: &mut Matcher, form: Form, id: Option<TextId>, name: &'static str, body: &[u8]) {
+    fn event(&mut self, matcher: &mut Matcher, form: Form, id: Option<BodyId>, name: &'static str, body: &[u8]) {
         self.seq += 1;
         let message = whole(form, name, self.seq, body);
         let mut wire = Vec::new();
@@ -142,7 +142,7 @@ fn whole(form: Form, name: &str, seq: u64, body: &[u8]) -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     let Some((control, mut rest)) = data.split_first() else { return };
     let form = if control & 4 == 0 { Form::Json } else { Form::Etf };
-    let limits = Limits { history_bytes_max: 64 << 10 };
+    let limits = Limits { history_bytes_max: 64 << 10, ..Limits::default() };
     let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
     let mut connections: Vec<Connection> = (0..CONNECTIONS).map(|_| Connection::new(*control)).collect();
     if control & WITH_BYSTANDERS != 0 {
@@ -171,9 +171,14 @@ fuzz_target!(|data: &[u8]| {
                     body = new.repeat(1 + usize::from(argument) * 400);
                 }
                 let class = operation >> 6;
-                let scope = Scope { domain: u64::from(class / 2), class: class.into(), kind: (operation & 3).into() };
+                let (guild, channel) = (u64::from(class / 2), u64::from(class));
+                let domain = match operation >> 2 & 1 {
+                    0 => Domain::Public { guild, view: 0 },
+                    _ => Domain::Restricted { guild, channel, view: 0 },
+                };
+                let scope = Scope { domain, class: class.into(), kind: (operation & 3).into() };
                 let name = NAMES[usize::from(operation & 3) % NAMES.len()];
-                let id = matcher.push(scope, name, &body);
+                let id = matcher.push(scope, connections.len() as u32, name, &body);
                 for connection in &mut connections {
                     if connection.classes >> class & 1 == 0 {
                         continue;

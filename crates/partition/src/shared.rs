@@ -13,7 +13,7 @@ use guildhall_codec::{
 use guildhall_relay::{Event, Gate, Redaction};
 use guildhall_session::Dispatch;
 use guildhall_shared_match::{
-    self as shared_match, Container, Counters, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId,
+    self as shared_match, BodyId, Container, Counters, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
     ZSTD_WINDOW_LOG, ZstdStream,
 };
 use std::{
@@ -223,7 +223,8 @@ impl Matchers {
         match streams {
             Streams::Classic => Self::default(),
             Streams::SharedMatch { history_bytes_max, check_one_in } => {
-                Self { limits: Limits { history_bytes_max }, check_one_in, ..Self::default() }
+                let limits = Limits { history_bytes_max, ..Limits::default() };
+                Self { limits, check_one_in, ..Self::default() }
             }
         }
     }
@@ -232,7 +233,7 @@ impl Matchers {
     /// were made already stays what it is.
     pub fn take_settings(&mut self, streams: Streams) {
         if let Streams::SharedMatch { history_bytes_max, check_one_in } = streams {
-            self.limits = Limits { history_bytes_max };
+            self.limits.history_bytes_max = history_bytes_max;
             self.check_one_in = check_one_in;
         }
     }
@@ -372,7 +373,7 @@ impl Matchers {
     }
 
     /// The text of what many get, taken in now if nobody was written it before.
-    fn text_of(&mut self, encoding: Encoding, dispatch: &Dispatch, redaction: Redaction) -> Option<TextId> {
+    fn text_of(&mut self, encoding: Encoding, dispatch: &Dispatch, redaction: Redaction) -> Option<BodyId> {
         let event = dispatch.published_event()?;
         let known = dispatch.text(encoding, redaction);
         if let Some(text) = known.get() {
@@ -380,7 +381,7 @@ impl Matchers {
         }
         let frame = dispatch.frame(encoding, redaction);
         let name = event.static_name()?;
-        let text = self.of(encoding).push(scope_of(event, redaction), name, frame.body());
+        let text = self.of(encoding).push(scope_of(event, redaction), u32::MAX, name, frame.body());
         known.set(Some(text.into()));
         text
     }
@@ -399,7 +400,13 @@ fn scope_of(event: &Event, redaction: Redaction) -> Scope {
         Gate::Users(ids) => hash_of(ids),
         Gate::Roles(ids) => hash_of(ids),
     };
-    let domain = event.guild_id.get() ^ (redaction.index() as u64) << 60;
+    let (guild, view) = (event.guild_id.get(), redaction.index() as u8);
+    // Whether everybody may view a channel is not known here: each is a domain of its own.
+    let domain = match &event.audience.gate {
+        _ if guild == 0 => Domain::Direct { channel: class },
+        Gate::Members | Gate::List(_) => Domain::Public { guild, view },
+        _ => Domain::Restricted { guild, channel: class, view },
+    };
     Scope { domain, class, kind: hash_of(&event.audience.intents) }
 }
 

@@ -4,16 +4,16 @@
 //!             all have, so that parses for horizons between which there is nothing are one parse.
 //! Limits      those of the search that finds them (`find`, `dictionary`).
 
-use crate::ring::TextId;
+use crate::ring::BodyId;
 
 /// A text may look back into itself.
-pub const ITSELF: TextId = 0;
+pub const ITSELF: BodyId = 0;
 
 /// Equal bytes in an earlier text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// [`ITSELF`], [`DICTIONARY`](crate::dictionary::DICTIONARY) or an earlier text.
-    pub source: TextId,
+    pub source: BodyId,
     /// Where in it.
     pub from: u32,
     /// How many.
@@ -29,7 +29,7 @@ pub struct Candidates {
     starts: Vec<u32>,
     all: Vec<Candidate>,
     /// Every text in which a candidate stands that nearly all have, newest first.
-    common: Vec<TextId>,
+    common: Vec<BodyId>,
 }
 
 impl Candidates {
@@ -43,8 +43,8 @@ impl Candidates {
 
     /// How far a parse may look back from the text `id` and find no more that nearly all have than within `age` texts; at least
     /// `age`.
-    pub fn horizon(&self, id: TextId, age: u32) -> u32 {
-        let age_of = |source: &TextId| id.wrapping_sub(*source);
+    pub fn horizon(&self, id: BodyId, age: u32) -> u32 {
+        let age_of = |source: &BodyId| id.wrapping_sub(*source);
         let next = self.common.partition_point(|source| age_of(source) <= age);
         self.common.get(next).map_or(u32::MAX, |next| age_of(next) - 1)
     }
@@ -69,7 +69,7 @@ impl Candidates {
     }
 
     /// Every text in which a candidate stands that nearly all have, in any order; some may be told twice.
-    pub(crate) fn note_common(&mut self, texts: &[TextId]) {
+    pub(crate) fn note_common(&mut self, texts: &[BodyId]) {
         self.common.extend_from_slice(texts);
         self.common.sort_unstable_by_key(|text| std::cmp::Reverse(*text));
         self.common.dedup();

@@ -6,7 +6,7 @@
 //!             it depends on channels, intents, subscriptions and on when each connection began.
 //! Limits      32 bytes per text, 8 per connection.
 
-use crate::{deflate::WINDOW_BYTES_MAX, ring::TextId};
+use crate::{deflate::WINDOW_BYTES_MAX, ring::BodyId};
 use guildhall_stdx::Rng;
 use smallvec::SmallVec;
 
@@ -86,7 +86,7 @@ pub struct Coverage {
     /// Whose each place is.
     owners: Vec<u32>,
     /// The oldest text that each had within reach when it was last written to.
-    oldest: [TextId; SAMPLE_MAX],
+    oldest: [BodyId; SAMPLE_MAX],
     /// Those whose streams reach back farther than a stream of deflate can.
     far: Sampled,
     next_token: u32,
@@ -121,13 +121,13 @@ impl Coverage {
     }
 
     /// One of the sample was written to: the oldest text that it can still refer to, with so large a window.
-    pub fn note_reach(&mut self, sample: u8, oldest: TextId, window: u32) {
+    pub fn note_reach(&mut self, sample: u8, oldest: BodyId, window: u32) {
         self.oldest[usize::from(sample)] = oldest;
         if window > WINDOW_BYTES_MAX { self.far.insert(sample) } else { self.far.remove(sample) }
     }
 
     /// Those of `all` that have got `source` and can probably still refer to it.
-    pub fn can_refer(&self, all: Sampled, source: TextId, got: Sampled) -> Sampled {
+    pub fn can_refer(&self, all: Sampled, source: BodyId, got: Sampled) -> Sampled {
         let mut able = Sampled::default();
         all.within(got)
             .each()
@@ -138,14 +138,14 @@ impl Coverage {
 
     /// The oldest text that is worth looking at for a text that these will get: each older one is too far back for all but a few of
     /// those with small windows, and for all but a few of those with large ones. None if the sample does not tell.
-    pub fn oldest_in_reach(&self, expected: Sampled) -> Option<TextId> {
+    pub fn oldest_in_reach(&self, expected: Sampled) -> Option<BodyId> {
         let groups = [expected.within(self.far), expected.without(self.far)];
         let oldest = groups.into_iter().filter_map(|group| self.oldest_of(group)).min();
         oldest.filter(|_| self.is_telling(expected.count()))
     }
 
-    fn oldest_of(&self, group: Sampled) -> Option<TextId> {
-        let mut all: SmallVec<[TextId; SAMPLE_MAX]> = group.each().map(|sample| self.oldest[sample]).collect();
+    fn oldest_of(&self, group: Sampled) -> Option<BodyId> {
+        let mut all: SmallVec<[BodyId; SAMPLE_MAX]> = group.each().map(|sample| self.oldest[sample]).collect();
         let farthest_count = all.len() / NEARLY_ALL_BUT_ONE_IN as usize;
         (!all.is_empty()).then(|| *all.select_nth_unstable(farthest_count).1)
     }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     /// So many connections, of which each looks back to the text of its own number.
-    fn sampled(count: TextId) -> (Coverage, Sampled) {
+    fn sampled(count: BodyId) -> (Coverage, Sampled) {
         let (mut coverage, mut all) = (Coverage::default(), Sampled::default());
         for number in 1..=count {
             let sample = coverage.sample_of(&mut Membership::default()).expect("there is room");
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_few_of_a_crowd_do_not_tell_how_far_others_reach() {
-        let (mut coverage, _) = sampled(SAMPLE_MAX as TextId);
+        let (mut coverage, _) = sampled(SAMPLE_MAX as BodyId);
         coverage.sample_of(&mut Membership::default());
         let first = |count: u8| {
             (0..count).fold(Sampled::default(), |mut first, sample| {

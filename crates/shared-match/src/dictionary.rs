@@ -14,13 +14,13 @@ use crate::{
     alone::{Before, Looked, Match},
     candidates::{Candidate, Candidates, ITSELF},
     places::equal_bytes,
-    ring::TextId,
+    ring::BodyId,
     zstd::WINDOW_BYTES,
 };
 use std::ops::Range;
 
 /// Stands for the dictionary among the sources of a parse. No text has this number.
-pub const DICTIONARY: TextId = TextId::MAX - 1;
+pub const DICTIONARY: BodyId = BodyId::MAX - 1;
 /// A stream refers to its dictionary while it is not longer than this. Later it has better, and is written as all others are.
 pub const USED_BYTES: u32 = 1 << 20;
 /// Longer texts are not looked for in dictionaries: they are rare, and would hold up others.

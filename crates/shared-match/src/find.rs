@@ -3,17 +3,17 @@
 //! Owns        the search for candidates: per position those that are longer than every nearer one, so that any horizon finds
 //!             the best it may use.
 //! Why         most places are of little use: their texts are too far back for nearly all recipients, or were sent to few of
-//!             them. At these is not looked (`Coverage::oldest_in_reach`, `Whom::Many`).
+//!             them. These are skipped (`Coverage::oldest_in_reach`, `Wanted::is_for_many`).
 //! Limits      the places that `History` knows of per position, and `COMPARED_BYTES_MAX`.
 
 use crate::{
     candidates::{Candidate, Candidates, ITSELF},
-    coverage::{Coverage, Sampled},
+    coverage::Coverage,
     dictionary::DICTIONARY,
-    history::{History, Text},
+    history::{DomainHistory, Entry, History, Slot},
     owners::{Owner, Owners},
     places::{Beaten, FOUND_BYTES_MIN, Place, Places, equal_bytes, hash_of_four},
-    ring::TextId,
+    ring::BodyId,
     templates::Templates,
 };
 
@@ -100,21 +100,6 @@ impl Longer {
         true
     }
 
-    /// Adds one that is farther than those that there are, if somebody of `able`, who all have it, lacks those that are as long; says
-    /// whether.
-    fn add_for(&mut self, known: Known, able: Sampled, able_of: impl Fn(TextId) -> Sampled) -> bool {
-        let Candidate { length, is_common, .. } = known.candidate;
-        let as_long = self.known.iter().filter(|near| near.candidate.length >= length);
-        let unserved = as_long.fold(able, |unserved, near| unserved.without(able_of(near.candidate.source)));
-        if unserved.count() == 0 {
-            return false;
-        }
-        self.longest = self.longest.max(length);
-        self.longest_common = self.longest_common.max(if is_common { length } else { 0 });
-        self.known.push(known);
-        true
-    }
-
     /// Adds one of a template, behind those that are nearer; it need not be longer than one that not all have. Says
     /// whether it did.
     fn insert(&mut self, known: Known) -> bool {
@@ -131,174 +116,93 @@ impl Longer {
     }
 }
 
-/// What is looked for: the bytes of a text from some position on.
+/// What is looked for: the bytes of a body from some position on.
 struct Wanted<'a> {
     history: &'a History,
     coverage: &'a Coverage,
-    text: &'a Text,
+    text: &'a Entry,
     bytes: &'a [u8],
-    whom: Whom,
-    /// What stands in front of it is too far back for nearly all.
-    oldest: Place,
-}
-
-/// Whom a text is for, which tells what is worth looking for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
-    /// So few that the sample tells of each what it has.
-    Known,
-    /// Of those who lack what nearly all have, each has something else: it is looked for, too.
-    Several,
-    /// What nearly all have serves so many that nothing else is looked for.
-    Many,
+    /// The body has so many recipients that sources which only some have are not worth the search.
+    is_for_many: bool,
 }
 
 impl Wanted<'_> {
-    /// Those who get the text and have got a source.
-    fn able(&self, source: TextId) -> Sampled {
-        let expected = self.text.expected;
-        match source {
-            ITSELF => expected,
-            _ => self.history.text(source).map_or(Sampled::default(), |source| expected.within(source.got)),
-        }
-    }
-
-    /// What there is to know of an earlier text, or of this one; of one that was forgotten, that it has no bytes.
+    /// What the search needs to know of an earlier body, or of this one; an evicted one has no bytes.
     #[cold]
-    fn owner(&self, id: TextId) -> Owner {
+    fn owner(&self, id: BodyId) -> Owner {
         let Some(source) = self.history.text(id) else { return Owner::new(id, (Place::END, 0), false) };
         let is_common = id == self.text.id || self.text.is_for_who_got(source, self.coverage);
-        Owner::new(id, (self.history.place(source, 0), source.len() as u32), is_common)
+        Owner::new(id, (source.place(0), source.len() as u32), is_common)
     }
 
-    /// Whether what stands at a place is for those whom the text is for.
+    /// Whether recipients of the body have what is at a place of a domain.
     #[inline]
-    fn is_in(&self, place: Place, owners: &mut Owners) -> bool {
+    fn is_in(&self, domain: &DomainHistory, place: Place, owners: &mut Owners) -> bool {
         let is_common = |owner| owners.get(owner, |id| self.owner(id)).is_common;
-        self.whom != Whom::Many || self.history.owner(place).is_some_and(is_common)
-    }
-
-    #[cold]
-    fn add_for_known(&self, here: &mut Longer, known: Known) -> bool {
-        here.add_for(known, self.able(known.candidate.source), |source| self.able(source))
-    }
-
-    /// Adds to `here` what is farther than all that is there, if it is of use; says whether.
-    #[inline]
-    fn add(&self, here: &mut Longer, known: Known) -> bool {
-        if self.whom == Whom::Known { self.add_for_known(here, known) } else { here.add(known) }
+        !self.is_for_many || domain.owner(place).is_some_and(is_common)
     }
 }
 
-/// See the module. Room for searches, kept between them.
+/// The search in one domain.
 #[derive(Debug, Default)]
-pub struct Finder {
-    /// Those of the position that is looked at, and what goes on of those of the one before.
+struct DomainSearch {
+    /// None: the body has no such domain.
+    slot: Option<Slot>,
+    /// Places in front of it are too far back for nearly all recipients.
+    oldest: Place,
+    /// Candidates of the current position, and what is left of those of the position before.
     here: Longer,
     earlier: Vec<Known>,
-    owners: Owners,
+    /// Of the positions that are looked up together.
     places: Vec<Places>,
-    /// Of `find_in`.
-    heads: Vec<u32>,
-    before: Vec<u32>,
 }
 
-impl Finder {
-    /// Looks for the newest text of the history, and makes it findable.
-    pub fn find(
-        &mut self,
-        history: &mut History,
-        coverage: &Coverage,
-        templates: &Templates,
-        id: TextId,
-        found: &mut Candidates,
-    ) {
-        found.clear();
-        self.owners.clear();
+impl DomainSearch {
+    fn start(&mut self, slot: Option<Slot>, oldest: Place) {
+        (self.slot, self.oldest) = (slot, oldest);
         self.here.clear();
-        let Some(text) = history.text(id).cloned() else { return };
-        let bytes = history.bytes(&text).to_vec();
-        let places_max = places_max(bytes.len());
-        let whom = match text.expected_count {
-            count if coverage.is_for_few(count) && count > 0 => Whom::Known,
-            count if coverage.is_for_many(count) => Whom::Many,
-            _ => Whom::Several,
-        };
-        let oldest = coverage.oldest_in_reach(text.expected).and_then(|oldest| history.text(oldest));
-        let oldest = oldest.map_or(Place::END, |oldest| history.place(oldest, 0));
-        let (mut follow_until, mut compared, mut since_full) = (0, 0, 0);
-        for at in 0..bytes.len() {
-            found.start_position();
-            if at % LINKED_TOGETHER == 0 {
-                let together = at..bytes.len().min(at + LINKED_TOGETHER);
-                history.link((&text, &bytes), together, (places_max, oldest), &mut self.places);
-            }
-            std::mem::swap(&mut self.here.known, &mut self.earlier);
-            self.here.clear();
-            if at < follow_until || at + FOUND_BYTES_MIN > bytes.len() {
-                continue;
-            }
-            self.earlier.retain_mut(Known::go_on);
-            let is_long = |known: &Known| known.candidate.is_common && known.candidate.length >= LONG_BYTES;
-            since_full = if self.earlier.iter().any(is_long) { (since_full + 1) % LOOKED_AT_ONE_IN } else { 0 };
-            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..], whom, oldest };
-            if since_full == 0 {
-                // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
-                self.earlier.clear();
-                compared += self.look(&wanted, at, u32::MAX);
-                self.look_in(templates, &wanted);
-            } else {
-                compared += self.look(&wanted, at, ENOUGH_BYTES);
-            }
-            found.extend(self.here.known.iter().map(|known| known.candidate));
-            // What was compared too often is followed instead: the nearest serves the most connections.
-            if compared > COMPARED_BYTES_MAX
-                && let Some(nearest) = self.here.known.iter().find(|known| known.candidate.is_common)
-            {
-                follow_until = at + nearest.candidate.length as usize - FOUND_BYTES_MIN + 1;
-            }
-        }
-        found.start_position();
-        found.note_common(self.owners.used());
+        self.earlier.clear();
     }
 
-    /// Looks at the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
+    /// Examines the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
     /// compared.
-    fn look(&mut self, wanted: &Wanted<'_>, at: usize, enough: u32) -> usize {
-        let Wanted { history, text, bytes, whom, oldest, .. } = *wanted;
-        let kept = history.kept();
-        let Self { here, earlier, owners, places, .. } = self;
+    fn search(&mut self, wanted: &Wanted<'_>, owners: &mut Owners, at: usize, enough: u32) -> usize {
+        let Wanted { history, text, bytes, .. } = *wanted;
+        let Some(slot) = self.slot else { return 0 };
+        let domain = history.domain(slot);
+        let kept = domain.kept();
+        let Self { here, earlier, places, oldest, .. } = self;
         let mut earlier = earlier.as_slice();
         let mut compared = 0;
         let (mut beaten, mut beaten_common) = here.beaten(bytes);
-        let mut newest = places[at % LINKED_TOGETHER].newest_first(oldest);
+        let mut newest = places[at % LINKED_TOGETHER].newest_first(*oldest);
         while here.longest_common < enough {
             let next_known = earlier.first().map_or(Place::END, |known| known.place);
             // Most places are no better, which their bytes tell.
             let may_be_better = |place: &Place| {
-                *place <= next_known || kept.may_beat(beaten_common, *place) && wanted.is_in(*place, owners)
+                *place <= next_known || kept.may_beat(beaten_common, *place) && wanted.is_in(domain, *place, owners)
             };
             let Some(place) = newest.find(may_be_better) else { break };
             if place <= next_known {
                 let nearer = earlier.iter().take_while(|known| known.place >= place).count();
                 let (known, farther) = earlier.split_at(nearer);
                 for known in known {
-                    wanted.add(here, *known);
+                    here.add(*known);
                 }
                 earlier = farther;
                 (beaten, beaten_common) = here.beaten(bytes);
                 if known.last().is_some_and(|known| known.place == place)
                     || here.longest_common >= enough
                     || !kept.may_beat(beaten_common, place)
-                    || !wanted.is_in(place, owners)
+                    || !wanted.is_in(domain, place, owners)
                 {
                     continue;
                 }
             }
-            let Some(owner) = history.owner(place) else { continue };
+            let Some(owner) = domain.owner(place) else { continue };
             let Owner { id, is_common, begin, length, .. } = owners.get(owner, |id| wanted.owner(id));
             // It has to be longer than the longest that is nearer.
-            if !(whom == Whom::Known || is_common || kept.may_beat(beaten, place)) {
+            if !(is_common || kept.may_beat(beaten, place)) {
                 continue;
             }
             let from = place.behind(begin);
@@ -312,7 +216,7 @@ impl Finder {
             }
             let source = if id == text.id { ITSELF } else { id };
             let candidate = Candidate { source, from, length: equal as u32, is_common };
-            if wanted.add(here, Known { place, candidate }) {
+            if here.add(Known { place, candidate }) {
                 owners.note_used(id);
             }
             (beaten, beaten_common) = here.beaten(bytes);
@@ -321,27 +225,148 @@ impl Finder {
             }
         }
         for known in earlier {
-            wanted.add(here, *known);
+            here.add(*known);
         }
         compared
     }
+}
 
-    /// Looks at the places of a position in the templates.
-    fn look_in(&mut self, templates: &Templates, wanted: &Wanted<'_>) {
-        let Self { here, owners, .. } = self;
-        templates.longest(wanted.history.kept(), wanted.bytes, |found| {
-            let Owner { id, is_common, begin, .. } =
+/// See the module. Scratch memory of searches.
+#[derive(Debug, Default)]
+pub struct Finder {
+    /// In the body's own domain and in its parent.
+    searches: [DomainSearch; 2],
+    /// What both found at the current position.
+    merged: Longer,
+    owners: Owners,
+    /// Of `find_in`.
+    heads: Vec<u32>,
+    before: Vec<u32>,
+}
+
+impl Finder {
+    /// Finds the candidates of the newest body of the history, and indexes it.
+    pub fn find(
+        &mut self,
+        history: &mut History,
+        coverage: &Coverage,
+        templates: &Templates,
+        id: BodyId,
+        found: &mut Candidates,
+    ) {
+        found.clear();
+        self.owners.clear();
+        let Some(text) = history.text(id).cloned() else { return };
+        let bytes = history.bytes(&text).to_vec();
+        let places_max = places_max(bytes.len());
+        let oldest = coverage.oldest_in_reach(text.expected);
+        let parent = history.parent(&text);
+        for (search, slot) in self.searches.iter_mut().zip([Some(text.slot), parent]) {
+            let place = |slot| oldest.map_or(Some(Place::END), |oldest| history.domain(slot).place_from(oldest));
+            match slot.and_then(|slot| Some((slot, place(slot)?))) {
+                Some((slot, place)) => search.start(Some(slot), place),
+                None => search.start(None, Place::END),
+            }
+        }
+        let (mut follow_until, mut compared, mut since_full) = (0, 0, 0);
+        for at in 0..bytes.len() {
+            found.start_position();
+            if at % LINKED_TOGETHER == 0 {
+                let range = at..bytes.len().min(at + LINKED_TOGETHER);
+                let [own, other] = &mut self.searches;
+                let bounds = (places_max, own.oldest);
+                history.domain_mut(text.slot).link((&text, &bytes), range.clone(), bounds, &mut own.places);
+                if let Some(slot) = other.slot {
+                    history.domain(slot).look_up(&bytes, range, (places_max, other.oldest), &mut other.places);
+                }
+            }
+            for search in &mut self.searches {
+                std::mem::swap(&mut search.here.known, &mut search.earlier);
+                search.here.clear();
+            }
+            if at < follow_until || at + FOUND_BYTES_MIN > bytes.len() {
+                continue;
+            }
+            let is_long = |known: &Known| known.candidate.is_common && known.candidate.length >= LONG_BYTES;
+            let mut goes_on = false;
+            for search in &mut self.searches {
+                search.earlier.retain_mut(Known::go_on);
+                goes_on |= search.earlier.iter().any(is_long);
+            }
+            since_full = if goes_on { (since_full + 1) % LOOKED_AT_ONE_IN } else { 0 };
+            let is_for_many = coverage.is_for_many(text.expected_count);
+            let wanted = Wanted { history, coverage, text: &text, bytes: &bytes[at..], is_for_many };
+            let enough = if since_full == 0 { u32::MAX } else { ENOUGH_BYTES };
+            for search in &mut self.searches {
+                if since_full == 0 {
+                    // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
+                    search.earlier.clear();
+                }
+                compared += search.search(&wanted, &mut self.owners, at, enough);
+            }
+            self.merge();
+            if since_full == 0 {
+                self.search_templates(templates, &wanted);
+            }
+            found.extend(self.merged.known.iter().map(|known| known.candidate));
+            // After too many comparisons the nearest match, which serves the most connections, is followed without any.
+            if compared > COMPARED_BYTES_MAX
+                && let Some(nearest) = self.merged.known.iter().find(|known| known.candidate.is_common)
+            {
+                follow_until = at + nearest.candidate.length as usize - FOUND_BYTES_MIN + 1;
+            }
+        }
+        found.start_position();
+        found.note_common(self.owners.used());
+    }
+
+    /// Merges what was found in both domains, nearest first.
+    fn merge(&mut self) {
+        let [own, other] = &self.searches;
+        self.merged.clear();
+        let (mut own, mut other) = (own.here.known.as_slice(), other.here.known.as_slice());
+        while let Some(first) = own.first() {
+            let is_nearer = |near: &Known, far: &Known| {
+                near.candidate.source == ITSELF || near.candidate.source > far.candidate.source
+            };
+            match other.first().filter(|second| !is_nearer(first, second)) {
+                Some(second) => {
+                    self.merged.add(*second);
+                    other = &other[1..];
+                }
+                None => {
+                    self.merged.add(*first);
+                    own = &own[1..];
+                }
+            }
+        }
+        for second in other {
+            self.merged.add(*second);
+        }
+    }
+
+    /// Finds the current position in the templates.
+    fn search_templates(&mut self, templates: &Templates, wanted: &Wanted<'_>) {
+        let Self { merged, owners, .. } = self;
+        templates.longest(wanted.bytes, |found| {
+            let Owner { id, is_common, .. } =
                 owners.get(templates.all()[usize::from(found.template)].id, |id| wanted.owner(id));
-            let from = found.place.behind(begin);
-            let candidate = Candidate { source: id, from, length: found.length, is_common };
-            if here.insert(Known { place: found.place, candidate }) {
+            let candidate = Candidate { source: id, from: found.from, length: found.length, is_common };
+            if merged.insert(Known { place: Place::END, candidate }) {
                 owners.note_used(id);
             }
         });
     }
 
     /// Looks for a text in one earlier text alone, and keeps what `all` found in the text itself and in a dictionary.
-    pub fn find_in(&mut self, history: &History, text: &Text, source: &Text, all: &Candidates, found: &mut Candidates) {
+    pub fn find_in(
+        &mut self,
+        history: &History,
+        text: &Entry,
+        source: &Entry,
+        all: &Candidates,
+        found: &mut Candidates,
+    ) {
         found.clear();
         let (bytes, there) = (history.bytes(text), history.bytes(source));
         self.heads.clear();
@@ -378,7 +403,11 @@ impl Finder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{coverage::Membership, history::Scope, spans::Span};
+    use crate::{
+        coverage::Membership,
+        history::{Domain, Scope},
+        spans::Span,
+    };
     use guildhall_stdx::Rng;
     use std::collections::BTreeSet;
 
@@ -398,8 +427,9 @@ mod tests {
         }
 
         /// A text, to each with a probability; and what is found of it.
-        fn send(&mut self, class: u64, bytes: &[u8], share: f64) -> (TextId, Candidates) {
-            let (scope, span) = (Scope { domain: 1, class, kind: 0 }, Span::default());
+        fn send(&mut self, class: u64, bytes: &[u8], share: f64) -> (BodyId, Candidates) {
+            let (scope, span) =
+                (Scope { domain: Domain::Public { guild: 1, view: 0 }, class, kind: 0 }, Span::default());
             let id = self.history.push(scope, "X", bytes, span).expect("it is short");
             let mut found = Candidates::default();
             Finder::default().find(&mut self.history, &self.coverage, &Templates::default(), id, &mut found);
@@ -412,7 +442,7 @@ mod tests {
         }
     }
 
-    fn sources(found: &Candidates, text: &[u8]) -> BTreeSet<TextId> {
+    fn sources(found: &Candidates, text: &[u8]) -> BTreeSet<BodyId> {
         let all = (0..text.len()).flat_map(|at| found.at(at));
         all.map(|candidate| candidate.source).filter(|source| *source != ITSELF).collect()
     }

@@ -1,6 +1,6 @@
 //! Had: which texts one connection has.
 
-use crate::{ring::TextId, track::Track};
+use crate::{ring::BodyId, track::Track};
 
 /// How many texts back it is known.
 const REACH: usize = 8192;
@@ -8,13 +8,13 @@ const REACH: usize = 8192;
 /// Which texts a connection has, as bits: how much older than the newest.
 #[derive(Debug, Default)]
 pub struct Had {
-    newest: TextId,
+    newest: BodyId,
     bits: Vec<u64>,
 }
 
 impl Had {
     /// Those of this connection from `oldest` on, seen from the newest text.
-    pub fn fill(&mut self, newest: TextId, oldest: Option<TextId>, track: &Track) {
+    pub fn fill(&mut self, newest: BodyId, oldest: Option<BodyId>, track: &Track) {
         self.newest = newest;
         self.bits.clear();
         self.bits.resize(REACH / 64, 0);
@@ -27,7 +27,7 @@ impl Had {
     }
 
     /// Whether it has one.
-    pub fn contains(&self, id: TextId) -> bool {
+    pub fn contains(&self, id: BodyId) -> bool {
         let age = self.newest.wrapping_sub(id);
         self.bits.get(age as usize / 64).is_some_and(|word| word >> (age % 64) & 1 == 1)
     }

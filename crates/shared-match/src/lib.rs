@@ -73,9 +73,9 @@ mod zstd;
 
 pub use deflate::{Container, DeflateStream};
 pub use dictionary::{Dictionary, DictionaryError};
-pub use history::Scope;
-pub use matcher::{Counters, Forgotten, Limits, Matcher};
-pub use ring::TextId;
+pub use history::{Domain, Scope};
+pub use matcher::{Counters, Effort, Forgotten, Limits, Matcher};
+pub use ring::BodyId;
 pub use tables::{Form, Tables, TablesError};
 pub use train::{Sample, train};
 pub use zstd::{WINDOW_LOG as ZSTD_WINDOW_LOG, ZstdStream};

@@ -18,11 +18,11 @@ use crate::{
     find::Finder,
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
-    history::{History, Scope},
+    history::{Domain, History, Scope},
     parse::Parser,
     prepared::Prepared,
     price::{DeflatePrices, ZstdPrices},
-    ring::TextId,
+    ring::BodyId,
     sources::{Distances, Located, Standpoint},
     tables::{Form, Tables},
     templates::Templates,
@@ -41,13 +41,26 @@ const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 /// What it may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of texts that later ones can refer to; the index takes three quarters as much.
+    /// Bytes of bodies that later ones can refer to, over all domains; the indexes take three quarters as much.
     pub history_bytes_max: usize,
+    /// Always this effort, whatever the audience: for tests and benches.
+    pub effort: Option<Effort>,
+}
+
+/// How much a body's search may cost, by the number of its recipients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// For one recipient: its next match is the first that is found.
+    Greedy,
+    /// For a handful: a match may wait for a better one.
+    Lazy,
+    /// For hundreds: the cheapest parse under real prices.
+    Optimal,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history_bytes_max: 8 << 20 }
+        Self { history_bytes_max: 8 << 20, effort: None }
     }
 }
 
@@ -133,12 +146,14 @@ impl Matcher {
         }
     }
 
-    /// Takes in an event's body (the value of `d`) that several connections may get, in the order in which they get
-    /// theirs. None if it is too long to be shared: then its messages are written alone.
+    /// Adds an event's body (the value of `d`), in the order in which connections are sent events. `audience` estimates how many
+    /// connections will be sent it in this form on a compressed stream; 0 and 1 mean a single one. None if the body is too long to be
+    /// shared: then its messages are written alone.
     ///
     /// # Panics
     /// If `name` has more than [`NAME_BYTES_MAX`] bytes.
-    pub fn push(&mut self, scope: Scope, name: &'static str, body: &[u8]) -> Option<TextId> {
+    pub fn push(&mut self, scope: Scope, audience: u32, name: &'static str, body: &[u8]) -> Option<BodyId> {
+        let _ = audience;
         assert!(name.len() <= NAME_BYTES_MAX, "{name} is no event's name");
         self.text.clear();
         let (before, after) = around(self.form);
@@ -170,25 +185,43 @@ impl Matcher {
         Some(id)
     }
 
+    /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains of the guild for
+    /// the channel's restricted ones. A channel that everybody may view again does not take its bodies back.
+    pub fn restrict(&mut self, guild: u64, channel: u64) {
+        self.history.restrict(guild, channel);
+    }
+
+    /// Forgets the bodies of a domain: its channel was deleted.
+    pub fn forget(&mut self, domain: Domain) {
+        self.history.forget(domain);
+    }
+
+    /// Forgets the bodies of all domains of a guild that has left the partition.
+    pub fn forget_guild(&mut self, guild: u64) {
+        self.history.forget_guild(guild);
+    }
+
     #[inline]
-    fn prepared_index(&self, id: TextId) -> Option<usize> {
-        let first = self.prepared.front()?.id;
-        let index = id.checked_sub(first)? as usize;
-        self.prepared.get(index).filter(|prepared| prepared.id == id).map(|_| index)
+    fn prepared_index(&self, id: BodyId) -> Option<usize> {
+        let newest = self.prepared.len().checked_sub(1)?;
+        if self.prepared[newest].id == id {
+            return Some(newest);
+        }
+        self.prepared.binary_search_by_key(&id, |prepared| prepared.id).ok()
     }
 
     /// Appends the message with the text `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.
     ///
     /// # Errors
     /// [`Forgotten`], and nothing was written: write it alone.
-    pub fn zstd(&mut self, stream: &mut ZstdStream, id: TextId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
+    pub fn zstd(&mut self, stream: &mut ZstdStream, id: BodyId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
         let begun = if stream.has_dictionary() { self.begun(stream, id) } else { None };
         self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (id, seq), out)
     }
 
     /// Which of the text's dictionaries the stream may refer to; it is looked through for the text now if it was not before.
     #[cold]
-    fn begun(&mut self, stream: &ZstdStream, id: TextId) -> Option<usize> {
+    fn begun(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
         let index = self.prepared_index(id)?;
         let text = self.history.bytes(self.history.text(id)?);
         let Prepared { begun, candidates, .. } = &mut self.prepared[index];
@@ -202,7 +235,7 @@ impl Matcher {
     pub fn deflate(
         &mut self,
         stream: &mut DeflateStream,
-        id: TextId,
+        id: BodyId,
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
@@ -214,7 +247,7 @@ impl Matcher {
         track: &mut Track,
         state: &mut F::State,
         begun: Option<usize>,
-        (id, seq): (TextId, u64),
+        (id, seq): (BodyId, u64),
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;

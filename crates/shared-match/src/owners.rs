@@ -2,12 +2,12 @@
 //!
 //! Limits      `SLOTS` of them; others take their place and are told anew when they are asked for.
 
-use crate::{places::Place, ring::TextId};
+use crate::{places::Place, ring::BodyId};
 
 /// An earlier text, as far as a search asks for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owner {
-    pub id: TextId,
+    pub id: BodyId,
     pub begin: Place,
     /// 0: it was forgotten.
     pub length: u32,
@@ -18,7 +18,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    pub fn new(id: TextId, (begin, length): (Place, u32), is_common: bool) -> Self {
+    pub fn new(id: BodyId, (begin, length): (Place, u32), is_common: bool) -> Self {
         Self { id, begin, length, is_common, is_used: false }
     }
 }
@@ -27,7 +27,7 @@ impl Owner {
 #[derive(Debug, Default)]
 pub struct Owners {
     slots: Vec<Owner>,
-    used: Vec<TextId>,
+    used: Vec<BodyId>,
 }
 
 impl Owners {
@@ -42,7 +42,7 @@ impl Owners {
 
     /// What there is to know of a text, which `tell` tells.
     #[inline]
-    pub fn get(&mut self, id: TextId, tell: impl FnOnce(TextId) -> Owner) -> Owner {
+    pub fn get(&mut self, id: BodyId, tell: impl FnOnce(BodyId) -> Owner) -> Owner {
         let slot = &mut self.slots[id as usize % Self::SLOTS];
         if slot.id != id {
             *slot = tell(id);
@@ -52,7 +52,7 @@ impl Owners {
 
     /// A candidate stands in the text `id`, which was asked for last.
     #[inline]
-    pub fn note_used(&mut self, id: TextId) {
+    pub fn note_used(&mut self, id: BodyId) {
         let slot = &mut self.slots[id as usize % Self::SLOTS];
         debug_assert_eq!(slot.id, id, "no other was asked for since");
         if slot.is_common && !slot.is_used {
@@ -62,7 +62,7 @@ impl Owners {
     }
 
     /// The texts that nearly all have and in which a candidate stands; some twice.
-    pub fn used(&self) -> &[TextId] {
+    pub fn used(&self) -> &[BodyId] {
         &self.used
     }
 }

@@ -13,9 +13,9 @@ use crate::{
     candidates::{Candidate, Candidates, ITSELF},
     dictionary::{DICTIONARY, Dictionary},
     had::Had,
-    history::{History, Text},
+    history::{Entry, History},
     price::Prices,
-    ring::TextId,
+    ring::BodyId,
 };
 
 /// About so many bytes a connection gets per text of the matcher: some are large, and most it is not sent.
@@ -27,12 +27,12 @@ pub const SOURCES_MAX: usize = 240;
 /// A source and how far it is shifted against the text: `from - at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    pub source: TextId,
+    pub source: BodyId,
     pub shift: i32,
 }
 
 impl Alignment {
-    const NONE: Self = Self { source: TextId::MAX, shift: 0 };
+    const NONE: Self = Self { source: BodyId::MAX, shift: 0 };
 }
 
 /// How the offset of a sequence is said.
@@ -63,7 +63,7 @@ pub struct Past<'a> {
 
 impl<'a> Past<'a> {
     /// The bytes of a source other than the text itself.
-    fn bytes(&self, id: TextId) -> Option<&'a [u8]> {
+    pub fn bytes(&self, id: BodyId) -> Option<&'a [u8]> {
         if id == DICTIONARY {
             return self.dictionary.map(|(dictionary, _)| dictionary.content());
         }
@@ -74,7 +74,7 @@ impl<'a> Past<'a> {
 /// What is parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
-    pub text: &'a Text,
+    pub text: &'a Entry,
     pub past: Past<'a>,
     /// Where the text stood before.
     pub candidates: &'a Candidates,
@@ -86,11 +86,11 @@ pub struct Task<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed<'a> {
     /// What nearly all have, from `oldest` on, and one text more.
-    Common { oldest: TextId, template: Option<TextId> },
+    Common { oldest: BodyId, template: Option<BodyId> },
     /// What one connection has.
     Had(&'a Had),
     /// One text.
-    Only(TextId),
+    Only(BodyId),
     /// None.
     Nothing,
 }
@@ -110,7 +110,7 @@ impl Allowed<'_> {
 }
 
 /// About how far back an alignment's bytes are, as far as that is known before there is a connection.
-fn likely_distance(past: Past<'_>, text: &Text, alignment: Alignment) -> u32 {
+fn likely_distance(past: Past<'_>, text: &Entry, alignment: Alignment) -> u32 {
     match alignment.source {
         ITSELF => -alignment.shift as u32,
         DICTIONARY => past.dictionary.map_or(0, |(_, distance)| distance).wrapping_sub(alignment.shift as u32),
@@ -162,8 +162,8 @@ impl Parser {
 }
 
 /// Of more than [`SOURCES_MAX`] sources those that give the most bytes, in order.
-fn best_sources(sequences: &[Sequence]) -> Option<Vec<TextId>> {
-    let mut given: Vec<(TextId, u32)> =
+fn best_sources(sequences: &[Sequence]) -> Option<Vec<BodyId>> {
+    let mut given: Vec<(BodyId, u32)> =
         sequences.iter().map(|sequence| (sequence.alignment.source, sequence.length)).collect();
     given.retain(|(source, _)| !matches!(*source, ITSELF | DICTIONARY));
     given.sort_unstable();
@@ -177,7 +177,7 @@ fn best_sources(sequences: &[Sequence]) -> Option<Vec<TextId>> {
     }
     given.sort_unstable_by_key(|(source, bytes)| (std::cmp::Reverse(*bytes), *source));
     given.truncate(SOURCES_MAX);
-    let mut best: Vec<TextId> = given.into_iter().map(|(source, _)| source).collect();
+    let mut best: Vec<BodyId> = given.into_iter().map(|(source, _)| source).collect();
     best.sort_unstable();
     Some(best)
 }

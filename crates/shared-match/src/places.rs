@@ -1,7 +1,7 @@
 //! Places: where in the history some bytes stood before, found by a look at two lines of memory.
 //!
 //! Owns        the index of four bytes and that of eight in one domain; how bytes at a place are compared to others.
-//! Limits      the `SHORT_PLACES` and `DOMAIN_PLACES` newest of each hash; three quarters as much memory as the history.
+//! Limits      the `SHORT_PLACES` and `LONG_PLACES` newest of each hash; three quarters as much memory as the history.
 
 use guildhall_prefetch::prefetch;
 use std::ops::Range;
@@ -9,21 +9,21 @@ use std::ops::Range;
 /// Buckets, as a power of two: one for so many positions, so that the index is three quarters as large as the history, ...
 const BUCKET_POSITIONS_LOG: u32 = 7;
 /// ... within these.
-const HASH_LOG_MIN: u32 = 9;
+const HASH_LOG_MIN: u32 = 3;
 const HASH_LOG_MAX: u32 = 20;
 /// Places that it knows of four equal bytes, and of eight in one domain.
 const SHORT_PLACES: usize = 8;
-const DOMAIN_PLACES: usize = 16;
-const DOMAIN_FROM: usize = SHORT_PLACES + 1;
+const LONG_PLACES: usize = 16;
+const LONG_FROM: usize = SHORT_PLACES + 1;
 const PLACES_ROOM: usize = 32;
-const _: () = assert!(DOMAIN_FROM + DOMAIN_PLACES < PLACES_ROOM);
+const _: () = assert!(LONG_FROM + LONG_PLACES < PLACES_ROOM);
 /// Fewest equal bytes that the index finds.
 pub const FOUND_BYTES_MIN: usize = 4;
 
 /// Where bytes stood before, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
-    /// Those of four equal bytes, an end, and from `DOMAIN_FROM` on those of eight in the domain, and an end.
+    /// Those of four equal bytes, an end, and from `LONG_FROM` on those of eight in the domain, and an end.
     all: [Place; PLACES_ROOM],
 }
 
@@ -33,13 +33,13 @@ impl Places {
     /// Those from `oldest` on.
     #[inline]
     pub fn newest_first(&self, oldest: Place) -> impl Iterator<Item = Place> {
-        let (mut short, mut domain) = (0, DOMAIN_FROM);
+        let (mut short, mut long) = (0, LONG_FROM);
         std::iter::from_fn(move || {
             // None of both is beyond its end.
-            let (one, other) = (self.all[short % PLACES_ROOM], self.all[domain % PLACES_ROOM]);
+            let (one, other) = (self.all[short % PLACES_ROOM], self.all[long % PLACES_ROOM]);
             let newest = one.max(other);
             short += usize::from(one == newest);
-            domain += usize::from(other == newest);
+            long += usize::from(other == newest);
             (newest >= oldest && newest != Place::END).then_some(newest)
         })
     }
@@ -50,15 +50,16 @@ impl Places {
 pub struct Index {
     /// Of four equal bytes.
     short: Buckets<SHORT_PLACES>,
-    /// Of eight in one domain.
-    domain: Buckets<DOMAIN_PLACES>,
+    /// Of eight.
+    long: Buckets<LONG_PLACES>,
 }
 
 impl Index {
     /// For a history of so many bytes.
     pub fn new(room: usize) -> Self {
-        let hash_log = (room.ilog2() - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
-        Self { short: Buckets::new(hash_log), domain: Buckets::new(hash_log) }
+        let hash_log =
+            (room.max(1).ilog2().max(BUCKET_POSITIONS_LOG) - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
+        Self { short: Buckets::new(hash_log), long: Buckets::new(hash_log) }
     }
 
     /// Where the bytes at each position of `range` of a text may have stood before, of those with four equal bytes so many of
@@ -68,39 +69,55 @@ impl Index {
     /// It takes a range, so that memory is asked for all of it before any of it is waited for.
     pub fn link(
         &mut self,
-        (text, begin, domain): (&[u8], Place, u64),
+        (text, begin): (&[u8], Place),
         range: Range<usize>,
         short_max: usize,
         found: &mut Vec<Places>,
     ) {
         for at in range.clone() {
-            four(text, at).into_iter().for_each(|four| self.short.prefetch(u64::from(four), 0));
-            eight(text, at).into_iter().for_each(|eight| self.domain.prefetch(eight, domain));
+            self.prefetch(text, at);
         }
         found.clear();
         found.extend(range.map(|at| {
             let mut places = Places::NONE;
             let place = Place(begin.0 + at as u32);
             if let Some(four) = four(text, at) {
-                self.short.link((u64::from(four), 0), (begin, place), &mut places.all);
+                self.short.link(u64::from(four), (begin, place), &mut places.all);
                 places.all[short_max.min(SHORT_PLACES)] = Place::END;
             }
             if let Some(eight) = eight(text, at) {
-                self.domain.link((eight, domain), (begin, place), &mut places.all[DOMAIN_FROM..]);
+                self.long.link(eight, (begin, place), &mut places.all[LONG_FROM..]);
             }
             places
         }));
     }
 
-    /// Forgets all places.
-    pub fn clear(&mut self) {
-        self.short.0.fill([0; SHORT_PLACES]);
-        self.domain.0.fill([0; DOMAIN_PLACES]);
+    /// Where the bytes at each position of `range` of a text stood before, as [`Index::link`] finds them; the text is not indexed.
+    pub fn look_up(&self, text: &[u8], range: Range<usize>, short_max: usize, found: &mut Vec<Places>) {
+        range.clone().for_each(|at| self.prefetch(text, at));
+        found.clear();
+        found.extend(range.map(|at| {
+            let mut places = Places::NONE;
+            if let Some(four) = four(text, at) {
+                self.short.look_up(u64::from(four), &mut places.all);
+                places.all[short_max.min(SHORT_PLACES)] = Place::END;
+            }
+            if let Some(eight) = eight(text, at) {
+                self.long.look_up(eight, &mut places.all[LONG_FROM..]);
+            }
+            places
+        }));
+    }
+
+    #[inline]
+    fn prefetch(&self, text: &[u8], at: usize) {
+        four(text, at).into_iter().for_each(|four| self.short.prefetch(u64::from(four)));
+        eight(text, at).into_iter().for_each(|eight| self.long.prefetch(eight));
     }
 
     /// Heap it holds, whether touched or not.
     pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.short.0) + size_of_val(&*self.domain.0)
+        size_of_val(&*self.short.0) + size_of_val(&*self.long.0)
     }
 }
 
@@ -118,28 +135,34 @@ impl<const WAYS: usize> Buckets<WAYS> {
     /// The places of a key in front of an end; `place` stands in front of them the next time, instead of one in the same text,
     /// which begins at `begin`.
     #[inline]
-    fn link(&mut self, (key, salt): (u64, u64), (begin, place): (Place, Place), found: &mut [Place]) {
-        let index = self.index(key, salt);
+    fn link(&mut self, key: u64, (begin, place): (Place, Place), found: &mut [Place]) {
+        self.look_up(key, found);
+        let index = self.index(key);
         let bucket = &mut self.0[index];
-        for (found, number) in found.iter_mut().zip(&*bucket) {
-            *found = Place(*number);
-        }
         if bucket[0] < begin.0 {
             bucket.copy_within(..WAYS - 1, 1);
         }
         bucket[0] = place.0;
     }
 
+    /// The places of a key in front of an end.
     #[inline]
-    fn index(&self, key: u64, salt: u64) -> usize {
-        let mixed = (key ^ salt.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    fn look_up(&self, key: u64, found: &mut [Place]) {
+        for (found, number) in found.iter_mut().zip(&self.0[self.index(key)]) {
+            *found = Place(*number);
+        }
+    }
+
+    #[inline]
+    fn index(&self, key: u64) -> usize {
+        let mixed = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed >> (64 - self.0.len().ilog2())) as usize
     }
 
     /// Asks memory for what `link` will look at.
     #[inline]
-    fn prefetch(&self, key: u64, salt: u64) {
-        prefetch(&self.0[self.index(key, salt)]);
+    fn prefetch(&self, key: u64) {
+        prefetch(&self.0[self.index(key)]);
     }
 }
 
@@ -203,7 +226,7 @@ impl<'a> Kept<'a> {
     /// Whether the bytes at a place may equal more of what is wanted than what is to be beaten.
     #[inline]
     pub fn may_beat(self, beaten: Beaten, place: Place) -> bool {
-        four(self.ring, self.index(place) + beaten.from).is_some_and(|four| four == beaten.four)
+        beaten.is_in(self.ring, self.index(place))
     }
 
     /// So many bytes from a place on, all of them of one text.
@@ -222,6 +245,12 @@ pub struct Beaten {
 }
 
 impl Beaten {
+    /// Whether these bytes are in `bytes`, behind a match that begins at `at`.
+    #[inline]
+    pub fn is_in(self, bytes: &[u8], at: usize) -> bool {
+        four(bytes, at + self.from).is_some_and(|four| four == self.four)
+    }
+
     /// Of what is `wanted`, which has `FOUND_BYTES_MIN` bytes at least, so many were found.
     #[inline]
     pub fn new(wanted: &[u8], length: u32) -> Self {
@@ -308,15 +337,19 @@ mod tests {
         // Each text is the same bytes, at which the last but one stands twice.
         let texts: Vec<Place> = (1..=12).map(|text| Place::of(text * 64)).collect();
         for begin in &texts {
-            index.link((b"12345678 12345678", *begin, 7), 0..17, usize::MAX, &mut found);
+            index.link((b"12345678 12345678", *begin), 0..17, usize::MAX, &mut found);
         }
         let of_four: Vec<Place> = found[9].newest_first(Place::END).collect();
         let second = |begin: &Place| Place(begin.0 + 9);
         // The text itself from its first bytes on, then those before it, of which only the second place is kept.
         let expected: Vec<Place> = std::iter::once(texts[11]).chain(texts[..11].iter().rev().map(second)).collect();
         assert_eq!(of_four, expected);
-        index.link((b"12345678", Place::of(13 * 64), 8), 0..8, 2, &mut found);
-        let of_another_domain: Vec<Place> = found[0].newest_first(Place::END).collect();
-        assert_eq!(of_another_domain, texts[10..].iter().rev().map(second).collect::<Vec<_>>());
+        index.look_up(b"12345670", 0..8, 2, &mut found);
+        let of_four: Vec<Place> = found[0].newest_first(Place::END).collect();
+        assert_eq!(
+            of_four,
+            texts[10..].iter().rev().map(second).collect::<Vec<_>>(),
+            "two of four bytes, none of eight"
+        );
     }
 }

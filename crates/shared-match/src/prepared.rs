@@ -7,7 +7,7 @@ use crate::{
     begun::Begun,
     candidates::Candidates,
     deflate,
-    ring::TextId,
+    ring::BodyId,
     templates::{TEMPLATES_MAX, Template},
     zstd,
 };
@@ -25,11 +25,11 @@ const HORIZONS: [u32; 33] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// All texts up to so many back, `u32::MAX` for however many, and one that not all have: a template, if any.
-    Horizon(u32, Option<TextId>),
+    Horizon(u32, Option<BodyId>),
     /// What one connection had that lacked some of these. It serves whoever has as much.
     Had,
     /// One text.
-    Only(TextId),
+    Only(BodyId),
     /// Nothing, for streams with a window of so many bytes.
     Itself(u32),
 }
@@ -51,7 +51,7 @@ pub type Programs<P> = Vec<Made<P>>;
 /// What is known of a new text.
 #[derive(Debug)]
 pub struct Prepared {
-    pub id: TextId,
+    pub id: BodyId,
     pub candidates: Candidates,
     pub templates: SmallVec<[Template; TEMPLATES_MAX]>,
     pub zstd: Programs<zstd::Program>,
@@ -68,7 +68,7 @@ pub fn round(age: u32) -> u32 {
 /// The parse that looks back no farther than `age` texts and is the best of those, or nearly: it was free to look as far
 /// back, or not much less.
 #[inline]
-pub fn nearly<P>(programs: &[Made<P>], age: u32, template: Option<TextId>) -> Option<usize> {
+pub fn nearly<P>(programs: &[Made<P>], age: u32, template: Option<BodyId>) -> Option<usize> {
     programs.iter().position(|made| match made.variant {
         Variant::Horizon(horizon, with) => {
             with == template && made.looks_back <= age && age.saturating_sub(horizon) <= age / 8

@@ -13,7 +13,7 @@ use crate::spans::{SET_BITS, Spans};
 use guildhall_prefetch::prefetch;
 
 /// A text's number in its matcher; later ones are larger.
-pub type TextId = u32;
+pub type BodyId = u32;
 
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;
@@ -41,7 +41,7 @@ const AGE_MAX: u32 = 1 << 22;
 /// the texts that are there, which is walked much faster and takes little more for gaps up to `BITMAP_GAP_MAX`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    id: TextId,
+    id: BodyId,
     position: u32,
     /// From the lowest bit.
     gaps: [u16; 3],
@@ -57,7 +57,7 @@ impl Group {
     /// Where gaps are mostly no larger, they are written with no low bits.
     const BITMAP_GAP_MAX: u32 = 4;
 
-    fn new(id: TextId, position: u32, low_bits: u32) -> Self {
+    fn new(id: BodyId, position: u32, low_bits: u32) -> Self {
         Self { id, position, gaps: [0; 3], between: 0, shape: (low_bits.min(Self::LOW_BITS_MAX) as u8) << 4 }
     }
 
@@ -92,7 +92,7 @@ impl Group {
         Some(used + needed)
     }
 
-    fn ids(&self) -> impl Iterator<Item = TextId> + use<> {
+    fn ids(&self) -> impl Iterator<Item = BodyId> + use<> {
         let first = self.id;
         std::iter::once(first).chain(self.gaps().scan(first, |id, gap| {
             *id = id.wrapping_add(gap);
@@ -102,7 +102,7 @@ impl Group {
 
     /// Where `id` stands, if it is here and how long those in front of it are is still known.
     #[inline]
-    fn position_of(&self, id: TextId, spans: &Spans) -> Option<u32> {
+    fn position_of(&self, id: BodyId, spans: &Spans) -> Option<u32> {
         let wanted = id.wrapping_sub(self.id);
         if wanted == 0 {
             return Some(self.position);
@@ -153,7 +153,7 @@ impl Iterator for Gaps {
 /// The oldest text that is remembered, where it stands, and what follows it in its group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Oldest {
-    id: TextId,
+    id: BodyId,
     position: u32,
     later: Gaps,
     between: u32,
@@ -183,9 +183,9 @@ pub struct PositionRing {
     next: u16,
     count: u16,
     /// The largest number pushed.
-    newest: TextId,
+    newest: BodyId,
     /// What was pushed last, and where it stands.
-    last: (TextId, u32),
+    last: (BodyId, u32),
     /// It is asked for with every message, and its group is memory that nothing else has touched lately.
     oldest: Oldest,
     /// Bits taken of the newest group's gaps.
@@ -221,7 +221,7 @@ impl PositionRing {
 
     /// Remembers that `id` stands at `position`.
     #[inline]
-    pub fn push(&mut self, id: TextId, position: u32, spans: &Spans) {
+    pub fn push(&mut self, id: BodyId, position: u32, spans: &Spans) {
         let is_newest = id.wrapping_sub(self.newest) < 1 << 31;
         if !self.join(id, position, spans) {
             if is_newest && id.wrapping_sub(self.newest) > AGE_MAX {
@@ -237,7 +237,7 @@ impl PositionRing {
 
     /// Puts it into the newest group, if it follows there.
     #[inline]
-    fn join(&mut self, id: TextId, position: u32, spans: &Spans) -> bool {
+    fn join(&mut self, id: BodyId, position: u32, spans: &Spans) -> bool {
         let (last, last_position) = self.last;
         let gap = id.wrapping_sub(last);
         if self.count == 0 || gap == 0 || gap > AGE_MAX {
@@ -260,7 +260,7 @@ impl PositionRing {
         true
     }
 
-    fn begin(&mut self, id: TextId, position: u32) {
+    fn begin(&mut self, id: BodyId, position: u32) {
         let count = self.count;
         while self.count > 0 && self.age_of(self.group(self.count - 1)) > AGE_MAX {
             self.count -= 1;
@@ -325,7 +325,7 @@ impl PositionRing {
 
     /// What was pushed last, and where it stands.
     #[inline]
-    pub fn last(&self) -> Option<(TextId, u32)> {
+    pub fn last(&self) -> Option<(BodyId, u32)> {
         (self.count > 0).then_some(self.last)
     }
 
@@ -336,7 +336,7 @@ impl PositionRing {
 
     /// The oldest text that is remembered and stands at most `reach` before `position`; older ones are forgotten.
     #[inline]
-    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
+    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<BodyId> {
         while self.count > 0 {
             if position.wrapping_sub(self.oldest.position) <= reach {
                 return Some(self.oldest.id);
@@ -356,14 +356,14 @@ impl PositionRing {
 
     /// How far before `position` a text stands.
     #[inline]
-    pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
+    pub fn distance(&self, id: BodyId, position: u32, spans: &Spans) -> Option<u32> {
         let found = self.group(self.search(id)?).position_of(id, spans)?;
         Some(position.wrapping_sub(found))
     }
 
     /// How much older than the newest a text is, and about which group it is in. None if it is older than any.
     #[inline]
-    fn guess(&self, id: TextId) -> Option<(u32, u16)> {
+    fn guess(&self, id: BodyId) -> Option<(u32, u16)> {
         let age = self.newest.wrapping_sub(id);
         if age > self.age() || self.count == 0 {
             return None;
@@ -377,7 +377,7 @@ impl PositionRing {
 
     /// The newest group that begins with a text at least as old.
     #[inline]
-    fn search(&self, id: TextId) -> Option<u16> {
+    fn search(&self, id: BodyId) -> Option<u16> {
         let (age, mut back) = self.guess(id)?;
         let mut its_age = self.age_of(self.group(back));
         for _ in 0..STEPS_MAX {
@@ -420,8 +420,8 @@ impl PositionRing {
     }
 
     /// The texts that are remembered.
-    pub fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
-        let is_remembered = |id: &TextId| self.newest.wrapping_sub(*id) <= self.age();
+    pub fn ids(&self) -> impl Iterator<Item = BodyId> + '_ {
+        let is_remembered = |id: &BodyId| self.newest.wrapping_sub(*id) <= self.age();
         (0..self.count).flat_map(|back| self.group(back).ids()).filter(is_remembered)
     }
 
@@ -471,12 +471,12 @@ mod tests {
             if position.wrapping_sub(forgotten_before) > reach {
                 forgotten_before = position.wrapping_sub(reach);
             }
-            let before: BTreeSet<TextId> = ring.ids().collect();
+            let before: BTreeSet<BodyId> = ring.ids().collect();
             let is_within = |at: u32| position.wrapping_sub(at) <= position.wrapping_sub(forgotten_before);
             let recent = &all[all.len().saturating_sub(1_500)..];
             let oldest = recent.iter().find(|(id, at)| is_within(*at) && before.contains(id)).map(|(id, _)| *id);
             assert_eq!(ring.oldest(position, reach, &spans), oldest, "at step {step}");
-            let remembered: BTreeSet<TextId> = ring.ids().collect();
+            let remembered: BTreeSet<BodyId> = ring.ids().collect();
             for _ in 0..4 {
                 let (wanted, at) = all[all.len() - 1 - rng.below(all.len().min(1_500) as u64) as usize];
                 let distance = ring.distance(wanted, position, &spans);

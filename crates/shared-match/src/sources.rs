@@ -4,7 +4,7 @@ use crate::{
     candidates::ITSELF,
     dictionary::DICTIONARY,
     parse::{Alignment, SOURCES_MAX, Sequence},
-    ring::TextId,
+    ring::BodyId,
     spans::Spans,
     track::Track,
 };
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 /// One text that is referred to.
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    id: TextId,
+    id: BodyId,
     /// An offset may exceed the distance of the two texts by so much.
     excess: i32,
 }
@@ -57,7 +57,7 @@ pub struct Standpoint<'a> {
 /// How far back a text is in one connection's stream, where that was asked already.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
-    pub id: TextId,
+    pub id: BodyId,
     pub distance: u32,
 }
 
@@ -84,7 +84,7 @@ pub struct Sources {
 
 impl Sources {
     /// Of a parse, and of its head.
-    pub fn of(sequences: &[Sequence], head: Option<TextId>) -> Self {
+    pub fn of(sequences: &[Sequence], head: Option<BodyId>) -> Self {
         let mut sources = Self { has_head: head.is_some(), ..Self::default() };
         sources.sources.extend(head.map(|id| Source { id, excess: 0 }));
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
@@ -111,7 +111,7 @@ impl Sources {
     }
 
     /// The slot of a source.
-    pub fn slot(&self, id: TextId) -> u8 {
+    pub fn slot(&self, id: BodyId) -> u8 {
         match self.sources.iter().position(|source| source.id == id) {
             Some(index) => index as u8 + 1,
             // The last.

@@ -4,7 +4,7 @@
 //! Invariants  W1 what lies between two texts of a stream is the sum of what was sent in between, so a ring need not
 //!             remember each position.
 
-use crate::ring::TextId;
+use crate::ring::BodyId;
 
 /// What all messages with a text have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Spans {
     kept: Vec<Kept>,
     /// Of whole messages, without the seq, in the same order.
     wholes: Vec<u32>,
-    first: TextId,
+    first: BodyId,
     count: u32,
     /// Of all messages so far, wrapping around.
     total: u32,
@@ -55,7 +55,7 @@ pub struct Spans {
 
 impl Spans {
     /// Of the text after the newest, or the first.
-    pub fn push(&mut self, id: TextId, span: Span) {
+    pub fn push(&mut self, id: BodyId, span: Span) {
         if self.count == 0 {
             self.first = id;
         }
@@ -68,7 +68,7 @@ impl Spans {
         self.count += 1;
     }
 
-    fn put(&mut self, id: TextId, kept: Kept, whole: u32) {
+    fn put(&mut self, id: BodyId, kept: Kept, whole: u32) {
         let index = self.index(id);
         self.kept[index] = kept;
         self.wholes[index] = whole;
@@ -98,31 +98,31 @@ impl Spans {
     }
 
     #[inline]
-    fn index(&self, id: TextId) -> usize {
+    fn index(&self, id: BodyId) -> usize {
         id as usize & (self.kept.len() - 1)
     }
 
     #[inline]
-    fn of(&self, id: TextId) -> Option<Kept> {
+    fn of(&self, id: BodyId) -> Option<Kept> {
         (id.wrapping_sub(self.first) < self.count).then(|| self.kept[self.index(id)])
     }
 
     /// How long a message is, of a text that is known.
     #[inline]
-    fn whole(&self, id: TextId) -> u32 {
+    fn whole(&self, id: BodyId) -> u32 {
         self.wholes[self.index(id)]
     }
 
     /// How far apart two texts begin of which the second was sent right behind the first, without the seq.
     #[inline]
-    pub fn step(&self, from: TextId, to: TextId) -> Option<u32> {
+    pub fn step(&self, from: BodyId, to: BodyId) -> Option<u32> {
         let first = self.of(from)?;
         Some(self.whole(from) - first.before + self.of(to)?.before)
     }
 
     /// How far apart two texts begin if all in between were sent, without their seqs.
     #[inline]
-    pub fn stretch(&self, from: TextId, to: TextId) -> Option<u32> {
+    pub fn stretch(&self, from: BodyId, to: BodyId) -> Option<u32> {
         let (from, to) = (self.of(from)?, self.of(to)?);
         Some(to.earlier.wrapping_sub(from.earlier) + to.before - from.before)
     }
@@ -130,7 +130,7 @@ impl Spans {
     /// How far apart two texts begin of which the second was sent after those whose bits are set in `between`, the lowest of
     /// [`SET_BITS`] for the number behind `from`. The seq of each takes `digits` bytes.
     #[inline]
-    pub fn walk_set(&self, from: TextId, to: TextId, between: u64, digits: u32) -> Option<u32> {
+    pub fn walk_set(&self, from: BodyId, to: BodyId, between: u64, digits: u32) -> Option<u32> {
         let (first, last) = (self.of(from)?, self.of(to)?);
         let wholes: &[u32; SET_BITS] = self.wholes[self.index(from) + 1..].first_chunk()?;
         let mut sums = [0u32; 4];
@@ -154,7 +154,7 @@ impl Spans {
     /// How far apart two texts begin of which the second was sent after those that are so many numbers `gaps` apart, without
     /// the seqs; and how many these were. None if the gaps do not come to it.
     #[inline]
-    pub fn walk(&self, from: TextId, to: TextId, gaps: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
+    pub fn walk(&self, from: BodyId, to: BodyId, gaps: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
         let wanted = to.wrapping_sub(from);
         let (first, last) = (self.of(from)?, self.of(to)?);
         let (mut passed, mut sum, mut count) = (0, self.whole(from), 0);

@@ -1,4 +1,4 @@
-//! Templates: earlier texts of the same name, whatever their scope.
+//! Templates: earlier texts of the same name in the same domains, whatever their scope.
 //!
 //! Why         what happens rarely has nothing like it near in the history of its own guild, or within the reach of a stream
 //!             that gets much else, and the buckets of `History` end before they come to it; but somewhere it happened
@@ -11,8 +11,8 @@
 use crate::{
     coverage::{Coverage, Sampled},
     history::History,
-    places::{Beaten, FOUND_BYTES_MIN, Kept, Place, equal_bytes, hash_of_four},
-    ring::TextId,
+    places::{Beaten, FOUND_BYTES_MIN, equal_bytes, hash_of_four},
+    ring::BodyId,
 };
 use smallvec::SmallVec;
 
@@ -27,7 +27,8 @@ const HASH_LOG: u32 = 12;
 /// Where equal bytes begin in a template, and how many they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    pub place: Place,
+    /// Where in it.
+    pub from: u32,
     /// Which of all.
     pub template: u8,
     pub length: u32,
@@ -36,9 +37,11 @@ pub struct Found {
 /// A position in a template.
 #[derive(Clone, Copy, Debug)]
 struct Indexed {
-    place: Place,
+    /// In `bytes`.
+    at: u32,
     template: u8,
-    /// Bytes from there to the end of the template.
+    /// In the template, and bytes from there to its end.
+    from: u32,
     left: u32,
     /// One more than the index of the one before with the same hash.
     before: u32,
@@ -47,7 +50,7 @@ struct Indexed {
 /// A text that others of its name may be made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
-    pub id: TextId,
+    pub id: BodyId,
     /// Nearly all who get the text have got it.
     pub is_common: bool,
 }
@@ -60,17 +63,20 @@ pub struct Templates {
     /// One more than an index of `places`.
     heads: Vec<u32>,
     places: Vec<Indexed>,
+    /// Their bytes, one after the other.
+    bytes: Vec<u8>,
     /// Of `choose`: who can refer to what.
-    found: Vec<(TextId, Sampled)>,
+    found: Vec<(BodyId, Sampled)>,
 }
 
 impl Templates {
     /// Chooses those for the text `id`, the newest.
-    pub fn choose(&mut self, history: &History, coverage: &Coverage, id: TextId) {
+    pub fn choose(&mut self, history: &History, coverage: &Coverage, id: BodyId) {
         self.all.clear();
         self.places.clear();
+        self.bytes.clear();
         let Some(text) = history.text(id) else { return };
-        let earlier = history.named(text.name).skip(1).filter_map(|id| history.text(id));
+        let earlier = history.similar(text).filter(|other| *other != id).filter_map(|id| history.text(id));
         let short = earlier.filter(|earlier| earlier.len() <= TEXT_BYTES_MAX).take(LOOKED_AT_MAX);
         self.found.clear();
         self.found.extend(short.map(|source| (source.id, coverage.can_refer(text.expected, source.id, source.got))));
@@ -99,10 +105,12 @@ impl Templates {
         // The first last, so that it is found first.
         for (template, Template { id, .. }) in self.all.iter().enumerate().rev() {
             let Some(text) = history.text(*id) else { continue };
+            let begin = self.bytes.len();
+            self.bytes.extend_from_slice(history.bytes(text));
             for (from, four) in history.bytes(text).windows(FOUND_BYTES_MIN).enumerate() {
                 let head = &mut self.heads[hash_of_four(four, HASH_LOG)];
-                let (place, left) = (history.place(text, from as u32), (text.len() - from) as u32);
-                self.places.push(Indexed { place, template: template as u8, left, before: *head });
+                let (at, left, from) = ((begin + from) as u32, (text.len() - from) as u32, from as u32);
+                self.places.push(Indexed { at, template: template as u8, from, left, before: *head });
                 *head = self.places.len() as u32;
             }
         }
@@ -115,7 +123,7 @@ impl Templates {
 
     /// Tells of the longest bytes equal to `wanted` in each template that has some.
     #[inline]
-    pub fn longest(&self, kept: Kept<'_>, wanted: &[u8], mut tell: impl FnMut(Found)) {
+    pub fn longest(&self, wanted: &[u8], mut tell: impl FnMut(Found)) {
         if self.all.is_empty() {
             return;
         }
@@ -124,17 +132,17 @@ impl Templates {
         let mut number = self.heads[hash_of_four(wanted, HASH_LOG)];
         for _ in 0..PLACES_MAX {
             let Some(index) = number.checked_sub(1) else { break };
-            let Indexed { place, template, left, before } = self.places[index as usize];
+            let Indexed { at, template, from, left, before } = self.places[index as usize];
             number = before;
             if let Some(found) = longest.take_if(|found| found.template != template) {
                 beaten = Beaten::new(wanted, 0);
                 tell(found);
             }
-            if kept.may_beat(beaten, place) {
-                let length = equal_bytes(wanted, kept.bytes(place, left)) as u32;
+            if beaten.is_in(&self.bytes, at as usize) {
+                let length = equal_bytes(wanted, &self.bytes[at as usize..][..left as usize]) as u32;
                 if length >= FOUND_BYTES_MIN as u32 && longest.is_none_or(|found| found.length < length) {
                     beaten = Beaten::new(wanted, length);
-                    longest = Some(Found { place, template, length });
+                    longest = Some(Found { from, template, length });
                 }
             }
         }

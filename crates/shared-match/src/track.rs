@@ -6,7 +6,7 @@
 
 use crate::{
     coverage::Membership,
-    ring::{PositionRing, TextId},
+    ring::{BodyId, PositionRing},
     spans::Spans,
     zstd,
 };
@@ -59,7 +59,7 @@ impl Track {
 
     /// A text was written and begins at `position`.
     #[inline]
-    pub fn remember(&mut self, id: TextId, position: u32, spans: &Spans) {
+    pub fn remember(&mut self, id: BodyId, position: u32, spans: &Spans) {
         self.ring.push(id, position, spans);
     }
 
@@ -87,20 +87,20 @@ impl Track {
 
     /// The oldest text that can be referred to from `position` with offsets up to `reach`.
     #[inline]
-    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<TextId> {
+    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<BodyId> {
         self.ring.oldest(position, reach, spans)
     }
 
     /// The newest text, how far before `position` it stands, and its seq: before `number` is told the next.
     #[inline]
-    pub fn newest(&self, position: u32) -> Option<(TextId, u32, u64)> {
+    pub fn newest(&self, position: u32) -> Option<(BodyId, u32, u64)> {
         let (id, at) = self.ring.last()?;
         Some((id, position.wrapping_sub(at), self.seq))
     }
 
     /// How far before `position` a text stands.
     #[inline]
-    pub fn distance(&self, id: TextId, position: u32, spans: &Spans) -> Option<u32> {
+    pub fn distance(&self, id: BodyId, position: u32, spans: &Spans) -> Option<u32> {
         self.ring.distance(id, position, spans)
     }
 
@@ -111,7 +111,7 @@ impl Track {
     }
 
     /// The texts that can be found.
-    pub fn ids(&self) -> impl Iterator<Item = TextId> + '_ {
+    pub fn ids(&self) -> impl Iterator<Item = BodyId> + '_ {
         self.ring.ids()
     }
 

@@ -9,12 +9,12 @@ use crate::{
     dictionary::{DICTIONARY, Dictionary},
     find::Finder,
     had::Had,
-    history::{History, Text},
+    history::{Entry, History},
     matcher::Counters,
     parse::{Allowed, Parser, Past, Sequence, Task},
     prepared::{EXACT_PROGRAMS_MAX, Made, Programs, Variant, nearly, round},
     price::Prices,
-    ring::TextId,
+    ring::BodyId,
     sources::{Located, Missing, Standpoint},
     spans::Spans,
     templates::Template,
@@ -54,9 +54,9 @@ pub struct Workshop<'a> {
 /// Which text is written to which connection.
 #[derive(Clone, Copy)]
 pub struct Served<'a> {
-    pub id: TextId,
+    pub id: BodyId,
     /// The oldest text that the connection has within reach.
-    pub oldest_here: Option<TextId>,
+    pub oldest_here: Option<BodyId>,
     pub here: Standpoint<'a>,
 }
 
@@ -69,7 +69,7 @@ impl Served<'_> {
 
     /// Where a text is that the connection has within reach.
     #[inline]
-    fn find(&self, id: TextId) -> Option<Located> {
+    fn find(&self, id: BodyId) -> Option<Located> {
         let age = self.age()?;
         let Standpoint { track, spans, position, .. } = self.here;
         let distance = || track.distance(id, position, spans);
@@ -79,7 +79,7 @@ impl Served<'_> {
     /// The template that a parse for the connection may refer to beside what nearly all have; and where the one is that was looked
     /// at last, for it is mostly among the sources.
     #[inline]
-    fn template(&self, templates: &[Template]) -> (Option<TextId>, Located) {
+    fn template(&self, templates: &[Template]) -> (Option<BodyId>, Located) {
         let found = templates.iter().find_map(|template| Some((template, self.find(template.id)?)));
         // One that nearly all have is allowed anyway.
         let asked = found.filter(|(template, _)| !template.is_common).map(|(template, _)| template.id);
@@ -105,7 +105,7 @@ pub fn ready<P>(
 pub struct Parsed<'a> {
     pub bytes: &'a [u8],
     pub sequences: Vec<Sequence>,
-    pub head_source: Option<TextId>,
+    pub head_source: Option<BodyId>,
     /// Of the connection it is made for; others are much like it.
     pub track: &'a Track,
     pub spans: &'a Spans,
@@ -194,9 +194,10 @@ impl<'a> Workshop<'a> {
     }
 
     /// The newest text of the same name that the connection has.
-    fn newest_like_it(&self) -> Option<TextId> {
+    fn newest_like_it(&self) -> Option<BodyId> {
         let text = self.history.text(self.served.id)?;
-        self.history.named(text.name).filter(|id| *id < self.served.id).find(|id| self.served.find(*id).is_some())
+        let earlier = self.history.similar(text).filter(|id| *id < self.served.id && self.history.text(*id).is_some());
+        earlier.into_iter().find(|id| self.served.find(*id).is_some())
     }
 
     /// How far a parse may look back and be the same as one that looks back `age` texts: so far there is nothing more to refer to,
@@ -210,7 +211,7 @@ impl<'a> Workshop<'a> {
     }
 
     /// The newest text of the same name that those have whom a parse is for: a head costs more than to say where one like it is.
-    fn newest_head(&self, text: &Text, variant: Variant) -> Option<TextId> {
+    fn newest_head(&self, text: &Entry, variant: Variant) -> Option<BodyId> {
         match variant {
             Variant::Horizon(horizon, template) => {
                 self.newest_common_head(text, text.id.saturating_sub(horizon)).or(template)
@@ -220,14 +221,14 @@ impl<'a> Workshop<'a> {
         }
     }
 
-    fn newest_common_head(&self, text: &Text, oldest: TextId) -> Option<TextId> {
+    fn newest_common_head(&self, text: &Entry, oldest: BodyId) -> Option<BodyId> {
         self.newest_named(text, oldest, |source| text.is_for_who_got(source, self.coverage))
     }
 
     /// The newest text of the same name from `oldest` on that was `had`.
-    fn newest_named(&self, text: &Text, oldest: TextId, is_had: impl Fn(&Text) -> bool) -> Option<TextId> {
+    fn newest_named(&self, text: &Entry, oldest: BodyId, is_had: impl Fn(&Entry) -> bool) -> Option<BodyId> {
         let nearest = oldest.max(text.id.saturating_sub(HEADS_LOOKED_AT_MAX))..text.id;
-        let named = self.history.named(text.name).filter(|id| nearest.contains(id));
+        let named = self.history.similar(text).filter(|id| nearest.contains(id));
         named.filter_map(|id| self.history.text(id)).find(|source| is_had(source)).map(|source| source.id)
     }
 
@@ -248,7 +249,7 @@ impl<'a> Workshop<'a> {
         let parsed = self.parse(variant);
         let template = if let Variant::Horizon(_, template) = variant { template } else { None };
         let sources = parsed.sequences.iter().map(|sequence| sequence.alignment.source).chain(parsed.head_source);
-        let is_text = |source: &TextId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
+        let is_text = |source: &BodyId| !matches!(*source, ITSELF | DICTIONARY) && Some(*source) != template;
         let farthest = sources.filter(is_text).min();
         let looks_back = farthest.map_or(0, |farthest| self.served.id.wrapping_sub(farthest));
         let made = Made { variant, looks_back, bits: parsed.about_bits(), program: prepare(parsed) };
@@ -280,8 +281,10 @@ impl<'a> Workshop<'a> {
                 Allowed::Had(self.had)
             }
             Variant::Only(only) => {
-                if let Some(source) = history.text(only) {
-                    self.finder.find_in(history, text, source, self.candidates, self.one);
+                match history.text(only) {
+                    Some(source) => self.finder.find_in(history, text, source, self.candidates, self.one),
+                    // Evicted: what is there is of another body.
+                    None => self.one.clear(),
                 }
                 candidates = &*self.one;
                 Allowed::Only(only)
@@ -289,6 +292,7 @@ impl<'a> Workshop<'a> {
             Variant::Itself(_) => Allowed::Nothing,
         };
         let sequences = self.parser.parse(Task { text, past, candidates, reach }, prices, allowed);
+        debug_assert!(rebuilds(history.bytes(text), past, &sequences), "P1");
         let head_source = head_source(history, text, &sequences).or_else(|| self.newest_head(text, variant));
         Parsed {
             bytes: history.bytes(text),
@@ -300,10 +304,29 @@ impl<'a> Workshop<'a> {
     }
 }
 
+/// Whether the matches of a parse equal the bytes that they stand for (P1).
+fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
+    let mut at = 0;
+    sequences.iter().all(|sequence| {
+        at += sequence.literals as usize;
+        let length = sequence.length as usize;
+        let from = (at as i32 + sequence.alignment.shift) as usize;
+        let is_equal = match sequence.alignment.source {
+            ITSELF => from < at && bytes[from..from + length] == bytes[at..at + length],
+            // An evicted source was compared when it was found.
+            source => {
+                past.bytes(source).is_none_or(|source| source.get(from..from + length) == Some(&bytes[at..at + length]))
+            }
+        };
+        at += length;
+        is_equal
+    })
+}
+
 /// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
 /// the text goes on.
-fn head_source(history: &History, text: &Text, sequences: &[Sequence]) -> Option<TextId> {
-    let is_named = |id: &TextId| history.text(*id).is_some_and(|source| source.name == text.name);
+fn head_source(history: &History, text: &Entry, sequences: &[Sequence]) -> Option<BodyId> {
+    let is_named = |id: &BodyId| history.text(*id).is_some_and(|source| source.name == text.name);
     let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
     first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
 }

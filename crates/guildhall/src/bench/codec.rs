@@ -336,9 +336,10 @@ mod tests {
             fn prepare(
                 &mut self,
                 event: &guildhall_traffic::Event,
+                recipients: usize,
                 frame: &mut guildhall_codec::DispatchFrame,
             ) -> Result<()> {
-                self.0.prepare(event, frame)
+                self.0.prepare(event, recipients, frame)
             }
             fn connect(&mut self) -> Result<()> {
                 self.0.connect()

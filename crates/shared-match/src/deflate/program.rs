@@ -13,7 +13,7 @@ use crate::{
     candidates::ITSELF,
     envelope::Head,
     parse::{Alignment, Sequence},
-    ring::TextId,
+    ring::BodyId,
     sources::{Distances, Sources},
 };
 
@@ -138,7 +138,7 @@ fn counted(bytes: &[u8], sequences: &[Sequence]) -> [u64; 288] {
 }
 
 /// Codes for a parse alone, where these make it shorter. `distance_of` tells about how far back a source is.
-fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(TextId) -> Option<u32>) -> Option<Own> {
+fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) -> Option<u32>) -> Option<Own> {
     let literals = counted(bytes, sequences);
     let mut distances = [0u64; 32];
     let (fixed, fixed_distances) = own::fixed();
@@ -174,8 +174,8 @@ impl Program {
     pub fn new(
         bytes: &[u8],
         sequences: &[Sequence],
-        head_source: Option<TextId>,
-        distance_of: impl Fn(TextId) -> Option<u32>,
+        head_source: Option<BodyId>,
+        distance_of: impl Fn(BodyId) -> Option<u32>,
     ) -> Self {
         let sources = Sources::of(sequences, head_source);
         let own = own_codes(bytes, sequences, distance_of);

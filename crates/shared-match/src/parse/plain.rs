@@ -9,7 +9,7 @@ use crate::{
     candidates::{Candidate, ITSELF},
     deflate::MATCH_BYTES_MAX,
     price::{DeflatePrices, PADDING},
-    ring::TextId,
+    ring::BodyId,
     templates::TEMPLATES_MAX,
 };
 
@@ -31,7 +31,7 @@ const LADDERS_MAX: usize = TEMPLATES_MAX + 1;
 #[derive(Clone, Copy, Debug)]
 struct Rung {
     /// The largest number, if it may always be used.
-    source: TextId,
+    source: BodyId,
     /// Which of the position's candidates it is.
     index: u32,
     length: u32,
@@ -39,7 +39,7 @@ struct Rung {
 }
 
 /// What a ladder is made for: the newest text, how far it refers to itself, and its template.
-type LadderKey = (TextId, u32, Option<TextId>);
+type LadderKey = (BodyId, u32, Option<BodyId>);
 
 /// Of each position of a text the candidates that nearly all have, and those of a template, but for those of which a nearer one is as
 /// long.
@@ -52,7 +52,7 @@ struct Ladder {
 }
 
 impl Ladder {
-    fn make(&mut self, template: Option<TextId>, task: Task<'_>, prices: &DeflatePrices) {
+    fn make(&mut self, template: Option<BodyId>, task: Task<'_>, prices: &DeflatePrices) {
         let Task { text, candidates, reach, .. } = task;
         self.key = Some((text.id, reach, template));
         self.starts.clear();
@@ -75,7 +75,7 @@ impl Ladder {
                 if is_for_all {
                     longest = longest.max(length.min(MATCH_MAX));
                 }
-                let source = if is_for_all { TextId::MAX } else { candidate.source };
+                let source = if is_for_all { BodyId::MAX } else { candidate.source };
                 self.rungs.push(Rung { source, ..Rung::of(index, candidate, at, task, prices) });
             }
         }
@@ -131,7 +131,7 @@ impl Parser {
         &mut self,
         task: Task<'_>,
         prices: &DeflatePrices,
-        (oldest, template): (TextId, Option<TextId>),
+        (oldest, template): (BodyId, Option<BodyId>),
     ) -> Vec<Sequence> {
         let key = (task.text.id, task.reach, template);
         let index = self.ladders.iter().position(|ladder| ladder.key == Some(key)).unwrap_or_else(|| {
@@ -257,13 +257,13 @@ mod tests {
     use super::{super::Past, *};
     use crate::{
         candidates::Candidates,
-        history::{History, Scope, Text},
+        history::{Domain, Entry, History, Scope},
         spans::Span,
     };
     use guildhall_stdx::Rng;
 
     /// Of each position some, nearest first, as a search would have it; nobody looks whether their bytes are there.
-    fn random_candidates(rng: &mut Rng, text: &Text) -> Candidates {
+    fn random_candidates(rng: &mut Rng, text: &Entry) -> Candidates {
         let mut candidates = Candidates::default();
         for at in 0..text.len() {
             candidates.start_position();
@@ -291,7 +291,7 @@ mod tests {
     fn a_ladder_leaves_out_nothing_that_counts() {
         let mut rng = Rng::new(3);
         let mut history = History::new(1 << 20);
-        let scope = Scope { domain: 1, class: 0, kind: 0 };
+        let scope = Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0, kind: 0 };
         let mut parser = Parser::default();
         let (mut matches, prices) = (0, DeflatePrices::fixed());
         for _ in 0..60 {
@@ -303,8 +303,8 @@ mod tests {
             let reach = [100, 1 << 15][rng.below(2) as usize];
             let task = Task { text: &text, past, candidates: &candidates, reach };
             for _ in 0..12 {
-                let oldest = 1 + rng.below(id.into()) as TextId;
-                let template = rng.chance(0.5).then(|| 1 + rng.below(id.into()) as TextId);
+                let oldest = 1 + rng.below(id.into()) as BodyId;
+                let template = rng.chance(0.5).then(|| 1 + rng.below(id.into()) as BodyId);
                 let allowed = |at: usize, found: &Candidate| match found.source {
                     ITSELF => at as u32 - found.from <= reach,
                     source => found.is_common && source >= oldest || Some(source) == template,

@@ -7,7 +7,7 @@ use super::{Alignment, Offset, Past, Sequence, Task, likely_distance};
 use crate::{
     candidates::{Candidate, ITSELF},
     dictionary::DICTIONARY,
-    history::Text,
+    history::Entry,
     places::equal_bytes,
     price::ZstdPrices,
 };
@@ -32,7 +32,7 @@ impl Node {
 }
 
 /// What it costs to say an alignment in full.
-fn explicit_price(prices: &ZstdPrices, past: Past<'_>, text: &Text, alignment: Alignment) -> i32 {
+fn explicit_price(prices: &ZstdPrices, past: Past<'_>, text: &Entry, alignment: Alignment) -> i32 {
     let address = if matches!(alignment.source, ITSELF | DICTIONARY) { 0 } else { prices.address() };
     prices.offset(likely_distance(past, text, alignment) + 3) + address
 }

@@ -15,7 +15,7 @@ use crate::{
     envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
     fse::FseState,
     parse::{Alignment, Offset, Sequence},
-    ring::TextId,
+    ring::BodyId,
     sources::{Distances, Sources},
     tables::Tables,
 };
@@ -105,7 +105,7 @@ pub struct Program {
 
 impl Program {
     /// Prepares the `sequences` of a text; its head is copied from that of `head_source`, if they refer to it.
-    pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<TextId>) -> Self {
+    pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<BodyId>) -> Self {
         let sources = Sources::of(sequences, head_source);
         let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
         let (mut at, mut begun) = (0, 0);
@@ -161,7 +161,7 @@ impl Program {
 struct Builder<'a> {
     tables: &'a Tables,
     sources: &'a Sources,
-    head_source: Option<TextId>,
+    head_source: Option<BodyId>,
     blocks: Vec<Block>,
 }
 

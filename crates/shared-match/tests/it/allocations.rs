@@ -19,7 +19,7 @@ fn allocations(count: usize, events: u64) -> u64 {
     let mut total = 0;
     for step in 0..700 + events {
         let event = event(&mut rng, Form::Json, step);
-        let Some(id) = matcher.push(event.scope, event.name, &event.body) else { continue };
+        let Some(id) = matcher.push(event.scope, 2 * count as u32, event.name, &event.body) else { continue };
         let mut write = || {
             for (zstd, deflate) in zstd.iter_mut().zip(&mut deflate) {
                 out.clear();

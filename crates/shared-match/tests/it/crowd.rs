@@ -5,7 +5,7 @@ use crate::{
     messages::{event, private, whole},
 };
 use guildhall_shared_match::{
-    Container, DeflateStream, Forgotten, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream,
+    BodyId, Container, DeflateStream, Domain, Forgotten, Form, Limits, Matcher, Scope, Tables, ZstdStream,
 };
 use guildhall_stdx::Rng;
 
@@ -69,7 +69,7 @@ struct Connection {
     classes: u64,
     seq: u64,
     /// What it was to be sent and has not been written to yet, oldest first.
-    backlog: Vec<(TextId, &'static str, Vec<u8>)>,
+    backlog: Vec<(BodyId, &'static str, Vec<u8>)>,
 }
 
 #[derive(Clone, Copy)]
@@ -104,7 +104,7 @@ impl Connection {
         rng: &mut Rng,
         matcher: &mut Matcher,
         form: Form,
-        (id, name, body): (Option<TextId>, &'static str, &[u8]),
+        (id, name, body): (Option<BodyId>, &'static str, &[u8]),
     ) {
         // Once in a while the same again, which nobody should do.
         self.seq += rng.below(20).min(3);
@@ -146,7 +146,7 @@ fn run(seed: u64, form: Form, kind: Kind, steps: u64) {
 fn run_with(count: usize, seed: u64, form: Form, kind: Kind, steps: u64) {
     let mut rng = Rng::new(seed);
     // A history that turns over several times.
-    let limits = Limits { history_bytes_max: 1 << [16, 19, 23][rng.below(3) as usize] };
+    let limits = Limits { history_bytes_max: 1 << [16, 19, 23][rng.below(3) as usize], ..Limits::default() };
     let mut matcher = Matcher::new(form, Tables::built_in(form), limits);
     let mut connections: Vec<Connection> = (0..count).map(|_| connect(&mut rng, kind)).collect();
     for step in 0..steps {
@@ -171,7 +171,7 @@ fn run_with(count: usize, seed: u64, form: Form, kind: Kind, steps: u64) {
             }
             _ => {
                 let event = event(&mut rng, form, step);
-                let id = matcher.push(event.scope, event.name, &event.body);
+                let id = matcher.push(event.scope, count as u32, event.name, &event.body);
                 for connection in &mut connections {
                     if connection.classes >> event.scope.class & 1 == 0 {
                         continue;
@@ -239,8 +239,11 @@ fn streams_of_crowds_are_read_as_well() {
 fn nothing_out_of_the_window_is_referred_to() {
     for kind in [Kind::Zstd, Kind::Begun(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
         let mut rng = Rng::new(9);
-        let mut matcher =
-            Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits { history_bytes_max: 16 << 20 });
+        let mut matcher = Matcher::new(
+            Form::Json,
+            Tables::built_in(Form::Json),
+            Limits { history_bytes_max: 16 << 20, ..Limits::default() },
+        );
         let mut connections: Vec<Connection> = (0..2).map(|_| connect(&mut rng, kind)).collect();
         let mut bodies: Vec<Vec<u8>> = Vec::new();
         let mut sent_bytes = 0;
@@ -256,7 +259,12 @@ fn nothing_out_of_the_window_is_referred_to() {
             // What it began with once more.
             body.extend_from_within(1..400.min(body.len()));
             body.push(b'"');
-            let id = matcher.push(Scope { domain: 1, class: 0, kind: 0 }, "MESSAGE_CREATE", &body);
+            let id = matcher.push(
+                Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0, kind: 0 },
+                100,
+                "MESSAGE_CREATE",
+                &body,
+            );
             for connection in &mut connections {
                 // One of them is not sent all, so distances differ.
                 if connection.seq % 2 == 0 || step % 7 > 0 {
@@ -278,7 +286,12 @@ fn a_text_may_quote_hundreds_of_others() {
         let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
         let mut connections: Vec<Connection> = (0..3).map(|_| connect(&mut rng, kind)).collect();
         let mut send = |rng: &mut Rng, body: &[u8]| {
-            let id = matcher.push(Scope { domain: 1, class: 0, kind: 0 }, "MESSAGE_CREATE", body);
+            let id = matcher.push(
+                Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0, kind: 0 },
+                100,
+                "MESSAGE_CREATE",
+                body,
+            );
             let texts = connections.iter_mut();
             texts.for_each(|stream| stream.write_text(rng, &mut matcher, Form::Json, (id, "MESSAGE_CREATE", body)));
         };

@@ -55,7 +55,7 @@ fn read(context: &mut DCtx<'_>, wire: &[u8], room: usize) -> Result<Vec<u8>, &'s
 }
 
 fn matcher(form: Form) -> Matcher {
-    Matcher::new(form, Tables::built_in(form), Limits { history_bytes_max: 4 << 20 })
+    Matcher::new(form, Tables::built_in(form), Limits { history_bytes_max: 4 << 20, ..Limits::default() })
 }
 
 /// A stream, its reader, and what it took.
@@ -94,7 +94,7 @@ fn it_helps_at_first_and_costs_nothing_later() {
             if event.body.len() > 4_000 {
                 continue;
             }
-            let id = matcher.push(event.scope, event.name, &event.body).expect("it is short");
+            let id = matcher.push(event.scope, 100, event.name, &event.body).expect("it is short");
             let message = whole(form, event.name, seq, &event.body);
             let sizes = lines.each_mut().map(|line| {
                 line.send(&message, |stream, wire| matcher.zstd(stream, id, seq, wire).expect("it is the newest"))

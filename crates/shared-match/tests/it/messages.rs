@@ -1,6 +1,6 @@
 //! Messages: bodies that resemble each other as a gateway's do, and some that resemble nothing.
 
-use guildhall_shared_match::{Form, Scope};
+use guildhall_shared_match::{Domain, Form, Scope};
 use guildhall_stdx::Rng;
 
 const NAMES: [&str; 4] = ["MESSAGE_CREATE", "TYPING_START", "GUILD_MEMBER_LIST_UPDATE", "X"];
@@ -38,7 +38,13 @@ fn sentence(rng: &mut Rng, words: u64) -> String {
 pub fn event(rng: &mut Rng, form: Form, id: u64) -> Event {
     let class = rng.below(4);
     let name = NAMES[rng.below(NAMES.len() as u64) as usize];
-    let scope = Scope { domain: class % 2, class, kind: name.len() as u64 };
+    let domain = match class {
+        0 => Domain::Public { guild: 1, view: 0 },
+        1 => Domain::Restricted { guild: 1, channel: 1, view: 0 },
+        2 => Domain::Public { guild: 2, view: 0 },
+        _ => Domain::Direct { channel: 3 },
+    };
+    let scope = Scope { domain, class, kind: name.len() as u64 };
     let words = match rng.below(40) {
         0 => 3_000,
         1 => 0,

@@ -1,7 +1,9 @@
 //! Who lacks the newest text of a name is served by an older one.
 
 use crate::messages::noise;
-use guildhall_shared_match::{Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZstdStream};
+use guildhall_shared_match::{
+    BodyId, Container, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables, ZstdStream,
+};
 use guildhall_stdx::Rng;
 
 const NAME: &str = "TYPING_START";
@@ -11,18 +13,21 @@ const CONNECTIONS: usize = 16;
 struct Crowd<S> {
     matcher: Matcher,
     streams: Vec<S>,
-    write: fn(&mut Matcher, &mut S, TextId, &mut Vec<u8>),
+    write: fn(&mut Matcher, &mut S, BodyId, &mut Vec<u8>),
 }
 
 impl<S: Clone> Crowd<S> {
-    fn new(stream: &S, write: fn(&mut Matcher, &mut S, TextId, &mut Vec<u8>)) -> Self {
+    fn new(stream: &S, write: fn(&mut Matcher, &mut S, BodyId, &mut Vec<u8>)) -> Self {
         let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
         Self { matcher, streams: vec![stream.clone(); 2 * CONNECTIONS], write }
     }
 
     /// Bytes on the wire, by connection.
     fn send(&mut self, class: u64, name: &'static str, body: &[u8], to: std::ops::Range<usize>) -> Vec<usize> {
-        let id = self.matcher.push(Scope { domain: 1, class, kind: 1 }, name, body).unwrap();
+        let id = self
+            .matcher
+            .push(Scope { domain: Domain::Public { guild: 1, view: 0 }, class, kind: 1 }, 1_000, name, body)
+            .unwrap();
         let write = |stream| {
             let mut out = Vec::new();
             (self.write)(&mut self.matcher, stream, id, &mut out);

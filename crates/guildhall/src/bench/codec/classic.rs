@@ -9,7 +9,7 @@ use guildhall_traffic::Event;
 pub struct Plain;
 
 impl Mode for Plain {
-    fn prepare(&mut self, _: &Event, _: &mut DispatchFrame) -> Result<()> {
+    fn prepare(&mut self, _: &Event, _: usize, _: &mut DispatchFrame) -> Result<()> {
         Ok(())
     }
 
@@ -53,7 +53,7 @@ where
     W: Fn() -> Result<StreamCompressor, CodecError>,
     R: Fn() -> Result<StreamDecompressor, CodecError>,
 {
-    fn prepare(&mut self, _: &Event, _: &mut DispatchFrame) -> Result<()> {
+    fn prepare(&mut self, _: &Event, _: usize, _: &mut DispatchFrame) -> Result<()> {
         Ok(())
     }
 

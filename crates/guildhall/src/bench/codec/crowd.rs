@@ -182,7 +182,7 @@ impl<'a> Crowd<'a> {
             }
         };
         let begin = thread_cpu_ns();
-        self.mode.prepare(&event, &mut frame)?;
+        self.mode.prepare(&event, self.recipients.len(), &mut frame)?;
         let prepared = thread_cpu_ns();
         self.out.clear();
         let samples = &mut self.samples;

@@ -30,11 +30,11 @@ pub const NAMES: [&str; 13] = [
 
 /// A way to write messages to many connections.
 pub trait Mode {
-    /// Once per event, before its first delivery: whatever can be shared is made here.
+    /// Once per event, before its first delivery to so many recipients: whatever can be shared is made here.
     ///
     /// # Errors
     /// The codec's own.
-    fn prepare(&mut self, event: &Event, frame: &mut DispatchFrame) -> Result<()>;
+    fn prepare(&mut self, event: &Event, recipients: usize, frame: &mut DispatchFrame) -> Result<()>;
 
     /// One more connection; they are numbered from 0.
     ///

@@ -20,7 +20,7 @@ pub struct PreparedDeflate {
 }
 
 impl Mode for PreparedDeflate {
-    fn prepare(&mut self, _: &Event, frame: &mut DispatchFrame) -> Result<()> {
+    fn prepare(&mut self, _: &Event, _: usize, frame: &mut DispatchFrame) -> Result<()> {
         let mut wire = Vec::new();
         StreamCompressor::zlib(ZlibParams::default())?.compress(&[frame.body(), b"}"], &mut wire)?;
         let blocks = wire.strip_suffix(&TAIL).and_then(|wire| wire.get(ZLIB_HEADER_BYTES..));

@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, bail};
 use guildhall_codec::{Dictionary, DispatchFrame, Framing, StreamDecompressor};
 use guildhall_prefetch::prefetch;
 use guildhall_shared_match::{
-    self as shared_match, Container, DeflateStream, Form, Limits, Matcher, Scope, Tables, TextId, ZSTD_WINDOW_LOG,
-    ZstdStream,
+    self as shared_match, BodyId, Container, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
+    ZSTD_WINDOW_LOG, ZstdStream,
 };
 use guildhall_traffic::{Event, To};
 use std::sync::Arc;
@@ -27,7 +27,12 @@ pub fn scope_of(event: &Event) -> Scope {
         To::Members => (event.user.unwrap_or(4), 6),
         To::One(_) => (5, 7),
     };
-    Scope { domain: event.guild, class, kind }
+    let guild = event.guild;
+    let domain = match event.channel.filter(|_| event.is_hidden) {
+        Some(channel) => Domain::Restricted { guild, channel, view: 0 },
+        None => Domain::Public { guild, view: 0 },
+    };
+    Scope { domain, class, kind }
 }
 
 /// The streams of one format.
@@ -39,7 +44,7 @@ enum Streams {
 /// See the module.
 pub struct SharedMatch {
     matcher: Matcher,
-    text: Option<TextId>,
+    text: Option<BodyId>,
     streams: Streams,
     /// What streams begin with, for both ends.
     dictionary: Option<(Arc<shared_match::Dictionary>, Arc<Dictionary>)>,
@@ -71,10 +76,10 @@ impl SharedMatch {
 }
 
 impl Mode for SharedMatch {
-    fn prepare(&mut self, event: &Event, _: &mut DispatchFrame) -> Result<()> {
+    fn prepare(&mut self, event: &Event, recipients: usize, _: &mut DispatchFrame) -> Result<()> {
         self.text = match event.is_private() {
             true => None,
-            false => self.matcher.push(scope_of(event), event.name, &event.body_json),
+            false => self.matcher.push(scope_of(event), recipients as u32, event.name, &event.body_json),
         };
         Ok(())
     }

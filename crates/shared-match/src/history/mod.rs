@@ -1,0 +1,440 @@
+//! History: the bodies that later ones may refer to, by visibility domain.
+//!
+//! Owns        one `DomainHistory` per domain that has bodies; body ids, which are unique over all domains; message sizes by id.
+//! Doors       `push` once per event; `restrict` and `forget` when who may view something changes.
+//! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower domain at most,
+//!             never to a wider one.
+//! Limits      `bytes_max` over all rings, and `IDS_MAX` ids. A domain's ring grows and shrinks by powers of two: the one that gives
+//!             way is the one with the most bytes × age among `CANDIDATES` drawn, so that a loud guild does not empty quiet ones.
+
+mod domain;
+
+pub use domain::{Domain, DomainHistory, Scope};
+
+use crate::{
+    coverage::{Coverage, Sampled},
+    dictionary::DICTIONARY,
+    places::Place,
+    ring::BodyId,
+    spans::{Span, Spans},
+    templates::LOOKED_AT_MAX,
+};
+use domain::{CAPACITY_MIN, GRAIN};
+use foldhash::fast::FixedState;
+use guildhall_stdx::Rng;
+use std::collections::{HashMap, VecDeque};
+
+const BODY_BYTES_MAX: usize = 128 << 10;
+/// Ids that are known at most; the bodies of older ones are evicted.
+const IDS_MAX: usize = 1 << 17;
+/// Domains that are drawn when one has to give way.
+const CANDIDATES: usize = 16;
+
+/// A domain's index in the history.
+pub type Slot = u32;
+const NO_SLOT: Slot = Slot::MAX;
+
+/// A body in the history.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub id: BodyId,
+    pub scope: Scope,
+    pub name: &'static str,
+    /// The sampled connections that were sent it.
+    pub got: Sampled,
+    /// The sampled connections that are expected to receive it: those that got the last of its scope; and how many.
+    pub expected: Sampled,
+    pub expected_count: u32,
+    /// Its domain.
+    pub slot: Slot,
+    address: u64,
+    length: u32,
+}
+
+impl Entry {
+    /// Whether nearly all who will get this body have got `source`; where the sample is too small to say, whether both are of the
+    /// same scope.
+    pub fn is_for_who_got(&self, source: &Self, coverage: &Coverage) -> bool {
+        coverage.covers(self.expected, source.got).unwrap_or(source.scope == self.scope)
+    }
+
+    pub fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Where one of its bytes is in its domain.
+    pub fn place(&self, at: u32) -> Place {
+        Place::of(self.address + u64::from(at))
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct History {
+    bytes_max: usize,
+    /// Of all rings.
+    bytes: usize,
+    domains: Vec<Option<Box<DomainHistory>>>,
+    free: Vec<Slot>,
+    slots: HashMap<Domain, Slot, FixedState>,
+    /// The domain of each id, from `first` on.
+    ids: VecDeque<Slot>,
+    first: BodyId,
+    spans: Spans,
+    next_id: BodyId,
+    rng: Rng,
+}
+
+impl History {
+    /// Keeps at most `bytes_max` bytes of bodies: 64 KiB to 1 GiB.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max: bytes_max.clamp(1 << 16, 1 << 30),
+            bytes: 0,
+            domains: Vec::new(),
+            free: Vec::new(),
+            slots: HashMap::default(),
+            ids: VecDeque::new(),
+            first: 1,
+            spans: Spans::default(),
+            next_id: 1,
+            rng: Rng::new(0),
+        }
+    }
+
+    /// Longest body: an eighth of the history, and no more than is parsed in some milliseconds.
+    pub fn body_bytes_max(&self) -> usize {
+        (self.bytes_max / 8).min(BODY_BYTES_MAX)
+    }
+
+    /// Adds a body as the newest; none if it is too long.
+    pub fn push(&mut self, scope: Scope, name: &'static str, body: &[u8], span: Span) -> Option<BodyId> {
+        let id = self.new_id(span);
+        if body.len() > self.body_bytes_max() {
+            return None;
+        }
+        let slot = self.slot_or_new(scope.domain);
+        self.make_room(slot, body.len());
+        let home = self.domains[slot as usize].as_mut()?;
+        let expected = home.expected(scope.class, scope.kind);
+        let (got, expected_count) = (Sampled::default(), expected.count());
+        home.push(Entry { id, scope, name, got, expected, expected_count, slot, address: 0, length: 0 }, body);
+        *self.ids.back_mut().expect("just pushed") = slot;
+        Some(id)
+    }
+
+    /// The next id. It is used up even if its body is not kept, so that ids do not depend on what bodies hold.
+    fn new_id(&mut self, span: Span) -> BodyId {
+        if self.next_id == DICTIONARY {
+            self.clear();
+        }
+        if self.ids.len() == IDS_MAX {
+            self.forget_oldest_id();
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.ids.push_back(NO_SLOT);
+        self.spans.push(id, span);
+        id
+    }
+
+    fn forget_oldest_id(&mut self) {
+        let Some(slot) = self.ids.pop_front() else { return };
+        let id = self.first;
+        self.first += 1;
+        self.spans.forget_oldest();
+        let Some(home) = self.domains.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        while home.oldest().is_some_and(|oldest| oldest.id <= id) {
+            home.evict_oldest();
+        }
+        if home.oldest().is_none() {
+            self.remove(slot);
+        }
+    }
+
+    fn slot_or_new(&mut self, domain: Domain) -> Slot {
+        if let Some(slot) = self.slots.get(&domain) {
+            return *slot;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.domains.push(None);
+            self.domains.len() as Slot - 1
+        });
+        self.domains[slot as usize] = Some(Box::new(DomainHistory::new(domain, slot)));
+        self.slots.insert(domain, slot);
+        slot
+    }
+
+    /// Lets a domain's ring grow for a body, as far as it may, so that at least this one body fits.
+    fn make_room(&mut self, slot: Slot, bytes: usize) {
+        let Some(home) = self.domains[slot as usize].as_ref() else { return };
+        if home.has_room(bytes) {
+            return;
+        }
+        let (capacity, needed) = (home.capacity(), bytes.next_multiple_of(GRAIN).next_power_of_two());
+        let larger = (2 * capacity).max(needed).max(CAPACITY_MIN);
+        let has_to = capacity < needed;
+        if larger > self.bytes_max && !has_to {
+            return;
+        }
+        while self.bytes + larger - capacity > self.bytes_max {
+            if !self.shrink_other(slot, has_to) {
+                return;
+            }
+        }
+        if let Some(home) = self.domains[slot as usize].as_mut() {
+            self.bytes += larger - capacity;
+            home.rebuild(larger);
+        }
+    }
+
+    /// How much a domain ought to give way: bytes × age of its oldest body.
+    fn weight(&self, slot: Slot) -> u64 {
+        let Some(domain) = self.domains.get(slot as usize).and_then(Option::as_ref) else { return 0 };
+        let age = domain.oldest().map_or(u32::MAX, |oldest| self.next_id.wrapping_sub(oldest.id));
+        domain.capacity() as u64 * u64::from(age)
+    }
+
+    /// Halves the ring of another domain than `slot`, which has more than twice its weight unless one `has_to` give way. False if
+    /// there is none.
+    fn shrink_other(&mut self, slot: Slot, has_to: bool) -> bool {
+        let count = self.domains.len() as u64;
+        let drawn =
+            (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect::<smallvec::SmallVec<[Slot; CANDIDATES]>>();
+        let others = |other: &Slot| *other != slot && self.weight(*other) > 0;
+        let mut victim = drawn.into_iter().filter(others).max_by_key(|other| self.weight(*other));
+        if victim.is_none() && has_to {
+            victim = (0..count as Slot).filter(others).max_by_key(|other| self.weight(*other));
+        }
+        let Some(victim) = victim.filter(|victim| has_to || self.weight(*victim) > 2 * self.weight(slot)) else {
+            return false;
+        };
+        let Some(domain) = self.domains[victim as usize].as_mut() else { return false };
+        let capacity = domain.capacity();
+        if capacity > CAPACITY_MIN {
+            domain.rebuild(capacity / 2);
+            self.bytes -= capacity / 2;
+        }
+        if capacity <= CAPACITY_MIN
+            || self.domains[victim as usize].as_ref().is_some_and(|domain| domain.oldest().is_none())
+        {
+            self.remove(victim);
+        }
+        true
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let Some(domain) = self.domains[slot as usize].take() else { return };
+        self.bytes -= domain.capacity();
+        self.slots.remove(&domain.domain);
+        self.free.push(slot);
+    }
+
+    /// Forgets all bodies of a domain.
+    pub fn forget(&mut self, domain: Domain) {
+        if let Some(slot) = self.slots.get(&domain) {
+            self.remove(*slot);
+        }
+    }
+
+    /// Forgets all bodies of a guild.
+    pub fn forget_guild(&mut self, guild: u64) {
+        let of_guild = self.slots.iter().filter(|(domain, _)| domain.guild() == Some(guild));
+        let slots: Vec<Slot> = of_guild.map(|(_, slot)| *slot).collect();
+        slots.into_iter().for_each(|slot| self.remove(slot));
+    }
+
+    /// Not everybody in the guild may view a channel any more: its bodies move from the public domains to the restricted ones (V2).
+    pub fn restrict(&mut self, guild: u64, channel: u64) {
+        let is_public = |domain: &Domain| matches!(domain, Domain::Public { guild: of, .. } if *of == guild);
+        let public: Vec<(Domain, Slot)> =
+            self.slots.iter().filter(|(domain, _)| is_public(domain)).map(|(domain, slot)| (*domain, *slot)).collect();
+        for (domain, slot) in public {
+            let Domain::Public { view, .. } = domain else { continue };
+            let Some(from) = self.domains[slot as usize].as_mut() else { continue };
+            let capacity = from.capacity();
+            let (moved, stay): (Vec<_>, Vec<_>) =
+                from.take_entries().into_iter().partition(|(entry, _)| entry.scope.class == channel);
+            from.restore(stay, capacity);
+            if from.oldest().is_none() {
+                self.remove(slot);
+            }
+            let domain = Domain::Restricted { guild, channel, view };
+            for (mut entry, bytes) in moved {
+                entry.scope.domain = domain;
+                self.adopt(entry, &bytes);
+            }
+        }
+    }
+
+    /// Takes over a body that was in another domain, unless the domain has newer ones.
+    fn adopt(&mut self, entry: Entry, bytes: &[u8]) {
+        let id = entry.id;
+        let slot = self.slot_or_new(entry.scope.domain);
+        self.make_room(slot, bytes.len());
+        let index = id.wrapping_sub(self.first) as usize;
+        let (Some(home), Some(of_id)) = (self.domains[slot as usize].as_mut(), self.ids.get_mut(index)) else { return };
+        *of_id = NO_SLOT;
+        if home.capacity() < bytes.len() || home.newest_id().is_some_and(|newest| newest >= id) {
+            return;
+        }
+        *of_id = slot;
+        home.push(entry, bytes);
+        home.link_newest(bytes);
+    }
+
+    /// Forgets all bodies; ids begin again.
+    fn clear(&mut self) {
+        self.domains.clear();
+        self.free.clear();
+        self.slots.clear();
+        self.ids.clear();
+        self.bytes = 0;
+        self.spans = Spans::default();
+        (self.first, self.next_id) = (1, 1);
+    }
+
+    /// How long messages are, by id.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// A body by its id, while it is kept.
+    #[inline]
+    pub fn text(&self, id: BodyId) -> Option<&Entry> {
+        let slot = *self.ids.get(id.wrapping_sub(self.first) as usize)?;
+        self.domains.get(slot as usize)?.as_ref()?.entry(id)
+    }
+
+    /// The domain at an index.
+    ///
+    /// # Panics
+    /// If there is none: an index is of an entry that is kept.
+    #[inline]
+    pub fn domain(&self, slot: Slot) -> &DomainHistory {
+        self.domains[slot as usize].as_deref().expect("the domain of a body that is kept")
+    }
+
+    /// As [`History::domain`].
+    pub fn domain_mut(&mut self, slot: Slot) -> &mut DomainHistory {
+        self.domains[slot as usize].as_deref_mut().expect("the domain of a body that is kept")
+    }
+
+    /// The domain that all who may view `entry` may view as well, beside its own.
+    pub fn parent(&self, entry: &Entry) -> Option<Slot> {
+        self.slots.get(&entry.scope.domain.parent()?).copied()
+    }
+
+    /// The newest bodies of the name of `entry` in its own domain and the parent, newest first.
+    pub fn similar(&self, entry: &Entry) -> impl Iterator<Item = BodyId> + '_ {
+        let mut own = self.domain(entry.slot).named(entry.name).peekable();
+        let parent = self.parent(entry).map(|slot| self.domain(slot).named(entry.name));
+        let mut parent = parent.into_iter().flatten().peekable();
+        std::iter::from_fn(move || match (own.peek(), parent.peek()) {
+            (Some(first), Some(second)) if second > first => parent.next(),
+            (Some(_), _) => own.next(),
+            (None, _) => parent.next(),
+        })
+        .take(LOOKED_AT_MAX)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self, entry: &Entry) -> &[u8] {
+        self.domain(entry.slot).body(entry)
+    }
+
+    /// A sampled connection was sent a body.
+    pub fn note_written(&mut self, id: BodyId, sample: u8) {
+        let Some(slot) = self.ids.get(id.wrapping_sub(self.first) as usize) else { return };
+        let domain = self.domains.get_mut(*slot as usize).and_then(Option::as_mut);
+        if let Some(entry) = domain.and_then(|domain| domain.entry_mut(id)) {
+            entry.got.insert(sample);
+        }
+    }
+
+    /// Heap it holds, touched or not.
+    pub fn heap_bytes(&self) -> usize {
+        let domains: usize = self.domains.iter().flatten().map(|domain| domain.heap_bytes()).sum();
+        domains + self.ids.capacity() * size_of::<Slot>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PUBLIC: Domain = Domain::Public { guild: 1, view: 0 };
+
+    fn push(history: &mut History, domain: Domain, class: u64, body: &[u8]) -> BodyId {
+        let scope = Scope { domain, class, kind: 1 };
+        history.push(scope, "X", body, Span { after: body.len() as u32, before: 20 }).expect("it is short")
+    }
+
+    fn has(history: &History, id: BodyId, body: &[u8]) -> bool {
+        history.text(id).is_some_and(|entry| history.bytes(entry) == body)
+    }
+
+    #[test]
+    fn ids_begin_again_before_those_with_a_meaning_of_their_own() {
+        let mut history = History::new(1 << 16);
+        history.next_id = DICTIONARY - 2;
+        history.first = DICTIONARY - 2;
+        let ids = [(); 4].map(|()| {
+            let id = push(&mut history, PUBLIC, 1, b"text");
+            assert!(has(&history, id, b"text"));
+            id
+        });
+        assert_eq!(ids, [DICTIONARY - 2, DICTIONARY - 1, 1, 2]);
+        assert!(history.text(DICTIONARY - 1).is_none() && history.text(DICTIONARY).is_none());
+    }
+
+    #[test]
+    fn a_channel_that_narrows_takes_its_bodies_along_and_leaves_the_others() {
+        let mut history = History::new(1 << 16);
+        let ids: Vec<BodyId> = (0..8u8).map(|n| push(&mut history, PUBLIC, u64::from(n % 2), &[n; 300])).collect();
+        history.restrict(1, 1);
+        let restricted = Domain::Restricted { guild: 1, channel: 1, view: 0 };
+        for (n, id) in ids.iter().enumerate() {
+            assert!(has(&history, *id, &[n as u8; 300]), "body {n}");
+            let domain = history.text(*id).map(|entry| entry.scope.domain);
+            assert_eq!(domain, Some(if n % 2 == 1 { restricted } else { PUBLIC }));
+        }
+        let newest = push(&mut history, restricted, 1, b"later");
+        assert_eq!(history.text(newest).and_then(|entry| history.parent(entry)), history.slots.get(&PUBLIC).copied());
+        history.forget(restricted);
+        assert!(history.text(ids[1]).is_none() && history.text(newest).is_none());
+        assert!(has(&history, ids[0], &[0; 300]));
+        history.forget_guild(1);
+        assert!(history.text(ids[0]).is_none() && history.bytes == 0 && history.slots.is_empty());
+    }
+
+    #[test]
+    fn a_loud_guild_does_not_empty_quiet_ones() {
+        let mut history = History::new(1 << 18);
+        let quiet: Vec<(BodyId, Vec<u8>)> = (0..40u64)
+            .map(|guild| {
+                let body = vec![guild as u8; 500];
+                (push(&mut history, Domain::Public { guild: 100 + guild, view: 0 }, 1, &body), body)
+            })
+            .collect();
+        for n in 0..4_000u32 {
+            push(&mut history, PUBLIC, 1, &n.to_le_bytes().repeat(200));
+            assert!(history.bytes <= history.bytes_max, "{} bytes", history.bytes);
+        }
+        let left = quiet.iter().filter(|(id, body)| has(&history, *id, body)).count();
+        assert!(left >= 36, "{left} of 40");
+    }
+
+    #[test]
+    fn twenty_thousand_small_guilds_stay_within_the_limit() {
+        let mut history = History::new(4 << 20);
+        for n in 0..60_000u64 {
+            let domain = Domain::Public { guild: n * 7 % 20_000, view: 0 };
+            push(&mut history, domain, 1, &n.to_le_bytes().repeat(20 + (n % 80) as usize));
+            assert!(history.bytes <= history.bytes_max, "{} bytes", history.bytes);
+        }
+        let sum: usize = history.domains.iter().flatten().map(|domain| domain.capacity()).sum();
+        assert_eq!(sum, history.bytes);
+        assert!(history.heap_bytes() < 4 * history.bytes_max, "{}", history.heap_bytes());
+    }
+}
