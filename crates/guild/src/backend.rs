@@ -202,6 +202,10 @@ impl Guild {
             overwrites,
             last_message_id: kept.and_then(|channel| channel.last_message_id),
             last_pin_timestamp: kept.and_then(|channel| channel.last_pin_timestamp),
+            // A backend does not name these: they are of the channel's members.
+            default_thread_rate_limit_per_user: kept.and_then(|channel| channel.default_thread_rate_limit_per_user),
+            default_auto_archive_duration: kept.and_then(|channel| channel.default_auto_archive_duration),
+            forum: kept.and_then(|channel| channel.forum.clone()),
             ..wanted.clone()
         };
         if let Some(before) = before.as_ref().filter(|before| ***before == channel) {

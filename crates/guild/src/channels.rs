@@ -13,7 +13,9 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
-use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, EmojiId, EventName, ForumFields, ForumTag, Overwrite, OverwriteKind, Permissions,
+};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
 use std::{
@@ -83,12 +85,51 @@ impl Guild {
         channel.nsfw = patch.nsfw.unwrap_or(channel.nsfw);
         channel.rate_limit_per_user = patch.rate_limit_per_user.unwrap_or(channel.rate_limit_per_user);
         channel.user_limit = patch.user_limit.unwrap_or(channel.user_limit);
+        if let Some(bitrate) = patch.bitrate.filter(|_| channel.kind.is_voice()) {
+            channel.bitrate = bitrate;
+        }
+        if let Some(seconds) = patch.default_thread_rate_limit_per_user {
+            channel.default_thread_rate_limit_per_user = seconds;
+        }
+        if let Some(minutes) = patch.default_auto_archive_duration {
+            channel.default_auto_archive_duration = minutes;
+        }
+        if channel.kind.holds_posts() {
+            self.patch_forum(now, channel.forum.get_or_insert_default(), patch)?;
+        }
         if channel == *before {
             return Ok(Reply::Channel(before));
         }
         let channel = Arc::new(channel);
         self.put_channel(now, EventName::ChannelUpdate, channel.clone());
         Ok(Reply::Channel(channel))
+    }
+
+    /// Tags keep their ids; a tag with an id that the forum does not know gets a new one.
+    fn patch_forum(&mut self, now: Now, forum: &mut ForumFields, patch: &ChannelPatch) -> Result<(), Refusal> {
+        if let Some(wanted) = &patch.available_tags {
+            let mut tags: Vec<ForumTag> = Vec::with_capacity(wanted.len());
+            for tag in wanted {
+                self.check_emoji_id(tag.emoji_id, "available_tags")?;
+                let is_known = forum.tag(tag.id).is_some() && tags.iter().all(|other| other.id != tag.id);
+                let id = if is_known { tag.id } else { self.next_id(now) };
+                tags.push(ForumTag { id, ..tag.clone() });
+            }
+            forum.available_tags = tags;
+        }
+        if let Some(emoji) = &patch.default_reaction_emoji {
+            self.check_emoji_id(emoji.as_ref().and_then(|emoji| emoji.emoji_id), "default_reaction_emoji")?;
+            forum.default_reaction_emoji.clone_from(emoji);
+        }
+        forum.default_sort_order = patch.default_sort_order.unwrap_or(forum.default_sort_order);
+        forum.default_forum_layout = patch.default_forum_layout.unwrap_or(forum.default_forum_layout);
+        forum.flags = patch.forum_flags.unwrap_or(forum.flags);
+        Ok(())
+    }
+
+    fn check_emoji_id(&self, id: Option<EmojiId>, field: &'static str) -> Result<(), Refusal> {
+        let is_own = |id: EmojiId| self.meta.guild.emojis.iter().any(|own| own.id == id);
+        if id.is_none_or(is_own) { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
     /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.

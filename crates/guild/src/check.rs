@@ -36,6 +36,8 @@ pub(crate) struct Standing {
     pub permissions: Permissions,
     pub rank: Rank,
     pub is_owner: bool,
+    /// A time-out or a quarantine is in force: see `need_free`.
+    pub is_silenced: bool,
 }
 
 impl Standing {
@@ -55,6 +57,12 @@ impl Standing {
         if self.is_system() || self.rank > rank { Ok(()) } else { Err(Refusal::MissingPermissions) }
     }
 
+    /// Refuses a silenced member what no permission bit gates and other people notice. Removing what is one's own stays
+    /// allowed.
+    pub fn need_free(&self) -> Result<(), Refusal> {
+        if self.is_silenced { Err(Refusal::MissingPermissions) } else { Ok(()) }
+    }
+
     pub fn need_system(&self) -> Result<(), Refusal> {
         if self.is_system() { Ok(()) } else { Err(Refusal::MissingPermissions) }
     }
@@ -67,6 +75,8 @@ pub(crate) struct Here {
     /// None: the system.
     pub member: Option<Arc<Member>>,
     pub permissions: Permissions,
+    /// As in `Standing`.
+    pub is_silenced: bool,
 }
 
 impl Here {
@@ -76,6 +86,11 @@ impl Here {
 
     pub fn need(&self, permissions: Permissions) -> Result<(), Refusal> {
         if self.can(permissions) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+
+    /// As `Standing::need_free`.
+    pub fn need_free(&self) -> Result<(), Refusal> {
+        if self.is_silenced { Err(Refusal::MissingPermissions) } else { Ok(()) }
     }
 
     pub fn is(&self, user_id: UserId) -> bool {
@@ -119,15 +134,28 @@ impl Guild {
 
     pub(crate) fn in_guild(&self, now: Now, actor: Actor) -> Result<Standing, Refusal> {
         let Actor::User(user_id) = actor else {
-            return Ok(Standing { member: None, permissions: Permissions::ALL, rank: Rank::TOP, is_owner: false });
+            return Ok(Standing {
+                member: None,
+                permissions: Permissions::ALL,
+                rank: Rank::TOP,
+                is_owner: false,
+                is_silenced: false,
+            });
         };
         let member = self.member(user_id).ok_or(Refusal::UnknownGuild)?;
+        let permissions = self.meta.guild_permissions(self.meta.standing(&member, now.unix));
         Ok(Standing {
-            permissions: self.meta.guild_permissions(self.meta.standing(&member, now.unix)),
+            is_silenced: self.is_silenced(now, &member, permissions),
+            permissions,
             rank: self.rank_of(&member),
             is_owner: user_id == self.meta.guild.owner_id,
             member: Some(member),
         })
+    }
+
+    /// Whether a time-out or a quarantine is in force. Owners and administrators are exempt, as upstream.
+    fn is_silenced(&self, now: Now, member: &Member, permissions: Permissions) -> bool {
+        self.meta.standing(member, now.unix).is_silenced && !permissions.contains(Permissions::ADMINISTRATOR)
     }
 
     pub(crate) fn permissions_in(&self, now: Now, member: &Member, channel: &Channel) -> Permissions {
@@ -139,11 +167,12 @@ impl Guild {
             return self.in_thread(now, actor, channel_id);
         };
         let Actor::User(user_id) = actor else {
-            return Ok(Here { channel, member: None, permissions: Permissions::ALL });
+            return Ok(Here { channel, member: None, permissions: Permissions::ALL, is_silenced: false });
         };
         let member = self.member(user_id).ok_or(Refusal::MissingAccess)?;
         let permissions = self.permissions_in(now, &member, &channel);
-        let here = Here { channel, member: Some(member), permissions };
+        let is_silenced = self.is_silenced(now, &member, permissions);
+        let here = Here { channel, member: Some(member), permissions, is_silenced };
         if here.can(Permissions::VIEW_CHANNEL) { Ok(here) } else { Err(Refusal::MissingAccess) }
     }
 

@@ -159,9 +159,7 @@ impl Guild {
         let own = standing.member.as_ref().map(|member| member.user.id);
         let (event, name) = match found {
             Some(at) => {
-                if own.is_none() || events[at].creator_id != own {
-                    standing.need(Permissions::MANAGE_EVENTS)?;
-                }
+                need_own_event(&standing, events[at].creator_id)?;
                 let event = ScheduledEvent {
                     followers: events[at].followers.clone(),
                     creator_id: events[at].creator_id,
@@ -205,10 +203,7 @@ impl Guild {
         let standing = self.in_guild(now, actor)?;
         let mut events = self.meta.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
-        let own = standing.member.as_ref().map(|member| member.user.id);
-        if own.is_none() || events[at].creator_id != own {
-            standing.need(Permissions::MANAGE_EVENTS)?;
-        }
+        need_own_event(&standing, events[at].creator_id)?;
         let event = events.remove(at);
         self.keep_scheduled_events(now, events, EventName::GuildScheduledEventDelete, event);
         Ok(Reply::Done)
@@ -226,6 +221,9 @@ impl Guild {
         let user_id: UserId = standing.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
         let mut events = self.meta.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
+        if follows {
+            standing.need_free()?;
+        }
         let mut event = ScheduledEvent::clone(&events[at]);
         let is_changed = match event.followers.binary_search(&user_id) {
             Err(place) if follows => {
@@ -306,6 +304,15 @@ fn need_to_change(standing: &Standing, made_by: Option<UserId>) -> Result<(), Re
         return Ok(());
     }
     standing.need(Permissions::MANAGE_GUILD_EXPRESSIONS)
+}
+
+/// The creator needs CREATE_EVENTS still; of others' events, MANAGE_EVENTS is needed.
+fn need_own_event(standing: &Standing, creator_id: Option<UserId>) -> Result<(), Refusal> {
+    let is_own = creator_id.is_some_and(|user_id| standing.is(user_id));
+    if is_own && standing.permissions.contains(Permissions::CREATE_EVENTS) {
+        return Ok(());
+    }
+    standing.need(Permissions::MANAGE_EVENTS)
 }
 
 /// Whoever may do all of these moderates a stage.

@@ -16,8 +16,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    Attachment, ChannelId, ChannelType, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
-    StickerId, StickerItem, UserId,
+    Attachment, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, StickerId,
+    StickerItem, UserId,
 };
 use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
 use guildhall_stdx::Now;
@@ -77,8 +77,8 @@ impl Guild {
     ) -> CommandResult {
         let here = self.in_text(now, actor, channel_id)?;
         let author = here.person()?;
-        here.need(Permissions::SEND_MESSAGES)?;
         self.need_unlocked(&here)?;
+        here.need(Permissions::SEND_MESSAGES)?;
         if !new.embeds.is_empty() {
             here.need(Permissions::EMBED_LINKS)?;
         }
@@ -176,7 +176,7 @@ impl Guild {
     ) -> CommandResult {
         let here = match self.in_channel(now, actor, channel_id)? {
             // With its first message a post begins.
-            here if edited.is_none() && matches!(here.channel.kind, ChannelType::Forum | ChannelType::Media) => here,
+            here if edited.is_none() && here.channel.kind.holds_posts() => here,
             _ => self.in_text(now, actor, channel_id)?,
         };
         let author = here.person()?;
@@ -185,10 +185,11 @@ impl Guild {
                 if self.need_message((channel_id, message_id))?.message.author.id != author.user.id {
                     return Err(Refusal::NotTheAuthor.into());
                 }
+                self.need_editable(&here)?;
             }
             None => {
-                here.need(Permissions::SEND_MESSAGES)?;
                 self.need_unlocked(&here)?;
+                here.need(Permissions::SEND_MESSAGES)?;
             }
         }
         here.need(Permissions::ATTACH_FILES)?;
@@ -273,6 +274,14 @@ impl Guild {
         self.publish(event, effect);
     }
 
+    /// Whether messages may be edited there. SEND_MESSAGES is not asked: who lost it since may still correct themselves, as
+    /// upstream.
+    fn need_editable(&self, here: &Here) -> Result<(), Refusal> {
+        here.need_free()?;
+        self.need_open(here)?;
+        self.need_unlocked(here)
+    }
+
     pub(crate) fn edit_message(
         &mut self,
         now: Now,
@@ -296,6 +305,7 @@ impl Guild {
             }
             here.need(Permissions::MANAGE_MESSAGES)?;
         }
+        self.need_editable(&here)?;
         if patch.embeds.as_ref().is_some_and(|embeds| !embeds.is_empty()) {
             here.need(Permissions::EMBED_LINKS)?;
         }
@@ -370,6 +380,7 @@ impl Guild {
         if !here.is(message.author.id) {
             here.need(Permissions::MANAGE_MESSAGES)?;
         }
+        self.need_deletable(&here)?;
         self.forget_message((channel_id, message_id));
         let effect = self.thread_after_deletion(&here, usize::from(is_counted(&message)));
         let payload = Payload::MessageDelete { id: message_id, channel_id };

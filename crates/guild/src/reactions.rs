@@ -28,6 +28,7 @@ impl Guild {
         let here = self.in_text(now, actor, key.0)?;
         let member = here.person()?;
         here.need(Permissions::READ_MESSAGE_HISTORY)?;
+        here.need_free()?;
         self.need_open(&here)?;
         let user_id = member.user.id;
         let reactions_max = self.limits.reactions_max;
@@ -88,6 +89,7 @@ impl Guild {
         if !here.is(user_id) {
             here.need(Permissions::MANAGE_MESSAGES)?;
         }
+        self.need_open(&here)?;
         let message = self.need_message(key)?;
         let author_id = message.message.author.id;
         let reactions = message.reactions.iter().find(|reactions| reactions.is_with(emoji));
@@ -117,6 +119,7 @@ impl Guild {
     ) -> CommandResult {
         let here = self.in_text(now, actor, key.0)?;
         here.need(Permissions::MANAGE_MESSAGES)?;
+        self.need_open(&here)?;
         let message = self.need_message(key)?;
         let is_meant = |reactions: &Reactions| emoji.is_none_or(|emoji| reactions.is_with(emoji));
         let Some(first) = message.reactions.iter().find(|reactions| is_meant(reactions)) else {

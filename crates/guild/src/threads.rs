@@ -3,8 +3,10 @@
 //! Owns        what of `UpdateChannel`, `DeleteChannel` is about threads, and keeping, counting and telling them; in the
 //!             folder how they begin, who is in them, and their lists.
 //! Invariants  T1 a thread's parent is a channel of the guild; it goes with it. T2 whoever is in a private thread, or may
-//!             manage its parent's, and nobody else, is told of it. T3 into a closed thread nothing is written but a message,
-//!             which opens it; nothing at all if it is locked, unless by who may manage it.
+//!             manage its parent's, and nobody else, is told of it. T3 an archived thread takes a new message, which opens
+//!             it, and deletions; nothing else. T4 in a locked thread members without MANAGE_THREADS hold
+//!             `LOCKED` only; if it is archived too, they delete nothing. T5 a post carries tags of its own
+//!             forum. (tests `s17_*`, `s18_*` in `guildhall`)
 //! Limits      `threads_max` in all, `active_threads_max` open, `thread_members_max` in each.
 //!             `SLICE` of them are closed by time at once.
 //! Not here    closing by time: `archive`.
@@ -22,11 +24,20 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, Message, Permissions, ThreadMember, UserId,
+    BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message,
+    Permissions, ThreadMember, UserId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Permissions in a locked thread, for members without MANAGE_THREADS. As upstream.
+const LOCKED: Permissions = Permissions(
+    Permissions::VIEW_CHANNEL.0
+        | Permissions::READ_MESSAGE_HISTORY.0
+        | Permissions::ADD_REACTIONS.0
+        | Permissions::USE_EXTERNAL_EMOJIS.0,
+);
 
 type Members = Arc<BTreeMap<UserId, ThreadMember>>;
 
@@ -45,7 +56,7 @@ impl Guild {
         }
     }
 
-    /// A thread that the actor can view, as `in_channel` has it: its parent's permissions, but for writing.
+    /// A thread that the actor can view, as `in_channel` has it: its parent's permissions, except for writing and locks.
     pub(crate) fn in_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<Here, Refusal> {
         let thread = self.threads.get(thread_id).ok_or(Refusal::UnknownChannel)?;
         let parent_id = thread.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
@@ -55,10 +66,13 @@ impl Guild {
             return Err(Refusal::MissingAccess);
         }
         let may_write = parent.can(Permissions::SEND_MESSAGES_IN_THREADS);
-        let permissions = match may_write {
+        let mut permissions = match may_write {
             true => parent.permissions | Permissions::SEND_MESSAGES,
             false => parent.permissions.without(Permissions::SEND_MESSAGES),
         };
+        if is_locked(&thread.channel) && !parent.can(Permissions::MANAGE_THREADS) {
+            permissions = permissions & LOCKED;
+        }
         Ok(Here { channel: thread.channel.clone(), permissions, ..parent })
     }
 
@@ -74,10 +88,50 @@ impl Guild {
         }
     }
 
-    /// Whether a message may be written there (T3).
+    /// Whether a message may be written there (T4).
     pub(crate) fn need_unlocked(&self, here: &Here) -> Result<(), Refusal> {
-        let is_locked = here.channel.thread.as_ref().is_some_and(|thread| thread.archived && thread.locked);
-        if is_locked && !here.can(Permissions::MANAGE_THREADS) { Err(Refusal::LockedThread) } else { Ok(()) }
+        if is_locked(&here.channel) && !here.can(Permissions::MANAGE_THREADS) {
+            return Err(Refusal::LockedThread);
+        }
+        Ok(())
+    }
+
+    /// Whether a message may be deleted there (T4).
+    pub(crate) fn need_deletable(&self, here: &Here) -> Result<(), Refusal> {
+        if is_locked(&here.channel) && !here.can(Permissions::MANAGE_THREADS) { self.need_open(here) } else { Ok(()) }
+    }
+
+    /// Tags of a post as they will be kept (T5). `before` are its tags now; one that the forum has lost since is dropped.
+    pub(crate) fn check_tags(
+        parent: &Channel,
+        before: &[Id<()>],
+        wanted: &[Id<()>],
+        may_manage: bool,
+    ) -> Result<Vec<Id<()>>, Refusal> {
+        const FIELD: &str = "applied_tags";
+        let none = ForumFields::default();
+        let forum = match &parent.forum {
+            Some(forum) => &**forum,
+            None if parent.kind.holds_posts() || wanted.is_empty() => &none,
+            None => return Err(Refusal::InvalidForm(FIELD)),
+        };
+        let mut tags: Vec<Id<()>> = Vec::with_capacity(wanted.len());
+        for id in wanted {
+            match forum.tag(*id) {
+                Some(_) if tags.contains(id) => {}
+                Some(_) => tags.push(*id),
+                None if before.contains(id) => {}
+                None => return Err(Refusal::InvalidForm(FIELD)),
+            }
+        }
+        let is_changed = |tag: &&ForumTag| before.contains(&tag.id) != tags.contains(&tag.id);
+        if !may_manage && forum.available_tags.iter().filter(is_changed).any(|tag| tag.moderated) {
+            return Err(Refusal::MissingPermissions);
+        }
+        if forum.flags & ForumFields::REQUIRE_TAG != 0 && tags.is_empty() && !may_manage {
+            return Err(Refusal::TagRequired);
+        }
+        Ok(tags)
     }
 
     pub(crate) fn thread_reply(&self, thread_id: ChannelId, actor: Actor) -> CommandResult {
@@ -180,7 +234,7 @@ impl Guild {
         }
     }
 
-    /// Who may manage threads changes anything; who began it its name and whether it is open; others may open it.
+    /// MANAGE_THREADS allows every change. The creator changes name, tags, duration and whether it is open; others open it.
     pub(crate) fn update_thread(
         &mut self,
         now: Now,
@@ -197,14 +251,14 @@ impl Guild {
             let is_owner = here.is(thread.owner_id);
             let wants_more = patch.locked.is_some()
                 || patch.rate_limit_per_user.is_some()
-                || patch.invitable.is_some() && !is_owner
+                || (patch.invitable.is_some() || patch.applied_tags.is_some()) && !is_owner
                 || (patch.name.is_some() || patch.auto_archive_duration.is_some()) && !is_owner
                 || patch.archived == Some(true) && !is_owner;
             if wants_more {
                 return Err(Refusal::MissingPermissions.into());
             }
-            here.need(Permissions::SEND_MESSAGES)?;
             self.need_unlocked(&here)?;
+            here.need(Permissions::SEND_MESSAGES)?;
         }
         if thread.archived && patch.archived != Some(false) {
             return Err(Refusal::ArchivedThread.into());
@@ -221,7 +275,8 @@ impl Guild {
             thread.invitable = patch.invitable.unwrap_or(thread.invitable);
         }
         if let Some(tags) = &patch.applied_tags {
-            thread.applied_tags.clone_from(tags);
+            let parent = channel.parent_id.and_then(|id| self.meta.channels.get(&id)).ok_or(Refusal::UnknownChannel)?;
+            thread.applied_tags = Self::check_tags(parent, &thread.applied_tags, tags, may_manage)?;
         }
         if let Some(name) = &patch.name {
             channel.name.clone_from(name);
@@ -265,6 +320,10 @@ impl Guild {
         let threads: Vec<_> = threads.map(|(_, entry)| entry.clone()).collect();
         threads.iter().for_each(|entry| self.forget_thread(entry));
     }
+}
+
+fn is_locked(channel: &Channel) -> bool {
+    channel.thread.as_ref().is_some_and(|thread| thread.locked)
 }
 
 fn is_active(channel: &Channel) -> bool {

@@ -4,6 +4,7 @@
 
 use crate::{
     direct::DirectFields,
+    forum::ForumFields,
     id::{ChannelId, GuildId, MessageId, RoleId, UserId},
     permissions::Permissions,
     thread::ThreadFields,
@@ -61,6 +62,12 @@ impl ChannelType {
     #[must_use]
     pub const fn holds_messages(self) -> bool {
         !matches!(self, Self::Category | Self::Directory | Self::Forum | Self::Media)
+    }
+
+    /// It holds posts, which are threads, and no messages of its own.
+    #[must_use]
+    pub const fn holds_posts(self) -> bool {
+        matches!(self, Self::Forum | Self::Media)
     }
 
     /// People can connect to it by voice.
@@ -158,6 +165,15 @@ pub struct Channel {
     /// Most people at once, voice only; 0 for no limit.
     #[serde(default)]
     pub user_limit: u16,
+    /// Slow mode that new threads of the channel start with, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_thread_rate_limit_per_user: Option<u16>,
+    /// Minutes after which clients hide a new thread, unless its creator says otherwise: 60, 1440, 4320 or 10080.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_auto_archive_duration: Option<u16>,
+    /// What only forum and media channels have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forum: Option<Box<ForumFields>>,
     /// What only threads have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Box<ThreadFields>>,
@@ -185,6 +201,9 @@ impl Channel {
             rate_limit_per_user: 0,
             bitrate: if kind.is_voice() { 64_000 } else { 0 },
             user_limit: 0,
+            default_thread_rate_limit_per_user: None,
+            default_auto_archive_duration: None,
+            forum: None,
             thread: None,
             direct: None,
         }

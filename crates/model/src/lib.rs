@@ -15,6 +15,7 @@ mod close_code;
 mod direct;
 mod emoji;
 mod event_name;
+mod forum;
 pub mod from_gateway;
 mod guild;
 mod happening;
@@ -41,6 +42,7 @@ pub use close_code::{CloseCode, SessionFate};
 pub use direct::{Direct, DirectFields};
 pub use emoji::{Emoji, ReactionEmoji};
 pub use event_name::EventName;
+pub use forum::{DefaultReaction, ForumFields, ForumTag};
 pub use guild::Guild;
 pub use happening::{ScheduledEvent, StageInstance, Sticker};
 pub use id::{

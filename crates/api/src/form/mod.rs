@@ -138,6 +138,13 @@ impl Form<'_> {
         self.optional(key, parse)
     }
 
+    /// Refuses a field that this server does not keep. Null and missing pass.
+    pub fn unsupported(&mut self, key: &str, message: &'static str) {
+        if self.fields.get(key).is_some_and(|value| !value.is_null()) {
+            self.fault(key, Fault::new("UNSUPPORTED", message));
+        }
+    }
+
     /// Complains about a field.
     pub fn fault(&mut self, key: &str, fault: Fault) {
         self.faults.add(key, fault.into());

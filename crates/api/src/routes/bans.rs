@@ -19,7 +19,7 @@ use axum::{
 };
 use guildhall_guild::{Actor, Command, Join, NewBan, Page, Prune, Refusal, Reply};
 use guildhall_model::{
-    ChannelId, GuildId, MessageId, RoleId, User, UserId,
+    ChannelId, GuildId, MessageId, Permissions, RoleId, User, UserId,
     from_gateway::{BanBody, MemberBody},
     smallest_id_at,
 };
@@ -153,6 +153,10 @@ pub(super) async fn bulk(
         let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
         Some((user_ids?, delete_message_s(form)))
     })?;
+    let guild = expect_reply!(api.ask(&caller, guild_id, Command::ReadGuild).await?, Guild)?;
+    if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
     let (mut banned, mut failed): (Vec<UserId>, Vec<UserId>) = Default::default();
     for user_id in user_ids {
         match ban(&api, &caller, guild_id, user_id, reason.clone(), delete_message_s).await {

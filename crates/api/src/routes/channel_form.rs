@@ -2,7 +2,10 @@
 
 use crate::form::{self, Fault, Form, Parsed};
 use guildhall_guild::{ChannelPatch, NewChannel};
-use guildhall_model::{ChannelType, Overwrite, OverwriteKind, Permissions};
+use guildhall_model::{
+    ChannelType, DefaultReaction, EmojiId, ForumFields, ForumTag, Id, Overwrite, OverwriteKind, Permissions,
+    ReactionEmoji,
+};
 use serde_json::Value;
 
 pub(crate) const NAME_CHARS_MAX: usize = 100;
@@ -13,6 +16,8 @@ const POSITION_MAX: i64 = i32::MAX as i64;
 const SLOW_MODE_S_MAX: i64 = 21_600;
 const USER_LIMIT_MAX: i64 = 99;
 const STAGE_USER_LIMIT_MAX: i64 = 10_000;
+const BITRATE_MIN: i64 = 8_000;
+const BITRATE_MAX: i64 = 384_000;
 /// Tags of one post.
 const TAGS_MAX: usize = 5;
 /// Every role, and as many members again.
@@ -37,18 +42,14 @@ pub(crate) fn create(form: &mut Form<'_>) -> Option<CreateForm> {
     let user_limit = form.optional("user_limit", |v| user_limit(v, Some(kind))).unwrap_or(0);
     let nsfw = form.optional("nsfw", form::boolean).filter(|nsfw| *nsfw);
     let rate_limit_per_user = form.optional("rate_limit_per_user", slow_mode).filter(|s| *s > 0);
-    let then = (nsfw.is_some() || rate_limit_per_user.is_some()).then(|| ChannelPatch {
-        nsfw,
-        rate_limit_per_user,
-        ..ChannelPatch::default()
-    });
+    let rest = ChannelPatch { nsfw, rate_limit_per_user, ..later(form) };
+    let then = (rest != ChannelPatch::default()).then_some(rest);
     Some(CreateForm { new: NewChannel { name: name?, kind, topic, parent_id, position, overwrites, user_limit }, then })
 }
 
 /// Reads changes to a channel.
 pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
-    // Of a group; pictures are not kept.
-    form.nullable("icon", |v| form::text(v, 0, 1 << 20));
+    form.unsupported("icon", "This server keeps no pictures of groups.");
     Some(ChannelPatch {
         name: form.optional("name", |v| form::text(v, 1, NAME_CHARS_MAX)),
         topic: form.nullable("topic", |v| topic(v, None)),
@@ -64,7 +65,63 @@ pub(crate) fn patch(form: &mut Form<'_>) -> Option<ChannelPatch> {
         invitable: form.optional("invitable", form::boolean),
         applied_tags: form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)),
         owner_id: form.optional("owner", form::id),
+        ..later(form)
     })
+}
+
+/// Reads the fields that `create` and `patch` treat alike.
+fn later(form: &mut Form<'_>) -> ChannelPatch {
+    ChannelPatch {
+        bitrate: form.optional("bitrate", |v| Ok(form::integer(v, BITRATE_MIN, BITRATE_MAX)? as u32)),
+        default_thread_rate_limit_per_user: form.nullable("default_thread_rate_limit_per_user", slow_mode),
+        default_auto_archive_duration: form.nullable("default_auto_archive_duration", auto_archive),
+        available_tags: form.optional("available_tags", |v| form::list(v, 0, ForumFields::TAGS_MAX, tag)),
+        default_reaction_emoji: form.nullable("default_reaction_emoji", default_reaction),
+        default_sort_order: form.nullable("default_sort_order", |v| Ok(form::integer(v, 0, 1)? as u8)),
+        default_forum_layout: form.optional("default_forum_layout", |v| Ok(form::integer(v, 0, 2)? as u8)),
+        forum_flags: form.optional("flags", flags),
+        ..ChannelPatch::default()
+    }
+}
+
+/// Reads `emoji_id` and `emoji_name`, of which one at most may be set.
+fn emoji(form: &mut Form<'_>) -> (Option<EmojiId>, Option<String>) {
+    let id: Option<EmojiId> = form.optional("emoji_id", form::id).filter(|id: &EmojiId| id.get() != 0);
+    let name = form.optional("emoji_name", |v| form::text(v, 0, ReactionEmoji::NAME_BYTES_MAX));
+    let name = name.filter(|name| !name.is_empty());
+    if id.is_some() && name.is_some() {
+        form.fault("emoji_name", Fault::new("INVALID_VALUE", "Set one of emoji_id and emoji_name."));
+    }
+    (id, name)
+}
+
+fn tag(value: &Value) -> Parsed<ForumTag> {
+    form::object(value, |form| {
+        let name = form.required("name", |v| form::text(v, 0, ForumFields::TAG_NAME_CHARS_MAX));
+        let (emoji_id, emoji_name) = emoji(form);
+        Some(ForumTag {
+            id: form.optional("id", form::id).unwrap_or(Id::new(0)),
+            moderated: form.optional("moderated", form::boolean).unwrap_or(false),
+            emoji_id,
+            emoji_name,
+            name: name?,
+        })
+    })
+}
+
+fn default_reaction(value: &Value) -> Parsed<DefaultReaction> {
+    form::object(value, |form| {
+        let (emoji_id, emoji_name) = emoji(form);
+        Some(DefaultReaction { emoji_id, emoji_name })
+    })
+}
+
+fn flags(value: &Value) -> Parsed<u32> {
+    let flags = form::integer(value, 0, i64::from(u32::MAX))? as u32;
+    if flags & !ForumFields::REQUIRE_TAG != 0 {
+        return Err(Fault::new("INVALID_VALUE", "Of a channel's flags, only REQUIRE_TAG (16) can be set.").into());
+    }
+    Ok(flags)
 }
 
 /// Reads `type`, `allow` and `deny` of an overwrite for `id`.
@@ -169,7 +226,8 @@ mod tests {
                 },
             ]
         );
-        assert_eq!(then.unwrap().rate_limit_per_user, Some(5));
+        let then = then.unwrap();
+        assert_eq!((then.rate_limit_per_user, then.bitrate), (Some(5), Some(64_000)));
         assert!(form::object(&json!({"name": "x", "nsfw": false}), create).unwrap().then.is_none());
     }
 

@@ -40,7 +40,7 @@ fn new_thread(form: &mut Form<'_>, from: Option<MessageId>) -> Option<NewThread>
         kind: form.optional("type", thread_kind),
         auto_archive_duration: form.optional("auto_archive_duration", channel_form::auto_archive),
         invitable: form.optional("invitable", form::boolean).unwrap_or(true),
-        rate_limit_per_user: form.optional("rate_limit_per_user", channel_form::slow_mode).unwrap_or(0),
+        rate_limit_per_user: form.optional("rate_limit_per_user", channel_form::slow_mode),
         message: None,
         applied_tags: form.optional("applied_tags", |v| form::list(v, 0, TAGS_MAX, form::id)).unwrap_or_default(),
         name: name?,

@@ -114,12 +114,15 @@ pub enum Refusal {
     /// A message has one thread at most.
     #[error("A thread has already been created for this message")]
     ThreadExists,
-    /// Nothing goes on in a closed thread.
-    #[error("Tried to perform an operation on an archived thread, such as editing a message or adding a user")]
+    /// An archived thread takes new messages only.
+    #[error("Thread is archived")]
     ArchivedThread,
-    /// Only moderators open it.
+    /// A locked thread is for members with MANAGE_THREADS.
     #[error("This thread is locked")]
     LockedThread,
+    /// The forum takes no post without a tag.
+    #[error("A tag is required to create a forum post in this channel")]
+    TagRequired,
     /// Direct messages have no such thing.
     #[error("Cannot execute action on a DM channel")]
     NotInDirect,
@@ -195,6 +198,7 @@ impl Refusal {
             Self::ThreadExists => (400, 160_004),
             Self::ArchivedThread => (403, 50083),
             Self::LockedThread => (403, 160_005),
+            Self::TagRequired => (400, 40067),
             Self::MissingAccess => (403, 50001),
             Self::MissingPermissions => (403, 50013),
             Self::NotTheAuthor => (403, 50005),

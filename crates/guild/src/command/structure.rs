@@ -1,6 +1,8 @@
 //! A guild's base fields, roles and channels: made, changed, put into order.
 
-use guildhall_model::{ChannelId, ChannelType, Guild, Id, Overwrite, Permissions, User, UserId};
+use guildhall_model::{
+    ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, User, UserId,
+};
 use std::sync::Arc;
 
 /// Changes to a guild's base fields; `None` leaves a field as it is.
@@ -55,7 +57,7 @@ pub struct RolePatch {
 }
 
 /// Changes to a channel; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelPatch {
     /// New name.
     pub name: Option<String>,
@@ -83,6 +85,22 @@ pub struct ChannelPatch {
     pub invitable: Option<bool>,
     /// Of a post: its tags.
     pub applied_tags: Option<Vec<Id<()>>>,
+    /// Of a voice channel: bits per second.
+    pub bitrate: Option<u32>,
+    /// Slow mode that new threads start with, or none.
+    pub default_thread_rate_limit_per_user: Option<Option<u16>>,
+    /// Minutes until clients hide a new thread, or none.
+    pub default_auto_archive_duration: Option<Option<u16>>,
+    /// Of a forum: all its tags. Id 0 marks a new one.
+    pub available_tags: Option<Vec<ForumTag>>,
+    /// Of a forum: the emoji of the reaction button, or none.
+    pub default_reaction_emoji: Option<Option<DefaultReaction>>,
+    /// Of a forum: order of its posts, or the client's own.
+    pub default_sort_order: Option<Option<u8>>,
+    /// Of a forum: list or gallery.
+    pub default_forum_layout: Option<u8>,
+    /// Of a forum: its channel flags, masked to those that can be set.
+    pub forum_flags: Option<u32>,
     /// Of a group: who owns it.
     pub owner_id: Option<UserId>,
 }

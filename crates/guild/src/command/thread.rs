@@ -13,12 +13,12 @@ pub struct NewThread {
     pub from: Option<MessageId>,
     /// What kind; none: what the channel has.
     pub kind: Option<ChannelType>,
-    /// Minutes until clients hide it; none: three days.
+    /// Minutes until clients hide it; none: as the channel says, or else three days.
     pub auto_archive_duration: Option<u16>,
     /// Of a private one: its members bring others in.
     pub invitable: bool,
-    /// Slow mode, seconds.
-    pub rate_limit_per_user: u16,
+    /// Slow mode, seconds; none: as the channel says.
+    pub rate_limit_per_user: Option<u16>,
     /// What a post of a forum begins with; there, and only there, it must be.
     pub message: Option<Box<NewMessage>>,
     /// Of a post: its tags.

@@ -33,7 +33,7 @@ impl Guild {
         let parent = self.in_channel(now, actor, parent_id)?;
         let kind = thread_kind(&parent.channel, new)?;
         // A post of a forum is a message to whoever may write there.
-        let holds_posts = matches!(parent.channel.kind, ChannelType::Forum | ChannelType::Media);
+        let holds_posts = parent.channel.kind.holds_posts();
         parent.need(match kind {
             _ if holds_posts => Permissions::SEND_MESSAGES,
             ChannelType::PrivateThread => Permissions::CREATE_PRIVATE_THREADS,
@@ -63,6 +63,8 @@ impl Guild {
                 parent.need(Permissions::ATTACH_FILES)?;
             }
         }
+        let may_manage = parent.can(Permissions::MANAGE_THREADS);
+        let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, may_manage)?;
         let owner = parent.person()?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
@@ -72,17 +74,23 @@ impl Guild {
         };
         let thread = Channel {
             parent_id: Some(parent_id),
-            rate_limit_per_user: new.rate_limit_per_user,
+            rate_limit_per_user: new
+                .rate_limit_per_user
+                .or(parent.channel.default_thread_rate_limit_per_user)
+                .unwrap_or_default(),
             thread: Some(Box::new(ThreadFields {
                 owner_id: owner.user.id,
                 archived: false,
                 archive_timestamp: now.unix,
-                auto_archive_duration: new.auto_archive_duration.unwrap_or(AUTO_ARCHIVE_MIN),
+                auto_archive_duration: new
+                    .auto_archive_duration
+                    .or(parent.channel.default_auto_archive_duration)
+                    .unwrap_or(AUTO_ARCHIVE_MIN),
                 locked: false,
                 invitable: new.invitable && kind == ChannelType::PrivateThread,
                 message_count: 0,
                 total_message_sent: 0,
-                applied_tags: new.applied_tags.clone(),
+                applied_tags,
             })),
             ..Channel::new(thread_id, self.meta.id(), kind, &new.name)
         };
@@ -109,7 +117,7 @@ impl Guild {
         }
         if let Some(post) = &new.message {
             let here = self.in_thread(now, Actor::System, thread_id)?;
-            let here = Here { member: parent.member.clone(), permissions: parent.permissions, ..here };
+            let here = Here { channel: here.channel, ..parent.clone() };
             let allowed = post.allowed_mentions.as_ref();
             let mentions = self.resolve_mentions(&post.content, allowed, here.permissions, None);
             let message = Message {
@@ -155,7 +163,7 @@ impl Guild {
                     message_reference: Some(reference),
                     ..Message::new(id, thread_id, guild_id, starter.author.clone())
                 };
-                let here = Here { channel: thread, member: parent.member.clone(), permissions: parent.permissions };
+                let here = Here { channel: thread, ..parent.clone() };
                 self.say(now, &here, message, None, Some(starter));
             }
             None => {

@@ -34,6 +34,7 @@ impl Guild {
         user_id: UserId,
     ) -> CommandResult {
         let (here, entry) = self.in_open_thread(now, actor, thread_id)?;
+        here.need_free()?;
         if !here.is(user_id) {
             here.need(Permissions::SEND_MESSAGES)?;
             let thread = entry.channel.thread.as_ref();

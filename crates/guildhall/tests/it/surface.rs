@@ -4,6 +4,8 @@ mod bans;
 mod directs;
 mod expressions;
 mod invites;
+mod matrix;
+mod permissions;
 mod pins;
 mod threads;
 mod uploads;

@@ -2,6 +2,7 @@
 
 use crate::{
     channel::{Channel, ChannelType, Overwrite, OverwriteKind},
+    forum::{DefaultReaction, ForumFields, ForumTag},
     id::{ChannelId, GuildId, MessageId},
     permissions::Permissions,
 };
@@ -72,6 +73,31 @@ pub struct ChannelBody<'a> {
     text: Option<TextFields>,
     #[serde(flatten)]
     voice: Option<VoiceFields>,
+    #[serde(flatten)]
+    posts: Option<PostFields<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_thread_rate_limit_per_user: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_auto_archive_duration: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct PostFields<'a> {
+    available_tags: &'a [ForumTag],
+    default_reaction_emoji: Option<&'a DefaultReaction>,
+    default_sort_order: Option<u8>,
+    default_forum_layout: u8,
+}
+
+impl<'a> PostFields<'a> {
+    fn of(fields: Option<&'a ForumFields>) -> Self {
+        fields.map_or(Self::default(), |fields| Self {
+            available_tags: &fields.available_tags,
+            default_reaction_emoji: fields.default_reaction_emoji.as_ref(),
+            default_sort_order: fields.default_sort_order,
+            default_forum_layout: fields.default_forum_layout,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -100,7 +126,7 @@ impl<'a> From<&'a Channel> for ChannelBody<'a> {
             parent_id: channel.parent_id,
             topic: channel.topic.as_deref(),
             nsfw: channel.nsfw,
-            flags: 0,
+            flags: channel.forum.as_ref().map_or(0, |forum| forum.flags),
             text: channel.kind.holds_messages().then_some(TextFields {
                 last_message_id: channel.last_message_id,
                 last_pin_timestamp: channel.last_pin_timestamp,
@@ -111,6 +137,9 @@ impl<'a> From<&'a Channel> for ChannelBody<'a> {
                 user_limit: channel.user_limit,
                 rtc_region: (),
             }),
+            posts: channel.kind.holds_posts().then(|| PostFields::of(channel.forum.as_deref())),
+            default_thread_rate_limit_per_user: channel.default_thread_rate_limit_per_user,
+            default_auto_archive_duration: channel.default_auto_archive_duration,
         }
     }
 }
@@ -125,8 +154,8 @@ impl<'a> ChannelBody<'a> {
     ///
     /// Its id, type, position and category are true, as upstream has it: they keep the client's order and references
     /// whole. Everything else would tell something. Overwrites name roles and people who are let in; the newest
-    /// message and pin tell when something was said (and a message's id, when); slow mode, age limit, bit rate and user limit
-    /// tell what the channel is for. In place of the overwrites stands one that denies everybody the view, so that a client
+    /// message and pin tell when something was said (and a message's id, when); slow mode, age limit, bit rate, user limit and
+    /// a forum's tags tell what the channel is for. In place of the overwrites stands one that denies everybody the view, so that a client
     /// that computes permissions comes to the right answer. Nothing depends on the receiver: one body serves all of them.
     #[must_use]
     pub fn obfuscated(channel: &'a Channel) -> Self {
@@ -143,6 +172,9 @@ impl<'a> ChannelBody<'a> {
                 rate_limit_per_user: 0,
             }),
             voice: blank.voice.map(|_| VoiceFields { bitrate: 64_000, user_limit: 0, rtc_region: () }),
+            posts: blank.posts.map(|_| PostFields::default()),
+            default_thread_rate_limit_per_user: None,
+            default_auto_archive_duration: None,
             ..blank
         }
     }

@@ -18,14 +18,14 @@ const NOTHING: Value = Value::Null;
 
 /// An answer whose body may be anything.
 #[derive(Debug)]
-struct Raw {
-    status: u16,
+pub struct Raw {
+    pub status: u16,
     head: String,
     body: Vec<u8>,
 }
 
 impl Raw {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
@@ -41,7 +41,7 @@ impl Raw {
 }
 
 /// One request on a connection of its own, as it stands; none when the server says nothing.
-fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
+pub fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request).ok()?;
@@ -60,7 +60,7 @@ fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
 
 /// Form data.
 #[derive(Default)]
-struct Form(Vec<u8>);
+pub struct Form(Vec<u8>);
 
 impl Form {
     fn json(payload: &Value) -> Self {
@@ -69,14 +69,21 @@ impl Form {
         Self([head, payload.to_string().as_bytes(), b"\r\n"].concat())
     }
 
-    fn file(mut self, name: &str, filename: &str, content: &[u8]) -> Self {
+    /// A plain field.
+    pub fn text(mut self, name: &str, value: &str) -> Self {
+        let head = format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+        self.0.extend(head.as_bytes());
+        self
+    }
+
+    pub fn file(mut self, name: &str, filename: &str, content: &[u8]) -> Self {
         let disposition = format!("Content-Disposition: form-data; name=\"{name}\"; filename=\"{filename}\"");
         let head = format!("--XX\r\n{disposition}\r\nContent-Type: application/octet-stream\r\n\r\n");
         self.0.extend([head.as_bytes(), content, b"\r\n"].concat());
         self
     }
 
-    fn request(mut self, person: &Person, method: &str, path: &str) -> Vec<u8> {
+    pub fn request(mut self, person: &Person, method: &str, path: &str) -> Vec<u8> {
         self.0.extend(b"--XX--\r\n");
         let token =
             if person.token.is_empty() { String::new() } else { format!("Authorization: {}\r\n", person.token) };
