@@ -107,6 +107,8 @@ pub struct Conn {
     pub compression: &'static str,
     /// A stream of its own, with its context.
     pub compressor: Option<Box<Compressor>>,
+    /// `compressor` is one of shared-match: known here, so that a fan-out need not load it.
+    pub shares_search: bool,
     /// What the handshake agreed on.
     pub deflate: Option<DeflateParams>,
     /// What its compressed messages may look back at, if they may.

@@ -16,8 +16,8 @@ use crate::{
 };
 use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
 use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
-use guildhall_relay::{Published, RelayId, SessionKey, ToGuild};
-use guildhall_session::{Dispatch, Session, SessionIds};
+use guildhall_relay::{Published, RelayId, SessionKey, ToGuild, Visibility};
+use guildhall_session::{Dispatch, Session, SessionIds, Sharing};
 use guildhall_stdx::{Now, SlotKey, Slots};
 use guildhall_ws_proto::close_frame;
 use serde::Serialize;
@@ -104,6 +104,8 @@ pub struct Core {
     /// Within `flush`, at whose end the link sends what it was left.
     pub is_flushing: bool,
     pub scratch: Vec<u8>,
+    /// Flushes so far.
+    pub turn: u64,
     /// What shared-match streams are written with.
     pub matchers: Matchers,
     /// For bodies that are compressed once; it has no context before the first.
@@ -152,6 +154,7 @@ impl Core {
             batching: false,
             is_flushing: false,
             scratch: Vec::new(),
+            turn: 0,
             matchers,
             deflater,
             inflater: None,
@@ -297,12 +300,15 @@ impl Core {
         self.control(now, key, Control::Payload(payload), link);
     }
 
-    /// The dispatch of an event, made once for all relays that get it in a row.
-    pub fn dispatch_of(&mut self, published: &Arc<Published>) -> Rc<Dispatch> {
+    /// The dispatch of an event that is about to be delivered, made once for all relays that get it in a row.
+    pub fn dispatch_of(&mut self, published: &Arc<Published>, visibility: Visibility) -> Rc<Dispatch> {
+        let sharing = Sharing { visibility, turn: self.turn };
         if let Some(made) = self.made.iter().find(|made| made.is_of(published)) {
+            made.share(sharing);
             return made.clone();
         }
         let dispatch = Dispatch::published(published);
+        dispatch.share(sharing);
         if self.made.len() >= MADE_MAX {
             self.made.pop_front();
         }

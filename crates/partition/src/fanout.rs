@@ -9,8 +9,8 @@ use crate::{
 };
 use guildhall_model::GuildId;
 use guildhall_relay::{
-    Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction, Seat, SessionKey,
-    ToGuild,
+    AccessChange, Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction,
+    Seat, SessionKey, ToGuild, Visibility,
 };
 use guildhall_session::{Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, guild_create, guild_delete};
 use guildhall_stdx::{Now, SlotKey};
@@ -86,9 +86,13 @@ impl<L: Link> Deliver for Fanout<'_, L> {
 }
 
 impl<L: Link> Recipients for Fanout<'_, L> {
-    fn begin(&mut self, published: &Arc<Published>) {
-        self.current = Some(self.core.dispatch_of(published));
+    fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) {
+        self.current = Some(self.core.dispatch_of(published, visibility));
         self.group = None;
+    }
+
+    fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange) {
+        self.core.matchers.access_changed(guild_id, change);
     }
 
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {

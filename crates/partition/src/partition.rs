@@ -259,6 +259,7 @@ impl Partition {
         let key = self.core.conns.insert(Conn {
             encoding: params.encoding,
             compression: params.compression.name(),
+            shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
             compressor,
             deflate,
             inflate_history: None,
@@ -451,6 +452,7 @@ impl Partition {
             self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
             if relays.is_empty() {
                 self.relays.remove(&guild_id);
+                self.core.matchers.forget_guild(guild_id);
             }
         }
     }

@@ -100,6 +100,9 @@ impl Core {
             return;
         };
         let Some(conn) = self.conns.get_mut(conn_key) else { return };
+        if conn.shares_search && conn.blocked_since.is_none() {
+            dispatch.count_recipient(session.encoding, redaction);
+        }
         let straight = !self.batching
             && conn.next_seq == seq
             && conn.compressor.is_none()
@@ -203,6 +206,7 @@ impl Core {
         self.give_turns_to_render(now, link);
         self.is_flushing = false;
         self.submit(now, link);
+        self.turn += 1;
         if self.dirty.is_empty() {
             // Keep the larger allocation.
             self.dirty = dirty;
@@ -332,7 +336,7 @@ impl Core {
             }
             let may_wait = self.is_flushing;
             let written = if conn.compressor.is_some() {
-                let writer = (&mut self.matchers, &mut self.scratch);
+                let writer = (&mut self.matchers, &mut self.scratch, self.turn);
                 write_compressed(conn, key, session, writer, (link, may_wait), &mut self.counters)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
@@ -525,7 +529,7 @@ fn write_compressed(
     conn: &mut Conn,
     key: SlotKey,
     session: &Session,
-    (matchers, scratch): (&mut Matchers, &mut Vec<u8>),
+    (matchers, scratch, turn): (&mut Matchers, &mut Vec<u8>, u64),
     (link, may_wait): (&mut impl Link, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
@@ -542,7 +546,7 @@ fn write_compressed(
         scratch.resize(start + HEADER_BYTES_MAX, 0);
         let what = (&*entry.dispatch, entry.redaction);
         let Some(compressor) = &mut conn.compressor else { return Err(PumpError::Codec) };
-        if matchers.write(compressor, session.encoding, what, conn.next_seq, scratch).is_err() {
+        if matchers.write(compressor, (session, turn), what, conn.next_seq, scratch).is_err() {
             // Those before it are whole.
             scratch.truncate(start);
             result = Err(PumpError::Codec);

@@ -14,8 +14,8 @@ use crate::{
     partition::Partition,
 };
 use guildhall_codec::Encoding;
-use guildhall_model::{CloseCode, UserId, to_gateway::ShardId};
-use guildhall_relay::{ForUsers, Listening, Payload, Published, Redaction};
+use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
+use guildhall_relay::{Event, ForUsers, Listening, Notice, Payload, Published, Redaction, visibility_of_direct};
 use guildhall_session::Session;
 use guildhall_stdx::{Now, SlotKey};
 use std::sync::Arc;
@@ -180,7 +180,10 @@ impl Partition {
 
     /// Tells the sessions of these accounts, whatever guilds they are in. A bot needs an intent of the event.
     pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Link) {
-        let dispatch = self.core.dispatch_of(published);
+        if let Some(channel_id) = recipients_changed(&published.event) {
+            self.core.matchers.forget_direct(channel_id);
+        }
+        let dispatch = self.core.dispatch_of(published, visibility_of_direct(&published.event));
         let mut reached = 0;
         for user_id in user_ids {
             for key in self.core.sessions_of(*user_id) {
@@ -196,6 +199,14 @@ impl Partition {
             receipt.reached(reached);
         }
         self.settle();
+    }
+}
+
+/// The direct message whose recipients an event changes.
+fn recipients_changed(event: &Event) -> Option<ChannelId> {
+    match &event.payload {
+        Payload::Notice(notice) if matches!(**notice, Notice::Recipient { .. }) => event.direct_channel(),
+        _ => event.group_left(),
     }
 }
 

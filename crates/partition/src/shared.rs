@@ -10,13 +10,17 @@ use crate::conn::{Compression, ConnParams};
 use guildhall_codec::{
     CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, StreamDecompressor,
 };
-use guildhall_relay::{Event, Gate, Redaction};
-use guildhall_session::Dispatch;
+use guildhall_model::{ChannelId, GuildId};
+use guildhall_relay::{
+    AccessChange, Clearance, Event, Gate, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
+};
+use guildhall_session::{Dispatch, Session};
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, Counters, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
     ZSTD_WINDOW_LOG, ZstdStream,
 };
 use std::{
+    collections::{BTreeSet, HashMap},
     hash::{Hash, Hasher},
     sync::Arc,
 };
@@ -38,6 +42,9 @@ pub enum Streams {
 }
 
 const WINDOW_BITS_MAX: u8 = 15;
+/// Narrowed channels remembered per guild; past it those with the lowest ids are forgotten, and relays that lag behind
+/// that change share texts of these channels again until they have caught up.
+const NARROWED_MAX: usize = 1_024;
 
 /// A connection's own stream.
 #[derive(Debug)]
@@ -77,6 +84,11 @@ impl Compressor {
             Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.prefetch(),
             Self::Classic(_) => {}
         }
+    }
+
+    /// Whether its events are searched once for all recipients.
+    pub fn shares_search(&self) -> bool {
+        matches!(self, Self::Shared(_))
     }
 
     /// Who writes it, in a word.
@@ -209,6 +221,9 @@ impl SharedDictionaries {
 pub struct Matchers {
     limits: Limits,
     by_encoding: [Option<Box<Matcher>>; 2],
+    /// Channels that every member could view and that some cannot any more, while their guild has relays here. Relays may lag:
+    /// an event that one of them holds for public is compressed without shared state.
+    narrowed: HashMap<GuildId, BTreeSet<ChannelId>>,
     /// One connection in so many is checked; 0: none.
     check_one_in: u32,
     streams_total: u32,
@@ -264,6 +279,65 @@ impl Matchers {
         self.streams_total = self.streams_total.wrapping_add(1);
         let check = if is_checked { Check::new(container, dictionary) } else { None };
         Some(Compressor::Shared(SharedStream { format, check }))
+    }
+
+    /// Access rules of a guild's channels changed. Texts of a channel that some members can no longer view leave the guild's public
+    /// domains; restricted domains whose rules changed end.
+    pub fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange) {
+        let guild = guild_id.get();
+        for (channel_id, key) in &change.narrowed {
+            let narrowed = self.narrowed.entry(guild_id).or_default();
+            narrowed.insert(*channel_id);
+            if narrowed.len() > NARROWED_MAX {
+                narrowed.pop_first();
+            }
+            for matcher in self.by_encoding.iter_mut().flatten() {
+                // Without a key the channel is gone, and the domain that they move to with it.
+                matcher.restrict(guild, channel_id.get(), key.unwrap_or(channel_id.get()));
+                if key.is_none() {
+                    forget_restricted(matcher, guild, channel_id.get());
+                }
+            }
+        }
+        if !change.narrowed.is_empty() {
+            // Texts about several channels may be about one of these.
+            for matcher in self.by_encoding.iter_mut().flatten() {
+                matcher.restrict(guild, SEVERAL_CHANNELS, SEVERAL_CHANNELS);
+                forget_restricted(matcher, guild, SEVERAL_CHANNELS);
+            }
+        }
+        if let Some(narrowed) = self.narrowed.get_mut(&guild_id) {
+            narrowed.retain(|channel_id| !change.opened.contains(channel_id));
+            if narrowed.is_empty() {
+                self.narrowed.remove(&guild_id);
+            }
+        }
+        for matcher in self.by_encoding.iter_mut().flatten() {
+            change.ended.iter().for_each(|key| forget_restricted(matcher, guild, *key));
+        }
+    }
+
+    /// The last relay of a guild ended.
+    pub fn forget_guild(&mut self, guild_id: GuildId) {
+        self.narrowed.remove(&guild_id);
+        self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.forget_guild(guild_id.get()));
+    }
+
+    /// The recipients of a direct message changed.
+    pub fn forget_direct(&mut self, channel_id: ChannelId) {
+        let domain = Domain::Direct { channel: channel_id.get() };
+        self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.forget(domain));
+    }
+
+    /// Whether another relay here, which is ahead in the guild's stream, knows that not every member may view the event's
+    /// channel.
+    fn is_outdated(&self, event: &Event, visibility: Visibility) -> bool {
+        if self.narrowed.is_empty() || !matches!(visibility, Visibility::Public(_)) {
+            return false;
+        }
+        let class = visibility_class(event);
+        let narrowed = self.narrowed.get(&event.guild_id);
+        narrowed.is_some_and(|narrowed| class == SEVERAL_CHANNELS || narrowed.contains(&ChannelId::new(class)))
     }
 
     /// What they have done, and the heap they hold.
@@ -327,14 +401,14 @@ impl Matchers {
     pub fn write(
         &mut self,
         compressor: &mut Compressor,
-        encoding: Encoding,
+        (session, turn): (&Session, u64),
         (dispatch, redaction): (&Dispatch, Redaction),
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        let start = out.len();
+        let (start, encoding) = (out.len(), session.encoding);
         if let Compressor::Shared(stream) = compressor
-            && let Some(text) = self.text_of(encoding, dispatch, redaction)
+            && let Some(text) = self.text_of((session, turn), dispatch, redaction)
         {
             let matcher = self.of(encoding);
             let written = match &mut stream.format {
@@ -372,42 +446,54 @@ impl Matchers {
         })
     }
 
-    /// The text of what many get, taken in now if nobody was written it before.
-    fn text_of(&mut self, encoding: Encoding, dispatch: &Dispatch, redaction: Redaction) -> Option<BodyId> {
-        let event = dispatch.published_event()?;
+    /// The text of an event whose recipients may share the search, added to the history when the first of them is written it.
+    /// None: this recipient's message is written without shared state.
+    fn text_of(
+        &mut self,
+        (session, turn): (&Session, u64),
+        dispatch: &Dispatch,
+        redaction: Redaction,
+    ) -> Option<BodyId> {
+        let (event, encoding, sharing) = (dispatch.published_event()?, session.encoding, dispatch.sharing());
+        let visibility = sharing.visibility.in_form(event, redaction);
+        if !visibility.covers(event, session) || self.is_outdated(event, visibility) {
+            return None;
+        }
         let known = dispatch.text(encoding, redaction);
         if let Some(text) = known.get() {
             return text.id();
         }
+        if sharing.turn != turn {
+            return None;
+        }
+        let (scope, name) = (scope_of(event, visibility)?, event.static_name()?);
         let frame = dispatch.frame(encoding, redaction);
-        let name = event.static_name()?;
-        let text = self.of(encoding).push(scope_of(event, redaction), u32::MAX, name, frame.body());
+        let text = self.of(encoding).push(scope, dispatch.audience(encoding, redaction), name, frame.body());
         known.set(Some(text.into()));
         text
     }
 }
 
-/// Whom an event is for, as far as that tells who gets the next one like it.
-fn scope_of(event: &Event, redaction: Redaction) -> Scope {
-    let class = match &event.audience.gate {
-        Gate::Members => 0,
-        Gate::Channel(id) | Gate::ChannelExcept(id, _) | Gate::ChannelPermission(id, _) => id.get(),
-        Gate::Channels(ids) => ids.first().map_or(0, |id| id.get()),
+/// Where an event's text is kept, and which earlier texts its recipients probably have. None: it has no shared state.
+fn scope_of(event: &Event, visibility: Visibility) -> Option<Scope> {
+    let guild = event.guild_id.get();
+    let domain = match visibility {
+        Visibility::Public(clearance) => Domain::Public { guild, view: clearance as u8 },
+        Visibility::Restricted { key, clearance } => Domain::Restricted { guild, channel: key, view: clearance as u8 },
+        Visibility::Direct(channel_id) => Domain::Direct { channel: channel_id.get() },
+        Visibility::Alone => return None,
+    };
+    let thread = match &event.audience.gate {
         Gate::Thread { thread, .. } => thread.get(),
-        Gate::GuildPermission(permissions) => hash_of(permissions),
-        Gate::List(list) => hash_of(list),
-        Gate::User(id) => id.get(),
-        Gate::Users(ids) => hash_of(ids),
-        Gate::Roles(ids) => hash_of(ids),
+        _ => 0,
     };
-    let (guild, view) = (event.guild_id.get(), redaction.index() as u8);
-    // Whether everybody may view a channel is not known here: each is a domain of its own.
-    let domain = match &event.audience.gate {
-        _ if guild == 0 => Domain::Direct { channel: class },
-        Gate::Members | Gate::List(_) => Domain::Public { guild, view },
-        _ => Domain::Restricted { guild, channel: class, view },
-    };
-    Scope { domain, class, kind: hash_of(&event.audience.intents) }
+    Some(Scope { domain, class: visibility_class(event), kind: hash_of(&(event.audience.intents, thread)) })
+}
+
+fn forget_restricted(matcher: &mut Matcher, guild: u64, key: u64) {
+    for clearance in Clearance::ALL {
+        matcher.forget(Domain::Restricted { guild, channel: key, view: clearance as u8 });
+    }
 }
 
 fn hash_of(what: &impl Hash) -> u64 {

@@ -17,7 +17,13 @@ mod fan_out;
 
 pub use fan_out::Deliver;
 
-use crate::{event::Calls, listening::Listening, meta::GuildMeta, thread::ThreadEntry};
+use crate::{
+    event::{Calls, Event},
+    listening::Listening,
+    meta::GuildMeta,
+    thread::ThreadEntry,
+    visibility::{AccessChange, AccessRules, Visibility, visibility_domain},
+};
 use guildhall_model::{ChannelId, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId};
 use guildhall_stdx::{CowMap, Timestamp};
 use smallvec::SmallVec;
@@ -199,6 +205,8 @@ pub struct AudienceIndex {
     /// Who is in which thread.
     threads: CowMap<ChannelId, ThreadEntry>,
     channel_bits: Map<ChannelId, usize>,
+    /// Of the channels as `meta` has them.
+    access: AccessRules,
     /// Members that a channel has an overwrite for: each is a class of its own.
     overwritten: BTreeSet<UserId>,
     classes: Vec<Class>,
@@ -223,6 +231,7 @@ impl AudienceIndex {
     pub fn new(meta: Arc<GuildMeta>) -> Self {
         let mut index = Self {
             channel_bits: Map::default(),
+            access: AccessRules::default(),
             overwritten: BTreeSet::new(),
             classes: Vec::new(),
             class_of: Map::default(),
@@ -410,9 +419,21 @@ impl AudienceIndex {
         self.reclass(user_id, baselines);
     }
 
-    /// Roles, channels, overwrites or the owner changed.
-    pub fn set_meta(&mut self, meta: Arc<GuildMeta>, baselines: &mut impl Baselines) {
+    /// The domain of an event that is about to be delivered here.
+    #[must_use]
+    pub fn visibility(&self, event: &Event) -> Visibility {
+        visibility_domain(&self.access, event)
+    }
+
+    /// What changed in the access rules between another audience of the same guild and this one.
+    pub(crate) fn access_since(&self, before: &Self) -> AccessChange {
+        self.access.since(&before.access)
+    }
+
+    /// Roles, channels, overwrites or the owner changed. Returns what that did to the domains of events.
+    pub fn set_meta(&mut self, meta: Arc<GuildMeta>, baselines: &mut impl Baselines) -> AccessChange {
         let before = std::mem::replace(&mut self.meta, meta);
+        let access_before = std::mem::replace(&mut self.access, AccessRules::of(&self.meta));
         let owner_before = before.guild.owner_id;
         self.channel_bits = self.meta.channels.keys().enumerate().map(|(bit, id)| (*id, bit)).collect();
         let overwritten: BTreeSet<UserId> = self
@@ -438,6 +459,7 @@ impl AudienceIndex {
         let mut freed: Vec<LogId> = kept.into_values().flatten().map(|(_, log)| log).collect();
         freed.sort_unstable();
         self.free_logs.extend(freed);
+        self.access.since(&access_before)
     }
 
     /// Computes anew what each class views. Views of the same channels as before keep their logs.

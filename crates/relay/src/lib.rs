@@ -22,6 +22,7 @@ mod relay;
 mod subscriptions;
 mod thread;
 mod view;
+mod visibility;
 
 pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
 pub use backend::{BackendEvent, BackendEventError, Receipt};
@@ -40,3 +41,6 @@ pub use protocol::{
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
 pub use view::{people_of, snapshot_of, told_places};
+pub use visibility::{
+    AccessChange, Clearance, SEVERAL_CHANNELS, Viewer, Visibility, visibility_class, visibility_of_direct,
+};

@@ -23,6 +23,7 @@ use crate::{
     protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
     subscriptions::{Subscriptions, Watched},
     thread::threads_of,
+    visibility::{AccessChange, Visibility},
 };
 use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now, Timestamp};
@@ -34,8 +35,10 @@ const RESYNC_AGAIN_MS: u64 = 1_000;
 
 /// The sessions of a partition, as a relay speaks to them.
 pub trait Recipients: Deliver {
-    /// An event is about to be delivered to any number of sessions: prepare what they share.
-    fn begin(&mut self, published: &Arc<Published>);
+    /// An event is about to be delivered to any number of sessions: prepare what they share. `visibility` is its domain.
+    fn begin(&mut self, published: &Arc<Published>, visibility: Visibility);
+    /// Access rules of the guild's channels changed, before the event that changed them is delivered.
+    fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange);
     /// A session's view of the guild begins. None: it may not be here.
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat>;
     /// The guild cannot be served now.
@@ -231,7 +234,7 @@ impl Relay {
             let own = state.is_out_of_view(user_id).then_some(user_id);
             let reader = Reader { view, form: before.passive_form(), version, own };
             if let Some(published) = state.passive_update(self.guild_id, reader) {
-                recipients.begin(&published);
+                recipients.begin(&published, state.visibility_of_passive(&published, reader));
                 recipients.deliver_alone(slot, Redaction::NONE);
             }
         }
@@ -271,7 +274,7 @@ impl Relay {
             Some(Sight { list, is_in_view: state.audience.views(user_id, channel_id) })
         };
         let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
-        tell_lists(told, recipients);
+        tell_lists(told, &state.audience, recipients);
         messages
     }
 
@@ -334,7 +337,12 @@ impl Relay {
                     }
                 }
             }
-            RelayMessage::List(update) => tell_lists(self.lists.handle(self.guild_id, &update), recipients),
+            RelayMessage::List(update) => {
+                let told = self.lists.handle(self.guild_id, &update);
+                if let Some(state) = &self.state {
+                    tell_lists(told, &state.audience, recipients);
+                }
+            }
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
             RelayMessage::Direct { session, event } => recipients.direct(session, &event),
             RelayMessage::Members { session, answer } => recipients.members(session, self.guild_id, &answer),
@@ -355,6 +363,10 @@ impl Relay {
         let before = self.state.take();
         let mut audience = AudienceIndex::new(picture.meta.clone());
         audience.set_threads(&picture.threads);
+        let change = before.as_ref().map(|before| audience.access_since(&before.audience));
+        if let Some(change) = change.filter(|change| !change.is_empty()) {
+            recipients.access_changed(self.guild_id, &change);
+        }
         self.state = Some(State { picture, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;
         // Who comes back says so anew.
@@ -383,7 +395,10 @@ impl Relay {
         state.picture.apply(&published.effect);
         match &published.effect {
             Effect::Meta(meta) => {
-                state.audience.set_meta(meta.clone(), &mut state.changes);
+                let change = state.audience.set_meta(meta.clone(), &mut state.changes);
+                if !change.is_empty() {
+                    recipients.access_changed(self.guild_id, &change);
+                }
                 self.renew_lists(self.lists.slots(), recipients, to_guild);
             }
             Effect::Member(user_id, Some(member)) => {
@@ -409,7 +424,7 @@ impl Relay {
             Effect::Thread(_, None) | Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
         }
         let Some(state) = &mut self.state else { return };
-        recipients.begin(published);
+        recipients.begin(published, state.audience.visibility(&published.event));
         let watchers = self.subscriptions.watchers_of(published.event.audience.about);
         match published.event.payload.receipt() {
             None => state.audience.fan_out(&published.event, now.unix, watchers, recipients),
@@ -551,9 +566,9 @@ impl<R: Deliver> Deliver for Counted<'_, R> {
     }
 }
 
-fn tell_lists(told: Vec<Told>, recipients: &mut impl Recipients) {
+fn tell_lists(told: Vec<Told>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
     for (published, slots) in told {
-        recipients.begin(&published);
+        recipients.begin(&published, audience.visibility(&published.event));
         slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
     }
 }
@@ -608,7 +623,7 @@ impl State {
             for (slots, joined_only) in self.audience.thread_listeners_of(user_id).into_iter().zip([false, true]) {
                 let list = || self.thread_list(guild_id, user_id, Some(gained.clone()), joined_only, now_unix);
                 let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
-                recipients.begin(&Arc::new(Published { event, effect: Effect::None }));
+                recipients.begin(&Arc::new(Published { event, effect: Effect::None }), Visibility::Alone);
                 slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
             }
         }
@@ -642,14 +657,18 @@ impl State {
         }
         let out_of_view = self.users_out_of_view();
         let own = |user_id| out_of_view.binary_search(&user_id).is_ok().then_some(user_id);
-        let mut updates: Map<Reader, Option<Arc<Published>>> = Map::default();
+        let mut updates: Map<Reader, Option<(Arc<Published>, Visibility)>> = Map::default();
         self.audience.passive_groups(|PassiveGroup { view, form, listeners, .. }| {
             for Listener { user_id, version, .. } in listeners.iter().copied() {
                 updates.entry(Reader { view, form, version, own: own(user_id) }).or_default();
             }
         });
         for (reader, update) in &mut updates {
-            *update = self.passive_update(guild_id, *reader);
+            let published = self.passive_update(guild_id, *reader);
+            *update = published.map(|published| {
+                let visibility = self.visibility_of_passive(&published, *reader);
+                (published, visibility)
+            });
         }
         let version = self.changes.version();
         let mut apart: Vec<Apart> = Vec::new();
@@ -665,9 +684,9 @@ impl State {
                 let own = own(listener.user_id);
                 if told != common || own.is_some() {
                     apart.push(Apart { version: told, own, slot: listener.slot });
-                } else if let Some(update) = update(common, None) {
+                } else if let Some((update, visibility)) = update(common, None) {
                     if !std::mem::replace(&mut is_begun, true) {
-                        recipients.begin(update);
+                        recipients.begin(update, *visibility);
                         recipients.group(log, Redaction::NONE);
                     }
                     recipients.deliver(listener.slot);
@@ -675,8 +694,8 @@ impl State {
             }
             apart.sort_unstable();
             for those in apart.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
-                let Some(update) = update(those[0].version, those[0].own) else { continue };
-                recipients.begin(update);
+                let Some((update, visibility)) = update(those[0].version, those[0].own) else { continue };
+                recipients.begin(update, *visibility);
                 those.iter().for_each(|apart| recipients.deliver_alone(apart.slot, Redaction::NONE));
             }
         });
@@ -691,6 +710,11 @@ impl State {
     fn is_out_of_view(&self, user_id: UserId) -> bool {
         let channel_id = self.picture.voice.get(user_id).and_then(|entry| entry.state.channel_id);
         channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.views(user_id, id))
+    }
+
+    /// The domain of a passive update. One that tells its reader where they are, though they may not view it, is theirs alone.
+    fn visibility_of_passive(&self, update: &Published, reader: Reader) -> Visibility {
+        if reader.own.is_some() { Visibility::Alone } else { self.audience.visibility(&update.event) }
     }
 
     /// What changed for some who are told the same. None: nothing.

@@ -6,7 +6,7 @@
 
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_model::{ChannelId, EventName, GuildId};
-use guildhall_relay::{Event, Published, Redaction};
+use guildhall_relay::{Event, Published, Redaction, Visibility};
 use serde::Serialize;
 use std::{
     borrow::Cow,
@@ -136,6 +136,18 @@ pub struct Dispatch {
     source: Source,
     frames: [[RefCell<Option<Box<DispatchFrame>>>; Redaction::COUNT]; 2],
     texts: [[Cell<Option<SharedText>>; Redaction::COUNT]; 2],
+    sharing: Cell<Sharing>,
+    audiences: [[Cell<u32>; Redaction::COUNT]; 2],
+}
+
+/// How far recipients of an event may share the search for matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// The event's domain.
+    pub visibility: Visibility,
+    /// The partition's turn in which it was delivered last. A form that nobody was written in that turn is not shared later:
+    /// its domain may be another by then.
+    pub turn: u64,
 }
 
 /// What a partition's matcher knows a body as.
@@ -158,7 +170,13 @@ impl From<Option<u32>> for SharedText {
 
 impl Dispatch {
     fn new(source: Source) -> Rc<Self> {
-        Rc::new(Self { source, frames: Default::default(), texts: Default::default() })
+        Rc::new(Self {
+            source,
+            frames: Default::default(),
+            texts: Default::default(),
+            sharing: Cell::default(),
+            audiences: Default::default(),
+        })
     }
 
     /// An event that many sessions get.
@@ -251,6 +269,29 @@ impl Dispatch {
     #[must_use]
     pub fn text(&self, encoding: Encoding, redaction: Redaction) -> &Cell<Option<SharedText>> {
         &self.texts[encoding as usize][redaction.index()]
+    }
+
+    /// How far its recipients may share the search for matches. Alone until it is set.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        self.sharing.get()
+    }
+
+    /// It is about to be delivered, in this turn and to recipients in this domain.
+    pub fn share(&self, sharing: Sharing) {
+        self.sharing.set(sharing);
+    }
+
+    /// One more connection with a stream that shares the search is about to be written this form.
+    pub fn count_recipient(&self, encoding: Encoding, redaction: Redaction) {
+        let count = &self.audiences[encoding as usize][redaction.index()];
+        count.set(count.get().saturating_add(1));
+    }
+
+    /// How many connections were counted for this form.
+    #[must_use]
+    pub fn audience(&self, encoding: Encoding, redaction: Redaction) -> u32 {
+        self.audiences[encoding as usize][redaction.index()].get()
     }
 
     /// Whether it is this event's.

@@ -14,7 +14,7 @@ mod replay;
 mod seen_by;
 mod session;
 
-pub use dispatch::{About, Dispatch, OfDirect, OfThreads};
+pub use dispatch::{About, Dispatch, OfDirect, OfThreads, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
 pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription};

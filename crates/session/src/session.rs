@@ -16,12 +16,12 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    AccountKind, Capabilities, Direct, GuildId, Intents, Platform, User,
+    AccountKind, Capabilities, Direct, GuildId, Intents, Platform, User, UserId,
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{
     GuildPicture, GuildView, Listening, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
-    SessionPresence, UserListening,
+    SessionPresence, UserListening, Viewer,
 };
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
@@ -166,6 +166,20 @@ pub struct NewSession<'a> {
     pub guilds: &'a [GuildId],
     /// The token it came with.
     pub token: u64,
+}
+
+impl Viewer for Session {
+    fn user_id(&self) -> UserId {
+        self.user.id
+    }
+
+    fn is_user_account(&self) -> bool {
+        self.kind() == AccountKind::User
+    }
+
+    fn intents(&self) -> Intents {
+        self.intents
+    }
 }
 
 impl Session {

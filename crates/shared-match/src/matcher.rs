@@ -186,9 +186,9 @@ impl Matcher {
     }
 
     /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains of the guild for
-    /// the channel's restricted ones. A channel that everybody may view again does not take its bodies back.
-    pub fn restrict(&mut self, guild: u64, channel: u64) {
-        self.history.restrict(guild, channel);
+    /// the restricted ones of `key`. A channel that everybody may view again does not take its bodies back.
+    pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
+        self.history.restrict(guild, channel, key);
     }
 
     /// Forgets the bodies of a domain: its channel was deleted.

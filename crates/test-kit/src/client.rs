@@ -132,6 +132,8 @@ pub struct TestClient {
     pub inflated_count: usize,
     /// Messages that came compressed by permessage-deflate.
     pub deflated_count: usize,
+    /// Every byte that came, if they are recorded.
+    wire: Option<Vec<u8>>,
     has_ended: bool,
 }
 
@@ -166,6 +168,7 @@ impl TestClient {
             session_id: None,
             inflated_count: 0,
             deflated_count: 0,
+            wire: None,
             has_ended: false,
         }
     }
@@ -206,6 +209,17 @@ impl TestClient {
         self.has_ended
     }
 
+    /// Records every byte that comes from now on.
+    pub fn record_wire(&mut self) {
+        self.wire.get_or_insert_default();
+    }
+
+    /// Every byte that came since it was recorded.
+    #[must_use]
+    pub fn wire(&self) -> &[u8] {
+        self.wire.as_deref().unwrap_or_default()
+    }
+
     // ── receiving ────────────────────────────────────────────────────────────────────────────────
 
     /// Takes at most `max` bytes that arrived, and returns what they complete.
@@ -214,6 +228,9 @@ impl TestClient {
     /// When the server breaks the protocol.
     pub fn read(&mut self, max: usize) -> Result<Vec<Received>, ClientFault> {
         let mut bytes = self.socket.client_read(max);
+        if let Some(wire) = &mut self.wire {
+            wire.extend_from_slice(&bytes);
+        }
         let mut received = Vec::new();
         let mut decoder =
             std::mem::replace(&mut self.decoder, Decoder::new(Role::Client, Limits { message_bytes_max: 0 }));

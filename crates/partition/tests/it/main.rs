@@ -25,5 +25,6 @@ mod storms;
 mod subscriptions;
 mod threads;
 mod traps;
+mod visibility;
 mod voice;
 mod withheld;

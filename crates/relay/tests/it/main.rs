@@ -8,3 +8,4 @@ mod passive_client;
 mod passive_world;
 mod replay;
 mod stream;
+mod visibility;

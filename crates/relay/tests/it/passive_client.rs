@@ -2,8 +2,8 @@
 
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    Deliver, Event, GuildPicture, GuildView, Listening, LogId, MembersAnswer, Payload, Published, Recipients,
-    Redaction, Seat, SessionKey, UserListening, people_of, snapshot_of,
+    AccessChange, Deliver, Event, GuildPicture, GuildView, Listening, LogId, MembersAnswer, Payload, Published,
+    Recipients, Redaction, Seat, SessionKey, UserListening, Visibility, people_of, snapshot_of,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -94,7 +94,8 @@ impl Deliver for Post {
 }
 
 impl Recipients for Post {
-    fn begin(&mut self, published: &Arc<Published>) {
+    fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
+    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.current = Some(published.clone());
         self.group = None;
     }

@@ -6,9 +6,9 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MembersAnswer, PartitionId,
-    Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuilds, ToRelay,
-    UserListening, VoiceEntry,
+    AccessChange, Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MembersAnswer,
+    PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuilds,
+    ToRelay, UserListening, Visibility, VoiceEntry,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ impl Deliver for Buffers {
 }
 
 impl Recipients for Buffers {
-    fn begin(&mut self, published: &Arc<Published>) {
+    fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
+    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.current = Some(published.clone());
     }
     fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {

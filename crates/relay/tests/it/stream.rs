@@ -3,9 +3,9 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    Deliver, Effect, Event, FoundMembers, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MembersAnswer,
-    PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey,
-    ToGuild, ToGuilds, ToRelay,
+    AccessChange, Deliver, Effect, Event, FoundMembers, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId,
+    MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
+    Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ impl Deliver for Notes {
 }
 
 impl Recipients for Notes {
-    fn begin(&mut self, published: &Arc<Published>) {
+    fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
+    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.0.push(format!("begin {}", published.event.name.as_str()));
     }
     fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {

@@ -245,7 +245,7 @@ impl History {
     }
 
     /// Not everybody in the guild may view a channel any more: its bodies move from the public domains to the restricted ones (V2).
-    pub fn restrict(&mut self, guild: u64, channel: u64) {
+    pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
         let is_public = |domain: &Domain| matches!(domain, Domain::Public { guild: of, .. } if *of == guild);
         let public: Vec<(Domain, Slot)> =
             self.slots.iter().filter(|(domain, _)| is_public(domain)).map(|(domain, slot)| (*domain, *slot)).collect();
@@ -259,7 +259,7 @@ impl History {
             if from.oldest().is_none() {
                 self.remove(slot);
             }
-            let domain = Domain::Restricted { guild, channel, view };
+            let domain = Domain::Restricted { guild, channel: key, view };
             for (mut entry, bytes) in moved {
                 entry.scope.domain = domain;
                 self.adopt(entry, &bytes);
@@ -392,7 +392,7 @@ mod tests {
     fn a_channel_that_narrows_takes_its_bodies_along_and_leaves_the_others() {
         let mut history = History::new(1 << 16);
         let ids: Vec<BodyId> = (0..8u8).map(|n| push(&mut history, PUBLIC, u64::from(n % 2), &[n; 300])).collect();
-        history.restrict(1, 1);
+        history.restrict(1, 1, 1);
         let restricted = Domain::Restricted { guild: 1, channel: 1, view: 0 };
         for (n, id) in ids.iter().enumerate() {
             assert!(has(&history, *id, &[n as u8; 300]), "body {n}");
