@@ -15,6 +15,7 @@ mod offline;
 mod publish;
 mod remote;
 mod serve;
+mod shell;
 mod tables;
 mod token;
 
@@ -84,6 +85,12 @@ pub enum Command {
     Dictionary(dictionary::DictionaryArgs),
     /// Train the tables that shared-match streams are built with
     Tables(tables::TablesArgs),
+    /// Print a completion script for a shell
+    #[command(after_long_help = shell::COMPLETIONS_HELP)]
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page, or write one per command
+    #[command(after_long_help = shell::MAN_HELP)]
+    Man(shell::ManArgs),
     /// Measure a node against the least it could cost
     #[command(subcommand)]
     Bench(crate::bench::Bench),
@@ -146,6 +153,11 @@ pub async fn run(
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
         Command::Tables(args) => tables::run(&args),
+        Command::Completions(args) => {
+            shell::completions(&args);
+            Ok(())
+        }
+        Command::Man(args) => shell::man(&args),
         // It runs without a runtime around it; see `main`.
         Command::Bench(bench) => Ok(crate::bench::run(&bench)?),
     }
