@@ -63,6 +63,7 @@ conformance: tools-test release ## Real client libraries against the release bui
 	conformance/own-client --server $(BINARY)
 	conformance/deflate --server $(BINARY)
 	conformance/backend-api/run --server $(BINARY)
+	conformance/metrics/run --server $(BINARY)
 	$(CARGO) build --release --locked -p guildhall-net --example ws_echo
 	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
 

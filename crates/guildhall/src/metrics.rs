@@ -1,10 +1,14 @@
-//! Metrics: `/metrics`, in the text format that Prometheus reads.
+//! Metrics: `/metrics`, in the text formats that Prometheus reads.
 //!
 //! Owns        the names, the help texts, and who may read them (`Access`).
 //! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when somebody asks.
 //!             M2 labels come from closed sets: close codes, kinds of contexts, guild workers. No ids, names, or addresses.
+//!             M3 both formats are accepted by strict parsers (tests in `conformance/metrics`).
 //! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
+
+mod exposition;
+mod process;
 
 use crate::config::MetricsAccess;
 use axum::{
@@ -14,6 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use exposition::Exposition;
 use guildhall_api::Files;
 use guildhall_codec::{ClassicContexts, ClassicStats};
 use guildhall_net::{PartitionState, Partitions};
@@ -29,7 +34,6 @@ use prometheus_client::{
 use std::{fmt, net::SocketAddr, sync::Arc};
 use tokio::sync::Mutex;
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What says that a request came through a proxy: its peer is not whom it is from.
 const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
@@ -59,10 +63,14 @@ pub fn metrics_router(metrics: Metrics, access: MetricsAccess) -> Router {
             if access == MetricsAccess::Local && !is_local(peer, request.headers()) {
                 return StatusCode::NOT_FOUND.into_response();
             }
+            let format = Exposition::accepted(request.headers());
             let _turn = one_at_a_time.lock().await;
             // It waits for the partitions, a turn of theirs at most.
             match tokio::task::spawn_blocking(move || metrics.render()).await {
-                Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+                Ok(Ok(text)) => {
+                    let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+                    (headers, format.of_open_metrics(text)).into_response()
+                }
                 Ok(Err(_)) | Err(_) => Response::builder()
                     .status(StatusCode::INTERNAL_SERVER_ERROR)
                     .body("the metrics could not be collected\n".into())
@@ -79,7 +87,7 @@ fn is_local(peer: Option<SocketAddr>, headers: &HeaderMap) -> bool {
 }
 
 impl Metrics {
-    /// Collects, and writes it down. Blocks for a turn of the partitions.
+    /// Collects everything and renders it as OpenMetrics text. Blocks for a turn of the partitions.
     ///
     /// # Errors
     /// The encoder's; there is no way for it to fail on numbers.
@@ -93,8 +101,12 @@ impl Metrics {
         };
         let mut registry = Registry::with_prefix("guildhall");
         registry.register_collector(Box::new(snapshot));
+        let mut standard = Registry::default();
+        standard.register_collector(Box::new(process::Process));
         let mut out = String::new();
-        text::encode(&mut out, &registry)?;
+        text::encode_registry(&mut out, &registry)?;
+        text::encode_registry(&mut out, &standard)?;
+        text::encode_eof(&mut out)?;
         Ok(out)
     }
 }
@@ -144,7 +156,7 @@ impl Writer<'_> {
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
         let seconds = |us: u64| us as f64 / 1e6;
-        let bounds = HISTOGRAM_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::MAX]);
+        let bounds = HISTOGRAM_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts().iter().copied()).collect();
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         metric.encode_histogram::<NoLabelSet>(seconds(histogram.sum_us()), histogram.count(), &buckets, None)

@@ -29,9 +29,12 @@ fn get(addr: SocketAddr, more: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Reads the text format, and holds it to its rules: every series has a type, histograms add up, it ends.
+/// Asks for OpenMetrics.
+const OPEN_METRICS: &str = "Accept: application/openmetrics-text\r\n";
+
+/// Reads the OpenMetrics text format, and holds it to its rules: every series has a type, histograms add up, it ends.
 fn scrape(addr: SocketAddr) -> Series {
-    let (status, text) = get(addr, "");
+    let (status, text) = get(addr, OPEN_METRICS);
     assert_eq!(status, 200);
     let mut types = BTreeMap::new();
     let mut series = Series::new();
@@ -43,9 +46,11 @@ fn scrape(addr: SocketAddr) -> Series {
             let (name, value) = line.rsplit_once(' ').unwrap();
             assert!(series.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{name} twice");
             let bare = name.split('{').next().unwrap();
-            let of = ["_total", "_bucket", "_sum", "_count"].iter().find_map(|suffix| bare.strip_suffix(suffix));
+            let of =
+                ["_total", "_bucket", "_sum", "_count", "_info"].iter().find_map(|suffix| bare.strip_suffix(suffix));
             assert!(types.contains_key(bare) || of.is_some_and(|of| types.contains_key(of)), "{name} has no type");
-            assert!(name.starts_with("guildhall_") && !name.contains("1970"), "{name}");
+            let is_ours = name.starts_with("guildhall_") || name.starts_with("process_");
+            assert!(is_ours && !name.contains("1970"), "{name}");
         }
     }
     assert!(text.ends_with("# EOF\n"));
@@ -57,6 +62,7 @@ fn scrape(addr: SocketAddr) -> Series {
             .collect();
         assert!(buckets.is_sorted() && buckets.len() == 16, "{name} {buckets:?}");
         assert_eq!(buckets.last(), series.get(&format!("{name}_count")));
+        assert_eq!(buckets.last(), series.get(&format!("{name}_bucket{{le=\"+Inf\"}}")));
     }
     series
 }
