@@ -25,6 +25,8 @@ pub struct GuildLimits {
     pub slow_mode_entries_max: usize,
     /// Activities shown of one user over all their sessions.
     pub activities_max: usize,
+    /// Bytes of these as JSON. 8 KiB: twice what one session may show.
+    pub activities_bytes_max: usize,
     /// Sessions of one user that count for what they show.
     pub presence_sessions_max: usize,
     /// Member lists in memory; past it whoever asks for another waits. 16: each costs about 40 bytes per member in it.
@@ -96,6 +98,7 @@ impl Default for GuildLimits {
             nonces_max: 1_024,
             slow_mode_entries_max: 65_536,
             activities_max: 16,
+            activities_bytes_max: guildhall_model::activity::SHOWN_ACTIVITIES_BYTES_MAX,
             presence_sessions_max: 64,
             lists_max: 16,
             list_intervals_max: 256,

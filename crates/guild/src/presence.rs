@@ -6,8 +6,8 @@
 //!             out for a change of the aggregate and for nothing else: at once, or, past the rate, when it is its turn,
 //!             and then with what is shown by then. S3 nobody who watches is left with anything but the newest presence
 //!             once the guild has been quiet for long enough. S4 a change that nobody watches costs no event.
-//! Limits      `presence_sessions_max` sessions count, `activities_max` activities are shown; the rate and what waits
-//!             for it: `presence::pace`.
+//! Limits      `presence_sessions_max` sessions count; `activities_max` activities of `activities_bytes_max` bytes are shown,
+//!             the first ones; the rate and what waits for it: `presence::pace`.
 
 mod pace;
 
@@ -18,7 +18,7 @@ use crate::{
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
-use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId};
+use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
 use guildhall_relay::{Gate, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
@@ -78,12 +78,10 @@ impl Guild {
 
     /// None when offline.
     fn aggregate(&mut self, user_id: UserId) -> Option<Arc<Presence>> {
-        let max = self.limits.activities_max;
         let shown = self.shown.get(&user_id);
-        let (mut status, mut client_status, mut activities) = (Status::Offline, ClientStatus::default(), Vec::new());
+        let (mut status, mut client_status) = (Status::Offline, ClientStatus::default());
         if let Some(shown) = shown {
             (status, client_status) = (shown.status, shown.client_status);
-            activities.extend(shown.activities.iter().take(max).cloned());
         }
         let mut platforms = [Status::Offline; 5];
         for (_, session) in self.sessions.of_user(user_id).take(self.limits.presence_sessions_max) {
@@ -95,13 +93,17 @@ impl Guild {
             client_status.raise(presence.platform, presence.status);
             let platform = &mut platforms[presence.platform as usize];
             *platform = presence.status.max(*platform);
-            let room = max - activities.len();
-            activities.extend(presence.activities.iter().take(room).cloned());
         }
         if status == Status::Offline {
             return None;
         }
-        let whole = Presence { status, activities, client_status };
+        let of_sessions = self.sessions.of_user(user_id).take(self.limits.presence_sessions_max);
+        let of_sessions = of_sessions.map(|(_, session)| &session.client.presence);
+        let of_sessions = of_sessions.filter(|presence| presence.status != Status::Offline);
+        let all = shown.iter().flat_map(|shown| &shown.activities);
+        let all = all.chain(of_sessions.flat_map(|presence| presence.activities.iter()));
+        let activities = activity::within(all, self.limits.activities_max, self.limits.activities_bytes_max);
+        let whole = Presence { status, activities: activities.cloned().collect(), client_status };
         Some(match shown {
             Some(shown) if **shown == whole => shown.clone(),
             None if whole.activities.is_empty() => self.common_presences.share(status, &platforms, client_status),

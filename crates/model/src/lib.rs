@@ -8,6 +8,7 @@
 //! Not here    behaviour, encoding, I/O.
 #![forbid(unsafe_code)]
 
+pub mod activity;
 mod belonging;
 mod capabilities;
 mod channel;

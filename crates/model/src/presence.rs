@@ -77,7 +77,7 @@ impl Serialize for ClientStatus {
     }
 }
 
-/// Something somebody does, as they sent it: unknown keys are passed on untouched.
+/// Something somebody does: known fields only, once `activity::clean` has seen it.
 pub type Activity = Map<String, Value>;
 
 /// A presence as others see it: aggregated over a user's sessions.

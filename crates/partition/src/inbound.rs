@@ -223,6 +223,7 @@ impl Core {
                     return Err(PayloadError { opcode: "PRESENCE_UPDATE", problem: "expected an object" });
                 };
                 if session.admit_presence(now.instant) {
+                    let update = update.of_kind(session.kind());
                     session.profile.presence = SessionPresence {
                         status: update.status,
                         activities: update.activities.into(),

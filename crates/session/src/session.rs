@@ -191,6 +191,7 @@ impl Session {
             status: guildhall_model::Status::Online,
             activities: Vec::new(),
         });
+        let shown = shown.of_kind(user.kind());
         let presence =
             SessionPresence { status: shown.status, activities: shown.activities.into(), platform: identify.platform };
         let capabilities = identify.capabilities(&user);

@@ -313,3 +313,20 @@ fn who_asks_is_told_what_members_show_now() {
     world.relay(ToGuild::TellPresences { session: session(0, 2), user_ids: vec![ANA, EVE] });
     assert_eq!(world.sent.len(), 0);
 }
+
+#[test]
+fn s6_what_is_shown_of_one_user_is_bounded() {
+    let mut world = World::populated();
+    let long = "x".repeat(1_900);
+    let mut largest = 0;
+    for slot in 1..=16 {
+        attach(&mut world, slot, shows(Status::Online, Platform::Web, &[&long, &long]));
+        if let Some(presence) = told(&mut world) {
+            largest = largest.max(serde_json::to_string(&presence.activities).expect("it encodes").len());
+        }
+    }
+    assert!((6 << 10..=8 << 10).contains(&largest), "{largest} bytes of 61,000");
+    world.relay(ToGuild::Presence { session: session(0, 1), presence: shows(Status::Online, Platform::Web, &["go"]) });
+    let presence = told(&mut world).expect("it differs");
+    assert_eq!((names(&presence)[0], presence.activities.len()), ("go", 5));
+}

@@ -1,7 +1,10 @@
 //! An account's own sessions: READY and SESSIONS_REPLACE. Spec  docs/protocol.md §6.9.
 
 use super::Nothing;
-use crate::presence::{Activity, Platform, Status};
+use crate::{
+    activity,
+    presence::{Activity, Platform, Status},
+};
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 /// One of an account's own live sessions.
@@ -77,7 +80,12 @@ impl Serialize for SessionsBody<'_> {
             AllSessions {
                 session_id: "all",
                 status: shown().map(|session| session.status).max().unwrap_or_default(),
-                activities: shown().flat_map(|session| session.activities).collect(),
+                activities: activity::within(
+                    shown().flat_map(|session| session.activities),
+                    usize::MAX,
+                    activity::SHOWN_ACTIVITIES_BYTES_MAX,
+                )
+                .collect(),
                 hidden_activities: [],
                 client_info: ClientInfo { client: "unknown", os: "unknown", version: 0 },
             }

@@ -1,6 +1,10 @@
 //! Presence update (op 3, and inside IDENTIFY). Spec  docs/protocol.md §6.9.
 
-use crate::presence::{Activity, Status};
+use crate::{
+    activity,
+    presence::{Activity, Status},
+    user::AccountKind,
+};
 use serde_json::Value;
 
 /// What a session wants to show.
@@ -8,16 +12,13 @@ use serde_json::Value;
 pub struct PresenceUpdate {
     /// `Offline` stands for invisible too.
     pub status: Status,
-    /// As sent; at most `ACTIVITIES_MAX`.
+    /// Cleaned and bounded: see `activity`.
     pub activities: Vec<Activity>,
 }
 
 impl PresenceUpdate {
-    /// More activities than these are dropped.
-    pub const ACTIVITIES_MAX: usize = 8;
-
     /// Reads the payload as far as it makes sense; none when it is no object. A status that is missing,
-    /// null, empty or unknown is `online`. Activities must be objects with a `name`.
+    /// null, empty or unknown is `online`. Activities must be objects with a `name`; see `activity` for their limits.
     #[must_use]
     pub fn parse(d: &Value) -> Option<Self> {
         let d = d.as_object()?;
@@ -27,18 +28,20 @@ impl PresenceUpdate {
             "invisible" | "offline" => Status::Offline,
             _ => Status::Online,
         };
-        let named = |value: &Value| {
-            value
-                .as_object()
-                .filter(|a| a.get("name").is_some_and(|n| n.as_str().is_some_and(|n| !n.is_empty())))
-                .cloned()
-        };
         let activities = match (d.get("activities"), d.get("game")) {
-            (Some(Value::Array(items)), _) => items.iter().filter_map(named).take(Self::ACTIVITIES_MAX).collect(),
-            (_, Some(game)) => named(game).into_iter().collect(),
-            _ => Vec::new(),
+            (Some(Value::Array(items)), _) => activity::clean_all(items.iter()),
+            (_, game) => activity::clean_all(game.into_iter()),
         };
         Some(Self { status, activities })
+    }
+
+    /// Removes fields that accounts of this kind do not set: bots have `name`, `type`, `state` and `url`.
+    #[must_use]
+    pub fn of_kind(mut self, kind: AccountKind) -> Self {
+        if kind == AccountKind::Bot {
+            self.activities.iter_mut().for_each(activity::keep_fields_of_bots);
+        }
+        self
     }
 }
 
@@ -61,5 +64,15 @@ mod tests {
         check(json!({}), Some((Status::Online, 0)));
         check(json!([]), None);
         check(json!({"activities": vec![json!({"name": "x"}); 50]}), Some((Status::Online, 8)));
+    }
+
+    #[test]
+    fn s6_bots_set_four_fields() {
+        let d =
+            json!({"activities": [{"name": "go", "type": 3, "state": "s", "url": "u", "details": "no", "flags": 1}]});
+        let shown =
+            |kind| PresenceUpdate::parse(&d).map(|update| Value::from(update.of_kind(kind).activities[0].clone()));
+        assert_eq!(shown(AccountKind::User).as_ref(), d["activities"].get(0));
+        assert_eq!(shown(AccountKind::Bot), Some(json!({"name": "go", "type": 3, "state": "s", "url": "u"})));
     }
 }
