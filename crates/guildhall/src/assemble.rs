@@ -7,7 +7,9 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
-    config::{AuthConfig, CodecConfig, Config, GatewayUrl, IoUring, Secret, StreamMode, Synchronous, UploadMode},
+    config::{
+        AuthConfig, CodecConfig, Config, DirectsFrom, GatewayUrl, IoUring, Secret, StreamMode, Synchronous, UploadMode,
+    },
     deflate,
     dictionaries::{self, DictionaryError},
     handover, issuers, jwks_url,
@@ -29,7 +31,7 @@ use guildhall_net::{
     AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions, RunningServer,
     Server, ServerConfig, SystemClock,
 };
-use guildhall_node::{Node, NodeConfig, NodeLimits};
+use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::PartitionId;
 use guildhall_session::LogLimits;
@@ -547,7 +549,16 @@ fn node_limits(config: &Config) -> NodeLimits {
     let voice_endpoint = config.voice.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
     let temporary_away_ms = config.limits.temporary_away_ms.into();
     let guild = GuildLimits { voice_endpoint, temporary_away_ms, ..GuildLimits::default() };
-    NodeLimits { guild, ..NodeLimits::default() }
+    let directs = DirectLimits {
+        who: match config.directs.who {
+            DirectsFrom::CommonGuild => DirectsWho::CommonGuild,
+            DirectsFrom::Anyone => DirectsWho::Anyone,
+            DirectsFrom::Backend => DirectsWho::Backend,
+        },
+        directs_per_day_max: config.directs.created_per_day_max,
+        groups_per_day_max: config.directs.groups_created_per_day_max,
+    };
+    NodeLimits { directs, guild, ..NodeLimits::default() }
 }
 
 /// The limits that partitions hold their clients to, without what compresses.

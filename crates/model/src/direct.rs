@@ -2,7 +2,11 @@
 //!
 //! Spec  docs/protocol.md §6.4; ADR 25.
 
-use crate::{id::UserId, user::User};
+use crate::{
+    channel::ChannelType,
+    id::{MessageId, UserId},
+    user::User,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -29,6 +33,18 @@ pub struct Direct {
 impl Direct {
     /// People in a group, whoever made it among them. 10 as upstream.
     pub const RECIPIENTS_MAX: usize = 10;
+
+    /// It is a group, however many are in it.
+    #[must_use]
+    pub fn is_group(&self) -> bool {
+        self.channel.kind == ChannelType::GroupDm
+    }
+
+    /// Sort key of lists: the id of the newest message, or of the channel if it has no message.
+    #[must_use]
+    pub fn newest_activity(&self) -> u64 {
+        self.channel.last_message_id.map_or(self.channel.id.get(), MessageId::get)
+    }
 
     /// The account has it in their list.
     #[must_use]

@@ -3,7 +3,9 @@
 //! Owns        the way from accounts to what holds their direct messages, which a guild worker runs like a guild (ADR 25).
 //! Invariants  D1 between two accounts there is one direct message, whoever asks, however often, and whatever breaks off in
 //!             between: its id is durable before it is made. (tests `it/directs.rs`)
-//! Limits      `DIRECTS_OF_USER_MAX`.
+//!             D2 `DirectLimits` decides with which accounts an account makes direct messages and groups, and the number per day.
+//!             Opening an existing direct message is always possible and does not count. (tests `s11_*`)
+//! Limits      `DIRECTS_OF_USER_MAX`; `DirectLimits`; `ACCOUNTS_MAX` accounts are counted.
 //! Not here    what may be done in one: `guildhall-guild`.
 
 use crate::{
@@ -12,19 +14,123 @@ use crate::{
 };
 use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, Refusal, Reply};
 use guildhall_model::{ChannelId, Direct, User, UserId};
+use guildhall_stdx::Instant;
 use guildhall_store::StoreError;
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::sync::oneshot;
 
 /// Most direct messages of one account that it is told of, the newest. As many as clients list without paging.
 pub(crate) const DIRECTS_OF_USER_MAX: u32 = 1_000;
+/// Accounts with a counter, about 40 bytes each. When all counters are younger than a day, accounts without one are refused.
+const ACCOUNTS_MAX: usize = 1_000_000;
+const DAY_MS: u64 = 86_400_000;
+
+/// Accounts with which an account makes direct messages and groups by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectsWho {
+    /// Members of its guilds.
+    CommonGuild,
+    /// All accounts.
+    Anyone,
+    /// None: only backends make direct messages and groups.
+    Backend,
+}
+
+/// Limits on direct messages and groups that accounts make. They do not apply to backends.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectLimits {
+    /// With which accounts.
+    pub who: DirectsWho,
+    /// New direct messages of one account in 24 hours, counted from the first of them.
+    pub directs_per_day_max: u32,
+    /// New groups of one account in the same 24 hours.
+    pub groups_per_day_max: u32,
+}
+
+impl Default for DirectLimits {
+    fn default() -> Self {
+        Self { who: DirectsWho::CommonGuild, directs_per_day_max: 1_000, groups_per_day_max: 50 }
+    }
+}
+
+/// Direct messages and groups of an account since `since`.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    since: Instant,
+    directs: u32,
+    groups: u32,
+}
+
+/// Counters per account. They start at zero with each process.
+#[derive(Debug, Default)]
+pub(crate) struct MadeToday(Mutex<HashMap<UserId, Made>>);
+
+impl MadeToday {
+    /// Counts one direct message or group; `give_back` undoes it.
+    fn take(&self, now: Instant, user_id: UserId, is_group: bool, limits: &DirectLimits) -> Result<(), Refusal> {
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |made: &Made| now.ms_since(made.since) >= DAY_MS;
+        if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user_id) {
+            accounts.retain(|_, made| !is_over(made));
+            if accounts.len() >= ACCOUNTS_MAX {
+                return Err(Refusal::TooManyDirects);
+            }
+        }
+        let none = Made { since: now, directs: 0, groups: 0 };
+        let made = accounts.entry(user_id).or_insert(none);
+        if is_over(made) {
+            *made = none;
+        }
+        let (count, max) = match is_group {
+            true => (&mut made.groups, limits.groups_per_day_max),
+            false => (&mut made.directs, limits.directs_per_day_max),
+        };
+        if *count >= max {
+            return Err(Refusal::TooManyDirects);
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    /// Undoes `take` when nothing was made.
+    fn give_back(&self, user_id: UserId, is_group: bool) {
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = accounts.get_mut(&user_id) {
+            let count = if is_group { &mut made.groups } else { &mut made.directs };
+            *count = count.saturating_sub(1);
+        }
+    }
+}
 
 impl Node {
     /// The direct message between two accounts, made if there was none, and in the first one's list from now on.
     ///
     /// # Errors
-    /// `CannotMessage` for an account and itself, and for two bots; `Unavailable` as for `command`.
+    /// `CannotMessage` for an account and itself, for two bots, and without consent (`need_consent`); `TooManyDirects`; `Unavailable` as for `command`.
     pub async fn open_direct(&self, user: &Arc<User>, other: &Arc<User>) -> Result<Direct, Refusal> {
+        if user.id == other.id || user.bot && other.bot {
+            return Err(Refusal::CannotMessage);
+        }
+        let pair = [user.id, other.id];
+        if let Some(id) = self.inner.store.direct_of_pair(pair).await.map_err(|_| Refusal::Unavailable)? {
+            match self.open(user.id, id).await {
+                // The id was reserved, but the process ended before the direct message was made.
+                Err(Refusal::UnknownGuild) => {}
+                opened => return opened,
+            }
+        }
+        self.need_consent(user.id, other.id).await?;
+        self.counted(user.id, false, self.put_direct(user, other)).await
+    }
+
+    /// `open_direct` for backends: without consent and limits.
+    ///
+    /// # Errors
+    /// `CannotMessage` for an account and itself, and for two bots; `Unavailable` as for `command`.
+    pub async fn put_direct(&self, user: &Arc<User>, other: &Arc<User>) -> Result<Direct, Refusal> {
         if user.id == other.id || user.bot && other.bot {
             return Err(Refusal::CannotMessage);
         }
@@ -39,11 +145,62 @@ impl Node {
         }
     }
 
+    /// Whether an account may make a direct message with another, or bring it into a group.
+    ///
+    /// # Errors
+    /// `CannotMessage` if it may not; `Unavailable` when the store cannot be read.
+    pub async fn need_consent(&self, user_id: UserId, other_id: UserId) -> Result<(), Refusal> {
+        let is_given = match self.inner.direct_limits.who {
+            DirectsWho::Anyone => true,
+            DirectsWho::Backend => false,
+            DirectsWho::CommonGuild => {
+                self.inner.store.have_common_guild([user_id, other_id]).await.map_err(|_| Refusal::Unavailable)?
+            }
+        };
+        if is_given { Ok(()) } else { Err(Refusal::CannotMessage) }
+    }
+
+    /// Runs `make` if the account is below its limit of the day; only successes count.
+    async fn counted<T>(
+        &self,
+        user_id: UserId,
+        is_group: bool,
+        make: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        let now = self.inner.clock.now().instant;
+        self.inner.made_today.take(now, user_id, is_group, &self.inner.direct_limits)?;
+        let made = make.await;
+        if made.is_err() {
+            self.inner.made_today.give_back(user_id, is_group);
+        }
+        made
+    }
+
     /// A new group of `user` and these others.
     ///
     /// # Errors
-    /// `CannotMessage` if one of them is a bot, `TooManyRecipients`; `Unavailable` as for `command`.
+    /// `CannotMessage` if one of them is a bot or did not consent (`need_consent`); `TooManyRecipients`; `TooManyDirects`; `Unavailable` as for `command`.
     pub async fn create_group(&self, user: &Arc<User>, others: &[Arc<User>]) -> Result<Direct, Refusal> {
+        if others.len() >= Direct::RECIPIENTS_MAX {
+            // Bounds the number of queries below.
+            let mut ids: Vec<UserId> = others.iter().map(|other| other.id).chain([user.id]).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            if ids.len() > Direct::RECIPIENTS_MAX {
+                return Err(Refusal::TooManyRecipients);
+            }
+        }
+        for other in others.iter().filter(|other| other.id != user.id) {
+            self.need_consent(user.id, other.id).await?;
+        }
+        self.counted(user.id, true, self.put_group(user, others)).await
+    }
+
+    /// `create_group` for backends: without consent and limits.
+    ///
+    /// # Errors
+    /// `CannotMessage` if one of them is a bot, `TooManyRecipients`; `Unavailable` as for `command`.
+    pub async fn put_group(&self, user: &Arc<User>, others: &[Arc<User>]) -> Result<Direct, Refusal> {
         let mut recipients = vec![user.clone()];
         for other in others {
             if !recipients.iter().any(|user| user.id == other.id) {
@@ -61,14 +218,12 @@ impl Node {
         self.open(user.id, id).await
     }
 
-    /// The direct messages and groups in an account's list, the newest first; at most 1,000.
+    /// The direct messages and groups in an account's list, groups last, each by newest activity; at most 1,000.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn directs_of_user(&self, user_id: UserId) -> Result<Vec<Direct>, StoreError> {
-        let mut directs = self.inner.store.directs_of_user(user_id, DIRECTS_OF_USER_MAX).await?;
-        directs.retain(|direct| direct.is_open_for(user_id));
-        Ok(directs)
+        self.inner.store.directs_of_user(user_id, DIRECTS_OF_USER_MAX).await
     }
 
     async fn open(&self, user_id: UserId, id: ChannelId) -> Result<Direct, Refusal> {

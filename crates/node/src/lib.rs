@@ -26,6 +26,7 @@ mod tokens;
 mod worker;
 
 pub use commits::CommitStats;
+pub use directs::{DirectLimits, DirectsWho};
 pub use issuers::{Issuers, IssuersError};
 pub use keys::{KEYS_MAX, Key, KeyError, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
@@ -33,6 +34,7 @@ pub use tokens::TokenRef;
 
 use commits::Commits;
 use directory::Directory;
+use directs::MadeToday;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
@@ -162,6 +164,8 @@ struct Inner {
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
     commits: Arc<Commits>,
+    direct_limits: DirectLimits,
+    made_today: MadeToday,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -225,7 +229,21 @@ impl Node {
         let tokens = Tokens::new(store.clone(), &config.jwt_secret);
         let keys = Keys::new(store.clone());
         let threads = tokio::sync::Mutex::new(threads);
-        let inner = Inner { store, clock, directory, relays, tokens, keys, ids, mailboxes, commits, threads };
+        let (direct_limits, made_today) = (limits.directs, MadeToday::default());
+        let inner = Inner {
+            store,
+            clock,
+            directory,
+            relays,
+            tokens,
+            keys,
+            ids,
+            mailboxes,
+            commits,
+            direct_limits,
+            made_today,
+            threads,
+        };
         Self { inner: Arc::new(inner) }
     }
 

@@ -1,5 +1,6 @@
 //! Limits: how much a node holds in memory, and for how long.
 
+use crate::directs::DirectLimits;
 use guildhall_guild::GuildLimits;
 
 /// How long a guild stays loaded when nobody uses it: ten minutes, so that guilds of short but regular visits
@@ -20,6 +21,8 @@ pub struct NodeLimits {
     /// Jobs of guilds (searches, counts, prunes) that run at once on the node; more wait, and guilds take turns. Half the
     /// cores by default, so that they leave the other half to what cannot wait.
     pub guild_jobs_max: usize,
+    /// Direct messages and groups that accounts make.
+    pub directs: DirectLimits,
     /// Of every guild. Its `seed` is mixed with the system's randomness.
     pub guild: GuildLimits,
 }
@@ -32,6 +35,7 @@ impl Default for NodeLimits {
             guild_loads_max: 16,
             idle_directs_max: 4096,
             guild_jobs_max: (cores / 2).max(1),
+            directs: DirectLimits::default(),
             guild: GuildLimits::default(),
         }
     }

@@ -88,8 +88,11 @@ pub trait Store: Send + Sync + 'static {
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`. Direct messages are none.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
-    /// The direct messages and groups that an account is in, the newest first, at most `limit`; also those it has closed.
+    /// The direct messages and groups that an account is in and has not closed, at most `limit`: direct messages before groups,
+    /// each by its newest message, or by its own id where there is none, newest first.
     async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError>;
+    /// Whether two accounts are members of one guild. Direct messages are none. Costs a step per guild of the first.
+    async fn have_common_guild(&self, users: [UserId; 2]) -> Result<bool, StoreError>;
     /// The id of the direct message between two accounts, in either order; none if it was never asked for.
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError>;
     /// The same, `id` from now on if there was none: who makes it asks this first, and takes what it says.

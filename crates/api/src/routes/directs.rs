@@ -85,6 +85,7 @@ pub(super) async fn add_recipient(
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let user = recipient(&api, params.id("user_id")?).await?;
+    api.node.need_consent(caller.id, user.id).await?;
     api.ask_channel(&caller, channel_id, Command::Direct(DirectCommand::AddRecipient(user))).await?;
     Ok(StatusCode::NO_CONTENT)
 }

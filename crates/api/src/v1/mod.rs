@@ -12,6 +12,7 @@ mod bodies;
 mod caller;
 mod canonical;
 mod channels;
+mod directs;
 mod error;
 mod guilds;
 mod idempotency;
@@ -203,6 +204,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(import::import))
         .routes(routes!(users::read, users::put, users::update, users::delete))
         .routes(routes!(users::guilds))
+        .routes(routes!(directs::create))
         .routes(routes!(publish::publish))
         .routes(routes!(tokens::list, tokens::mint, tokens::revoke_all))
         .routes(routes!(tokens::revoke_one))

@@ -129,6 +129,9 @@ pub enum Refusal {
     /// Nobody can be written to by whoever asks.
     #[error("Cannot send messages to this user")]
     CannotMessage,
+    /// More direct messages or groups than an account may make in a day.
+    #[error("You are opening direct messages too fast")]
+    TooManyDirects,
     /// Not somebody who can be written to.
     #[error("Invalid Recipient(s)")]
     InvalidRecipient,
@@ -211,6 +214,7 @@ impl Refusal {
             Self::TooManyRoles => (400, 30005),
             Self::NotInDirect => (403, 50003),
             Self::CannotMessage => (403, 50007),
+            Self::TooManyDirects => (400, 40003),
             Self::InvalidRecipient => (400, 50033),
             Self::TooManyRecipients => (400, 30004),
             Self::TooManyOverwrites => (400, 30060),

@@ -21,12 +21,12 @@ pub use jwks::JwksUrl;
 pub use print::{default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
-    AuthConfig, CodecConfig, Config, DeflateConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig, TlsConfig,
-    UploadsConfig, VoiceConfig,
+    AuthConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig,
+    TlsConfig, UploadsConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-    StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
+    Addresses, ClientTakeover, DeflateMode, DirectsFrom, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess,
+    Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

@@ -7,8 +7,8 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
-        StreamMode, Synchronous, Text, Upgrades, UploadMode, Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, DirectsFrom, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess,
+        Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -213,6 +213,17 @@ settings! {
         rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
         /// Requests a second of one key of the backend API (/v1); the lines of a stream do not count. 0: no limit.
         backend_requests_per_s: u32, 0..=1_000_000 => defaults::BACKEND_REQUESTS_PER_S;
+    }
+    /// Direct messages and groups that accounts make by themselves; what there is already stays open to those in it. Backends make
+    /// any number, by `POST /v1/directs`.
+    directs: DirectsConfig {
+        /// With whom. "common-guild": members of a guild that the account is in, too; "anyone": any account; "backend": nobody, only
+        /// backends make them. Others are refused (50007).
+        who: DirectsFrom => defaults::DIRECTS_WHO;
+        /// New direct messages of one account a day; past it 40003. To open one that is there again costs nothing.
+        created_per_day_max: u32, 0..=1_000_000 => defaults::DIRECTS_CREATED_PER_DAY_MAX;
+        /// New groups of one account a day; past it 40003.
+        groups_created_per_day_max: u32, 0..=1_000_000 => defaults::GROUPS_CREATED_PER_DAY_MAX;
     }
     /// Compression of what clients are sent. It holds for new connections.
     codec: CodecConfig {

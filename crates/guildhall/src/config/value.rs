@@ -179,6 +179,18 @@ choices! {
 }
 
 choices! {
+    /// With whom accounts may make direct messages and groups.
+    DirectsFrom {
+        /// Members of a common guild.
+        CommonGuild = "common-guild",
+        /// Every account whose id is known.
+        Anyone = "anyone",
+        /// Nobody: backends make them.
+        Backend = "backend",
+    }
+}
+
+choices! {
     /// Whether clients may refer to their earlier messages.
     ClientTakeover {
         /// Yes.

@@ -1,9 +1,9 @@
 //! Direct messages: one for each pair, told in order and without loss, few of them in memory.
 
-use crate::support::{World, bounded, config, message, user};
-use guildhall_guild::{Actor, Refusal};
+use crate::support::{OWNER, World, bounded, config, limits, message, user};
+use guildhall_guild::{Actor, Command, Refusal};
 use guildhall_model::{EventName, UserId};
-use guildhall_node::NodeLimits;
+use guildhall_node::{DirectLimits, DirectsWho, NodeLimits};
 use guildhall_store::{MemoryStore, Store};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ async fn d1_one_for_each_pair_whoever_asks_however_often() {
 async fn d1_an_id_that_was_promised_before_a_crash_is_taken_up() {
     let store = Arc::new(MemoryStore::new());
     let promised = store.direct_of_pair_or_insert([ANA, other(0)], UserId::new(77).cast()).await.unwrap();
-    let world = World::with(config(), NodeLimits::default(), store);
+    let world = World::with(config(), limits(), store);
     assert_eq!(open(&world, ANA, other(0)).await, promised);
 }
 
@@ -83,7 +83,7 @@ async fn where_there_is_no_room_it_waits_and_so_does_who_asked() {
 
 #[tokio::test]
 async fn only_so_many_that_nobody_uses_are_kept_in_memory() {
-    let limits = NodeLimits { idle_directs_max: 3, ..NodeLimits::default() };
+    let limits = NodeLimits { idle_directs_max: 3, ..limits() };
     let world = World::with(config(), limits, Arc::new(MemoryStore::new()));
     let mut ids = Vec::new();
     for n in 0..6 {
@@ -100,4 +100,80 @@ async fn only_so_many_that_nobody_uses_are_kept_in_memory() {
         world.barrier().await;
     }
     assert!(world.store.counts().loads_begun >= loads + 3, "the others are not, and come back as they were");
+}
+
+fn limited(directs: DirectLimits) -> World {
+    World::with(config(), NodeLimits { directs, ..limits() }, Arc::new(MemoryStore::new()))
+}
+
+#[tokio::test]
+async fn s11_strangers_are_not_written_to() {
+    let world = limited(DirectLimits::default());
+    let guild = world.guild().await;
+    for id in [ANA, other(0)] {
+        world.command(guild, Command::AddMember(user(id))).await.unwrap();
+    }
+    let open = |a, b| bounded_open(&world, a, b);
+    let dm = open(ANA, OWNER).await.unwrap();
+    assert_eq!(open(ANA, other(1)).await, Err(Refusal::CannotMessage));
+    let group = |others: &[UserId]| {
+        let others: Vec<_> = others.iter().map(|id| user(*id)).collect();
+        let node = world.node.clone();
+        async move { bounded(node.create_group(&user(ANA), &others)).await.map(|direct| direct.recipients.len()) }
+    };
+    assert_eq!(group(&[OWNER, other(0)]).await, Ok(3));
+    assert_eq!(group(&[OWNER, other(1)]).await, Err(Refusal::CannotMessage), "one stranger is one too many");
+    assert_eq!(bounded(world.node.need_consent(ANA, other(1))).await, Err(Refusal::CannotMessage));
+    // An existing direct message stays open without a common guild.
+    world.command(guild, Command::RemoveMember(ANA)).await.unwrap();
+    assert_eq!(open(OWNER, ANA).await, Ok(dm));
+    assert_eq!(open(other(0), ANA).await, Err(Refusal::CannotMessage));
+}
+
+async fn bounded_open(world: &World, a: UserId, b: UserId) -> Result<guildhall_model::ChannelId, Refusal> {
+    bounded(world.node.open_direct(&user(a), &user(b))).await.map(|direct| direct.channel.id)
+}
+
+#[tokio::test]
+async fn s11_only_backends_bring_together_where_they_decide() {
+    let world = limited(DirectLimits { who: DirectsWho::Backend, ..DirectLimits::default() });
+    let guild = world.guild().await;
+    world.command(guild, Command::AddMember(user(ANA))).await.unwrap();
+    assert_eq!(bounded_open(&world, ANA, OWNER).await, Err(Refusal::CannotMessage));
+    let made = bounded(world.node.put_direct(&user(ANA), &user(OWNER))).await.unwrap();
+    assert_eq!(bounded_open(&world, OWNER, ANA).await, Ok(made.channel.id));
+    let group = bounded(world.node.put_group(&user(ANA), &[user(OWNER), user(other(0))])).await.unwrap();
+    assert!(group.is_group() && group.recipients.len() == 3);
+}
+
+#[tokio::test]
+async fn s11_an_account_makes_so_many_a_day() {
+    let directs = DirectLimits { who: DirectsWho::Anyone, directs_per_day_max: 3, groups_per_day_max: 2 };
+    let world = limited(directs);
+    for n in 0..3 {
+        bounded_open(&world, ANA, other(n)).await.unwrap();
+    }
+    assert_eq!(bounded_open(&world, ANA, other(3)).await, Err(Refusal::TooManyDirects));
+    assert!(bounded_open(&world, ANA, other(0)).await.is_ok(), "an existing one does not count");
+    assert!(bounded_open(&world, other(3), ANA).await.is_ok(), "each account has its own");
+    assert!(bounded_open(&world, ANA, other(3)).await.is_ok());
+    let group = || async { bounded(world.node.create_group(&user(ANA), &[user(other(0)), user(other(1))])).await };
+    for _ in 0..2 {
+        group().await.unwrap();
+    }
+    assert_eq!(group().await, Err(Refusal::TooManyDirects));
+    world.advance(86_400_000).await;
+    assert!(group().await.is_ok() && bounded_open(&world, ANA, other(4)).await.is_ok(), "a new day");
+}
+
+#[tokio::test]
+async fn s11_a_direct_message_that_came_to_nothing_is_not_counted() {
+    let directs = DirectLimits { who: DirectsWho::Anyone, directs_per_day_max: 1, groups_per_day_max: 1 };
+    let world = limited(directs);
+    let bot = |id| Arc::new(guildhall_model::User { bot: true, ..guildhall_model::User::clone(&user(id)) });
+    for _ in 0..3 {
+        let refused = bounded(world.node.create_group(&user(ANA), &[bot(other(0)), user(other(1))])).await;
+        assert_eq!(refused, Err(Refusal::CannotMessage));
+    }
+    assert!(bounded(world.node.create_group(&user(ANA), &[user(other(0)), user(other(1))])).await.is_ok());
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use guildhall_relay::{Notice, Payload};
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
 };
@@ -96,7 +97,7 @@ impl NaiveDirect {
     }
 }
 
-/// What an account's READY says of its direct messages, the newest first, and who is in them.
+/// Direct messages in an account's READY (groups last, newest activity first) and their members.
 #[derive(Clone, Debug, Default)]
 pub struct ListedDirects {
     pub text: String,
@@ -105,9 +106,10 @@ pub struct ListedDirects {
 
 impl ListedDirects {
     /// Of all that there are, as they are in the store.
-    pub fn of<'a>(user: u64, directs: impl DoubleEndedIterator<Item = &'a NaiveDirect>) -> Self {
-        let listed: Vec<&NaiveDirect> = directs.rev().filter(|direct| direct.is_listed_for(user)).collect();
+    pub fn of<'a>(user: u64, directs: impl Iterator<Item = &'a NaiveDirect>) -> Self {
+        let mut listed: Vec<&NaiveDirect> = directs.filter(|direct| direct.is_listed_for(user)).collect();
         let newest = |direct: &NaiveDirect| direct.messages.keys().next_back().copied().unwrap_or_default();
+        listed.sort_by_key(|direct| (direct.is_group, Reverse(newest(direct).max(direct.id))));
         Self {
             text: list(listed.iter().map(|direct| direct.text_for(user, newest(direct)))),
             people: listed.iter().flat_map(|direct| direct.people.keys().copied()).collect(),

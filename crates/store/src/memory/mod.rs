@@ -14,6 +14,7 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
 use state::State;
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -89,7 +90,17 @@ impl Store for MemoryStore {
     }
 
     async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError> {
-        Ok(self.lock().state.directs_of_user(user_id).take(limit as usize).collect())
+        let mut directs: Vec<Direct> = self.lock().state.directs_of_user(user_id).collect();
+        directs.retain(|direct| direct.is_open_for(user_id));
+        directs.sort_by_key(|direct| (direct.is_group(), Reverse(direct.newest_activity())));
+        directs.truncate(limit as usize);
+        Ok(directs)
+    }
+
+    async fn have_common_guild(&self, [user, other]: [UserId; 2]) -> Result<bool, StoreError> {
+        let lock = self.lock();
+        let guilds: BTreeSet<GuildId> = lock.state.guilds_of_user(user).collect();
+        Ok(lock.state.guilds_of_user(other).any(|guild_id| guilds.contains(&guild_id)))
     }
 
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {

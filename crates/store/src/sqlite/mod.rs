@@ -319,6 +319,10 @@ impl Store for SqliteStore {
         read::directs_of_user(&self.read_pool, &self.accounts, user_id, limit).await
     }
 
+    async fn have_common_guild(&self, users: [UserId; 2]) -> Result<bool, StoreError> {
+        read::have_common_guild(&self.read_pool, users).await
+    }
+
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
         read::direct_of_pair(&self.read_pool, pair).await
     }

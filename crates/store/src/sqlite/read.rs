@@ -67,15 +67,21 @@ const GUILD_IDS: &str = "\
     AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guilds.id) \
     ORDER BY id LIMIT ?2";
 
+/// Open direct messages (type 1) before open groups (type 3), newest activity first. Reads every direct message of the account, because
+/// the limit must not count closed ones.
 const DIRECT_CHANNELS: &str = "\
-    SELECT channels.data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
+    SELECT channels.data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) AS newest \
     FROM members CROSS JOIN directs ON directs.id = members.guild_id CROSS JOIN channels ON channels.id = directs.id \
-    WHERE members.user_id = ?1 ORDER BY members.guild_id DESC LIMIT ?2";
-/// Who is in those from `?2` on.
+    WHERE members.user_id = ?1 AND NOT EXISTS (\
+        SELECT 1 FROM json_each(channels.data, '$.direct.closed_by') AS closed WHERE closed.value = CAST(?1 AS TEXT)) \
+    ORDER BY channels.data ->> '$.type', coalesce(newest, channels.id) DESC LIMIT ?2";
+/// Members of the direct messages in ?1, a JSON array of ids.
 const DIRECT_RECIPIENTS: &str = "\
-    SELECT others.guild_id, users.data FROM members AS own CROSS JOIN directs ON directs.id = own.guild_id \
-    CROSS JOIN members AS others ON others.guild_id = directs.id CROSS JOIN users ON users.id = others.user_id \
-    WHERE own.user_id = ?1 AND own.guild_id >= ?2";
+    SELECT others.guild_id, users.data FROM json_each(?1) AS asked \
+    CROSS JOIN members AS others ON others.guild_id = asked.value CROSS JOIN users ON users.id = others.user_id";
+const HAVE_COMMON_GUILD: &str = "\
+    SELECT 1 FROM members AS own CROSS JOIN members AS others ON others.guild_id = own.guild_id AND others.user_id = ?2 \
+    WHERE own.user_id = ?1 AND own.guild_id NOT IN (SELECT id FROM directs) LIMIT 1";
 const DIRECT_OF_PAIR: &str = "SELECT id FROM direct_pairs WHERE low = ?1 AND high = ?2";
 
 const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1";
@@ -281,8 +287,9 @@ pub(super) async fn directs_of_user(
         Ok(channel)
     });
     let channels = channels.await?;
-    let Some(oldest) = channels.last() else { return Ok(Vec::new()) };
-    let recipients = sqlx::query(DIRECT_RECIPIENTS).bind(int(user_id)).bind(int(oldest.id));
+    let ids: Vec<i64> = channels.iter().map(|channel| int(channel.id)).collect();
+    let ids = serde_json::to_string(&ids).map_err(|source| StoreError::Encode { what: "channel", source })?;
+    let recipients = sqlx::query(DIRECT_RECIPIENTS).bind(ids);
     let mut people: HashMap<ChannelId, Vec<Arc<User>>> = HashMap::new();
     each(&mut snapshot, recipients, |row| {
         let of = people.entry(id(row.try_get(0)?)).or_default();
@@ -297,6 +304,11 @@ pub(super) async fn directs_of_user(
         Direct { channel: Arc::new(channel), recipients: recipients.into() }
     };
     Ok(channels.into_iter().map(direct).collect())
+}
+
+pub(super) async fn have_common_guild(pool: &SqlitePool, [user, other]: [UserId; 2]) -> Result<bool, StoreError> {
+    let query = sqlx::query(HAVE_COMMON_GUILD).bind(int(user)).bind(int(other));
+    Ok(query.fetch_optional(pool).await?.is_some())
 }
 
 pub(super) async fn direct_of_pair(pool: &SqlitePool, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {

@@ -7,6 +7,9 @@ const NOTHING: Value = Value::Null;
 /// DIRECT_MESSAGES, DIRECT_MESSAGE_REACTIONS, DIRECT_MESSAGE_TYPING.
 const DIRECT: u64 = 1 << 12 | 1 << 13 | 1 << 14;
 
+/// Most of these have no guild in common.
+const ANYONE: &[(&str, &str)] = &[("directs.who", "anyone")];
+
 fn id(value: &Value) -> String {
     value["id"].as_str().expect("an id").to_owned()
 }
@@ -31,7 +34,7 @@ fn ids(list: &Value) -> Vec<String> {
 
 #[test]
 fn two_write_to_each_other_and_nobody_else_hears() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
     town.guild(&ana, &[&bob, &eve]);
     let (mut anas, mut bobs, mut eves) = (online(&town, &ana), online(&town, &bob), online(&town, &eve));
@@ -102,7 +105,7 @@ fn two_write_to_each_other_and_nobody_else_hears() {
 
 #[test]
 fn it_is_no_guild() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
     let dm = open(&ana, &bob);
     for path in [format!("/guilds/{dm}"), format!("/guilds/{dm}/channels"), format!("/guilds/{dm}/roles")] {
@@ -129,7 +132,7 @@ fn it_is_no_guild() {
 
 #[test]
 fn who_cannot_be_written_to() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let (ana, bot, other) = (town.user(100, "ana"), town.bot(200, "bot"), town.bot(201, "other"));
     let path = "/users/@me/channels";
     ana.refused("POST", path, json!({}), 400, 50035);
@@ -148,7 +151,7 @@ fn who_cannot_be_written_to() {
 
 #[test]
 fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
     town.guild(&ana, &[&bot]);
     // No MESSAGE_CONTENT, and none of a guild's intents.
@@ -178,7 +181,7 @@ fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
 
 #[test]
 fn closed_and_open_again() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
     let dm = open(&ana, &bob);
     let (mut anas, mut bobs) = (online(&town, &ana), online(&town, &bob));
@@ -206,7 +209,7 @@ fn closed_and_open_again() {
 
 #[test]
 fn a_resume_replays_them_and_a_restart_keeps_them() {
-    let mut town = Town::new();
+    let mut town = Town::with(ANYONE);
     let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
     let away = online(&town, &ana).lose();
     let bot_away = town.connect(&bot, DIRECT).lose();
@@ -227,12 +230,12 @@ fn a_resume_replays_them_and_a_restart_keeps_them() {
     town.restart();
     let (ana, bob) = (town.again(&ana), town.again(&bob));
     let mut anas = online(&town, &ana);
-    assert_eq!(ids(&anas.ready["private_channels"]), [with_bot, dm.clone()]);
-    let last = &anas.ready["private_channels"][1]["last_message_id"];
+    assert_eq!(ids(&anas.ready["private_channels"]), [dm.clone(), with_bot]);
+    let last = &anas.ready["private_channels"][0]["last_message_id"];
     assert_eq!(ids(&bob.get(&format!("/channels/{dm}/messages")))[0], last.as_str().expect("an id"));
     // Clients that take users apart get ids.
     let deduplicated = Client::connect(town.addr, &ana, json!({"capabilities": 1 << 4}));
-    assert_eq!(deduplicated.ready["private_channels"][1]["recipient_ids"], json!([bob.id]));
+    assert_eq!(deduplicated.ready["private_channels"][0]["recipient_ids"], json!([bob.id]));
     let users = ids(&deduplicated.ready["users"]);
     assert!([&ana.id, &bob.id, &bot.id].iter().all(|id| users.contains(id)), "{users:?}");
     assert_eq!(open(&ana, &bob), dm);
@@ -242,7 +245,7 @@ fn a_resume_replays_them_and_a_restart_keeps_them() {
 
 #[test]
 fn groups() {
-    let mut town = Town::new();
+    let mut town = Town::with(ANYONE);
     let (ana, bob, cat) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "cat"));
     let (dan, bot) = (town.user(103, "dan"), town.bot(200, "bot"));
     let mut bobs = online(&town, &bob);
@@ -308,7 +311,7 @@ fn groups() {
 
 #[test]
 fn a_group_is_of_ten() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let people: Vec<Person> = (0..11).map(|n| town.user(100 + n, "somebody")).collect();
     let all: Vec<&String> = people[1..].iter().map(|person| &person.id).collect();
     people[0].refused("POST", "/users/@me/channels", json!({"recipients": all}), 400, 30004);
@@ -321,7 +324,7 @@ fn a_group_is_of_ten() {
 
 #[test]
 fn an_account_that_changed_is_told_as_it_is() {
-    let town = Town::new();
+    let town = Town::with(ANYONE);
     let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
     let dm = open(&ana, &bob);
     say(&ana, &dm, "before");
@@ -330,4 +333,38 @@ fn an_account_that_changed_is_told_as_it_is() {
     say(&ana, &dm, "after");
     assert_eq!(bobs.event("MESSAGE_CREATE")["author"]["username"], "anna");
     assert_eq!(bob.get("/users/@me/channels")[0]["recipients"][0]["username"], "anna");
+}
+
+#[test]
+fn s11_only_members_of_a_common_guild_are_written_to() {
+    let town = Town::new();
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    town.guild(&ana, &[&bob]);
+    let path = "/users/@me/channels";
+    eve.refused("POST", path, json!({"recipient_id": ana.id}), 403, 50007);
+    ana.refused("POST", path, json!({"recipients": [bob.id, eve.id]}), 403, 50007);
+    let dm = open(&bob, &ana);
+    assert_eq!(open(&ana, &bob), dm);
+    let group = town.guild(&eve, &[&ana]);
+    let made = id(&ana.done("POST", path, json!({"recipients": [bob.id, eve.id]})));
+    assert_ne!(made, group.0);
+    // Bob and Cat share no guild.
+    let cat = town.user(103, "cat");
+    bob.refused("PUT", &format!("/channels/{made}/recipients/{}", cat.id), NOTHING, 403, 50007);
+}
+
+#[test]
+fn s11_a_flood_of_groups_hides_no_conversation() {
+    let town = Town::with(&[("directs.who", "anyone"), ("directs.groups_created_per_day_max", "12")]);
+    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    let dm = open(&ana, &bob);
+    let path = "/users/@me/channels";
+    let group = || ana.ask("POST", path, json!({"recipients": [ana.id, bob.id, eve.id]}));
+    let refused = (0..20).map(|_| eve.ask("POST", path, json!({"recipients": [ana.id, bob.id]})).status);
+    assert_eq!(refused.filter(|status| *status == 400).count(), 8, "12 a day");
+    eve.refused("POST", path, json!({"recipients": [ana.id, bob.id]}), 400, 40003);
+    assert_eq!(group().status, 200, "others are not counted for it");
+    say(&ana, &dm, "still here");
+    assert_eq!(ids(&ana.get(path))[0], dm);
+    assert_eq!(ids(&online(&town, &ana).ready["private_channels"])[0], dm);
 }

@@ -156,6 +156,10 @@ impl Store for FaultStore {
         self.inner.directs_of_user(user_id, limit).await
     }
 
+    async fn have_common_guild(&self, users: [UserId; 2]) -> Result<bool, StoreError> {
+        self.inner.have_common_guild(users).await
+    }
+
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
         self.inner.direct_of_pair(pair).await
     }

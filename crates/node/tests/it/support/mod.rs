@@ -12,7 +12,7 @@ use guildhall_guild::{Actor, Command, NewChannel, NewGuild, NewMessage, Refusal,
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild, GuildId, MessageId, Platform, Status, User, UserId,
 };
-use guildhall_node::{Clock, Node, NodeConfig, NodeLimits};
+use guildhall_node::{Clock, DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
 use guildhall_relay::{MembersWanted, PartitionId, RelayId, SessionKey, SessionPresence, ToGuild};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
@@ -59,13 +59,19 @@ pub fn config() -> NodeConfig {
     NodeConfig { guild_workers_count: 1, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 }
 }
 
+/// The defaults, but anybody may write to anybody.
+pub fn limits() -> NodeLimits {
+    let directs = DirectLimits { who: DirectsWho::Anyone, ..DirectLimits::default() };
+    NodeLimits { directs, ..NodeLimits::default() }
+}
+
 pub fn user(id: UserId) -> Arc<User> {
     Arc::new(User::new(id, &format!("user-{id}")))
 }
 
 impl World {
     pub fn new() -> Self {
-        Self::with(config(), NodeLimits::default(), Arc::new(MemoryStore::new()))
+        Self::with(config(), limits(), Arc::new(MemoryStore::new()))
     }
 
     pub fn with(config: NodeConfig, limits: NodeLimits, store: Arc<dyn Store>) -> Self {
@@ -78,7 +84,7 @@ impl World {
     /// The same store, another node: as after a restart.
     pub async fn restarted(&self) -> Self {
         bounded(self.node.shut_down()).await;
-        Self::with(config(), NodeLimits::default(), self.store.inner())
+        Self::with(config(), limits(), self.store.inner())
     }
 
     /// Moves the clock, and lets the workers see it.

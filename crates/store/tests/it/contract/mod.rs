@@ -42,7 +42,12 @@ macro_rules! suite {
                 concurrent_batches,
                 only_the_faulty_batch_fails,
             ],
-            directs: [listed_apart_from_guilds, one_for_each_pair],
+            directs: [
+                listed_apart_from_guilds,
+                one_for_each_pair,
+                s11_the_open_and_the_newest_are_listed_first,
+                s11_common_guilds_are_found,
+            ],
             pages: [edges_of_a_channel, around_a_message, against_a_naive_model],
             node: [tokens, tokens_of_an_account, records, settings, lists_in_pages],
             random: [same_as_memory],

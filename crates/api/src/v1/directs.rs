@@ -1,0 +1,66 @@
+//! Direct messages and groups that a backend makes for accounts, whatever these may make by themselves.
+//!
+//! Limits      `Direct::RECIPIENTS_MAX` people.
+
+use super::{
+    V1,
+    caller::{Caller, Write},
+    error::V1Error,
+    input::{Body, Check, Faults},
+    types::Snowflake,
+};
+use axum::{Json, extract::State};
+use guildhall_model::{Direct, User};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// People to bring together.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DirectPut {
+    /// 2 to 10 accounts. The first of them owns a group. The order of two accounts makes no difference.
+    #[schema(min_items = 2, max_items = 10)]
+    user_ids: Vec<Snowflake>,
+    /// A new group, also of two. Of three and more it always is one.
+    #[serde(default)]
+    group: bool,
+}
+
+impl Check for DirectPut {
+    fn check(&self, faults: &mut Faults) {
+        faults.count("user_ids", self.user_ids.len(), 2, Direct::RECIPIENTS_MAX);
+    }
+}
+
+/// A direct message or a group.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DirectMade {
+    channel_id: Snowflake,
+    /// It is a group.
+    group: bool,
+}
+
+/// Opens the direct message of two accounts, or makes a group
+///
+/// The first account has the channel in its list from then on. All accounts receive CHANNEL_CREATE for a new channel. The settings in
+/// `[directs]` do not apply to backends.
+#[utoipa::path(post, path = "/v1/directs", tag = "users", request_body = DirectPut,
+    responses((status = 200, body = DirectMade), (status = 404, body = V1Error)))]
+pub(super) async fn create(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    Body(input): Body<DirectPut>,
+) -> Result<Json<DirectMade>, V1Error> {
+    let mut users: Vec<Arc<User>> = Vec::with_capacity(input.user_ids.len());
+    for user_id in input.user_ids {
+        let user = v1.in_time(v1.node.user(user_id.id())).await??;
+        users.push(user.ok_or_else(|| V1Error::not_found("user: put it with PUT /v1/users first"))?);
+    }
+    let direct = match &users[..] {
+        [user, other] if !input.group => v1.in_time(v1.node.put_direct(user, other)).await?,
+        [user, others @ ..] => v1.in_time(v1.node.put_group(user, others)).await?,
+        [] => return Err(V1Error::bug("user_ids")),
+    }?;
+    Ok(Json(DirectMade { channel_id: direct.channel.id.into(), group: direct.is_group() }))
+}
