@@ -38,14 +38,22 @@ impl<P: Default> Begun<P> {
         self.0.clear();
     }
 
-    /// Where those of a dictionary are; none if it is not to be referred to.
-    pub fn find_or_make(&mut self, dictionary: &Arc<Dictionary>, all: &Candidates, text: &[u8]) -> Option<usize> {
+    /// Where those of a dictionary are; none if it is not to be referred to. Without the candidates of `all` none is looked for: a fast
+    /// parse finds its own.
+    pub fn find_or_make(
+        &mut self,
+        dictionary: &Arc<Dictionary>,
+        all: Option<&Candidates>,
+        text: &[u8],
+    ) -> Option<usize> {
         let found = self.0.iter().position(|with| Arc::ptr_eq(&with.dictionary, dictionary));
         if found.is_some() || self.0.len() == DICTIONARIES_MAX || text.len() > TEXT_BYTES_MAX {
             return found;
         }
         let mut candidates = Candidates::default();
-        candidates.add_dictionary(all, text, dictionary);
+        if let Some(all) = all {
+            candidates.add_dictionary(all, text, dictionary);
+        }
         self.0.push(Box::new(With { dictionary: dictionary.clone(), candidates, programs: P::default() }));
         Some(self.0.len() - 1)
     }

@@ -17,8 +17,6 @@ const REPLACE_ONE_IN: u64 = 8;
 /// With fewer of a text's recipients in the sample, it says nothing, unless it is all connections.
 const TELLING_COUNT: u32 = 6;
 
-/// So many recipients are few.
-const FEW: u32 = 8;
 /// With more of a text's recipients in the sample, it is looked for in what nearly all of them have, and in nothing else: less
 /// than 0.1 % more bytes, and a tenth less work for streams of deflate.
 const SEVERAL_MAX: u32 = 40;
@@ -165,13 +163,6 @@ impl Coverage {
             return Membership::None;
         };
         Membership::Some { sample: sample as u8, token }
-    }
-
-    /// Whether a text that so many of the sample are expected to get has so few recipients, or nobody knows which, that each is
-    /// better served for itself.
-    #[inline]
-    pub fn is_for_few(&self, expected_count: u32) -> bool {
-        expected_count == 0 || expected_count <= FEW && self.next_token as usize <= SAMPLE_MAX
     }
 
     /// Whether a text that so many of the sample are expected to get has so many recipients that it is enough to look for what

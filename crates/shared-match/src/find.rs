@@ -261,6 +261,9 @@ impl Finder {
         let places_max = places_max(bytes.len());
         let oldest = coverage.oldest_in_reach(text.expected);
         let parent = history.parent(&text);
+        for slot in [Some(text.slot), parent].into_iter().flatten() {
+            history.domain_mut(slot).catch_up(id);
+        }
         for (search, slot) in self.searches.iter_mut().zip([Some(text.slot), parent]) {
             let place = |slot| oldest.map_or(Some(Place::END), |oldest| history.domain(slot).place_from(oldest));
             match slot.and_then(|slot| Some((slot, place(slot)?))) {

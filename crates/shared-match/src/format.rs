@@ -5,6 +5,7 @@ use crate::{
     deflate,
     dictionary::Dictionary,
     envelope::Head,
+    fast::{FastCandidates, FastLimits},
     prepared::{Prepared, Programs},
     price::{DeflatePrices, Prices, ZstdPrices},
     sources::{Distances, Sources},
@@ -25,6 +26,8 @@ pub struct PricesOf {
 pub(crate) trait Format {
     type State;
     type Program;
+    /// What the fast parse needs to know of the format.
+    const FAST: FastLimits;
     fn window(state: &Self::State) -> u32;
     fn prices(prices: &PricesOf) -> Prices<'_>;
     /// `begun`: for streams with this one of the text's dictionaries.
@@ -44,6 +47,7 @@ pub(crate) trait Format {
 
 /// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
 pub struct Shelf<'a, P> {
+    pub fast: &'a FastCandidates,
     pub candidates: &'a Candidates,
     pub dictionary: Option<&'a Dictionary>,
     pub templates: &'a [Template],
@@ -55,6 +59,15 @@ pub(crate) struct Zstd;
 impl Format for Zstd {
     type State = zstd::ZstdState;
     type Program = zstd::Program;
+    const FAST: FastLimits = FastLimits {
+        match_bytes_max: 8 << 10,
+        has_repeats: true,
+        literal_bits: 6,
+        repeat_bits: 9,
+        explicit_bits: 26,
+        is_lazy: false,
+        reach: 0,
+    };
 
     fn window(_: &Self::State) -> u32 {
         zstd::WINDOW_BYTES
@@ -66,12 +79,12 @@ impl Format for Zstd {
 
     #[inline]
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { candidates, templates, zstd, .. } = prepared;
+        let Prepared { fast, candidates, templates, zstd, .. } = prepared;
         match begun {
-            None => Shelf { candidates, dictionary: None, templates, programs: zstd },
+            None => Shelf { fast, candidates, dictionary: None, templates, programs: zstd },
             Some(index) => {
                 let (dictionary, candidates, programs) = prepared.begun.get(index);
-                Shelf { candidates, dictionary: Some(dictionary), templates, programs }
+                Shelf { fast, candidates, dictionary: Some(dictionary), templates, programs }
             }
         }
     }
@@ -107,6 +120,15 @@ pub(crate) struct Deflate;
 impl Format for Deflate {
     type State = deflate::DeflateState;
     type Program = deflate::Program;
+    const FAST: FastLimits = FastLimits {
+        match_bytes_max: deflate::MATCH_BYTES_MAX as usize,
+        has_repeats: false,
+        literal_bits: 8,
+        repeat_bits: 24,
+        explicit_bits: 24,
+        is_lazy: false,
+        reach: 0,
+    };
 
     fn window(state: &Self::State) -> u32 {
         state.window()
@@ -118,8 +140,8 @@ impl Format for Deflate {
 
     #[inline]
     fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { candidates, templates, deflate, .. } = prepared;
-        Shelf { candidates, dictionary: None, templates, programs: deflate }
+        let Prepared { fast, candidates, templates, deflate, .. } = prepared;
+        Shelf { fast, candidates, dictionary: None, templates, programs: deflate }
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {

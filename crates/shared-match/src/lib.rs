@@ -49,6 +49,8 @@ mod coverage;
 mod deflate;
 mod dictionary;
 mod envelope;
+mod fast;
+mod fast_choice;
 mod find;
 mod format;
 mod fse;

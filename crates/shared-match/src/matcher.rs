@@ -15,6 +15,8 @@ use crate::{
     deflate::{self, DeflateStream, symbols::Symbols},
     dictionary::InFront,
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
+    fast::{FastCandidates, FastLimits, FastParser},
+    fast_choice::FastChoice,
     find::Finder,
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
@@ -27,7 +29,7 @@ use crate::{
     tables::{Form, Tables},
     templates::Templates,
     track::Track,
-    workshop::{self, Served, Workshop},
+    workshop::{self, Parsed, Served, Workshop},
     zstd::{self, ZstdStream, alone::Room},
 };
 use smallvec::SmallVec;
@@ -35,6 +37,8 @@ use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
+/// Recipients of a body from which on the optimal parse pays.
+const LAZY_AUDIENCE_MAX: u32 = 48;
 /// Longest match in a zstd message that is written alone.
 const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
@@ -100,12 +104,14 @@ pub struct Forgotten;
 #[derive(Debug)]
 pub struct Matcher {
     form: Form,
+    limits: Limits,
     tables: Tables,
     prices: PricesOf,
     history: History,
     parser: Parser,
     prepared: VecDeque<Prepared>,
     finder: Finder,
+    fast: FastParser,
     one: Candidates,
     had: Had,
     coverage: Coverage,
@@ -125,12 +131,14 @@ impl Matcher {
     pub fn new(form: Form, tables: Tables, limits: Limits) -> Self {
         Self {
             form,
+            limits,
             prices: PricesOf { zstd: ZstdPrices::new(&tables), deflate: DeflatePrices::fixed() },
             tables,
             history: History::new(limits.history_bytes_max),
             parser: Parser::default(),
             prepared: VecDeque::new(),
             finder: Finder::default(),
+            fast: FastParser::default(),
             one: Candidates::default(),
             had: Had::default(),
             coverage: Coverage::default(),
@@ -153,30 +161,38 @@ impl Matcher {
     /// # Panics
     /// If `name` has more than [`NAME_BYTES_MAX`] bytes.
     pub fn push(&mut self, scope: Scope, audience: u32, name: &'static str, body: &[u8]) -> Option<BodyId> {
-        let _ = audience;
         assert!(name.len() <= NAME_BYTES_MAX, "{name} is no event's name");
         self.text.clear();
         let (before, after) = around(self.form);
         for piece in [before, body, after] {
             self.text.extend_from_slice(piece);
         }
+        let effort = self.effort(scope.domain, audience);
         let id = self.history.push(scope, name, &self.text, span_of(self.form, name, self.text.len()))?;
         self.counters.texts_total += 1;
         let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
             .unwrap_or_else(|| Prepared {
                 id,
+                effort,
+                fast: FastCandidates::default(),
                 candidates: Candidates::default(),
                 templates: SmallVec::new(),
                 zstd: Vec::new(),
                 deflate: Vec::new(),
                 begun: Begun::default(),
             });
-        prepared.id = id;
+        (prepared.id, prepared.effort) = (id, effort);
+        self.history.push_fast(id, &self.text, &mut prepared.fast);
         prepared.zstd.clear();
         prepared.deflate.clear();
         prepared.begun.clear();
-        self.templates.choose(&self.history, &self.coverage, id);
         prepared.templates.clear();
+        prepared.candidates.clear();
+        if effort < Effort::Optimal {
+            self.prepared.push_back(prepared);
+            return Some(id);
+        }
+        self.templates.choose(&self.history, &self.coverage, id);
         // Behind the last one that not nearly all have, nobody asks for the others.
         let asked = self.templates.all().iter().rposition(|template| !template.is_common).map_or(0, |last| last + 1);
         prepared.templates.extend_from_slice(&self.templates.all()[..asked]);
@@ -199,6 +215,15 @@ impl Matcher {
     /// Forgets the bodies of all domains of a guild that has left the partition.
     pub fn forget_guild(&mut self, guild: u64) {
         self.history.forget_guild(guild);
+    }
+
+    /// A search costs at most half of what contexts would for its recipients. A direct message is for itself.
+    fn effort(&self, domain: Domain, audience: u32) -> Effort {
+        self.limits.effort.unwrap_or(match (domain, audience) {
+            (Domain::Direct { .. }, _) | (_, 0..=1) => Effort::Greedy,
+            (_, ..=LAZY_AUDIENCE_MAX) => Effort::Lazy,
+            _ => Effort::Optimal,
+        })
     }
 
     #[inline]
@@ -224,7 +249,8 @@ impl Matcher {
     fn begun(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
         let index = self.prepared_index(id)?;
         let text = self.history.bytes(self.history.text(id)?);
-        let Prepared { begun, candidates, .. } = &mut self.prepared[index];
+        let Prepared { begun, candidates, effort, .. } = &mut self.prepared[index];
+        let candidates = (*effort == Effort::Optimal).then_some(&*candidates);
         begun.find_or_make(stream.dictionary()?, candidates, text)
     }
 
@@ -253,7 +279,7 @@ impl Matcher {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         let text = self.history.text(id).ok_or(Forgotten)?;
         let (name, text_bytes) = (text.name, text.len());
-        let is_for_few = self.coverage.is_for_few(text.expected_count);
+        let effort = self.prepared[index].effort;
         let window = F::window(state);
         let (head, tail) = (&mut self.head, &mut self.tail);
         match self.form {
@@ -266,14 +292,28 @@ impl Matcher {
         let oldest_here = track.oldest(position, reach, self.history.spans());
         let newest = track.newest(position);
         track.number(seq, position);
-        let Shelf { candidates, dictionary, templates, programs } = F::programs(&mut self.prepared[index], begun);
+        let Shelf { fast, candidates, dictionary, templates, programs } = F::programs(&mut self.prepared[index], begun);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let here = Standpoint { track, spans, position, window, dictionary: dictionary_distance };
         let mut locate = |program: &F::Program, located| F::sources(program).locate(here, located, distances);
         let served = Served { id, oldest_here, here };
-        let ready = if is_for_few { None } else { workshop::ready(programs, templates, &served, &mut locate) };
+        let ready = match effort {
+            Effort::Optimal => workshop::ready(programs, templates, &served, &mut locate),
+            Effort::Greedy | Effort::Lazy => {
+                let choice = FastChoice {
+                    history: &self.history,
+                    text,
+                    candidates: fast,
+                    dictionary,
+                    limits: FastLimits { is_lazy: effort == Effort::Lazy, reach: window as usize, ..F::FAST },
+                    served,
+                };
+                let prepare = |parsed: Parsed<'_>| F::prepare(&parsed, tables);
+                choice.get_or_make(&mut self.fast, &mut self.counters, programs, &mut locate, prepare)
+            }
+        };
         let chosen = ready.unwrap_or_else(|| {
             let mut workshop = Workshop {
                 history: &self.history,
@@ -287,7 +327,6 @@ impl Matcher {
                 candidates,
                 dictionary,
                 templates,
-                is_for_few,
                 served,
             };
             workshop.choose(programs, |program| locate(program, Located::NOTHING), |parsed| F::prepare(&parsed, tables))

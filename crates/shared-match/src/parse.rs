@@ -136,9 +136,6 @@ impl Parser {
             (_, Allowed::Common { .. }) => self.parse_with(task, prices, |found| allowed.allows(found)),
             _ => self.parse_with(task, prices, |found| allowed.allows(found)),
         };
-        if sequences.len() <= SOURCES_MAX {
-            return sequences;
-        }
         let Some(best) = best_sources(&sequences) else { return sequences };
         self.parse_with(task, prices, |found| best.binary_search(&found.source).is_ok() && allowed.allows(found))
     }
@@ -161,8 +158,11 @@ impl Parser {
     }
 }
 
-/// Of more than [`SOURCES_MAX`] sources those that give the most bytes, in order.
-fn best_sources(sequences: &[Sequence]) -> Option<Vec<BodyId>> {
+/// If these have more than [`SOURCES_MAX`] sources, those that give the most bytes, in order.
+pub fn best_sources(sequences: &[Sequence]) -> Option<Vec<BodyId>> {
+    if sequences.len() <= SOURCES_MAX {
+        return None;
+    }
     let mut given: Vec<(BodyId, u32)> =
         sequences.iter().map(|sequence| (sequence.alignment.source, sequence.length)).collect();
     given.retain(|(source, _)| !matches!(*source, ITSELF | DICTIONARY));

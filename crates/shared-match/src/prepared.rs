@@ -7,6 +7,8 @@ use crate::{
     begun::Begun,
     candidates::Candidates,
     deflate,
+    fast::FastCandidates,
+    matcher::Effort,
     ring::BodyId,
     templates::{TEMPLATES_MAX, Template},
     zstd,
@@ -30,6 +32,8 @@ pub enum Variant {
     Had,
     /// One text.
     Only(BodyId),
+    /// What the connection has that it was made for, as the fast search finds it, and a body of another domain.
+    Fast(Option<BodyId>),
     /// Nothing, for streams with a window of so many bytes.
     Itself(u32),
 }
@@ -52,6 +56,8 @@ pub type Programs<P> = Vec<Made<P>>;
 #[derive(Debug)]
 pub struct Prepared {
     pub id: BodyId,
+    pub effort: Effort,
+    pub fast: FastCandidates,
     pub candidates: Candidates,
     pub templates: SmallVec<[Template; TEMPLATES_MAX]>,
     pub zstd: Programs<zstd::Program>,

@@ -47,7 +47,6 @@ pub struct Workshop<'a> {
     /// And how far before the text it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
     pub templates: &'a [Template],
-    pub is_for_few: bool,
     pub served: Served<'a>,
 }
 
@@ -69,7 +68,7 @@ impl Served<'_> {
 
     /// Where a text is that the connection has within reach.
     #[inline]
-    fn find(&self, id: BodyId) -> Option<Located> {
+    pub fn find(&self, id: BodyId) -> Option<Located> {
         let age = self.age()?;
         let Standpoint { track, spans, position, .. } = self.here;
         let distance = || track.distance(id, position, spans);
@@ -129,9 +128,6 @@ impl<'a> Workshop<'a> {
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> usize {
         let Some(age) = self.served.age() else { return self.itself(programs, &mut locate, &prepare) };
-        if self.is_for_few {
-            return self.choose_other(programs, &mut locate, &prepare);
-        }
         let (template, _) = self.served.template(self.templates);
         let index = nearly(programs, age, template).unwrap_or_else(|| {
             let template = template.filter(|_| programs.len() < PROGRAMS_MAX);
@@ -217,7 +213,7 @@ impl<'a> Workshop<'a> {
                 self.newest_common_head(text, text.id.saturating_sub(horizon)).or(template)
             }
             Variant::Had => self.newest_named(text, 0, |source| self.had.contains(source.id)),
-            Variant::Only(_) | Variant::Itself(_) => None,
+            Variant::Only(_) | Variant::Fast(_) | Variant::Itself(_) => None,
         }
     }
 
@@ -289,7 +285,7 @@ impl<'a> Workshop<'a> {
                 candidates = &*self.one;
                 Allowed::Only(only)
             }
-            Variant::Itself(_) => Allowed::Nothing,
+            Variant::Fast(_) | Variant::Itself(_) => Allowed::Nothing,
         };
         let sequences = self.parser.parse(Task { text, past, candidates, reach }, prices, allowed);
         debug_assert!(rebuilds(history.bytes(text), past, &sequences), "P1");
@@ -305,7 +301,7 @@ impl<'a> Workshop<'a> {
 }
 
 /// Whether the matches of a parse equal the bytes that they stand for (P1).
-fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
+pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
     let mut at = 0;
     sequences.iter().all(|sequence| {
         at += sequence.literals as usize;
@@ -325,7 +321,7 @@ fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
 
 /// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
 /// the text goes on.
-fn head_source(history: &History, text: &Entry, sequences: &[Sequence]) -> Option<BodyId> {
+pub fn head_source(history: &History, text: &Entry, sequences: &[Sequence]) -> Option<BodyId> {
     let is_named = |id: &BodyId| history.text(*id).is_some_and(|source| source.name == text.name);
     let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
     first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())

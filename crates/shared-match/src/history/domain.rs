@@ -8,6 +8,7 @@
 use super::{BodyId, Entry, Slot};
 use crate::{
     coverage::Sampled,
+    fast::{FastIndex, Probes},
     places::{Index, Kept, Place, Places},
     templates::LOOKED_AT_MAX,
 };
@@ -25,6 +26,8 @@ const BEGIN: u64 = GRAIN as u64;
 pub const CAPACITY_MIN: usize = 1 << 10;
 /// Of consecutive positions, the bytes at the matches of one in this many are prefetched.
 const PREFETCHED_ONE_IN: usize = 16;
+/// Bytes of bodies that one search adds to an index which lacks them.
+const CAUGHT_UP_BYTES_MAX: usize = 256 << 10;
 
 /// Visibility domain: the set of events that the same accounts may view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -89,7 +92,11 @@ pub struct DomainHistory {
     bytes: Vec<u8>,
     /// Per grain: the body that it belongs to.
     owners: Vec<BodyId>,
-    index: Index,
+    fast: FastIndex,
+    /// For bodies with many recipients; made when there is one.
+    index: Option<Index>,
+    /// The newest body in `index`.
+    indexed: BodyId,
     next_address: u64,
     entries: VecDeque<Entry>,
     /// The newest body of a class and kind.
@@ -107,7 +114,9 @@ impl DomainHistory {
             slot,
             bytes: Vec::new(),
             owners: Vec::new(),
-            index: Index::new(0),
+            fast: FastIndex::default(),
+            index: None,
+            indexed: 0,
             next_address: BEGIN,
             entries: VecDeque::new(),
             newest: HashMap::default(),
@@ -146,7 +155,7 @@ impl DomainHistory {
     }
 
     /// Appends the body of `entry`; its class, kind and name are found by it from now on. The ring is at least as large as the
-    /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see [`DomainHistory::link`].
+    /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see [`DomainHistory::push_fast`] and [`DomainHistory::link`].
     pub fn push(&mut self, mut entry: Entry, body: &[u8]) {
         let taken = body.len().next_multiple_of(GRAIN);
         if self.next_address + 2 * self.capacity() as u64 > u64::from(u32::MAX) {
@@ -215,16 +224,18 @@ impl DomainHistory {
     pub fn restore(&mut self, mut entries: Vec<(Entry, Vec<u8>)>, capacity: usize) {
         self.bytes = vec![0; capacity];
         self.owners = vec![0; capacity / GRAIN];
-        self.index = Index::new(capacity);
+        self.fast = FastIndex::new(capacity);
+        self.index = None;
         self.next_address = BEGIN;
         self.newest.clear();
         self.newest_of_kind.clear();
         self.named.clear();
         let fits = |bytes: &Vec<u8>| bytes.len().next_multiple_of(GRAIN) <= capacity;
         entries.retain(|(_, bytes)| fits(bytes));
+        let mut found = Vec::new();
         for (entry, bytes) in entries {
             self.push(entry, &bytes);
-            self.link_newest(&bytes);
+            self.push_fast(&bytes, &mut found);
         }
     }
 
@@ -243,11 +254,36 @@ impl DomainHistory {
         self.entries.back().map(|newest| newest.id)
     }
 
-    /// Indexes all positions of the newest body.
-    pub fn link_newest(&mut self, bytes: &[u8]) {
-        let Some(entry) = self.entries.back().cloned() else { return };
-        let nothing = Place::of(u64::from(u32::MAX));
-        self.link((&entry, bytes), 0..bytes.len(), (1, nothing), &mut Vec::new());
+    /// Puts the newest body into the fast index; `found` is what it held before.
+    pub fn push_fast(&mut self, bytes: &[u8], found: &mut Vec<Probes>) {
+        let Some(newest) = self.entries.back() else { return };
+        self.fast.push(bytes, newest.place(0), found);
+    }
+
+    /// What the fast index holds for a body of another domain.
+    pub fn look_up_fast(&self, bytes: &[u8], found: &mut Vec<Probes>) {
+        self.fast.look_up(bytes, found);
+    }
+
+    /// Brings the index of positions up to the bodies before `id`; of those that are missing, the newest `CAUGHT_UP_BYTES_MAX`.
+    pub fn catch_up(&mut self, id: BodyId) {
+        let mut index = self.index.take().unwrap_or_else(|| {
+            self.indexed = 0;
+            Index::new(self.bytes.len())
+        });
+        let mut left = CAUGHT_UP_BYTES_MAX;
+        let end = self.entries.partition_point(|entry| entry.id < id);
+        let missing = self.entries.range(..end).rev().take_while(|entry| {
+            left = left.saturating_sub(entry.len());
+            entry.id > self.indexed && left > 0
+        });
+        let count = missing.count();
+        let mut found = Vec::new();
+        for entry in self.entries.range(end - count..end) {
+            index.link((self.body(entry), entry.place(0)), 0..entry.len(), 1, &mut found);
+            self.indexed = entry.id;
+        }
+        self.index = Some(index);
     }
 
     pub fn oldest(&self) -> Option<&Entry> {
@@ -274,7 +310,10 @@ impl DomainHistory {
         (short_max, oldest): (usize, Place),
         found: &mut Vec<Places>,
     ) {
-        self.index.link((bytes, Place::of(entry.address)), range, short_max, found);
+        if let Some(index) = &mut self.index {
+            index.link((bytes, Place::of(entry.address)), range, short_max, found);
+            self.indexed = entry.id;
+        }
         self.prefetch(found, oldest);
     }
 
@@ -286,7 +325,9 @@ impl DomainHistory {
         (short_max, oldest): (usize, Place),
         found: &mut Vec<Places>,
     ) {
-        self.index.look_up(bytes, range, short_max, found);
+        if let Some(index) = &self.index {
+            index.look_up(bytes, range, short_max, found);
+        }
         self.prefetch(found, oldest);
     }
 
@@ -320,7 +361,8 @@ impl DomainHistory {
         size_of::<Self>()
             + self.bytes.len()
             + 4 * self.owners.len()
-            + self.index.heap_bytes()
+            + self.fast.heap_bytes()
+            + self.index.as_ref().map_or(0, Index::heap_bytes)
             + self.entries.capacity() * size_of::<Entry>()
     }
 }

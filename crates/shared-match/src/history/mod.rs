@@ -14,6 +14,7 @@ pub use domain::{Domain, DomainHistory, Scope};
 use crate::{
     coverage::{Coverage, Sampled},
     dictionary::DICTIONARY,
+    fast::FastCandidates,
     places::Place,
     ring::BodyId,
     spans::{Span, Spans},
@@ -27,6 +28,8 @@ use std::collections::{HashMap, VecDeque};
 const BODY_BYTES_MAX: usize = 128 << 10;
 /// Ids that are known at most; the bodies of older ones are evicted.
 const IDS_MAX: usize = 1 << 17;
+/// Bodies of a name that are remembered over all domains.
+const NAMED_MAX: usize = 64;
 /// Domains that are drawn when one has to give way.
 const CANDIDATES: usize = 16;
 
@@ -81,6 +84,8 @@ pub struct History {
     ids: VecDeque<Slot>,
     first: BodyId,
     spans: Spans,
+    /// The newest bodies of an event name in all domains, newest last.
+    named: HashMap<&'static str, VecDeque<BodyId>, FixedState>,
     next_id: BodyId,
     rng: Rng,
 }
@@ -97,6 +102,7 @@ impl History {
             ids: VecDeque::new(),
             first: 1,
             spans: Spans::default(),
+            named: HashMap::default(),
             next_id: 1,
             rng: Rng::new(0),
         }
@@ -120,7 +126,30 @@ impl History {
         let (got, expected_count) = (Sampled::default(), expected.count());
         home.push(Entry { id, scope, name, got, expected, expected_count, slot, address: 0, length: 0 }, body);
         *self.ids.back_mut().expect("just pushed") = slot;
+        let named = self.named.entry(name).or_default();
+        if named.len() > NAMED_MAX {
+            named.pop_front();
+        }
+        named.push_back(id);
         Some(id)
+    }
+
+    /// Puts a body, the newest, into the fast index of its domain; `found` is what this and the parent's held before.
+    pub fn push_fast(&mut self, id: BodyId, bytes: &[u8], found: &mut FastCandidates) {
+        found.parent.clear();
+        found.parent_slot = None;
+        let Some(entry) = self.text(id).cloned() else { return found.own.clear() };
+        self.domain_mut(entry.slot).push_fast(bytes, &mut found.own);
+        found.parent_slot = self.parent(&entry);
+        if let Some(parent) = found.parent_slot {
+            self.domain(parent).look_up_fast(bytes, &mut found.parent);
+        }
+    }
+
+    /// The newest bodies of an event name in all domains, newest first. What of these a connection has, only its own parses may
+    /// refer to.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = BodyId> + '_ {
+        self.named.get(name).into_iter().flatten().rev().copied()
     }
 
     /// The next id. It is used up even if its body is not kept, so that ids do not depend on what bodies hold.
@@ -280,7 +309,7 @@ impl History {
         }
         *of_id = slot;
         home.push(entry, bytes);
-        home.link_newest(bytes);
+        home.push_fast(bytes, &mut Vec::new());
     }
 
     /// Forgets all bodies; ids begin again.
@@ -289,6 +318,7 @@ impl History {
         self.free.clear();
         self.slots.clear();
         self.ids.clear();
+        self.named.clear();
         self.bytes = 0;
         self.spans = Spans::default();
         (self.first, self.next_id) = (1, 1);

@@ -4,5 +4,6 @@ mod allocations;
 mod crowd;
 mod dictionary;
 mod messages;
+mod noninterference;
 mod tables;
 mod templates;

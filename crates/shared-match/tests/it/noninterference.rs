@@ -1,0 +1,168 @@
+//! A connection's bytes tell nothing of events that its account may not view: two worlds that differ only in the content of these
+//! write it the same bytes.
+
+use crate::messages::whole;
+use guildhall_shared_match::{
+    BodyId, Container, DeflateStream, Domain, Effort, Form, Limits, Matcher, Scope, Tables, ZstdStream,
+};
+use guildhall_stdx::Rng;
+
+const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "PRESENCE_UPDATE"];
+
+#[derive(Clone)]
+enum Stream {
+    Zstd(ZstdStream),
+    Deflate(DeflateStream),
+}
+
+impl Stream {
+    fn new(is_zstd: bool) -> Self {
+        match is_zstd {
+            true => Self::Zstd(ZstdStream::default()),
+            false => Self::Deflate(DeflateStream::new(Container::Zlib, 15)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        matcher: &mut Matcher,
+        id: Option<BodyId>,
+        seq: u64,
+        (name, body): (&'static str, &[u8]),
+    ) -> Vec<u8> {
+        let mut out = Vec::new();
+        let written = id.is_some_and(|id| match self {
+            Self::Zstd(stream) => matcher.zstd(stream, id, seq, &mut out).is_ok(),
+            Self::Deflate(stream) => matcher.deflate(stream, id, seq, &mut out).is_ok(),
+        });
+        if !written {
+            let message = whole(Form::Json, name, seq, body);
+            match self {
+                Self::Zstd(stream) => matcher.zstd_alone(stream, &message, &mut out),
+                Self::Deflate(stream) => matcher.deflate_alone(stream, &message, &mut out),
+            }
+        }
+        out
+    }
+}
+
+fn matcher(effort: Option<Effort>) -> Matcher {
+    let limits = Limits { history_bytes_max: 1 << 20, effort };
+    Matcher::new(Form::Json, Tables::built_in(Form::Json), limits)
+}
+
+const EFFORTS: [Option<Effort>; 4] = [None, Some(Effort::Greedy), Some(Effort::Lazy), Some(Effort::Optimal)];
+
+fn random(rng: &mut Rng, count: usize) -> String {
+    (0..count)
+        .map(|_| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"[rng.below(62) as usize]))
+        .collect()
+}
+
+/// The attack of the security review: an observer fills the index with positions of a guess, lets the victim be sent a direct
+/// message, and measures the own next frame.
+#[test]
+fn s1_a_frame_does_not_tell_whether_a_direct_message_holds_a_guess() {
+    for (is_zstd, effort) in [true, false].into_iter().flat_map(|zstd| EFFORTS.map(|effort| (zstd, effort))) {
+        for secret_domain in [Domain::Direct { channel: 9 }, Domain::Restricted { guild: 2, channel: 5, view: 0 }] {
+            let frames = [true, false].map(|is_guessed| {
+                let mut rng = Rng::new(11);
+                let (guess, other) = (random(&mut rng, 24), random(&mut rng, 24));
+                let mut matcher = matcher(effort);
+                let mut attacker = Stream::new(is_zstd);
+                let mut victim = Stream::new(is_zstd);
+                let mut seq = 0;
+                let mut post = |matcher: &mut Matcher, stream: Option<&mut Stream>, domain, text: String| {
+                    seq += 1;
+                    let body = format!("{{\"content\":\"{text}\",\"channel_id\":\"1\"}}");
+                    let id = matcher.push(Scope { domain, class: 1, kind: 1 }, 4, NAMES[0], body.as_bytes());
+                    stream.map_or(Vec::new(), |stream| stream.write(matcher, id, seq, (NAMES[0], body.as_bytes())))
+                };
+                let public = |guild| Domain::Public { guild, view: 0 };
+                let around = |rng: &mut Rng| format!("{}{guess}{}", random(rng, 10), random(rng, 10));
+                post(&mut matcher, Some(&mut attacker), public(1), around(&mut rng));
+                for _ in 0..6 {
+                    post(&mut matcher, Some(&mut attacker), public(2), "hi".to_owned());
+                }
+                for _ in 0..7 {
+                    post(&mut matcher, None, public(3), around(&mut rng));
+                }
+                let secret = format!("pw: {} !", if is_guessed { &guess } else { &other });
+                post(&mut matcher, Some(&mut victim), secret_domain, secret);
+                post(&mut matcher, Some(&mut attacker), public(2), around(&mut rng))
+            });
+            assert_eq!(frames[0], frames[1], "zstd {is_zstd}, {effort:?}, {secret_domain:?}");
+        }
+    }
+}
+
+const DOMAINS: [Domain; 8] = [
+    Domain::Public { guild: 1, view: 0 },
+    Domain::Restricted { guild: 1, channel: 10, view: 0 },
+    Domain::Restricted { guild: 1, channel: 11, view: 0 },
+    Domain::Public { guild: 1, view: 1 },
+    Domain::Public { guild: 2, view: 0 },
+    Domain::Restricted { guild: 2, channel: 20, view: 0 },
+    Domain::Direct { channel: 30 },
+    Domain::Direct { channel: 31 },
+];
+const CONNECTIONS: usize = 7;
+/// Of these the first is the observer.
+const VIEWS: [u8; CONNECTIONS] =
+    [0b0000_0011, 0b1111_0111, 0b0111_0111, 0b0011_0001, 0b1111_1111, 0b0000_0011, 0b0001_0111];
+
+/// What the observer is sent in a world; `hidden` seeds the content that it may not view.
+fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Vec<Vec<u8>> {
+    let (mut rng, mut hidden) = (Rng::new(seed), Rng::new(hidden));
+    let mut matcher = matcher(effort);
+    let mut streams: Vec<(Stream, u64)> = vec![(Stream::new(is_zstd), 0); CONNECTIONS];
+    let mut sent = Vec::new();
+    let phrases: Vec<String> = (0..12).map(|_| random(&mut rng, 20)).collect();
+    for step in 0..60 {
+        let at = rng.below(DOMAINS.len() as u64) as usize;
+        let domain = DOMAINS[at];
+        let class = 10 + rng.below(3);
+        // Both worlds draw the same numbers; what the observer may not view is drawn from others.
+        let common: Vec<u64> = (0..3).map(|_| rng.below(12)).collect();
+        let drawn: Vec<u64> = (0..3).map(|_| hidden.below(12)).collect();
+        let chosen = if VIEWS[0] >> at & 1 == 1 { common } else { drawn };
+        let text: Vec<&str> = chosen.iter().map(|n| phrases[*n as usize].as_str()).collect();
+        let body =
+            format!("{{\"content\":\"{}\",\"channel_id\":\"{class}\",\"author\":{{\"id\":\"4\"}}}}", text.join(" "));
+        let name = NAMES[rng.below(3) as usize];
+        let audience = VIEWS.iter().filter(|view| *view >> at & 1 == 1).count() as u32;
+        let misses: Vec<bool> = (0..CONNECTIONS).map(|_| rng.chance(0.15)).collect();
+        let id = matcher.push(Scope { domain, class, kind: 1 }, audience, name, body.as_bytes());
+        for (index, (stream, seq)) in streams.iter_mut().enumerate() {
+            if VIEWS[index] >> at & 1 == 0 || misses[index] {
+                continue;
+            }
+            *seq += 1;
+            let wire = stream.write(&mut matcher, id, *seq, (name, body.as_bytes()));
+            if index == 0 {
+                sent.push(wire);
+            }
+        }
+        match (step, rng.below(20)) {
+            (_, 0) => matcher.restrict(1, 10),
+            (_, 1) => matcher.forget(DOMAINS[rng.below(8) as usize]),
+            (30, _) => matcher.forget_guild(2),
+            _ => {}
+        }
+    }
+    sent
+}
+
+#[test]
+fn what_an_observer_is_sent_depends_on_nothing_that_it_may_not_view() {
+    for seed in 0..60 {
+        for (is_zstd, effort) in [true, false].into_iter().flat_map(|zstd| EFFORTS.map(|effort| (zstd, effort))) {
+            let one = observed(seed, 1_000 + seed, effort, is_zstd);
+            let other = observed(seed, 2_000 + seed, effort, is_zstd);
+            assert!(one.len() > 5);
+            for (index, (one, other)) in one.iter().zip(&other).enumerate() {
+                assert_eq!(one, other, "message {index} of seed {seed}, zstd {is_zstd}, {effort:?}");
+            }
+        }
+    }
+}
