@@ -144,7 +144,7 @@ fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Ve
             }
         }
         match (step, rng.below(20)) {
-            (_, 0) => matcher.restrict(1, 10),
+            (_, 0) => matcher.restrict(1, 10, 10),
             (_, 1) => matcher.forget(DOMAINS[rng.below(8) as usize]),
             (30, _) => matcher.forget_guild(2),
             _ => {}
