@@ -11,10 +11,11 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use guildhall_model::User;
+use guildhall_node::{TOKEN_BYTES_MAX, TokenFault};
 use std::{ops::Deref, sync::Arc};
 
-/// Longest token looked at; a JWT of ours has some 200 bytes.
-const TOKEN_BYTES_MAX: usize = 1024;
+/// The longest scheme in front of a token, with its space.
+const SCHEME_BYTES_MAX: usize = "Bearer ".len();
 
 /// The account that asks.
 #[derive(Clone, Debug)]
@@ -35,12 +36,19 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// The token of a request, with its scheme if it has one; none if there is no usable header.
-pub(crate) fn token_of(headers: &HeaderMap) -> Option<&str> {
+/// The token of a request, with its scheme if it has one.
+pub(crate) fn token_of(headers: &HeaderMap) -> Result<&str, TokenFault> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let token = values.next()?.to_str().ok()?.trim();
+    let token = values.next().ok_or(TokenFault::Missing)?;
     // Two tokens are none: it would be anybody's guess which one a proxy looked at.
-    (values.next().is_none() && !token.is_empty() && token.len() <= TOKEN_BYTES_MAX).then_some(token)
+    if values.next().is_some() {
+        return Err(TokenFault::Malformed);
+    }
+    match token.to_str().map_err(|_| TokenFault::Malformed)?.trim() {
+        "" => Err(TokenFault::Missing),
+        token if token.len() > TOKEN_BYTES_MAX + SCHEME_BYTES_MAX => Err(TokenFault::TooLong),
+        token => Ok(token),
+    }
 }
 
 #[cfg(test)]
@@ -50,19 +58,21 @@ mod tests {
 
     #[test]
     fn header_forms() {
-        let check = |values: &[&[u8]], expected: Option<&str>| {
+        let check = |values: &[&[u8]], expected: Result<&str, TokenFault>| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
             }
             assert_eq!(token_of(&headers), expected);
         };
-        check(&[b"Bot abc"], Some("Bot abc"));
-        check(&[b"  abc "], Some("abc"));
-        check(&[], None);
-        check(&[b""], None);
-        check(&[b"a", b"b"], None);
-        check(&["Bot ä".as_bytes()], None);
-        check(&["x".repeat(5000).as_bytes()], None);
+        check(&[b"Bot abc"], Ok("Bot abc"));
+        check(&[b"  abc "], Ok("abc"));
+        check(&[], Err(TokenFault::Missing));
+        check(&[b""], Err(TokenFault::Missing));
+        check(&[b"a", b"b"], Err(TokenFault::Malformed));
+        check(&["Bot ä".as_bytes()], Err(TokenFault::Malformed));
+        check(&["x".repeat(5000).as_bytes()], Err(TokenFault::TooLong));
+        let longest = format!("Bearer {}", "x".repeat(TOKEN_BYTES_MAX));
+        check(&[longest.as_bytes()], Ok(&longest));
     }
 }

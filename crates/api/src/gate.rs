@@ -102,12 +102,15 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
         return Err(ApiError::RateLimited { retry_after_ms: refusal.reset_after_ms, is_global: false });
     }
     let result = match token_of(headers) {
-        Some(token) => api.node.authenticate(token).await,
-        None => Err(AuthError::Invalid),
+        Ok(token) => api.node.authenticate(token).await,
+        Err(fault) => {
+            api.node.count_refused_token(fault);
+            Err(fault.into())
+        }
     };
     match result {
         Ok(account) => Ok(account.user),
-        Err(AuthError::Invalid) => {
+        Err(AuthError::Invalid(_)) => {
             api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);
             Err(ApiError::Unauthorized)
         }

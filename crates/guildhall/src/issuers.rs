@@ -1,13 +1,11 @@
 //! Issuers: the file with other issuers' public keys (`auth.jwks_file`), read at the start and whenever it changes.
 //!
 //! Invariants  I1 a file that cannot be read or used changes nothing: the keys in force stay, and the log says why, once per change.
+//!             A set without any key is obeyed: it is how an operator takes stolen keys away.
 //! Limits      `Issuers::parse` bounds it, and `FILE_BYTES_MAX` before that.
 //! Not here    what a token must be: `guildhall_node::Issuers`.
 
-use crate::{
-    config::{AuthConfig, Text},
-    watch::Watch,
-};
+use crate::{config::AuthConfig, watch::Watch};
 use guildhall_node::{Issuers, IssuersError, Node};
 use std::{
     fs::File,
@@ -31,8 +29,7 @@ pub enum ReadError {
 fn read(path: &Path, auth: &AuthConfig) -> Result<Issuers, ReadError> {
     let mut text = String::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
-    Ok(Issuers::parse(&text, said(&auth.jwt_issuer), said(&auth.jwt_audience))?)
+    Ok(Issuers::parse(&text, auth.terms())?)
 }
 
 /// Reads the keys, gives them to the node, and goes on doing so. None when no file is named.
@@ -47,6 +44,9 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Watch>, (PathBuf, 
         move || -> Result<(), ReadError> {
             let issuers = read(&path, &auth)?;
             tracing::info!(path = %path.display(), keys = issuers.keys_count(), "keys of other issuers");
+            if issuers.keys_count() == 0 {
+                tracing::warn!(path = %path.display(), "the key set is empty: every token of the sign-on is refused");
+            }
             node.set_issuers(Some(issuers));
             Ok(())
         }

@@ -1,13 +1,14 @@
 //! Keys by URL: other issuers' public keys (`auth.jwks_url`), fetched at the start, regularly, and when a token names one that is unknown.
 //!
 //! Owns        the task that fetches, and when it does (`Schedule`).
-//! Invariants  U1 what cannot be fetched or used changes nothing: the keys in force stay, and the log says why. U2 nobody waits for a
+//! Invariants  U1 what cannot be fetched or used changes nothing: the keys in force stay, and the log says why; a set without any key
+//!             is obeyed. U2 nobody waits for a
 //!             fetch: a token whose key may be on its way is answered with "try again". U3 unknown keys lead to one fetch per
 //!             `unknown_every` at most, however many tokens name them. U4 without TLS only this machine is asked. (tests)
 //! Limits      `ANSWER_BYTES_MAX`, `TIMEOUT` for the whole exchange; no redirects.
 //! Not here    what a token must be: `guildhall_node::Issuers`.
 
-use crate::config::{AuthConfig, JwksUrl, Text};
+use crate::config::{AuthConfig, JwksUrl};
 use guildhall_node::{Issuers, IssuersError, Node};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, body::Bytes, header};
@@ -155,8 +156,7 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustEr
     let schedule = Arc::new(Schedule::new(refresh, Instant::now()));
     let of_tokens = schedule.clone();
     node.on_unknown_key(Arc::new(move || of_tokens.unknown_key(Instant::now())));
-    let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
-    let (issuer, audience, node) = (said(&auth.jwt_issuer), said(&auth.jwt_audience), node.clone());
+    let (terms, node) = (auth.terms(), node.clone());
     let task = tokio::spawn(async move {
         let mut failures = 0;
         loop {
@@ -165,11 +165,17 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustEr
                 Ok(fetched) => fetched,
                 Err(_) => Err(FetchError::TooSlow),
             };
-            let fetched = fetched.and_then(|text| Ok(Issuers::parse(&text, issuer.clone(), audience.clone())?));
+            let fetched = fetched.and_then(|text| Ok(Issuers::parse(&text, terms.clone())?));
             let has_worked = fetched.is_ok();
             match fetched {
                 Ok(issuers) => {
                     tracing::debug!(host = url.host(), keys = issuers.keys_count(), "keys of other issuers");
+                    if issuers.keys_count() == 0 {
+                        tracing::warn!(
+                            host = url.host(),
+                            "the key set is empty: every token of the sign-on is refused"
+                        );
+                    }
                     node.set_issuers(Some(issuers));
                     failures = 0;
                 }

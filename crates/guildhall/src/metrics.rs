@@ -97,6 +97,8 @@ impl Metrics {
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
             commits: self.node.commit_stats(),
+            tokens_refused: self.node.refused_tokens(),
+            keys_refused: self.node.refused_keys(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
         };
         let mut registry = Registry::with_prefix("guildhall");
@@ -117,6 +119,8 @@ struct Snapshot {
     contexts: ClassicStats,
     mailboxes: Vec<usize>,
     commits: CommitStats,
+    tokens_refused: Vec<(&'static str, u64)>,
+    keys_refused: Vec<(&'static str, u64)>,
     /// Bytes, and how many there may be.
     files: Option<(u64, u64)>,
 }
@@ -194,6 +198,11 @@ impl Snapshot {
         out.counter("connections_opened", "Connections that were greeted", sum.conns_total)?;
         out.counter("identifies", "Sessions started by IDENTIFY", sum.identified_total)?;
         out.counter("identifies_refused", "IDENTIFYs answered with op 9", sum.identifies_refused_total)?;
+        let by_reason = |counts: &[(&str, u64)]| -> Vec<(Vec<Label>, u64)> {
+            counts.iter().map(|(reason, count)| (vec![("reason", (*reason).to_owned())], *count)).collect()
+        };
+        out.counters("tokens_refused", "Tokens that REST or the gateway refused", &by_reason(&self.tokens_refused))?;
+        out.counters("keys_refused", "Keys that the backend API refused", &by_reason(&self.keys_refused))?;
         out.counter("resumes", "Sessions taken up again by RESUME", sum.resumed_total)?;
         out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
         out.counter("resumes_refused", "RESUMEs answered with op 9", sum.resumes_refused_total)?;

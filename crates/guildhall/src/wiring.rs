@@ -88,7 +88,7 @@ impl NodeUpstream {
 
 async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, AuthFailure> {
     let account = node.authenticate(token).await.map_err(|error| match error {
-        AuthError::Invalid => AuthFailure::Invalid,
+        AuthError::Invalid(_) => AuthFailure::Invalid,
         AuthError::KeysComing => AuthFailure::Unavailable,
         AuthError::Unavailable(error) => {
             tracing::warn!(%error, "a token could not be checked");

@@ -3,18 +3,22 @@
 //! Owns        the keys in force, and checking user tokens that were signed with EdDSA or RS256.
 //! Invariants  I1 a key checks tokens of its own algorithm alone: none of them is ever taken for the secret of HS256, and a token
 //!             chooses among the keys, not how it is checked. I2 with an audience or an issuer set, a token without it is
-//!             refused. I3 a set that cannot be read whole is no set: the one in force stays. (tests `i*_*`)
+//!             refused. I3 a set that cannot be read whole is no set: the one in force stays. I4 an empty set is a set: from
+//!             then on no token of an issuer is good. (tests `i*_*`)
 //! Limits      `JWKS_BYTES_MAX`, `KEYS_MAX` per set.
 //! Not here    where the set comes from, and when it is read again: whoever calls `Node::set_issuers`.
 //!
 //! Spec        RFC 7517, 7519, 8037.
 
+use crate::TokenFault;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use guildhall_stdx::Timestamp;
 use jsonwebtoken::{
-    Algorithm, DecodingKey, Validation, decode, decode_header,
+    Algorithm, DecodingKey, Header, Validation, decode, decode_header,
+    errors::ErrorKind,
     jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse},
 };
-use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::{
     fmt,
     sync::{Arc, PoisonError, RwLock},
@@ -37,8 +41,10 @@ pub enum IssuersError {
     /// It is no JSON Web Key Set.
     #[error("not a JSON Web Key Set")]
     NotJwks(#[source] serde_json::Error),
-    /// None of its keys is of use.
-    #[error("no key in the set is for EdDSA (Ed25519) or RS256")]
+    /// It has keys, and none of them is of use.
+    #[error(
+        "no key in the set is for EdDSA (Ed25519) or RS256; to refuse all tokens of the sign-on, give {{\"keys\":[]}}"
+    )]
     NoKeys,
     /// Too many.
     #[error("the set has {got_count} keys, the limit is {KEYS_MAX}")]
@@ -66,8 +72,24 @@ struct Key {
 /// Keys of issuers, and what their tokens must say.
 pub struct Issuers {
     keys: Vec<Key>,
-    issuer: Option<String>,
-    audience: Option<String>,
+    terms: Terms,
+}
+
+/// What tokens of issuers must say.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// `iss`, if it is to be looked at.
+    pub issuer: Option<String>,
+    /// One of `aud`, if it is to be looked at.
+    pub audience: Option<String>,
+    /// The claim with the account's id; `sub` if it is not set.
+    pub subject_claim: Option<String>,
+}
+
+impl Terms {
+    fn subject_claim(&self) -> &str {
+        self.subject_claim.as_deref().unwrap_or("sub")
+    }
 }
 
 impl fmt::Debug for Issuers {
@@ -81,7 +103,7 @@ impl Issuers {
     ///
     /// # Errors
     /// [`IssuersError`].
-    pub fn parse(jwks: &str, issuer: Option<String>, audience: Option<String>) -> Result<Self, IssuersError> {
+    pub fn parse(jwks: &str, terms: Terms) -> Result<Self, IssuersError> {
         if jwks.len() > JWKS_BYTES_MAX {
             return Err(IssuersError::TooLong { got_bytes: jwks.len() });
         }
@@ -97,7 +119,9 @@ impl Issuers {
                 .map_err(|source| IssuersError::BadKey { kid: kid.clone().unwrap_or_default(), source })?;
             keys.push(Key { kid, algorithm, key });
         }
-        if keys.is_empty() { Err(IssuersError::NoKeys) } else { Ok(Self { keys, issuer, audience }) }
+        // An empty set is how an operator takes all keys away; a set of useless keys is a mistake.
+        let is_mistake = keys.is_empty() && !set.keys.is_empty();
+        if is_mistake { Err(IssuersError::NoKeys) } else { Ok(Self { keys, terms }) }
     }
 
     /// How many keys.
@@ -107,24 +131,72 @@ impl Issuers {
     }
 
     /// What a token says, if one of the keys has signed it and it holds now.
-    fn check(&self, token: &str, now: Timestamp) -> Option<Issued> {
-        let header = decode_header(token).ok()?;
-        let fits = |key: &&Key| key.algorithm == header.alg && (header.kid.is_none() || key.kid == header.kid);
+    fn check(&self, token: &str, header: &Header, now: Timestamp) -> Result<Issued, TokenFault> {
+        let is_named = |key: &&Key| header.kid.is_none() || key.kid == header.kid;
+        if !self.keys.iter().any(|key| is_named(&key)) {
+            return Err(TokenFault::UnknownKey);
+        }
+        let mut fault = TokenFault::Algorithm;
         // Without a key id all of its algorithm are tried; there are few.
-        let claims = self.keys.iter().filter(fits).find_map(|key| {
+        let mut fitting = self.keys.iter().filter(|key| is_named(key) && key.algorithm == header.alg);
+        let claims = fitting.find_map(|key| {
             let mut validation = Validation::new(key.algorithm);
-            validation.set_required_spec_claims(&["exp", "sub"]);
+            validation.set_required_spec_claims::<&str>(&[]);
             // By the node's clock, below.
             validation.validate_exp = false;
             validation.validate_aud = false;
-            decode::<ForeignClaims>(token, &key.key, &validation).ok()
-        })?;
-        let claims = claims.claims;
+            match decode::<Map<String, Value>>(token, &key.key, &validation) {
+                Ok(decoded) => Some(decoded.claims),
+                Err(error) => {
+                    let is_signed = matches!(error.kind(), ErrorKind::Json(_) | ErrorKind::Utf8(_));
+                    fault = if is_signed { TokenFault::Claims } else { TokenFault::Signature };
+                    None
+                }
+            }
+        });
+        let claims = claims.ok_or(fault)?;
         let now_s = u64::try_from(now.unix_s()).unwrap_or(0);
-        let is_wanted = |said: &Said, wanted: &Option<String>| wanted.as_ref().is_none_or(|wanted| said.has(wanted));
-        let holds = claims.exp > now_s && claims.nbf.is_none_or(|nbf| nbf <= now_s + CLOCKS_DIFFER_S);
-        let is_ours = is_wanted(&claims.iss, &self.issuer) && is_wanted(&claims.aud, &self.audience);
-        (holds && is_ours).then_some(Issued { sub: claims.sub, iat: claims.iat, exp: claims.exp })
+        let seconds = |name: &str| match claims.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            // Some issuers write numbers with fractions, as RFC 7519 allows.
+            Some(value) => match value.as_u64().or_else(|| value.as_f64().filter(|s| *s >= 0.0).map(|s| s as u64)) {
+                Some(seconds) => Ok(Some(seconds)),
+                None => Err(TokenFault::Claims),
+            },
+        };
+        let exp = seconds("exp")?.ok_or(TokenFault::Claims)?;
+        let (iat, nbf) = (seconds("iat")?.unwrap_or(0), seconds("nbf")?);
+        let is_wanted = |name: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| claims.get(name).is_some_and(|said| says(said, wanted)))
+        };
+        if !is_wanted("iss", &self.terms.issuer) {
+            return Err(TokenFault::Issuer);
+        }
+        if !is_wanted("aud", &self.terms.audience) {
+            return Err(TokenFault::Audience);
+        }
+        if exp <= now_s {
+            return Err(TokenFault::Expired);
+        }
+        if nbf.is_some_and(|nbf| nbf > now_s + CLOCKS_DIFFER_S) {
+            return Err(TokenFault::NotYetValid);
+        }
+        let sub = match claims.get(self.terms.subject_claim()) {
+            Some(Value::String(sub)) => sub.clone(),
+            // `sub` is text by RFC 7519; claims of one's own may be numbers.
+            Some(Value::Number(sub)) if self.terms.subject_claim.is_some() => sub.to_string(),
+            _ => return Err(TokenFault::Claims),
+        };
+        Ok(Issued { sub, iat, exp })
+    }
+}
+
+/// Whether a claim is this text, or a list with it.
+fn says(said: &Value, wanted: &str) -> bool {
+    match said {
+        Value::String(one) => one == wanted,
+        Value::Array(many) => many.iter().any(|one| one == wanted),
+        _ => false,
     }
 }
 
@@ -140,39 +212,6 @@ fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
         (AlgorithmParameters::OctetKeyPair(_), None | Some(KeyAlgorithm::EdDSA)) => Some(Algorithm::EdDSA),
         _ => None,
     }
-}
-
-/// One text, or several.
-#[derive(Debug, Default, Deserialize)]
-#[serde(untagged)]
-enum Said {
-    #[default]
-    Nothing,
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Said {
-    fn has(&self, wanted: &str) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::One(one) => one == wanted,
-            Self::Many(many) => many.iter().any(|one| one == wanted),
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct ForeignClaims {
-    sub: String,
-    exp: u64,
-    #[serde(default)]
-    iat: u64,
-    nbf: Option<u64>,
-    #[serde(default)]
-    iss: Said,
-    #[serde(default)]
-    aud: Said,
 }
 
 /// What an issuer's token says.
@@ -197,7 +236,7 @@ pub(crate) enum Checked {
     /// It is not theirs to check: those of HS256 are ours.
     Ours,
     Good(Issued),
-    Bad,
+    Bad(TokenFault),
     /// It is signed with a key that is not known, and whoever fetches keys is about to.
     KeysComing,
 }
@@ -214,21 +253,31 @@ impl IssuersInForce {
     pub(crate) fn check(&self, token: &str, now: Timestamp) -> Checked {
         let issuers = self.issuers.read().unwrap_or_else(PoisonError::into_inner).clone();
         let ask = self.ask.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if issuers.is_none() && ask.is_none() {
-            return Checked::Ours;
-        }
-        let Ok(header) = decode_header(token) else { return Checked::Ours };
+        let Ok(header) = decode_header(token) else {
+            // An `alg` that the library does not know is the commonest reason.
+            return Checked::Bad(if has_unknown_algorithm(token) {
+                TokenFault::Algorithm
+            } else {
+                TokenFault::Malformed
+            });
+        };
         if header.alg == Algorithm::HS256 {
             return Checked::Ours;
         }
-        if let Some(issued) = issuers.as_ref().and_then(|issuers| issuers.check(token, now)) {
-            return Checked::Good(issued);
+        if !matches!(header.alg, Algorithm::EdDSA | Algorithm::RS256) {
+            return Checked::Bad(TokenFault::Algorithm);
         }
-        // Without a key id, or with one that is known, it is the token that is wrong: once there are keys.
-        let is_known =
-            issuers.is_some_and(|issuers| header.kid.is_none() || issuers.keys.iter().any(|key| key.kid == header.kid));
-        let is_ours_to_fetch = matches!(header.alg, Algorithm::EdDSA | Algorithm::RS256);
-        let may_come = !is_known && is_ours_to_fetch && ask.is_some_and(|ask| ask());
-        if may_come { Checked::KeysComing } else { Checked::Bad }
+        match issuers.map(|issuers| issuers.check(token, &header, now)) {
+            Some(Ok(issued)) => Checked::Good(issued),
+            // The token names a key, or there are no keys yet: one may be on its way.
+            Some(Err(TokenFault::UnknownKey)) | None if ask.as_ref().is_some_and(|ask| ask()) => Checked::KeysComing,
+            Some(Err(fault)) => Checked::Bad(fault),
+            None => Checked::Bad(TokenFault::UnknownKey),
+        }
     }
+}
+
+fn has_unknown_algorithm(token: &str) -> bool {
+    let head = token.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok()).unwrap_or_default();
+    serde_json::from_slice::<Map<String, Value>>(&head).is_ok_and(|head| head.get("alg").is_some_and(Value::is_string))
 }

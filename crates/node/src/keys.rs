@@ -1,17 +1,18 @@
 //! Keys: what backends show to drive the node.
 //!
 //! Owns        `Scope`s, the keys that were made, by id, and the root key of the configuration.
-//! Doors       `check` for every request; `create`, `list`, `revoke`.
+//! Doors       `check` for every request; `create`, `list`, `revoke`; `KeyLife` for what outlives its request.
 //! Invariants  K1 a key is stored only as SHA-256 of 256 random bits, and hashes are compared in constant time. K2 a key that
-//!             was revoked is not accepted from the moment `revoke` returns, nor after a restart. K3 a key makes no key that
-//!             may do more than itself. (tests `guildhall/tests/it/backend.rs`)
-//! Limits      `KEYS_MAX`, all of them in memory once the first was asked for.
+//!             was revoked is not accepted from the moment `revoke` returns, nor after a restart, and its `KeyLife` is over.
+//!             K3 a key makes no key that may do more than itself. K4 a key with accounts has the scope `tokens` alone.
+//!             (tests `guildhall/tests/it/{backend,exact}.rs`)
+//! Limits      `KEYS_MAX`, all of them in memory from the first check on; `KEY_ACCOUNTS_MAX` accounts of each.
 //! Not here    which scope a request needs, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
 
 use crate::tokens::random_bytes;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use guildhall_model::Id;
+use guildhall_model::{Id, UserId};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError, TokenHash};
 use serde::{Deserialize, Serialize};
@@ -19,10 +20,12 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 
 /// Keys of one node. A backend needs a handful.
 pub const KEYS_MAX: usize = 1_000;
+/// Accounts that one key may name.
+pub const KEY_ACCOUNTS_MAX: usize = 1_000;
 /// What every key begins with, so that people and scanners know one when they see it.
 const KEY_START: &str = "ghk_";
 const KIND: &str = "admin_key";
@@ -78,15 +81,47 @@ pub struct Key {
     pub name: String,
     /// What it may do, ascending.
     pub scopes: Vec<Scope>,
+    /// The accounts whose tokens it may mint, list, inspect and revoke, ascending; all of them if there is no list.
+    pub accounts: Option<Arc<[UserId]>>,
     /// When it was made.
     pub created_at: Timestamp,
 }
 
 impl Key {
+    /// Whether it may manage tokens of this account.
+    #[must_use]
+    pub fn may_manage_tokens_of(&self, user_id: UserId) -> bool {
+        self.may(Scope::Tokens)
+            && self.accounts.as_ref().is_none_or(|accounts| accounts.binary_search(&user_id).is_ok())
+    }
+
     /// Whether it may do that.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.binary_search(&scope).is_ok()
+    }
+}
+
+/// Tells what works on behalf of a key that the key was revoked.
+#[derive(Clone, Debug)]
+pub struct KeyLife(watch::Receiver<()>);
+
+impl KeyLife {
+    /// Over when the sender is dropped.
+    #[must_use]
+    pub fn of(key: &watch::Sender<()>) -> Self {
+        Self(key.subscribe())
+    }
+
+    /// Whether the key was revoked. A look at memory: streams ask for every line.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+
+    /// Completes when the key is revoked.
+    pub async fn over(&mut self) {
+        while self.0.changed().await.is_ok() {}
     }
 }
 
@@ -96,6 +131,9 @@ pub enum KeyError {
     /// There are enough.
     #[error("there are {KEYS_MAX} keys already: revoke some first")]
     TooMany,
+    /// K4, or `KEY_ACCOUNTS_MAX`.
+    #[error("a key with accounts names 1 to {KEY_ACCOUNTS_MAX} of them and has the scope `tokens` alone")]
+    Accounts,
     /// It could not be stored.
     #[error("the key could not be stored")]
     Store(#[from] StoreError),
@@ -106,19 +144,34 @@ pub enum KeyError {
 struct Record {
     name: String,
     scopes: Vec<Scope>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accounts: Option<Vec<UserId>>,
     created_at: Timestamp,
     hash: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Known {
     key: Key,
     hash: [u8; 32],
+    /// Dropped with the key: that is what ends every `KeyLife`.
+    life: watch::Sender<()>,
+}
+
+impl Known {
+    fn new(key: Key, hash: [u8; 32]) -> Self {
+        Self { key, hash, life: watch::Sender::new(()) }
+    }
+
+    fn checked(&self, hash: &[u8; 32]) -> Option<(Key, KeyLife)> {
+        let is_it = verify_slices_are_equal(&self.hash, hash).is_ok();
+        is_it.then(|| (self.key.clone(), KeyLife::of(&self.life)))
+    }
 }
 
 pub(crate) struct Keys {
     store: Arc<dyn Store>,
-    root: Mutex<Option<[u8; 32]>>,
+    root: Mutex<Option<Known>>,
     known: OnceCell<Mutex<BTreeMap<u64, Known>>>,
 }
 
@@ -133,7 +186,7 @@ impl Keys {
     }
 
     pub(crate) fn set_root(&self, key: &str) {
-        *lock(&self.root) = Some(TokenHash::of(key).0);
+        *lock(&self.root) = Some(Known::new(root_key(), TokenHash::of(key).0));
     }
 
     async fn known(&self) -> Result<&Mutex<BTreeMap<u64, Known>>, StoreError> {
@@ -153,15 +206,15 @@ impl Keys {
     }
 
     /// The key that this text is, if it is one.
-    pub(crate) async fn check(&self, text: &str) -> Result<Option<Key>, StoreError> {
+    pub(crate) async fn check(&self, text: &str) -> Result<Option<(Key, KeyLife)>, StoreError> {
         let hash = TokenHash::of(text).0;
-        if lock(&self.root).is_some_and(|root| verify_slices_are_equal(&root, &hash).is_ok()) {
-            return Ok(Some(root_key()));
+        let root = lock(&self.root).as_ref().and_then(|root| root.checked(&hash));
+        if root.is_some() {
+            return Ok(root);
         }
         let id = text.strip_prefix(KEY_START).and_then(|rest| rest.split_once('_')).and_then(|(id, _)| id.parse().ok());
         let Some(id) = id else { return Ok(None) };
-        let known = lock(self.known().await?).get(&id).cloned();
-        Ok(known.filter(|known| verify_slices_are_equal(&known.hash, &hash).is_ok()).map(|known| known.key))
+        Ok(lock(self.known().await?).get(&id).and_then(|known| known.checked(&hash)))
     }
 
     pub(crate) async fn create(
@@ -169,8 +222,24 @@ impl Keys {
         id: Id<()>,
         name: &str,
         scopes: &[Scope],
+        accounts: Option<&[UserId]>,
         now: Timestamp,
     ) -> Result<(Key, String), KeyError> {
+        let mut scopes = scopes.to_vec();
+        scopes.sort_unstable();
+        scopes.dedup();
+        let accounts = match accounts {
+            None => None,
+            Some(accounts) => {
+                let mut accounts = accounts.to_vec();
+                accounts.sort_unstable();
+                accounts.dedup();
+                if scopes != [Scope::Tokens] || !(1..=KEY_ACCOUNTS_MAX).contains(&accounts.len()) {
+                    return Err(KeyError::Accounts);
+                }
+                Some(Arc::from(accounts))
+            }
+        };
         let known = self.known().await?;
         if lock(known).len() >= KEYS_MAX {
             return Err(KeyError::TooMany);
@@ -178,19 +247,17 @@ impl Keys {
         let id = id.get();
         let text = format!("{KEY_START}{id}_{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()));
         let hash = TokenHash::of(&text).0;
-        let mut scopes = scopes.to_vec();
-        scopes.sort_unstable();
-        scopes.dedup();
-        let key = Key { id: Some(id), name: name.to_owned(), scopes, created_at: now };
+        let key = Key { id: Some(id), name: name.to_owned(), scopes, accounts, created_at: now };
         let record = Record {
             name: key.name.clone(),
             scopes: key.scopes.clone(),
+            accounts: key.accounts.as_deref().map(<[UserId]>::to_vec),
             created_at: now,
             hash: URL_SAFE_NO_PAD.encode(hash),
         };
         let data = serde_json::to_vec(&record).expect("strings and numbers serialise");
         self.store.put_record(KIND, &id.to_be_bytes(), &data).await?;
-        lock(known).insert(id, Known { key: key.clone(), hash });
+        lock(known).insert(id, Known::new(key.clone(), hash));
         Ok((key, text))
     }
 
@@ -207,13 +274,18 @@ impl Keys {
 }
 
 fn root_key() -> Key {
-    Key { id: None, name: "root".to_owned(), scopes: Scope::ALL.to_vec(), created_at: Timestamp(0) }
+    Key { id: None, name: "root".to_owned(), scopes: Scope::ALL.to_vec(), accounts: None, created_at: Timestamp(0) }
 }
 
 fn known_of(id: &[u8], data: &[u8]) -> Option<(u64, Known)> {
     let id = u64::from_be_bytes(id.try_into().ok()?);
-    let Record { name, mut scopes, created_at, hash } = serde_json::from_slice(data).ok()?;
+    let Record { name, mut scopes, accounts, created_at, hash } = serde_json::from_slice(data).ok()?;
     scopes.sort_unstable();
+    // A record without order would let `binary_search` miss an account.
+    let accounts = accounts.map(|mut accounts| {
+        accounts.sort_unstable();
+        accounts
+    });
     let hash = URL_SAFE_NO_PAD.decode(hash).ok()?.try_into().ok()?;
-    Some((id, Known { key: Key { id: Some(id), name, scopes, created_at }, hash }))
+    Some((id, Known::new(Key { id: Some(id), name, scopes, accounts: accounts.map(Arc::from), created_at }, hash)))
 }

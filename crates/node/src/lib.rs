@@ -20,6 +20,7 @@ mod limits;
 mod mailbox;
 mod pipeline;
 mod pool;
+mod refusals;
 mod slot;
 mod streams;
 mod tokens;
@@ -27,10 +28,11 @@ mod worker;
 
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
-pub use issuers::{Issuers, IssuersError};
-pub use keys::{KEYS_MAX, Key, KeyError, Scope};
+pub use issuers::{Issuers, IssuersError, Terms};
+pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
-pub use tokens::TokenRef;
+pub use refusals::{Fault, KeyFault, TokenFault};
+pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
 use commits::Commits;
 use directory::Directory;
@@ -45,6 +47,7 @@ use jobs::Jobs;
 use keys::Keys;
 use mailbox::{Answer, Ask, Input, Mailbox, New};
 use pool::Pool;
+use refusals::Refusals;
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use tokens::Tokens;
 use tokio::{runtime::Handle, sync::oneshot};
@@ -137,15 +140,41 @@ pub struct Revoked {
 /// Why a token is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Malformed, unknown, revoked, expired, or signed with another key.
-    #[error("the token is not valid")]
-    Invalid,
+    /// It is refused.
+    #[error("the token is not valid: {0}")]
+    Invalid(TokenFault),
     /// It could not be checked now: try again.
     #[error("the token could not be checked")]
     Unavailable(#[source] guildhall_store::StoreError),
     /// Its key may be on its way: try again.
     #[error("the keys of the token's issuer are being fetched")]
     KeysComing,
+}
+
+impl From<TokenFault> for AuthError {
+    fn from(fault: TokenFault) -> Self {
+        Self::Invalid(fault)
+    }
+}
+
+/// Result of `Node::inspect_token`.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    /// Which kind it is, and until when it is valid in Unix seconds; none if it is refused before that is known.
+    pub kind: Option<TokenKind>,
+    /// The account that it names, if its signature is good or it is stored.
+    pub user_id: Option<UserId>,
+    /// Unix seconds; bot tokens have no end.
+    pub expires_at_s: Option<u64>,
+    /// Why it is refused; none if it is good.
+    pub fault: Option<TokenFault>,
+}
+
+impl Inspected {
+    fn of(verified: tokens::Verified, fault: Option<TokenFault>) -> Self {
+        let tokens::Verified { user_id, kind, expires_at_s } = verified;
+        Self { kind: Some(kind), user_id: Some(user_id), expires_at_s, fault }
+    }
 }
 
 /// A running node. Cheap to clone; the workers end when `shut_down` is called or the last clone is dropped.
@@ -160,7 +189,9 @@ struct Inner {
     directory: Arc<Directory>,
     relays: Arc<dyn RelaySink>,
     tokens: Tokens,
+    tokens_refused: Refusals<TokenFault>,
     keys: Keys,
+    keys_refused: Refusals<KeyFault>,
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
     commits: Arc<Commits>,
@@ -230,13 +261,16 @@ impl Node {
         let keys = Keys::new(store.clone());
         let threads = tokio::sync::Mutex::new(threads);
         let (direct_limits, made_today) = (limits.directs, MadeToday::default());
+        let (tokens_refused, keys_refused) = (Refusals::new(), Refusals::new());
         let inner = Inner {
             store,
             clock,
             directory,
             relays,
             tokens,
+            tokens_refused,
             keys,
+            keys_refused,
             ids,
             mailboxes,
             commits,
@@ -315,9 +349,64 @@ impl Node {
     /// # Errors
     /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer.
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
-        let user_id = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
-        let user = self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?;
-        Ok(Account { user: user.ok_or(AuthError::Invalid)?, token: tokens::mark_of_token(token) })
+        let checked = self.check_token(token).await;
+        if let Err(AuthError::Invalid(fault)) = checked {
+            self.count_refused_token(fault);
+        }
+        Ok(checked?.0)
+    }
+
+    async fn check_token(&self, token: &str) -> Result<(Account, tokens::Verified), AuthError> {
+        let verified = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
+        let user = self.inner.directory.user(verified.user_id).await.map_err(AuthError::Unavailable)?;
+        let user = user.ok_or(TokenFault::UnknownAccount)?;
+        if user.bot && verified.kind != TokenKind::Bot {
+            return Err(TokenFault::BotAccount.into());
+        }
+        Ok((Account { user, token: tokens::mark_of_token(token) }, verified))
+    }
+
+    /// Looks at a token as `authenticate` does, and counts nothing.
+    ///
+    /// # Errors
+    /// `Unavailable` when the store did not answer, `KeysComing` when the issuer's keys are being fetched.
+    pub async fn inspect_token(&self, token: &str) -> Result<Inspected, AuthError> {
+        let now = self.inner.clock.now().unix;
+        let fault = match self.check_token(token).await {
+            Ok((_, verified)) => return Ok(Inspected::of(verified, None)),
+            Err(AuthError::Invalid(fault)) => fault,
+            Err(error) => return Err(error),
+        };
+        // The token itself may be good, and its account is not.
+        match self.inner.tokens.check(token, now).await {
+            Ok(verified) => Ok(Inspected::of(verified, Some(fault))),
+            Err(AuthError::Invalid(_)) => {
+                Ok(Inspected { kind: None, user_id: None, expires_at_s: None, fault: Some(fault) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts and logs a token that was refused before the node saw it.
+    pub fn count_refused_token(&self, fault: TokenFault) {
+        self.inner.tokens_refused.refuse(fault, self.inner.clock.now().unix);
+    }
+
+    /// Counts and logs a key that was refused.
+    pub fn count_refused_key(&self, fault: KeyFault) {
+        self.inner.keys_refused.refuse(fault, self.inner.clock.now().unix);
+    }
+
+    /// Refused tokens since the start, by reason.
+    #[must_use]
+    pub fn refused_tokens(&self) -> Vec<(&'static str, u64)> {
+        self.inner.tokens_refused.counts()
+    }
+
+    /// Refused keys since the start, by reason.
+    #[must_use]
+    pub fn refused_keys(&self) -> Vec<(&'static str, u64)> {
+        self.inner.keys_refused.counts()
     }
 
     /// How often tokens were revoked so far: read before `authenticate`, for `unless_revoked`.
@@ -339,11 +428,11 @@ impl Node {
         self.inner.keys.set_root(key);
     }
 
-    /// The key that this text is; none if it is not one, or was revoked.
+    /// The key that this text is, and what says that it was revoked; none if it is not one, or was revoked already.
     ///
     /// # Errors
     /// When the store cannot be read; it is asked once.
-    pub async fn check_key(&self, text: &str) -> Result<Option<Key>, guildhall_store::StoreError> {
+    pub async fn check_key(&self, text: &str) -> Result<Option<(Key, KeyLife)>, guildhall_store::StoreError> {
         self.inner.keys.check(text).await
     }
 
@@ -352,8 +441,25 @@ impl Node {
     /// # Errors
     /// `TooMany`, `Store`.
     pub async fn create_key(&self, name: &str, scopes: &[Scope]) -> Result<(Key, String), KeyError> {
+        self.make_key(name, scopes, None).await
+    }
+
+    /// A key that manages the tokens of these accounts and can do nothing else, as `create_key`.
+    ///
+    /// # Errors
+    /// `Accounts`, `TooMany`, `Store`.
+    pub async fn create_key_for(&self, name: &str, accounts: &[UserId]) -> Result<(Key, String), KeyError> {
+        self.make_key(name, &[Scope::Tokens], Some(accounts)).await
+    }
+
+    async fn make_key(
+        &self,
+        name: &str,
+        scopes: &[Scope],
+        accounts: Option<&[UserId]>,
+    ) -> Result<(Key, String), KeyError> {
         let id = self.next_id().await?;
-        self.inner.keys.create(id, name, scopes, self.inner.clock.now().unix).await
+        self.inner.keys.create(id, name, scopes, accounts, self.inner.clock.now().unix).await
     }
 
     /// All keys but the root key, oldest first.

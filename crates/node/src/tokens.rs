@@ -3,7 +3,7 @@
 //! Owns        minting and checking of both, a cache of good tokens, and user tokens that were revoked before their time.
 //! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else.
 //!             A user token of ours is a JWT with HS256 and nothing but HS256; its signature is compared in constant
-//!             time by the crypto library. Those of others: `issuers`. No token is ever logged.
+//!             time by the crypto library. Those of others: `issuers`. No token is ever logged. A JWT never stands for a bot.
 //!             T1 once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests `guildhall/tests/it/backend.rs`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
 //! Not here    rate limits on guesses: whoever faces the client.
@@ -11,7 +11,7 @@
 //! Spec        RFC 7519 and 7515; bot tokens look like Discord's, whose first part libraries decode.
 
 use crate::{
-    AuthError, Issuers,
+    AuthError, Issuers, TokenFault,
     cache::Cache,
     issuers::{Checked, Issued, IssuersInForce},
 };
@@ -23,12 +23,14 @@ use base64::{
 use guildhall_model::UserId;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError, TokenHash, TokenRecord};
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, errors::ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Longer ones are not tokens; one of ours has about 230 bytes, one signed by RSA with 4096 bits about 900.
-const TOKEN_BYTES_MAX: usize = 2048;
+/// The longest token, wherever one is taken: REST, gateway, revocation. One of ours has about 230 bytes, one signed by RSA with
+/// 2,048 bits and a usual set of claims 650 to 1,200, with 4,096 bits 340 more. An IDENTIFY with it fits the 15,360 bytes that a
+/// connection may send before it has a session.
+pub const TOKEN_BYTES_MAX: usize = 4_096;
 /// About 100 bytes each.
 const CACHED_MAX: usize = 100_000;
 /// Below it HS256 is weaker than its hash (RFC 7518 §3.2).
@@ -38,9 +40,6 @@ const REVOKED: &str = "revoked_token";
 const FLOOR: &str = "token_floor";
 const TOKENS_PER_PAGE: u32 = 256;
 const SWEEP_COUNT: u32 = 8;
-/// What every JWT begins with: `{"` in base64. No bot token does, its first part is an encoded digit.
-const JWT_START: &str = "eyJ";
-
 /// What a user token says.
 #[derive(Serialize, Deserialize)]
 struct Claims {
@@ -72,6 +71,33 @@ pub(crate) struct Tokens {
     encoding_key: EncodingKey,
     decoding_key: DecodingKey,
     validation: Validation,
+}
+
+/// Which kind a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Made by this node for a bot.
+    Bot,
+    /// Made by this node, or with its secret, for a user.
+    User,
+    /// Made by an issuer of the key set.
+    SignOn,
+}
+
+/// A token that was checked; its account was not looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verified {
+    pub(crate) user_id: UserId,
+    pub(crate) kind: TokenKind,
+    /// Unix seconds.
+    pub(crate) expires_at_s: Option<u64>,
+}
+
+/// A JWT whose signature is good.
+struct Signed {
+    user_id: UserId,
+    claims: Claims,
+    is_issued: bool,
 }
 
 /// A token, or its hash: what `Node::revoke_token` takes.
@@ -118,35 +144,33 @@ impl Tokens {
         }
     }
 
-    /// Whose token this is.
-    pub(crate) async fn check(&self, token: &str, now: Timestamp) -> Result<UserId, AuthError> {
-        if token.len() > TOKEN_BYTES_MAX {
-            return Err(AuthError::Invalid);
-        }
+    /// Checks a token of any kind, apart from its account.
+    pub(crate) async fn check(&self, token: &str, now: Timestamp) -> Result<Verified, AuthError> {
         let token = bare(token);
-        if token.starts_with(JWT_START) {
-            self.check_user_token(token, now).await
-        } else {
-            self.check_bot_token(token).await
+        match form_of(token)? {
+            Form::Jwt => self.check_user_token(token, now).await,
+            Form::Bot(claimed) => self.check_bot_token(token, claimed).await,
         }
     }
 
-    async fn check_user_token(&self, token: &str, now: Timestamp) -> Result<UserId, AuthError> {
-        let (user_id, claims) = self.claims(token, now)?;
+    async fn check_user_token(&self, token: &str, now: Timestamp) -> Result<Verified, AuthError> {
+        let Signed { user_id, claims, is_issued } = self.claims(token, now)?;
         let made_at = Timestamp(i64::try_from(claims.iat).unwrap_or(i64::MAX / 2000) * 1000 + i64::from(claims.ms));
         if self.is_revoked(TokenHash::of(token)).await? || made_at <= self.floor(user_id).await? {
-            return Err(AuthError::Invalid);
+            return Err(TokenFault::Revoked.into());
         }
-        Ok(user_id)
+        let kind = if is_issued { TokenKind::SignOn } else { TokenKind::User };
+        Ok(Verified { user_id, kind, expires_at_s: Some(claims.exp) })
     }
 
     /// What a user token says, if it is signed and has not ended.
-    fn claims(&self, token: &str, now: Timestamp) -> Result<(UserId, Claims), AuthError> {
-        let claims = self.signed_claims(token, now)?;
+    fn claims(&self, token: &str, now: Timestamp) -> Result<Signed, AuthError> {
+        let (claims, is_issued) = self.signed_claims(token, now)?;
         if i64::try_from(claims.exp).is_ok_and(|exp| exp <= now.unix_s()) {
-            return Err(AuthError::Invalid);
+            return Err(TokenFault::Expired.into());
         }
-        Ok((claims.sub.parse().map_err(|_| AuthError::Invalid)?, claims))
+        let user_id = claims.sub.parse().map_err(|_| TokenFault::Subject)?;
+        Ok(Signed { user_id, claims, is_issued })
     }
 
     async fn is_revoked(&self, hash: TokenHash) -> Result<bool, AuthError> {
@@ -185,16 +209,24 @@ impl Tokens {
         *self.revocations.write().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
-    /// What a user token says, by whoever may say it.
-    fn signed_claims(&self, token: &str, now: Timestamp) -> Result<Claims, AuthError> {
+    /// Claims of a user token, and whether an issuer signed them.
+    fn signed_claims(&self, token: &str, now: Timestamp) -> Result<(Claims, bool), AuthError> {
         match self.issuers.check(token, now) {
             Checked::Ours => {}
-            Checked::Good(Issued { sub, iat, exp }) => return Ok(Claims { sub, iat, exp, jti: String::new(), ms: 0 }),
-            Checked::Bad => return Err(AuthError::Invalid),
+            Checked::Good(Issued { sub, iat, exp }) => {
+                return Ok((Claims { sub, iat, exp, jti: String::new(), ms: 0 }, true));
+            }
+            Checked::Bad(fault) => return Err(fault.into()),
             Checked::KeysComing => return Err(AuthError::KeysComing),
         }
-        let decoded = jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation);
-        Ok(decoded.map_err(|_| AuthError::Invalid)?.claims)
+        match jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation) {
+            Ok(decoded) => Ok((decoded.claims, false)),
+            Err(error) => Err(match error.kind() {
+                ErrorKind::Json(_) | ErrorKind::Utf8(_) | ErrorKind::MissingRequiredClaim(_) => TokenFault::Claims,
+                _ => TokenFault::Signature,
+            }
+            .into()),
+        }
     }
 
     pub(crate) fn set_issuers(&self, issuers: Option<Issuers>) {
@@ -205,18 +237,21 @@ impl Tokens {
         self.issuers.on_unknown_key(ask);
     }
 
-    async fn check_bot_token(&self, token: &str) -> Result<UserId, AuthError> {
-        let claimed = claimed_user(token).ok_or(AuthError::Invalid)?;
+    async fn check_bot_token(&self, token: &str, claimed: UserId) -> Result<Verified, AuthError> {
         let hash = TokenHash::of(token);
         let user_id = match self.good.lookup(hash.0) {
             Ok(user_id) => user_id,
             Err(miss) => {
-                let record = self.store.token(hash).await.map_err(AuthError::Unavailable)?.ok_or(AuthError::Invalid)?;
+                let record = self.store.token(hash).await.map_err(AuthError::Unavailable)?;
+                let record = record.ok_or(TokenFault::Unknown)?;
                 self.good.fill(miss, hash.0, record.user_id);
                 record.user_id
             }
         };
-        if user_id == claimed { Ok(user_id) } else { Err(AuthError::Invalid) }
+        if user_id != claimed {
+            return Err(TokenFault::Unknown.into());
+        }
+        Ok(Verified { user_id, kind: TokenKind::Bot, expires_at_s: None })
     }
 
     /// Makes a bot token. Its hash is durable when this returns.
@@ -251,10 +286,11 @@ impl Tokens {
         now: Timestamp,
     ) -> Result<Option<(UserId, u64)>, StoreError> {
         let hash = match token {
-            TokenRef::Token(token) if bare(token).starts_with(JWT_START) => {
-                return self.revoke_user_token(bare(token), now).await;
-            }
-            TokenRef::Token(token) => TokenHash::of(bare(token)),
+            TokenRef::Token(token) => match form_of(bare(token)) {
+                Ok(Form::Jwt) => return self.revoke_user_token(bare(token), now).await,
+                Ok(Form::Bot(_)) => TokenHash::of(bare(token)),
+                Err(_) => return Ok(None),
+            },
             TokenRef::Hash(hash) => hash,
         };
         let record = self.store.token(hash).await?;
@@ -267,10 +303,7 @@ impl Tokens {
     }
 
     async fn revoke_user_token(&self, token: &str, now: Timestamp) -> Result<Option<(UserId, u64)>, StoreError> {
-        if token.len() > TOKEN_BYTES_MAX {
-            return Ok(None);
-        }
-        let Ok((user_id, claims)) = self.claims(token, now) else { return Ok(None) };
+        let Ok(Signed { user_id, claims, .. }) = self.claims(token, now) else { return Ok(None) };
         let hash = TokenHash::of(token);
         let was_revoked = self.store.record(REVOKED, &hash.0).await?.is_some();
         let done = self.store.put_record(REVOKED, &hash.0, &claims.exp.to_be_bytes()).await;
@@ -334,14 +367,29 @@ fn bare(token: &str) -> &str {
     token.strip_prefix("Bot ").or_else(|| token.strip_prefix("Bearer ")).unwrap_or(token)
 }
 
-/// The account a bot token says it is for; none if it has not the form of one.
-fn claimed_user(token: &str) -> Option<UserId> {
-    let mut parts = token.split('.');
-    let (id, middle, secret) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() || middle.is_empty() || secret.is_empty() {
-        return None;
+/// Form of a token.
+enum Form {
+    /// With the account that it says it is for.
+    Bot(UserId),
+    Jwt,
+}
+
+/// Both forms have three parts. The first part of a bot token is an encoded number; everything else is left to the JWT library, as
+/// a JWT's header may be any JSON object, in any spelling (RFC 7519 §7.2).
+fn form_of(token: &str) -> Result<Form, TokenFault> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(TokenFault::TooLong);
     }
-    std::str::from_utf8(&STANDARD_NO_PAD.decode(id).ok()?).ok()?.parse().ok()
+    let mut parts = token.split('.');
+    let (Some(id), Some(middle), Some(secret), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return Err(TokenFault::Malformed);
+    };
+    let number = || std::str::from_utf8(&STANDARD_NO_PAD.decode(id).ok()?).ok()?.parse().ok();
+    match number() {
+        Some(_) if middle.is_empty() || secret.is_empty() => Err(TokenFault::Malformed),
+        Some(user_id) => Ok(Form::Bot(user_id)),
+        None => Ok(Form::Jwt),
+    }
 }
 
 /// 48 random bytes, as text.

@@ -180,7 +180,7 @@ pub(super) async fn join(
 ) -> Result<Response, ApiError> {
     let (guild_id, user_id): (GuildId, UserId) = (params.id("guild_id")?, params.id("user_id")?);
     let (token, nick, roles, mute, deaf) = input.read(|form| {
-        let token = form.required("access_token", |v| form::text(v, 1, 1024));
+        let token = form.required("access_token", |v| form::text(v, 1, guildhall_node::TOKEN_BYTES_MAX));
         let nick = form.optional("nick", |v| form::text(v, 0, NICK_CHARS_MAX));
         let roles: Vec<RoleId> = form.optional("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).unwrap_or_default();
         let mute = form.optional("mute", form::boolean).unwrap_or(false);
@@ -189,7 +189,7 @@ pub(super) async fn join(
     let invalid = || ApiError::coded(StatusCode::FORBIDDEN, 50025, "Invalid OAuth2 access token");
     let user = match api.node.authenticate(&token).await {
         Ok(account) if account.user.id == user_id => account.user,
-        Ok(_) | Err(guildhall_node::AuthError::Invalid) => return Err(invalid()),
+        Ok(_) | Err(guildhall_node::AuthError::Invalid(_)) => return Err(invalid()),
         Err(guildhall_node::AuthError::Unavailable(_) | guildhall_node::AuthError::KeysComing) => {
             return Err(ApiError::Overloaded);
         }

@@ -1,7 +1,9 @@
 //! Caller: the key behind a request, and whether it may.
 //!
 //! Owns        `Caller<S>`, which a handler takes first: a key that has the scope `S`, within its limits.
-//! Invariants  nothing is read of a body before there is a `Caller`.
+//! Invariants  nothing is read of a body before there is a `Caller`. A request whose key was revoked while its body arrived is
+//!             refused, and a stream takes no further line (test `s7_*` in `guildhall/tests/it/exact.rs`); work that began before
+//!             the revocation is finished.
 //! Limits      `requests_in_flight_max`, `requests_per_s` per key, `wrong_keys_per_min` per address.
 //! Spec        docs/backend-api.md "Keys".
 
@@ -12,7 +14,8 @@ use crate::{
     peer::Peer,
 };
 use axum::{extract::FromRequestParts, http::request::Parts};
-use guildhall_node::{Key, Scope};
+use guildhall_model::UserId;
+use guildhall_node::{Key, KeyFault, KeyLife, Scope, TokenFault};
 use std::{
     marker::PhantomData,
     net::{IpAddr, Ipv6Addr},
@@ -38,6 +41,7 @@ scopes!(Read, Write, Publish, Tokens, Sessions, Keys);
 /// Who asks, and may.
 pub(crate) struct Caller<S> {
     pub key: Key,
+    pub life: KeyLife,
     /// Given back when the answer, or the stream, is over.
     _permit: OwnedSemaphorePermit,
     _needs: PhantomData<S>,
@@ -58,17 +62,19 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
         let text = token_of(&parts.headers).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
         let key = match text {
-            None => Err(V1Error::unauthorized(NO_KEY)),
-            Some(text) => v1.node.check_key(text).await?.ok_or_else(|| V1Error::unauthorized(WRONG_KEY)),
+            Err(TokenFault::Missing) => Err((KeyFault::Missing, NO_KEY)),
+            Err(_) => Err((KeyFault::Unknown, WRONG_KEY)),
+            Ok(text) => v1.node.check_key(text).await?.ok_or((KeyFault::Unknown, WRONG_KEY)),
         };
-        let key = match key {
+        let (key, life) = match key {
             Ok(key) => key,
             // A good key is good, whoever else shares its address: what guessing costs is a look into memory.
-            Err(error) => {
+            Err((fault, text)) => {
                 let verdict = wrong_keys().take(now, peer, wrong_rule);
                 let message = "Too many wrong keys came from this address: wait, and check the key.";
                 let waits = || V1Error::rate_limited(verdict.reset_after_ms, message);
-                return Err(if verdict.admitted { error } else { waits() });
+                v1.node.count_refused_key(if verdict.admitted { fault } else { KeyFault::RateLimited });
+                return Err(if verdict.admitted { V1Error::unauthorized(text) } else { waits() });
             }
         };
         if let Some(limit) = v1.limits.requests_per_s {
@@ -80,6 +86,7 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
             }
         }
         if !key.may(S::SCOPE) {
+            v1.node.count_refused_key(KeyFault::Scope);
             let (needed, name) = (S::SCOPE.as_str(), &key.name);
             let has = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
             return Err(V1Error::forbidden(format!(
@@ -87,6 +94,22 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
                  `guildhall key create --scopes {needed} …`, or POST /v1/keys."
             )));
         }
-        Ok(Self { key, _permit: permit, _needs: PhantomData })
+        parts.extensions.insert(life.clone());
+        Ok(Self { key, life, _permit: permit, _needs: PhantomData })
+    }
+}
+
+impl Caller<Tokens> {
+    /// Refuses accounts that a key with accounts does not name.
+    pub fn need_account(&self, v1: &V1, user_id: UserId) -> Result<(), V1Error> {
+        if self.key.may_manage_tokens_of(user_id) {
+            return Ok(());
+        }
+        v1.node.count_refused_key(KeyFault::Account);
+        let name = &self.key.name;
+        Err(V1Error::forbidden(format!(
+            "The key `{name}` manages tokens of the accounts that it names alone, and {user_id} is none of them: take another \
+             key, or make one with `guildhall key create --accounts {user_id} …`, or POST /v1/keys."
+        )))
     }
 }

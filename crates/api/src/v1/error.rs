@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
+use guildhall_node::TokenFault;
 use guildhall_store::StoreError;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -53,12 +54,25 @@ impl V1Error {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
+    pub fn revoked() -> Self {
+        Self::unauthorized("This key was revoked: nothing more is taken with it. Take another key.")
+    }
+
     pub fn forbidden(message: String) -> Self {
         Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
     }
 
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {what}."))
+    }
+
+    /// A token that is refused anyway.
+    pub fn no_token(fault: TokenFault) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            format!("Nothing was revoked, as the token is refused anyway: {fault}."),
+        )
     }
 
     pub fn no_route() -> Self {

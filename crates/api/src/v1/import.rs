@@ -100,7 +100,7 @@ pub(super) async fn import(
     let guild_id = path.id("guild_id")?;
     guilds::reply(&v1, guild_id).await?;
     let import = Import {
-        lines: Lines::new(&v1, request.into_body()),
+        lines: Lines::new(&v1, &caller.life, request.into_body()),
         v1: v1.clone(),
         guild_id,
         skip: how.skip.unwrap_or(0),
@@ -111,10 +111,13 @@ pub(super) async fn import(
         told: 0,
     };
     Ok(Answer::stream(&v1, move |answer| async move {
-        // The permit ends with the stream.
-        let _caller = caller;
         // Who is gone needs no answer; what was stored is.
-        let _ = import.run(&answer).await;
+        let lines = import.run(answer).await;
+        // The permit ends with the answer.
+        drop(caller);
+        if let Ok(lines) = lines {
+            lines.drain().await;
+        }
     }))
 }
 
@@ -133,18 +136,20 @@ struct Import {
 }
 
 impl Import {
-    async fn run(mut self, answer: &Answer) -> Result<(), Gone> {
-        match self.all(answer).await {
+    /// Returns the rest of the body.
+    async fn run(mut self, answer: Answer) -> Result<Lines, Gone> {
+        match self.all(&answer).await {
             Ok(()) => {
                 self.progress.done = true;
-                answer.line(&self.progress).await
+                answer.line(&self.progress).await?;
             }
-            Err(Ended::Gone) => Err(Gone),
+            Err(Ended::Gone) => return Err(Gone),
             Err(Ended::Failed(error)) => {
                 answer.line(&self.progress).await?;
-                answer.line(&failure(self.lines.number, error)).await
+                answer.line(&failure(self.lines.number, error)).await?;
             }
         }
+        Ok(self.lines)
     }
 
     async fn all(&mut self, answer: &Answer) -> Result<(), Ended> {

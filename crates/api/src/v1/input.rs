@@ -14,6 +14,7 @@ use axum::{
 };
 use futures_util::StreamExt as _;
 use guildhall_model::Id;
+use guildhall_node::KeyLife;
 use serde::de::DeserializeOwned;
 use std::{sync::Arc, time::Duration};
 
@@ -99,12 +100,14 @@ impl<T: DeserializeOwned + Check> FromRequest<Arc<V1>> for Body<T> {
     type Rejection = V1Error;
 
     async fn from_request(request: Request, v1: &Arc<V1>) -> Result<Self, V1Error> {
-        Ok(Self(parse(&read_bytes(v1, request.into_body()).await?)?))
+        let (parts, body) = request.into_parts();
+        let life = parts.extensions.get::<KeyLife>().ok_or_else(V1Error::revoked)?;
+        Ok(Self(parse(&read_bytes(v1, life, body).await?)?))
     }
 }
 
-/// A whole body, within limits.
-pub(crate) async fn read_bytes(v1: &V1, body: axum::body::Body) -> Result<Vec<u8>, V1Error> {
+/// A whole body, within limits. The key is checked when it is there, as it may take a while to arrive.
+pub(crate) async fn read_bytes(v1: &V1, life: &KeyLife, body: axum::body::Body) -> Result<Vec<u8>, V1Error> {
     let bytes_max = v1.limits.json_bytes_max;
     let read = async {
         let mut pieces = body.into_data_stream();
@@ -116,7 +119,7 @@ pub(crate) async fn read_bytes(v1: &V1, body: axum::body::Body) -> Result<Vec<u8
             }
             bytes.extend_from_slice(&piece);
         }
-        Ok(bytes)
+        if life.is_over() { Err(V1Error::revoked()) } else { Ok(bytes) }
     };
     let deadline = Duration::from_millis(v1.limits.body_deadline_ms);
     tokio::time::timeout(deadline, read).await.unwrap_or_else(|_| Err(V1Error::too_slow()))

@@ -10,23 +10,25 @@ use super::{
     types::{Snowflake, Time},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_node::{Key, KeyError, Scope};
+use guildhall_model::UserId;
+use guildhall_node::{KEY_ACCOUNTS_MAX, Key, KeyError, Scope};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// What a key may do.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Scope)]
 pub(super) enum ScopeName {
     /// Look at guilds, channels, roles, members and users.
     Read,
-    /// Make, replace, change and delete them; import.
+    /// Make, replace, change and delete them; import. Deleting an account revokes its tokens and ends its sessions.
     Write,
     /// Publish events.
     Publish,
-    /// Mint, list and revoke tokens.
+    /// Mint, list, inspect and revoke tokens. A token does what its account may do, so that this scope amounts to everything
+    /// that any account may do, unless `accounts` limits the key.
     Tokens,
     /// Look at sessions, end them, follow what happens to them.
     Sessions,
@@ -70,10 +72,23 @@ pub(super) struct NewKey {
     /// What it may do.
     #[schema(min_items = 1, max_items = 6)]
     scopes: Vec<ScopeName>,
+    /// Limits it to tokens of these accounts. Such a key has the scope `tokens` alone.
+    #[serde(default)]
+    #[schema(min_items = 1, max_items = 1000)]
+    accounts: Option<Vec<Snowflake>>,
 }
 
 impl Check for NewKey {
     fn check(&self, faults: &mut Faults) {
+        if let Some(accounts) = &self.accounts {
+            faults.count("accounts", accounts.len(), 1, KEY_ACCOUNTS_MAX);
+            if self.scopes != [ScopeName::Tokens] {
+                faults.add(
+                    "accounts",
+                    "Accounts limit the scope `tokens`, so the key must have that scope alone: make another key for the others.",
+                );
+            }
+        }
         faults.text("name", &self.name, 1, 64);
         faults.count("scopes", self.scopes.len(), 1, Scope::ALL.len());
     }
@@ -89,6 +104,10 @@ pub(super) struct KeyBody {
     name: String,
     /// What it may do.
     scopes: Vec<ScopeName>,
+    /// The accounts whose tokens it manages; left out if these are all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    accounts: Option<Vec<Snowflake>>,
     /// When it was made.
     created_at: Time,
 }
@@ -99,6 +118,7 @@ impl From<&Key> for KeyBody {
             id: Snowflake(key.id.unwrap_or(0)),
             name: key.name.clone(),
             scopes: key.scopes.iter().map(|scope| (*scope).into()).collect(),
+            accounts: key.accounts.as_ref().map(|ids| ids.iter().map(|id| (*id).into()).collect()),
             created_at: Time(key.created_at),
         }
     }
@@ -130,9 +150,15 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<MadeKey>), V1Error> {
     let scopes: Vec<Scope> = new.scopes.iter().map(|name| (*name).into()).collect();
     needs_all(&caller.key, &scopes)?;
-    let made = v1.in_time(v1.node.create_key(&new.name, &scopes)).await?;
+    let made = match &new.accounts {
+        None => v1.in_time(v1.node.create_key(&new.name, &scopes)).await?,
+        Some(accounts) => {
+            let accounts: Vec<UserId> = accounts.iter().map(|id| id.id()).collect();
+            v1.in_time(v1.node.create_key_for(&new.name, &accounts)).await?
+        }
+    };
     let (key, text) = made.map_err(|error| match error {
-        KeyError::TooMany => V1Error::conflict(error.to_string()),
+        KeyError::TooMany | KeyError::Accounts => V1Error::conflict(error.to_string()),
         KeyError::Store(error) => error.into(),
     })?;
     Ok((StatusCode::CREATED, Json(MadeKey { of: KeyBody::from(&key), key: text })))

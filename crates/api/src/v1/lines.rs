@@ -1,7 +1,8 @@
 //! Lines: bodies of any length, a JSON value a line (NDJSON), in both directions.
 //!
 //! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines while it does.
-//! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`)
+//! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`) N2 when the key is revoked
+//!             there is no further line, whether one is at hand or waited for. (tests `s7_*`)
 //! Limits      a line: `json_bytes_max`; silence: `body_deadline_ms`; lines of the answer that nobody reads: `ANSWER_LINES_MAX`,
 //!             then the work waits, and ends after `answer_deadline_ms`.
 
@@ -12,11 +13,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt as _;
+use guildhall_node::KeyLife;
 use serde::Serialize;
 use std::{convert::Infallible, time::Duration};
 use tokio::sync::mpsc;
 
 pub(crate) const NDJSON: &str = "application/x-ndjson";
+/// How much of a body, and for how long, is read and dropped after the last line of the answer.
+const DRAIN_BYTES_MAX: usize = 64 << 20;
+const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Lines of an answer that wait to be sent.
 const ANSWER_LINES_MAX: usize = 64;
 
@@ -34,18 +39,20 @@ pub(crate) struct Lines {
     line: Vec<u8>,
     line_bytes_max: usize,
     silence_max: Duration,
+    life: KeyLife,
     /// Lines so far, empty ones included.
     pub number: u64,
 }
 
 impl Lines {
-    pub fn new(v1: &V1, body: Body) -> Self {
+    pub fn new(v1: &V1, life: &KeyLife, body: Body) -> Self {
         Self {
             pieces: body.into_data_stream(),
             piece: Bytes::new(),
             line: Vec::new(),
             line_bytes_max: v1.limits.json_bytes_max,
             silence_max: Duration::from_millis(v1.limits.body_deadline_ms),
+            life: life.clone(),
             number: 0,
         }
     }
@@ -59,6 +66,9 @@ impl Lines {
     pub async fn next(&mut self) -> Result<Option<(u64, &[u8])>, V1Error> {
         self.line.clear();
         loop {
+            if self.life.is_over() {
+                return Err(V1Error::revoked());
+            }
             if let Some(at) = self.piece.iter().position(|byte| *byte == b'\n') {
                 let end = self.piece.split_to(at + 1);
                 self.take(&end[..at])?;
@@ -71,8 +81,11 @@ impl Lines {
             }
             let rest = std::mem::take(&mut self.piece);
             self.take(&rest)?;
-            let next = tokio::time::timeout(self.silence_max, self.pieces.next());
-            match next.await.map_err(|_| V1Error::too_slow())? {
+            let next = tokio::select! {
+                next = tokio::time::timeout(self.silence_max, self.pieces.next()) => next,
+                () = self.life.over() => return Err(V1Error::revoked()),
+            };
+            match next.map_err(|_| V1Error::too_slow())? {
                 Some(piece) => self.piece = piece.map_err(|_| V1Error::field("", "The body broke off."))?,
                 None if self.line.trim_ascii().is_empty() => return Ok(None),
                 None => {
@@ -81,6 +94,20 @@ impl Lines {
                 }
             }
         }
+    }
+
+    /// Reads on for a moment, so that a client that still writes gets the answer instead of a reset. Drops the bytes.
+    pub async fn drain(mut self) {
+        let read = async {
+            let mut left = DRAIN_BYTES_MAX;
+            while let Some(Ok(piece)) = self.pieces.next().await
+                && piece.len() <= left
+            {
+                left -= piece.len();
+            }
+        };
+        // Past it the connection is reset, as without this.
+        let _ = tokio::time::timeout(DRAIN_MAX, read).await;
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), V1Error> {
@@ -139,12 +166,17 @@ mod tests {
     fn lines(pieces: &[&'static str], line_bytes_max: usize) -> Lines {
         let pieces: Vec<_> =
             pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
+        let key = tokio::sync::watch::Sender::new(());
+        let life = KeyLife::of(&key);
+        // A key that is never revoked.
+        std::mem::forget(key);
         Lines {
             pieces: Body::from_stream(futures_util::stream::iter(pieces)).into_data_stream(),
             piece: Bytes::new(),
             line: Vec::new(),
             line_bytes_max,
             silence_max: Duration::from_secs(5),
+            life,
             number: 0,
         }
     }

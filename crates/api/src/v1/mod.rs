@@ -209,6 +209,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(tokens::list, tokens::mint, tokens::revoke_all))
         .routes(routes!(tokens::revoke_one))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(tokens::inspect))
         .routes(routes!(sessions::list))
         .routes(routes!(session_events::follow))
         .routes(routes!(sessions::read, sessions::close))

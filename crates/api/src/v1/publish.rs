@@ -23,6 +23,7 @@ use axum::{
 };
 use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Reply};
 use guildhall_model::{ChannelId, GuildId, UserId};
+use guildhall_node::KeyLife;
 use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -218,25 +219,40 @@ fn refuse(error: &BackendEventError) -> V1Error {
     V1Error::field(field, format!("{error}."))
 }
 
+/// The key behind a request.
+struct Publisher {
+    api_key: u64,
+    life: KeyLife,
+}
+
+impl Publisher {
+    fn need_life(&self) -> Result<(), V1Error> {
+        if self.life.is_over() { Err(V1Error::revoked()) } else { Ok(()) }
+    }
+}
+
 type UnderWay = Pin<Box<dyn Future<Output = Result<ResultBody, V1Error>> + Send>>;
 
 /// Hands an event over. When this returns it has its place behind those before; what is returned waits for the count.
-async fn begin(v1: &Arc<V1>, api_key: u64, text: &[u8]) -> Result<UnderWay, V1Error> {
+async fn begin(v1: &Arc<V1>, by: &Publisher, text: &[u8]) -> Result<UnderWay, V1Error> {
     let publication: Publication = parse(text)?;
     if publication.d.get().len() > v1.limits.event_bytes_max {
         return Err(V1Error::field("d", format!("Must have at most {} bytes.", v1.limits.event_bytes_max)));
     }
     let Some(key) = publication.key.clone() else {
-        let outcome = prepare(v1, &publication).await?.hand_over(v1);
+        let prepared = prepare(v1, &publication).await?;
+        by.need_life()?;
+        let outcome = prepared.hand_over(v1);
         let v1 = v1.clone();
         return Ok(Box::pin(async move { Ok(result_of(v1.in_time(outcome).await??, false)) }));
     };
     let fingerprint = fingerprint(text, &v1.idempotency.hasher);
-    let under_way = match v1.idempotency.find(api_key, &key, fingerprint)? {
+    let under_way = match v1.idempotency.find(by.api_key, &key, fingerprint)? {
         Some(before) => before,
         None => {
             let prepared = prepare(v1, &publication).await?;
-            v1.idempotency.begin(api_key, &key, fingerprint, || prepared.hand_over(v1))?
+            by.need_life()?;
+            v1.idempotency.begin(by.api_key, &key, fingerprint, || prepared.hand_over(v1))?
         }
     };
     let patience = Duration::from_millis(v1.limits.answer_deadline_ms);
@@ -357,20 +373,23 @@ pub(super) async fn publish(
     State(v1): State<Arc<V1>>,
     request: Request,
 ) -> Result<Response, V1Error> {
-    let api_key = caller.key.id.unwrap_or(0);
+    let by = Publisher { api_key: caller.key.id.unwrap_or(0), life: caller.life.clone() };
     if is_ndjson(request.headers()) {
-        let lines = Lines::new(&v1, request.into_body());
+        let lines = Lines::new(&v1, &by.life, request.into_body());
         let stream = v1.clone();
         return Ok(Answer::stream(&v1, move |answer| async move {
-            // The permit ends with the stream.
-            let _caller = caller;
             // Who is gone needs no answer.
-            let _ = publish_lines(&stream, api_key, lines, &answer).await;
+            let lines = publish_lines(&stream, &by, lines, answer).await;
+            // The permit ends with the answer.
+            drop(caller);
+            if let Ok(lines) = lines {
+                lines.drain().await;
+            }
         }));
     }
-    let bytes = read_bytes(&v1, request.into_body()).await?;
+    let bytes = read_bytes(&v1, &by.life, request.into_body()).await?;
     if bytes.trim_ascii_start().first() != Some(&b'[') {
-        let result = begin(&v1, api_key, &bytes).await?.await?;
+        let result = begin(&v1, &by, &bytes).await?.await?;
         return Ok(Json(result).into_response());
     }
     let events: Vec<&RawValue> =
@@ -387,7 +406,7 @@ pub(super) async fn publish(
         if under_way.len() >= UNDER_WAY_MAX {
             results.extend(next_of(&mut under_way).await);
         }
-        under_way.push_back(begin(&v1, api_key, event.get().as_bytes()).await);
+        under_way.push_back(begin(&v1, &by, event.get().as_bytes()).await);
     }
     while let Some(result) = next_of(&mut under_way).await {
         results.push(result);
@@ -402,12 +421,13 @@ async fn next_of(under_way: &mut VecDeque<Result<UnderWay, V1Error>>) -> Option<
     })
 }
 
+/// Returns the rest of the body.
 async fn publish_lines(
     v1: &Arc<V1>,
-    api_key: u64,
+    by: &Publisher,
     mut lines: Lines,
-    answer: &Answer,
-) -> Result<(), super::lines::Gone> {
+    answer: Answer,
+) -> Result<Lines, super::lines::Gone> {
     let mut under_way = VecDeque::new();
     loop {
         // With nothing more at hand, who waits for results gets them before the next event is waited for.
@@ -421,7 +441,7 @@ async fn publish_lines(
             }
         }
         match lines.next().await {
-            Ok(Some((_, line))) => under_way.push_back(begin(v1, api_key, line).await),
+            Ok(Some((_, line))) => under_way.push_back(begin(v1, by, line).await),
             Ok(None) => break,
             Err(error) => {
                 under_way.push_back(Err(error));
@@ -432,5 +452,5 @@ async fn publish_lines(
     while let Some(result) = next_of(&mut under_way).await {
         answer.line(&result).await?;
     }
-    Ok(())
+    Ok(lines)
 }

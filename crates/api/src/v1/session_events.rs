@@ -17,6 +17,7 @@ use super::{
 };
 use axum::{extract::State, response::Response};
 use guildhall_model::UserId;
+use guildhall_node::KeyLife;
 use guildhall_partition::{SessionChange, SessionNews};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -154,14 +155,12 @@ pub(super) async fn follow(
 ) -> Result<Response, V1Error> {
     let events = v1.session_events.clone();
     Ok(Answer::stream(&v1, move |answer| async move {
-        // The permit ends with the stream.
-        let _caller = caller;
-        // Who is gone needs no answer.
-        let _ = tell(&events, from.after, &answer).await;
+        // The permit ends with the stream. A caller that is gone needs no answer.
+        let _ = tell(&events, from.after, caller.life.clone(), &answer).await;
     }))
 }
 
-async fn tell(events: &SessionEvents, after: Option<u64>, answer: &Answer) -> Result<(), Gone> {
+async fn tell(events: &SessionEvents, after: Option<u64>, mut life: KeyLife, answer: &Answer) -> Result<(), Gone> {
     let mut news = events.last.subscribe();
     let mut after = match after {
         None => events.last(),
@@ -178,6 +177,9 @@ async fn tell(events: &SessionEvents, after: Option<u64>, answer: &Answer) -> Re
             answer.line(&Lost { lost, restarted: false }).await?;
         }
         for Numbered { n, at, change, session_id, user_id } in &some {
+            if life.is_over() {
+                return answer.line(&V1Error::revoked()).await;
+            }
             let (session_id, user_id) = (session_id.to_string(), (*user_id).into());
             answer.line(&SessionEventBody { n: *n, at: Time(*at), event: name(*change), session_id, user_id }).await?;
         }
@@ -187,6 +189,7 @@ async fn tell(events: &SessionEvents, after: Option<u64>, answer: &Answer) -> Re
         }
         tokio::select! {
             changed = news.changed() => changed.map_err(|_| Gone)?,
+            () = life.over() => return answer.line(&V1Error::revoked()).await,
             () = answer.closed() => return Err(Gone),
             () = tokio::time::sleep(QUIET) => answer.pulse().await?,
         }

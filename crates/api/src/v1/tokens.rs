@@ -11,7 +11,9 @@ use super::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_model::{CloseCode, UserId};
+use guildhall_node::{AuthError, Fault, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind};
 use guildhall_partition::Whose;
+use guildhall_stdx::Timestamp;
 use guildhall_store::TokenHash;
 use serde::{Deserialize, Serialize};
 use std::{fmt::Write as _, sync::Arc};
@@ -20,8 +22,6 @@ use utoipa::ToSchema;
 /// A year.
 const TTL_S_MAX: u64 = 366 * 86_400;
 const TTL_S: u64 = 30 * 86_400;
-/// A token of ours has some 230 bytes.
-const TOKEN_CHARS_MAX: usize = 512;
 const LIST_MAX: u32 = 1_000;
 
 /// A token to be minted.
@@ -96,11 +96,12 @@ async fn account(v1: &V1, user_id: UserId) -> Result<Arc<guildhall_model::User>,
 #[utoipa::path(get, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
     responses((status = 200, body = Vec<TokenBody>), (status = 404, body = V1Error)))]
 pub(super) async fn list(
-    _: Caller<Tokens>,
+    caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<Vec<TokenBody>>, V1Error> {
     let user_id = path.id("user_id")?;
+    caller.need_account(&v1, user_id)?;
     account(&v1, user_id).await?;
     let tokens = v1.in_time(v1.node.store().tokens_of_user(user_id, LIST_MAX)).await??;
     let body = |(hash, record): &(TokenHash, guildhall_store::TokenRecord)| TokenBody {
@@ -114,12 +115,13 @@ pub(super) async fn list(
 #[utoipa::path(post, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
     request_body = NewToken, responses((status = 201, body = MintedToken), (status = 404, body = V1Error)))]
 pub(super) async fn mint(
-    _: Caller<Tokens>,
+    caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
     path: Path,
     Body(new): Body<NewToken>,
 ) -> Result<(StatusCode, Json<MintedToken>), V1Error> {
     let user_id = path.id("user_id")?;
+    caller.need_account(&v1, user_id)?;
     let minted = if account(&v1, user_id).await?.bot {
         if new.ttl_s.is_some() {
             return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));
@@ -149,11 +151,12 @@ async fn close(v1: &V1, whose: Whose) -> Result<u64, V1Error> {
 #[utoipa::path(delete, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
     responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
 pub(super) async fn revoke_all(
-    _: Caller<Tokens>,
+    caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<RevokedBody>, V1Error> {
     let user_id = path.id("user_id")?;
+    caller.need_account(&v1, user_id)?;
     account(&v1, user_id).await?;
     Ok(Json(revoke_all_of(&v1, user_id).await?))
 }
@@ -165,11 +168,12 @@ pub(super) async fn revoke_all(
     params(("user_id" = Snowflake, Path), ("token_id" = String, Path, description = "64 hexadecimal digits")),
     responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
 pub(super) async fn revoke_one(
-    _: Caller<Tokens>,
+    caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<RevokedBody>, V1Error> {
     let user_id: UserId = path.id("user_id")?;
+    caller.need_account(&v1, user_id)?;
     let hash = from_hex(path.text("token_id"));
     let hash = hash.ok_or_else(|| V1Error::field("token_id", "Must be 64 hexadecimal digits, as GET lists them."))?;
     let record = v1.in_time(v1.node.store().token(hash)).await??;
@@ -182,34 +186,99 @@ pub(super) async fn revoke_one(
     Ok(Json(RevokedBody { revoked: 1, closed }))
 }
 
-/// A token to be revoked.
+/// A token as a client sends it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TokenToRevoke {
-    /// As a client sends it, with or without `Bot `.
-    #[schema(min_length = 1, max_length = 512)]
+pub(super) struct AnyToken {
+    /// With or without `Bot ` or `Bearer `. Of any legal size: tokens of a sign-on are long.
+    #[schema(min_length = 1, max_length = 4096)]
     token: String,
 }
 
-impl Check for TokenToRevoke {
+impl Check for AnyToken {
     fn check(&self, faults: &mut Faults) {
-        faults.text("token", &self.token, 1, TOKEN_CHARS_MAX);
+        faults.text("token", &self.token, 1, TOKEN_BYTES_MAX);
     }
+}
+
+/// Verdict on a token.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = InspectedToken)]
+pub(super) struct InspectedBody {
+    /// REST and the gateway take it now.
+    valid: bool,
+    /// `bot`, `user`, or `sign_on` of an issuer of the key set; null if it is refused before that is known.
+    kind: Option<&'static str>,
+    /// The account that it names; null as above.
+    user_id: Option<Snowflake>,
+    /// Its end; null for bot tokens, and as above.
+    expires_at: Option<Time>,
+    /// Why it is refused, for programs: one of the reasons of `guildhall_tokens_refused_total`.
+    reason: Option<&'static str>,
+    /// Why it is refused, and what to correct.
+    message: Option<String>,
+}
+
+impl From<Inspected> for InspectedBody {
+    fn from(Inspected { kind, user_id, expires_at_s, fault }: Inspected) -> Self {
+        let kind = kind.map(|kind| match kind {
+            TokenKind::Bot => "bot",
+            TokenKind::User => "user",
+            TokenKind::SignOn => "sign_on",
+        });
+        let time = |s: u64| i64::try_from(s).ok()?.checked_mul(1_000).map(|ms| Time(Timestamp(ms)));
+        Self {
+            valid: fault.is_none(),
+            kind,
+            user_id: user_id.map(Snowflake::from),
+            expires_at: expires_at_s.and_then(time),
+            reason: fault.map(Fault::name),
+            message: fault.map(|fault| format!("{fault}.")),
+        }
+    }
+}
+
+/// A key with accounts looks at tokens of these alone.
+async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected, V1Error> {
+    let inspected = v1.in_time(v1.node.inspect_token(token)).await?.map_err(|error| match error {
+        // Their keys are being fetched.
+        AuthError::KeysComing | AuthError::Invalid(_) => V1Error::unavailable(),
+        AuthError::Unavailable(error) => error.into(),
+    })?;
+    if let Some(user_id) = inspected.user_id {
+        caller.need_account(v1, user_id)?;
+    }
+    Ok(inspected)
+}
+
+/// Says whether a token is good, and if not why
+///
+/// Clients see 401 and 4004 and no reason. An inspection changes and counts nothing.
+#[utoipa::path(post, path = "/v1/tokens/inspect", tag = "tokens", request_body = AnyToken,
+    responses((status = 200, body = InspectedBody)))]
+pub(super) async fn inspect(
+    caller: Caller<Tokens>,
+    State(v1): State<Arc<V1>>,
+    Body(input): Body<AnyToken>,
+) -> Result<Json<InspectedBody>, V1Error> {
+    Ok(Json(look(&v1, &caller, input.token.trim()).await?.into()))
 }
 
 /// Revokes a token of either kind
 ///
 /// Sessions that came with it are closed with 4004 at once.
-#[utoipa::path(post, path = "/v1/tokens/revoke", tag = "tokens", request_body = TokenToRevoke,
+#[utoipa::path(post, path = "/v1/tokens/revoke", tag = "tokens", request_body = AnyToken,
     responses((status = 200, body = RevokedBody),
               (status = 404, description = "It is not good anyway", body = V1Error)))]
 pub(super) async fn revoke(
-    _: Caller<Tokens>,
+    caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
-    Body(input): Body<TokenToRevoke>,
+    Body(input): Body<AnyToken>,
 ) -> Result<Json<RevokedBody>, V1Error> {
-    let revoked = v1.in_time(v1.node.revoke_token(input.token.trim())).await??;
-    let revoked = revoked.ok_or_else(|| V1Error::not_found("token: it was revoked, has ended, or is none of ours"))?;
+    let token = input.token.trim();
+    let fault = look(&v1, &caller, token).await?.fault;
+    let revoked = v1.in_time(v1.node.revoke_token(token)).await??;
+    let revoked = revoked.ok_or_else(|| V1Error::no_token(fault.unwrap_or(TokenFault::Revoked)))?;
     let closed = close(&v1, Whose::Token(revoked.user_id, revoked.token)).await?;
     Ok(Json(RevokedBody { revoked: 1, closed }))
 }

@@ -6,12 +6,14 @@ use super::{
 };
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
+use guildhall_model::UserId;
 use guildhall_node::{Node, Scope};
 use std::fmt::Write as _;
 
 pub(super) const HELP: &str = "\
 Examples:
   guildhall key create --name shop --scopes read,write,publish      a key for a backend; it is shown this once
+  guildhall key create --name login --accounts 1100000000000000042  tokens of this account, and nothing else
   guildhall key list                                                 which keys there are, and what they may do
   guildhall key revoke 1100000000000000042                           it is not accepted from now on
 
@@ -36,8 +38,11 @@ enum What {
         #[arg(long, value_name = "NAME", value_parser = parse_name)]
         name: String,
         /// What it may do, with commas between
-        #[arg(long, value_name = "SCOPES", value_delimiter = ',', required = true, value_parser = parse_scope)]
+        #[arg(long, value_name = "SCOPES", value_delimiter = ',', required_unless_present = "accounts", value_parser = parse_scope)]
         scopes: Vec<Scopes>,
+        /// Only tokens of these accounts, with commas between; instead of scopes
+        #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "scopes")]
+        accounts: Vec<UserId>,
     },
     /// List the keys
     List,
@@ -77,9 +82,12 @@ pub(super) async fn run(args: KeyArgs, environment: Vec<(String, String)>) -> Re
 /// Does it, and returns what goes to standard output.
 async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
     match what {
-        What::Create { name, scopes } => {
+        What::Create { name, scopes, accounts } => {
             let scopes: Vec<Scope> = scopes.into_iter().flat_map(|scopes| scopes.0).collect();
-            let (key, text) = node.create_key(&name, &scopes).await?;
+            let (key, text) = match accounts.as_slice() {
+                [] => node.create_key(&name, &scopes).await?,
+                accounts => node.create_key_for(&name, accounts).await?,
+            };
             eprintln!("key {}", key.id.unwrap_or(0));
             Ok(text + "\n")
         }
@@ -87,7 +95,9 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
             let keys = node.keys().await.context("the keys cannot be read")?;
             Ok(keys.iter().fold(String::new(), |mut text, key| {
                 let scopes = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",");
-                let _ = writeln!(text, "{}\t{}\t{}\t{}", key.id.unwrap_or(0), key.created_at, scopes, key.name);
+                let accounts =
+                    key.accounts.as_ref().map_or(String::new(), |accounts| format!(" ({} accounts)", accounts.len()));
+                let _ = writeln!(text, "{}\t{}\t{scopes}{accounts}\t{}", key.id.unwrap_or(0), key.created_at, key.name);
                 text
             }))
         }

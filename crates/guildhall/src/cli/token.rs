@@ -23,7 +23,7 @@ data directory (--data, or store.dir) belongs to one process. All user tokens en
 node runs, its backend API mints and revokes tokens (docs/backend-api.md).";
 
 /// Longer input is no token of ours.
-const TOKEN_BYTES_MAX: u64 = 4096;
+const INPUT_BYTES_MAX: u64 = 2 * guildhall_node::TOKEN_BYTES_MAX as u64;
 /// Usernames are 2–32 characters of the wire's alphabet.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=32;
 
@@ -113,7 +113,7 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
         What::Revoke => {
             let mut token = String::new();
             std::io::stdin()
-                .take(TOKEN_BYTES_MAX)
+                .take(INPUT_BYTES_MAX)
                 .read_to_string(&mut token)
                 .context("standard input cannot be read")?;
             match node.revoke_token(token.trim()).await.context("the token cannot be revoked")? {

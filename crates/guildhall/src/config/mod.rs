@@ -16,6 +16,8 @@ mod suggest;
 mod tests;
 mod value;
 
+use guildhall_node::Terms;
+
 pub use defaults::DEMO_STORE_DIR;
 pub use jwks::JwksUrl;
 pub use print::{default_toml, effective_line, effective_toml};
@@ -167,6 +169,22 @@ impl CodecConfig {
     }
 }
 
+/// As `auth.jwt_audience`: the audience is not looked at.
+const ANY_AUDIENCE: &str = "any";
+
+impl AuthConfig {
+    /// What tokens of other issuers must say.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
+        Terms {
+            issuer: said(&self.jwt_issuer),
+            audience: said(&self.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
+            subject_claim: said(&self.jwt_subject_claim),
+        }
+    }
+}
+
 /// Settings that are fine one by one and not together.
 fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     let auth = &loaded.config.auth;
@@ -185,6 +203,14 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     }
     if auth.jwks_file.is_some() && auth.jwks_url.is_some() {
         report("auth", "jwks_url", "is set together with auth.jwks_file; keep one of them".into());
+    }
+    let key_set = auth.jwks_file.as_ref().map(|_| "auth.jwks_file").or(auth.jwks_url.as_ref().map(|_| "auth.jwks_url"));
+    if let (Some(key_set), None) = (key_set, &auth.jwt_audience) {
+        let what = format!(
+            "is needed with {key_set}: say what the sign-on writes into `aud` for this node; or \"any\", if tokens that it \
+             makes for other applications may log in here too"
+        );
+        report("auth", "jwt_audience", what);
     }
     let tls = &loaded.config.tls;
     match (&tls.cert_file, &tls.key_file) {

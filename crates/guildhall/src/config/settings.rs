@@ -291,7 +291,8 @@ settings! {
         /// A file with the same; white space at its ends is ignored.
         jwt_secret_file: Option<PathBuf> => None;
         /// A JSON Web Key Set with the public keys of others who may sign user tokens, by EdDSA (Ed25519) or RS256: `sub` is the
-        /// account's id, `exp` has to be there. Read again when it changes; one that is wrong changes nothing.
+        /// account's id, `exp` has to be there. Read again when it changes; one that is wrong changes nothing, and one without
+        /// any key (`{"keys":[]}`) takes all keys away. Needs `jwt_audience`.
         jwks_file: Option<PathBuf> => None;
         /// The same by URL, fetched at the start, every `jwks_refresh_s`, and when a token names an unknown key; while it cannot be
         /// fetched the keys before stay in force. https://, or http:// of this machine.
@@ -302,8 +303,11 @@ settings! {
         jwks_ca_file: Option<PathBuf> => None;
         /// What such a token must have as `iss`. Not set: anything.
         jwt_issuer: Option<Text> => None;
-        /// What such a token must have as `aud`, or among them. Not set: anything; set it if the issuer has other users.
+        /// What such a token must have as `aud`, or among them; needed with a key set. "any": tokens that the issuer made for other
+        /// applications are taken too.
         jwt_audience: Option<Text> => None;
+        /// The claim of such a token with the account's id. Not set: `sub`.
+        jwt_subject_claim: Option<Text> => None;
         /// The root key of the backend API: it may do everything. At least 32 bytes. `guildhall key` makes others that may do less.
         admin_key: Option<Secret> => None;
         /// A file with the same.

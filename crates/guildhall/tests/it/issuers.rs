@@ -68,11 +68,40 @@ fn keys_come_and_go() {
     let mut late = Ws::connect(demo.addr, PLAIN, "").unwrap();
     late.identify(&first);
     assert_eq!(late.close_code(), Some(4004));
+    // An empty set is how stolen keys are taken away.
+    put_keys(&file, &[]);
+    wait_until("no key is left", &|| status(&second) == 401);
+    assert_eq!(demo.client("user_token").get("/api/v10/users/@me").unwrap().status, 200, "ours are good");
     assert_eq!(demo.terminate(), Some(0));
 
     fs::write(&file, "{}").unwrap();
     let data = data.to_str().unwrap();
-    let refused = run(["serve", "--listen", "127.0.0.1:0", "--data", data, "--set", &setting]);
+    let audience = "auth.jwt_audience=any";
+    let refused = run(["serve", "--listen", "127.0.0.1:0", "--data", data, "--set", &setting, "--set", audience]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("auth.jwks_file") && stderr(&refused).contains("not a JSON Web Key Set"));
+}
+
+#[test]
+fn s16_a_key_set_needs_an_audience() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("jwks.json"), dir.path().join("data"));
+    put_keys(&file, &[("a", &Ed25519KeyPair::generate().unwrap())]);
+    let data = data.to_str().unwrap();
+    for setting in [
+        format!("auth.jwks_file={}", file.display()),
+        "auth.jwks_url=https://id.example.net/.well-known/jwks.json".to_owned(),
+    ] {
+        for args in [&["config", "check", "--set", &setting][..], &["serve", "--data", data, "--set", &setting]] {
+            let refused = run(args);
+            let text = stderr(&refused);
+            assert_eq!(refused.status.code(), Some(2), "{args:?}: {text}");
+            assert!(text.contains("auth.jwt_audience") && text.contains("\"any\"") && text.contains("`aud`"), "{text}");
+        }
+        for audience in ["chat", "any"] {
+            let audience = format!("auth.jwt_audience={audience}");
+            let fine = run(["config", "check", "--set", &setting, "--set", &audience]);
+            assert!(fine.status.success(), "{}", stderr(&fine));
+        }
+    }
 }

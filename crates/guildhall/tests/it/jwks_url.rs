@@ -89,6 +89,7 @@ fn serve(stream: &mut (impl Read + Write), told: &Mutex<(u16, String)>, count: &
 
 fn demo(dir: &Path, settings: &[&str]) -> Demo {
     let mut args = vec!["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"];
+    args.extend(["--set", "auth.jwt_audience=any"]);
     settings.iter().for_each(|setting| args.extend(["--set", setting]));
     Demo::start_on(dir, "127.0.0.1:0", &args, Stdio::null())
 }
@@ -148,6 +149,13 @@ fn keys_are_fetched_rotated_and_kept() {
         });
         drop(Ws::session(demo.addr, &second));
     }
+
+    // Keys that were stolen are taken away at once: an empty set is obeyed.
+    sign_on.tell(200, jwks(&[]));
+    wait_for("an empty set", || {
+        // A token with a key that is not known makes the node ask.
+        (status(&made_up(100)) != 429 && status(&second) == 401).then_some(())
+    });
     assert_eq!(demo.terminate(), Some(0));
 }
 
