@@ -10,6 +10,7 @@ use axum::{
     extract::FromRequestParts,
     http::{HeaderMap, header, request::Parts},
 };
+use guildhall_guild::Command;
 use guildhall_model::User;
 use guildhall_node::{TOKEN_BYTES_MAX, TokenFault};
 use std::{ops::Deref, sync::Arc};
@@ -17,9 +18,31 @@ use std::{ops::Deref, sync::Arc};
 /// The longest scheme in front of a token, with its space.
 const SCHEME_BYTES_MAX: usize = "Bearer ".len();
 
-/// The account that asks.
+/// The account that asks, and its reason (`X-Audit-Log-Reason`).
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(pub Arc<User>);
+pub(crate) struct Caller(pub Arc<User>, Option<Arc<str>>);
+
+/// Longest reason kept; more is cut, as upstream.
+const REASON_CHARS_MAX: usize = 512;
+
+impl Caller {
+    pub fn new(user: Arc<User>) -> Self {
+        Self(user, None)
+    }
+
+    /// Why, in the caller's words.
+    pub fn reason(&self) -> Option<Arc<str>> {
+        self.1.clone()
+    }
+
+    /// The command with the caller's reason for it.
+    pub fn with_reason(&self, command: Command) -> Command {
+        match self.reason() {
+            Some(reason) => Command::WithReason(reason, Box::new(command)),
+            None => command,
+        }
+    }
+}
 
 impl Deref for Caller {
     type Target = User;
@@ -32,8 +55,17 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        parts.extensions.get::<Self>().cloned().ok_or(ApiError::Unauthorized)
+        let Self(user, _) = parts.extensions.get::<Self>().cloned().ok_or(ApiError::Unauthorized)?;
+        Ok(Self(user, reason_in(&parts.headers)))
     }
+}
+
+/// The header is percent-encoded.
+fn reason_in(headers: &HeaderMap) -> Option<Arc<str>> {
+    let bytes = headers.get("x-audit-log-reason")?.as_bytes();
+    let text = percent_encoding::percent_decode(bytes).decode_utf8_lossy();
+    let reason: String = text.chars().take(REASON_CHARS_MAX).collect();
+    (!reason.trim().is_empty()).then(|| reason.into())
 }
 
 /// The token of a request, with its scheme if it has one.

@@ -48,22 +48,6 @@ pub(crate) struct MessageBodyInput {
     _room: OwnedSemaphorePermit,
 }
 
-/// Why it is asked, as the header `X-Audit-Log-Reason` says: percent-encoded, cut to what upstream keeps.
-pub(crate) struct AuditReason(pub Option<String>);
-
-const REASON_CHARS_MAX: usize = 512;
-
-impl<S: Send + Sync> FromRequestParts<S> for AuditReason {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let header = parts.headers.get("x-audit-log-reason").map(|value| value.as_bytes());
-        let text = header.map(|bytes| percent_encoding::percent_decode(bytes).decode_utf8_lossy().into_owned());
-        let reason = text.map(|text| text.chars().take(REASON_CHARS_MAX).collect::<String>());
-        Ok(Self(reason.filter(|reason| !reason.trim().is_empty())))
-    }
-}
-
 impl JsonBody {
     /// Reads the body as an object.
     pub fn read<T>(&self, read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Result<T, ApiError> {

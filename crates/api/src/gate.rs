@@ -50,7 +50,7 @@ pub(crate) async fn gate(
             Ok(user) => {
                 let about = params.map_or(0, |params| about(route.as_str(), &params));
                 let admitted = admit_account(&api, now, &user, bucket, about);
-                request.extensions_mut().insert(Caller(user));
+                request.extensions_mut().insert(Caller::new(user));
                 admitted
             }
             Err(error) => Err(Refused { error, now, checked: None }),

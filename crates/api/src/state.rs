@@ -6,13 +6,14 @@
 
 use crate::{
     ApiLimits,
+    auth::Caller,
     error::ApiError,
     files::Files,
     limits::{Bucket, RateLimits},
     upload::Slots,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
+use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
 use serde::Serialize;
@@ -113,8 +114,8 @@ impl Api {
     }
 
     /// Asks a guild on behalf of an account.
-    pub async fn ask(&self, user: &User, guild_id: GuildId, command: Command) -> Result<Reply, ApiError> {
-        Ok(self.node.command(guild_id, Actor::User(user.id), command).await?)
+    pub async fn ask(&self, caller: &Caller, guild_id: GuildId, command: Command) -> Result<Reply, ApiError> {
+        Ok(self.node.command(guild_id, Actor::User(caller.id), caller.with_reason(command)).await?)
     }
 
     /// The guild of a channel.
@@ -123,9 +124,15 @@ impl Api {
     }
 
     /// Asks the guild of a channel on behalf of an account.
-    pub async fn ask_channel(&self, user: &User, channel_id: ChannelId, command: Command) -> Result<Reply, ApiError> {
+    pub async fn ask_channel(
+        &self,
+        caller: &Caller,
+        channel_id: ChannelId,
+        command: Command,
+    ) -> Result<Reply, ApiError> {
         let guild_id = self.guild_of(channel_id).await?;
-        self.node.command(guild_id, Actor::User(user.id), command).await.map_err(|refusal| match refusal {
+        let command = caller.with_reason(command);
+        self.node.command(guild_id, Actor::User(caller.id), command).await.map_err(|refusal| match refusal {
             // The channel exists, as the caller knows now; what they lack is access to it.
             Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
             other => other.into(),
@@ -135,11 +142,11 @@ impl Api {
     /// Whether an account may send files into a channel, or add some to a message of theirs.
     pub async fn may_attach(
         &self,
-        user: &User,
+        caller: &Caller,
         channel_id: ChannelId,
         edited: Option<MessageId>,
     ) -> Result<(), ApiError> {
-        self.ask_channel(user, channel_id, Command::AuthorizeFiles(channel_id, edited)).await.map(drop)
+        self.ask_channel(caller, channel_id, Command::AuthorizeFiles(channel_id, edited)).await.map(drop)
     }
 
     /// The rule of a bucket with its window, for one account.

@@ -8,13 +8,14 @@
 //! Spec        docs/protocol.md §7.1, §10.4.
 
 use crate::{
+    audit::NewEntry,
     check::Standing,
     command::{Actor, Join, NewBan, Page, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
 };
 use guildhall_model::{
-    Ban, Belonging, BelongingKey, BelongingKind, EventName, Member, Permissions, RoleId, User, UserId,
+    AuditAction, Ban, Belonging, BelongingKey, BelongingKind, EventName, Member, Permissions, RoleId, User, UserId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::Now;
@@ -51,6 +52,7 @@ impl Guild {
         self.put_belonging(Belonging::Ban(ban));
         let notice = Notice::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
         self.tell_ban(EventName::GuildBanAdd, notice);
+        self.log(now, actor, NewEntry::new(AuditAction::MemberBanAdd, user_id));
         Ok(Reply::Done)
     }
 
@@ -60,6 +62,7 @@ impl Guild {
         self.delete_belonging(BelongingKey::whole(BelongingKind::Ban, user_id.get()));
         let notice = Notice::Ban { user: ban.user.clone(), delete_message_s: None };
         self.tell_ban(EventName::GuildBanRemove, notice);
+        self.log(now, actor, NewEntry::new(AuditAction::MemberBanRemove, user_id));
         Ok(Reply::Done)
     }
 
@@ -105,7 +108,11 @@ impl Guild {
         }
         self.need_not_banned(join.user.id)?;
         let member = self.new_member(now, &standing, join)?;
-        Ok(Reply::Member(self.let_in(now, &join.user, member)))
+        let member = self.let_in(now, &join.user, member);
+        if join.user.bot {
+            self.log(now, actor, NewEntry::new(AuditAction::BotAdd, join.user.id));
+        }
+        Ok(Reply::Member(member))
     }
 
     /// The member that somebody becomes, with what their patron may give them.

@@ -36,6 +36,8 @@ impl Belongings {
                 Belonging::ThreadMember(_) => {}
                 // `Temporary` has them.
                 Belonging::TemporaryMember(_) => {}
+                // `AuditLog` has them.
+                Belonging::AuditEntry(_) => {}
             }
         }
         all

@@ -9,14 +9,15 @@
 //! Not here    one transaction: what was changed stays changed, whatever comes then.
 
 use crate::{
-    check::Rank,
+    audit::NewEntry,
+    check::{Rank, Standing},
     chores::{Chore, SLICE},
     command::{Actor, BulkRole, Prune, Refusal, Reply},
     job::{JobId, Matches, MemberFilter, Work},
     machine::{CommandResult, Guild, Stop},
     queue::Waiting,
 };
-use guildhall_model::{ChannelId, Permissions, RoleId, UserId};
+use guildhall_model::{AuditAction, ChannelId, Permissions, RoleId, UserId};
 use guildhall_relay::{GuildMeta, MemberTable};
 use guildhall_stdx::Now;
 use std::{sync::Arc, vec};
@@ -34,6 +35,9 @@ pub(crate) struct Bulk {
     /// Whoever comes after this one was not looked for yet; none when all were.
     more_after: Option<UserId>,
     done_count: u64,
+    /// For the audit log: who was away for this long, and why they go.
+    days: i64,
+    reason: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +77,8 @@ impl Guild {
             none_of: own.into_iter().chain([self.meta.guild.owner_id]).collect(),
             ..MemberFilter::default()
         };
-        self.begin_bulk(actor, Change::Remove, filter, prune.counts_only)
+        let days = now.unix.0.saturating_sub(prune.joined_before.0).max(0) / 86_400_000;
+        self.begin_bulk(actor, Change::Remove, filter, prune.counts_only, days)
     }
 
     pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult {
@@ -84,11 +89,19 @@ impl Guild {
         }
         standing.need(Permissions::MANAGE_ROLES)?;
         self.check_hand_out(&standing, bulk.role_id)?;
-        self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false)
+        self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false, 0)
     }
 
-    fn begin_bulk(&mut self, actor: Actor, change: Change, filter: MemberFilter, counts_only: bool) -> CommandResult {
+    fn begin_bulk(
+        &mut self,
+        actor: Actor,
+        change: Change,
+        filter: MemberFilter,
+        counts_only: bool,
+        days: i64,
+    ) -> CommandResult {
         self.need_room_for_slow_command()?;
+        let reason = self.reason.clone();
         self.answer_later(actor, |command| {
             Waiting::Bulk(Box::new(Bulk {
                 command,
@@ -99,6 +112,8 @@ impl Guild {
                 user_ids: Vec::new().into_iter(),
                 more_after: None,
                 done_count: 0,
+                days,
+                reason,
             }))
         })
     }
@@ -125,6 +140,7 @@ impl Guild {
             match self.change_one(now, &bulk, user_id) {
                 Ok(is_changed) => bulk.done_count += u64::from(is_changed),
                 Err(refusal) => {
+                    self.log_prune(now, &bulk);
                     self.answer(bulk.command, Err(refusal));
                     return None;
                 }
@@ -136,6 +152,7 @@ impl Guild {
         if bulk.more_after.is_some() {
             self.enqueue(Waiting::Bulk(bulk));
         } else {
+            self.log_prune(now, &bulk);
             self.answer(bulk.command, Ok(Reply::Count(bulk.done_count)));
         }
         None
@@ -158,12 +175,32 @@ impl Guild {
             return Ok(false);
         }
         Ok(match bulk.change {
-            Change::Remove => may_go && self.remove_member(now, bulk.actor, user_id).is_ok(),
+            Change::Remove => may_go && self.prune_one(now, &standing, user_id),
             Change::Role(role_id, has) => {
                 entry.member.roles.contains(&role_id) != has
                     && self.set_member_role(now, bulk.actor, user_id, role_id, has).is_ok()
             }
         })
+    }
+
+    /// As `RemoveMember`, without an entry in the audit log: there is one for all.
+    fn prune_one(&mut self, now: Now, standing: &Standing, user_id: UserId) -> bool {
+        let Some(member) = self.member(user_id).filter(|member| standing.need_above(self.rank_of(member)).is_ok())
+        else {
+            return false;
+        };
+        self.take_out(now, &member);
+        true
+    }
+
+    fn log_prune(&mut self, now: Now, bulk: &Bulk) {
+        let Change::Remove = bulk.change else { return };
+        if bulk.done_count > 0 {
+            let entry = NewEntry::untargeted(AuditAction::MemberPrune).option("delete_member_days", bulk.days);
+            self.reason.clone_from(&bulk.reason);
+            self.log(now, bulk.actor, entry.option("members_removed", bulk.done_count));
+            self.reason = None;
+        }
     }
 
     /// `DeleteChannel` where more are in voice than can leave at once. Nobody comes in meanwhile.

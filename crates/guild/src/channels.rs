@@ -7,6 +7,7 @@
 //! Spec        docs/protocol.md §5.2, §10.3, §10.4.
 
 use crate::{
+    audit::{self, NewEntry},
     check::Here,
     chores::SLICE,
     command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
@@ -14,7 +15,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, EmojiId, EventName, ForumFields, ForumTag, Overwrite, OverwriteKind, Permissions,
+    AuditAction, Channel, ChannelId, ChannelType, EmojiId, EventName, ForumFields, ForumTag, Overwrite, OverwriteKind,
+    Permissions,
 };
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
@@ -49,6 +51,8 @@ impl Guild {
             ..Channel::new(self.next_id(now), self.meta.id(), new.kind, &new.name)
         });
         self.put_channel(now, EventName::ChannelCreate, channel.clone());
+        let entry = NewEntry::new(AuditAction::ChannelCreate, channel.id);
+        self.log(now, actor, entry.made(audit::of_channel(&channel)));
         Ok(Reply::Channel(channel))
     }
 
@@ -102,7 +106,18 @@ impl Guild {
         }
         let channel = Arc::new(channel);
         self.put_channel(now, EventName::ChannelUpdate, channel.clone());
+        self.log_channel(now, actor, &before, &channel);
         Ok(Reply::Channel(channel))
+    }
+
+    /// What of a channel was changed, its overwrites apart. A new position alone is not worth an entry, as upstream.
+    pub(crate) fn log_channel(&mut self, now: Now, actor: Actor, before: &Channel, after: &Channel) {
+        let entry = NewEntry::new(AuditAction::ChannelUpdate, after.id);
+        let entry = entry.changed(audit::of_channel(before), audit::of_channel(after));
+        if entry.has_changes() {
+            self.log(now, actor, entry);
+        }
+        self.log_overwrites(now, actor, before, after);
     }
 
     /// Tags keep their ids; a tag with an id that the forum does not know gets a new one.
@@ -183,6 +198,8 @@ impl Guild {
             self.publish(event, Effect::None);
         }
         self.forget_special_channel(now, channel_id);
+        let entry = NewEntry::new(AuditAction::ChannelDelete, channel_id);
+        self.log(now, actor, entry.gone(audit::of_channel(&channel)));
         Ok(Reply::Channel(channel))
     }
 
@@ -239,7 +256,8 @@ impl Guild {
         let overwrites = self.check_overwrites(self.grantable(now, actor, here)?, &before.overwrites, overwrites)?;
         if overwrites != before.overwrites {
             let channel = Arc::new(Channel { overwrites, ..Channel::clone(&before) });
-            self.put_channel(now, EventName::ChannelUpdate, channel);
+            self.put_channel(now, EventName::ChannelUpdate, channel.clone());
+            self.log_overwrites(now, actor, &before, &channel);
         }
         Ok(Reply::Done)
     }

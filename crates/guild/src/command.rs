@@ -13,7 +13,7 @@ mod structure;
 mod thread;
 mod webhook;
 
-use crate::{backend::BackendCommand, direct::DirectCommand, webhooks::WebhookAccess};
+use crate::{audit::AuditQuery, backend::BackendCommand, direct::DirectCommand, webhooks::WebhookAccess};
 use guildhall_model::{
     ChannelId, EmojiId, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId,
     ScheduledEvent, StageInstance, StickerId, User, UserId, WebhookId,
@@ -179,6 +179,8 @@ pub enum Command {
     ReadBan(UserId),
     /// Bans by user id, ascending.
     ListBans(Page<UserId>),
+    /// Entries of the audit log (VIEW_AUDIT_LOG).
+    ReadAuditLog(AuditQuery),
     /// Makes an invite into a channel, or finds a similar one.
     CreateInvite(ChannelId, Box<NewInvite>),
     /// An invite, for whoever knows its code: nothing else is asked.
@@ -224,6 +226,8 @@ pub enum Command {
     Direct(DirectCommand),
     /// What only backends ask. System only.
     Backend(Box<BackendCommand>),
+    /// A command with the actor's reason for it, which the audit log keeps.
+    WithReason(Arc<str>, Box<Command>),
 }
 
 impl Command {
@@ -233,6 +237,7 @@ impl Command {
         match self {
             Self::AddMember(user) | Self::AcceptInvite(_, user) => Some(user.id),
             Self::Join(join) => Some(join.user.id),
+            Self::WithReason(_, command) => command.joins(),
             _ => None,
         }
     }

@@ -8,14 +8,15 @@
 //! Spec        docs/protocol.md §6.7, §6.10, §7.1.
 
 use crate::{
+    audit::{self, NewEntry},
     check::Standing,
     command::{Actor, EmojiPatch, NewEmoji, NewSticker, Refusal, Reply, StickerPatch},
     machine::{CommandResult, Guild},
     record::Write,
 };
 use guildhall_model::{
-    ChannelId, ChannelType, Emoji, EmojiId, EventName, Guild as GuildFields, Id, Permissions, ScheduledEvent,
-    StageInstance, Sticker, StickerId, UserId,
+    AuditAction, ChannelId, ChannelType, Emoji, EmojiId, EventName, Guild as GuildFields, Id, Permissions,
+    ScheduledEvent, StageInstance, Sticker, StickerId, UserId,
 };
 use guildhall_relay::{Gate, Notice, Payload};
 use guildhall_stdx::Now;
@@ -59,6 +60,7 @@ impl Guild {
         let mut emojis = self.meta.guild.emojis.clone();
         emojis.push(emoji.clone());
         self.keep_emojis(now, emojis);
+        self.log(now, actor, NewEntry::new(AuditAction::EmojiCreate, emoji.id).made(audit::of_emoji(&emoji)));
         Ok(Reply::Emoji(Box::new(emoji)))
     }
 
@@ -77,6 +79,8 @@ impl Guild {
         let emoji = emoji.clone();
         if emoji != before {
             self.keep_emojis(now, emojis);
+            let entry = NewEntry::new(AuditAction::EmojiUpdate, id);
+            self.log(now, actor, entry.changed(audit::of_emoji(&before), audit::of_emoji(&emoji)));
         }
         Ok(Reply::Emoji(Box::new(emoji)))
     }
@@ -86,8 +90,9 @@ impl Guild {
         let mut emojis = self.meta.guild.emojis.clone();
         let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
         need_to_change(&standing, emojis[at].user.as_ref().map(|user| user.id))?;
-        emojis.remove(at);
+        let emoji = emojis.remove(at);
         self.keep_emojis(now, emojis);
+        self.log(now, actor, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
         Ok(Reply::Done)
     }
 
@@ -108,6 +113,8 @@ impl Guild {
         let mut stickers = self.meta.guild.stickers.clone();
         stickers.push(sticker.clone());
         self.keep_stickers(now, stickers);
+        let entry = NewEntry::new(AuditAction::StickerCreate, sticker.id);
+        self.log(now, actor, entry.made(audit::of_sticker(&sticker)));
         Ok(Reply::Sticker(Box::new(sticker)))
     }
 
@@ -135,6 +142,8 @@ impl Guild {
         let sticker = sticker.clone();
         if sticker != before {
             self.keep_stickers(now, stickers);
+            let entry = NewEntry::new(AuditAction::StickerUpdate, id);
+            self.log(now, actor, entry.changed(audit::of_sticker(&before), audit::of_sticker(&sticker)));
         }
         Ok(Reply::Sticker(Box::new(sticker)))
     }
@@ -144,8 +153,9 @@ impl Guild {
         let mut stickers = self.meta.guild.stickers.clone();
         let at = stickers.iter().position(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
         need_to_change(&standing, stickers[at].user.as_ref().map(|user| user.id))?;
-        stickers.remove(at);
+        let sticker = stickers.remove(at);
         self.keep_stickers(now, stickers);
+        self.log(now, actor, NewEntry::new(AuditAction::StickerDelete, id).gone(audit::of_sticker(&sticker)));
         Ok(Reply::Done)
     }
 
@@ -180,11 +190,17 @@ impl Guild {
             }
         };
         let event = Arc::new(event);
+        let entry = match found {
+            Some(at) => NewEntry::new(AuditAction::ScheduledEventUpdate, event.id)
+                .changed(audit::of_event(&events[at]), audit::of_event(&event)),
+            None => NewEntry::new(AuditAction::ScheduledEventCreate, event.id).made(audit::of_event(&event)),
+        };
         match found {
             Some(at) => events[at] = event.clone(),
             None => events.push(event.clone()),
         }
         self.keep_scheduled_events(now, events, name, event.clone());
+        self.log(now, actor, entry);
         Ok(Reply::ScheduledEvent(event))
     }
 
@@ -205,7 +221,9 @@ impl Guild {
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
         need_own_event(&standing, events[at].creator_id)?;
         let event = events.remove(at);
+        let entry = NewEntry::new(AuditAction::ScheduledEventDelete, id).gone(audit::of_event(&event));
         self.keep_scheduled_events(now, events, EventName::GuildScheduledEventDelete, event);
+        self.log(now, actor, entry);
         Ok(Reply::Done)
     }
 
@@ -260,10 +278,12 @@ impl Guild {
         need_to_moderate(here.permissions)?;
         let mut stages = self.meta.guild.stage_instances.clone();
         let found = stages.iter().position(|stage| stage.channel_id == wanted.channel_id);
+        let mut before = audit::Fields::new();
         let (stage, name) = match found {
             Some(_) if is_new => return Err(Refusal::StageExists.into()),
             None if !is_new => return Err(Refusal::UnknownStage.into()),
             Some(at) => {
+                before = audit::of_stage(&stages[at]);
                 stages[at] = StageInstance { id: stages[at].id, guild_id: self.meta.id(), ..wanted.clone() };
                 (stages[at].clone(), EventName::StageInstanceUpdate)
             }
@@ -274,6 +294,9 @@ impl Guild {
             }
         };
         self.keep_stages(now, stages, name, stage.clone());
+        let action = if is_new { AuditAction::StageInstanceCreate } else { AuditAction::StageInstanceUpdate };
+        let entry = NewEntry::new(action, stage.id).changed(before, audit::of_stage(&stage));
+        self.log(now, actor, entry.option("channel_id", stage.channel_id));
         Ok(Reply::Stage(Box::new(stage)))
     }
 
@@ -288,7 +311,9 @@ impl Guild {
         let at = stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)?;
         need_to_moderate(here.permissions)?;
         let stage = stages.remove(at);
+        let entry = NewEntry::new(AuditAction::StageInstanceDelete, stage.id).gone(audit::of_stage(&stage));
         self.keep_stages(now, stages, EventName::StageInstanceDelete, stage);
+        self.log(now, actor, entry.option("channel_id", channel_id));
         Ok(Reply::Done)
     }
 }

@@ -5,6 +5,7 @@
 //! Spec        docs/protocol.md §6.11, §10.3, §10.4.
 
 use crate::{
+    audit::{self, NewEntry},
     check::Standing,
     command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
     machine::{CommandResult, Guild},
@@ -12,7 +13,7 @@ use crate::{
     record::Write,
     relays::RelayLink,
 };
-use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
+use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -108,7 +109,10 @@ impl Guild {
             fields.preferred_locale.clone_from(locale);
         }
         if fields != *self.meta.guild {
+            let entry = NewEntry::new(AuditAction::GuildUpdate, fields.id);
+            let entry = entry.changed(audit::of_guild(&self.meta.guild), audit::of_guild(&fields));
             self.put_fields(now, fields);
+            self.log(now, actor, entry);
         }
         // Whoever gave the guild away sees it with the permissions that remain.
         let standing = self.in_guild(now, actor)?;
@@ -146,13 +150,13 @@ impl Guild {
             mem::take(&mut self.lists),
             mem::take(&mut self.shown),
             mem::take(&mut self.voice),
-            (mem::take(&mut self.belongings), mem::take(&mut self.temporary)),
+            (mem::take(&mut self.belongings), mem::take(&mut self.temporary), mem::take(&mut self.audit)),
             mem::take(&mut self.threads),
             mem::take(&mut self.in_threads),
             mem::replace(&mut self.presences, pace),
         );
         // Sessions, presences and the like are as many as members, or few.
-        self.dispose(remains.0.len() + remains.6.0.len(), remains);
+        self.dispose(remains.0.len() + remains.6.0.len() + remains.6.2.len(), remains);
         for command in [self.queue.clear(), self.chores.clear()].concat() {
             self.answer(command, Err(Refusal::UnknownGuild));
         }

@@ -7,11 +7,13 @@
 //! Not here    making codes: whoever asks brings one that nobody can guess.     Spec  docs/protocol.md §7.1, §10.3.
 
 use crate::{
+    audit::{self, NewEntry},
     command::{Actor, InviteReply, NewInvite, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Invite, InviteCode, Member, Permissions, User,
+    AuditAction, Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Invite, InviteCode, Member, Permissions,
+    User,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::{Now, Timestamp};
@@ -58,6 +60,8 @@ impl Guild {
         self.belongings.invites.insert(invite.code, invite.clone());
         self.put_belonging(Belonging::Invite(invite.clone()));
         self.tell_invite(EventName::InviteCreate, channel_id, Notice::Invite(invite.clone()));
+        let entry = NewEntry::untargeted(AuditAction::InviteCreate).made(audit::of_invite(&invite));
+        self.log(now, actor, entry);
         Ok(self.invite_reply(invite))
     }
 
@@ -127,6 +131,8 @@ impl Guild {
         }
         let reply = self.invite_reply(invite.clone());
         self.end_invite(&invite);
+        let entry = NewEntry::untargeted(AuditAction::InviteDelete).gone(audit::of_invite(&invite));
+        self.log(now, actor, entry);
         Ok(reply)
     }
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod audit;
 mod backend;
 mod bans;
 mod belongings;
@@ -41,6 +42,7 @@ mod threads;
 mod voice;
 mod webhooks;
 
+pub use audit::AuditQuery;
 pub use backend::{BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember};
 pub use cache::CachedMessage;
 pub use command::{

@@ -52,6 +52,10 @@ pub struct GuildLimits {
     pub slow_commands_max: usize,
     /// Bans. Each is some 300 bytes.
     pub bans_max: usize,
+    /// Entries of the audit log, without those of plain members; 0: there is no log. 1,000: some 400 KiB.
+    pub audit_entries_max: usize,
+    /// Entries of what plain members do, like making invites. They push out only each other.
+    pub audit_member_entries_max: usize,
     /// Invites. 1,000 as upstream.
     pub invites_max: usize,
     /// Members who came by a temporary invite and have no role yet. Some 100 bytes each.
@@ -110,6 +114,8 @@ impl Default for GuildLimits {
             jobs_per_user_max: 8,
             slow_commands_max: 16,
             bans_max: 500_000,
+            audit_entries_max: 1_000,
+            audit_member_entries_max: 250,
             invites_max: 1_000,
             temporary_members_max: 10_000,
             temporary_away_ms: 60_000,

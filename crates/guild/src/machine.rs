@@ -15,6 +15,7 @@
 
 use crate::{
     archive::Archive,
+    audit::AuditLog,
     belongings::Belongings,
     cache::{CachedMessage, MessageCache},
     chores::Chores,
@@ -116,6 +117,9 @@ pub struct Guild {
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
     pub(crate) belongings: Belongings,
+    pub(crate) audit: AuditLog,
+    /// Why the actor of the current command wants it.
+    pub(crate) reason: Option<Arc<str>>,
     pub(crate) temporary: Temporary,
     /// Open and closed ones.
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
@@ -184,6 +188,12 @@ impl Guild {
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         let guild_id = record.guild.id;
         let thread_members: Vec<_> = record.belongings.iter().filter_map(Belonging::thread_member).collect();
+        let mut audit = AuditLog::default();
+        for belonging in &record.belongings {
+            if let Belonging::AuditEntry(entry) = belonging {
+                audit.insert(entry.clone());
+            }
+        }
         let mut guild = Self {
             meta: Arc::new(GuildMeta {
                 guild: Arc::new(record.guild),
@@ -211,6 +221,8 @@ impl Guild {
             voice: VoiceTable::default(),
             temporary: Temporary::load(&record.belongings),
             belongings: Belongings::new(record.belongings),
+            audit,
+            reason: None,
             threads: CowMap::default(),
             active_threads_count: 0,
             archive: Archive::default(),
@@ -243,7 +255,7 @@ impl Guild {
             .iter()
             .map(|(id, entry)| entry.channel.last_message_id.map_or(0, |message| message.get()).max(id.get()));
         let webhooks = self.belongings.webhooks.keys().map(|id| id.get());
-        let messages = messages.chain(threads).chain(webhooks);
+        let messages = messages.chain(threads).chain(webhooks).chain([self.audit.newest_id()]);
         emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
     }
 
@@ -256,7 +268,13 @@ impl Guild {
     /// Applies a command whole, refuses it whole, or asks for a message first.
     pub fn handle_command(&mut self, now: Now, actor: Actor, command: &Command) -> Outcome {
         self.is_touched = false;
+        let (reason, command) = match command {
+            Command::WithReason(reason, command) => (Some(reason.clone()), &**command),
+            command => (None, command),
+        };
+        self.reason = reason;
         let result = if self.is_deleted { Err(Refusal::UnknownGuild.into()) } else { self.run(now, actor, command) };
+        self.reason = None;
         let changed_nothing = matches!(result, Err(Stop::Refused(_) | Stop::Needs(..)));
         debug_assert!(!changed_nothing || !self.is_touched, "G2: a refused {command:?} changed something");
         match result {
@@ -339,6 +357,7 @@ impl Guild {
             Command::Ban(ban) => self.ban(now, actor, ban),
             Command::Unban(user) => self.unban(now, actor, *user),
             Command::ReadBan(user) => self.read_ban(now, actor, *user),
+            Command::ReadAuditLog(query) => self.list_audit_log(now, actor, query),
             Command::ListBans(page) => self.list_bans(now, actor, *page),
             Command::CreateInvite(channel, new) => self.create_invite(now, actor, *channel, new),
             Command::ReadInvite(code) => self.read_invite(now, *code),
@@ -366,6 +385,7 @@ impl Guild {
             Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
             Command::Direct(_) => Err(Refusal::UnknownChannel.into()),
             Command::Backend(command) => self.run_backend(now, actor, command),
+            Command::WithReason(_, command) => self.run(now, actor, command),
         }
     }
 

@@ -7,12 +7,13 @@
 //! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol.md §5.2, §10.4.
 
 use crate::{
+    audit::{self, NewEntry},
     check::{Rank, Standing},
     command::{Actor, MemberPatch, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
 };
-use guildhall_model::{Channel, ChannelId, EventName, Member, Permissions, RoleId, User, UserId};
+use guildhall_model::{AuditAction, Channel, ChannelId, EventName, Member, Permissions, RoleId, User, UserId};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
@@ -110,15 +111,39 @@ impl Guild {
         let destination = patch.channel_id.map(|channel| self.check_move(now, actor, user_id, channel)).transpose()?;
         // Nothing is refused from here on.
 
-        let member =
-            if member == *before { before } else { self.put_member(now, EventName::GuildMemberUpdate, member) };
+        let is_changed = member != *before;
+        let member = match is_changed {
+            true => self.put_member(now, EventName::GuildMemberUpdate, member),
+            false => before.clone(),
+        };
         self.refresh_voice(&member);
-        match destination {
-            Some(Some(channel)) => self.move_in_voice(now, &member, &channel),
+        match &destination {
+            Some(Some(channel)) => self.move_in_voice(now, &member, channel),
             Some(None) => self.leave_voice(user_id),
             None => {}
         }
+        if is_changed {
+            self.log_member(now, actor, &before, &member);
+        }
+        match destination {
+            Some(Some(channel)) => {
+                let entry = NewEntry::untargeted(AuditAction::MemberMove).option("channel_id", channel.id);
+                self.log(now, actor, entry.option("count", 1));
+            }
+            Some(None) => self.log(now, actor, NewEntry::untargeted(AuditAction::MemberDisconnect).option("count", 1)),
+            None => {}
+        }
         Ok(Reply::Member(member))
+    }
+
+    /// Names that members give themselves are no moderation.
+    fn log_member(&mut self, now: Now, actor: Actor, before: &Member, after: &Member) {
+        let entry = NewEntry::new(AuditAction::MemberUpdate, after.user.id);
+        let entry = entry.changed(audit::of_member(before), audit::of_member(after));
+        if entry.has_changes() && actor.user_id() != Some(after.user.id) {
+            self.log(now, actor, entry);
+        }
+        self.log_roles(now, actor, before, after);
     }
 
     fn check_nick(&self, standing: &Standing, target: &Member) -> Result<(), Refusal> {
@@ -213,7 +238,8 @@ impl Guild {
             }
             _ => return Ok(Reply::Done),
         }
-        self.put_member(now, EventName::GuildMemberUpdate, member);
+        let member = self.put_member(now, EventName::GuildMemberUpdate, member);
+        self.log_roles(now, actor, &before, &member);
         Ok(Reply::Done)
     }
 
@@ -229,7 +255,11 @@ impl Guild {
             standing.need(Permissions::KICK_MEMBERS)?;
             standing.need_above(self.rank_of(&member))?;
         }
+        let is_kick = !standing.is(user_id);
         self.take_out(now, &member);
+        if is_kick {
+            self.log(now, actor, NewEntry::new(AuditAction::MemberKick, user_id));
+        }
         Ok(Reply::Done)
     }
 

@@ -9,6 +9,7 @@
 //! Not here    who of those who may view the channel reads the content: `guildhall_relay::Redaction`.
 
 use crate::{
+    audit::NewEntry,
     cache::{CachedMessage, Lookup},
     check::Here,
     command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal, Reply},
@@ -16,8 +17,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    Attachment, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions, StickerId,
-    StickerItem, UserId,
+    Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
+    StickerId, StickerItem, UserId,
 };
 use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
 use guildhall_stdx::Now;
@@ -386,6 +387,10 @@ impl Guild {
         let payload = Payload::MessageDelete { id: message_id, channel_id };
         let event = self.event(EventName::MessageDelete, self.gate_of(&here.channel), payload);
         self.publish(event, effect);
+        if !here.is(message.author.id) {
+            let entry = NewEntry::new(AuditAction::MessageDelete, message.author.id);
+            self.log(now, actor, entry.option("channel_id", channel_id).option("count", 1));
+        }
         Ok(Reply::Done)
     }
 
@@ -423,6 +428,8 @@ impl Guild {
         let gate = self.gate_of(&here.channel);
         let event = self.event(EventName::MessageDeleteBulk, gate, Payload::Notice(Box::new(notice)));
         self.publish(event, effect);
+        let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
+        self.log(now, actor, entry.option("count", message_ids.len()));
         Ok(Reply::Done)
     }
 

@@ -5,14 +5,15 @@
 //! Limits      `pins_per_channel_max`.     Spec  docs/protocol.md §7.2, §10.3.
 
 use crate::{
+    audit::NewEntry,
     check::Here,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
 };
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, EventName, Message, MessageId, MessageReference,
-    Permissions, Pin,
+    AuditAction, Belonging, BelongingKey, BelongingKind, Channel, ChannelId, EventName, Message, MessageId,
+    MessageReference, Permissions, Pin,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
@@ -53,6 +54,7 @@ impl Guild {
             };
             self.say(now, &here, note, None, None);
         }
+        self.log_pin(now, actor, AuditAction::MessagePin, &message);
         Ok(Reply::Done)
     }
 
@@ -71,7 +73,13 @@ impl Guild {
         self.set_pinned(&here, &message, referenced, false);
         let newest = self.belongings.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
         self.tell_pins(now, &here, newest);
+        self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
         Ok(Reply::Done)
+    }
+
+    fn log_pin(&mut self, now: Now, actor: Actor, action: AuditAction, message: &Message) {
+        let entry = NewEntry::new(action, message.author.id).option("channel_id", message.channel_id);
+        self.log(now, actor, entry.option("message_id", message.id));
     }
 
     /// The message is gone, or is pinned no more. Of a deleted one nobody is told apart.

@@ -41,6 +41,8 @@ impl Guild {
         // Nothing is refused from here on.
 
         let changed: Vec<Arc<Channel>> = changed.into_values().map(Arc::new).collect();
+        let before = |channel: &Arc<Channel>| Some((channel.id, self.meta.channels.get(&channel.id)?.clone()));
+        let mut befores: BTreeMap<ChannelId, Arc<Channel>> = changed.iter().filter_map(before).collect();
         changed.iter().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
         let mut effect = Effect::None;
         if !changed.is_empty() {
@@ -49,8 +51,13 @@ impl Guild {
             });
         }
         for channel in changed {
+            let before = befores.remove(&channel.id);
+            let after = channel.clone();
             let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
             self.publish(event, std::mem::replace(&mut effect, Effect::None));
+            if let Some(before) = before {
+                self.log_channel(now, actor, &before, &after);
+            }
         }
         Ok(Reply::Done)
     }

@@ -7,12 +7,13 @@
 //! Limits      `roles_max`.     Spec  docs/protocol.md §5.2, §10.4.
 
 use crate::{
+    audit::{self, NewEntry},
     check::Rank,
     command::{Actor, Refusal, Reply, RolePatch},
     machine::{CommandResult, Guild},
     record::Write,
 };
-use guildhall_model::{Channel, EventName, OverwriteKind, Permissions, Role, RoleId};
+use guildhall_model::{AuditAction, Channel, EventName, OverwriteKind, Permissions, Role, RoleId};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
@@ -35,6 +36,7 @@ impl Guild {
             ..role.clone()
         });
         self.put_role(now, EventName::GuildRoleCreate, &role);
+        self.log(now, actor, NewEntry::new(AuditAction::RoleCreate, role.id).made(audit::of_role(&role)));
         Ok(Reply::Role(role))
     }
 
@@ -64,6 +66,11 @@ impl Guild {
         }
         let role = Arc::new(role);
         self.put_role(now, EventName::GuildRoleUpdate, &role);
+        let entry = NewEntry::new(AuditAction::RoleUpdate, role_id);
+        let entry = entry.changed(audit::of_role(&before), audit::of_role(&role));
+        if entry.has_changes() {
+            self.log(now, actor, entry);
+        }
         Ok(Reply::Role(role))
     }
 
@@ -110,6 +117,7 @@ impl Guild {
             let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
             self.publish(event, Effect::None);
         }
+        self.log(now, actor, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));
         Ok(Reply::Done)
     }
 }

@@ -17,6 +17,7 @@ mod listing;
 mod members;
 
 use crate::{
+    audit::{self, NewEntry},
     check::Here,
     command::{Actor, ChannelPatch, Refusal, Reply},
     machine::{CommandResult, Guild},
@@ -24,8 +25,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message,
-    Permissions, ThreadMember, UserId,
+    AuditAction, BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id,
+    Message, Permissions, ThreadMember, UserId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
@@ -283,7 +284,10 @@ impl Guild {
         }
         channel.rate_limit_per_user = patch.rate_limit_per_user.unwrap_or(channel.rate_limit_per_user);
         if channel != *entry.channel {
+            let logged = NewEntry::new(AuditAction::ThreadUpdate, thread_id);
+            let logged = logged.changed(audit::of_channel(&entry.channel), audit::of_channel(&channel));
             self.put_thread(now, &entry, channel);
+            self.log(now, actor, logged);
         }
         self.thread_reply(thread_id, actor)
     }
@@ -295,6 +299,8 @@ impl Guild {
         self.forget_thread(&entry);
         let notice = Notice::ThreadGone(entry.channel.clone());
         self.tell_thread(EventName::ThreadDelete, &entry, None, notice, Effect::Thread(thread_id, None));
+        let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
+        self.log(now, actor, logged.gone(audit::of_channel(&entry.channel)));
         Ok(Reply::Thread(Box::new((entry, None))))
     }
 

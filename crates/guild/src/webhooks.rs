@@ -7,13 +7,14 @@
 //! Not here    making tokens: whoever asks brings one that nobody can guess.     Spec  docs/protocol.md §7.1, §6.6.
 
 use crate::{
+    audit::{self, NewEntry},
     check::Here,
     command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, Reply, WebhookPatch, WebhookPost},
     machine::{CommandResult, Guild, Stop},
 };
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, ChannelId, ChannelType, EventName, Message, MessageId, Permissions,
-    Webhook, WebhookId,
+    AuditAction, Belonging, BelongingKey, BelongingKind, ChannelId, ChannelType, EventName, Message, MessageId,
+    Permissions, Webhook, WebhookId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::Now;
@@ -26,6 +27,13 @@ pub enum WebhookAccess {
     Actor(Actor),
     /// Whoever has its token.
     Token(String),
+}
+
+impl WebhookAccess {
+    /// Who asks, for the audit log: of a token nobody knows.
+    fn actor(&self) -> Actor {
+        if let Self::Actor(actor) = self { *actor } else { Actor::System }
+    }
 }
 
 impl Guild {
@@ -55,7 +63,10 @@ impl Guild {
             user,
             application_id,
         };
-        Ok(Reply::Webhook(self.put_webhook(webhook)))
+        let webhook = self.put_webhook(webhook);
+        let entry = NewEntry::new(AuditAction::WebhookCreate, webhook.id);
+        self.log(now, actor, entry.made(audit::of_webhook(&webhook)));
+        Ok(Reply::Webhook(webhook))
     }
 
     fn put_webhook(&mut self, webhook: Webhook) -> Arc<Webhook> {
@@ -132,7 +143,10 @@ impl Guild {
         if webhook.channel_id != before.channel_id {
             self.tell_webhooks(before.channel_id);
         }
-        Ok(Reply::Webhook(self.put_webhook(webhook)))
+        let webhook = self.put_webhook(webhook);
+        let entry = NewEntry::new(AuditAction::WebhookUpdate, id);
+        self.log(now, access.actor(), entry.changed(audit::of_webhook(&before), audit::of_webhook(&webhook)));
+        Ok(Reply::Webhook(webhook))
     }
 
     pub(crate) fn delete_webhook(&mut self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult {
@@ -140,6 +154,8 @@ impl Guild {
         self.belongings.webhooks.remove(&id);
         self.delete_belonging(BelongingKey::whole(BelongingKind::Webhook, id.get()));
         self.tell_webhooks(webhook.channel_id);
+        let entry = NewEntry::new(AuditAction::WebhookDelete, id);
+        self.log(now, access.actor(), entry.gone(audit::of_webhook(&webhook)));
         Ok(Reply::Done)
     }
 

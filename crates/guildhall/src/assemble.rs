@@ -548,7 +548,8 @@ fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
 fn node_limits(config: &Config) -> NodeLimits {
     let voice_endpoint = config.voice.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
     let temporary_away_ms = config.limits.temporary_away_ms.into();
-    let guild = GuildLimits { voice_endpoint, temporary_away_ms, ..GuildLimits::default() };
+    let audit_entries_max = config.limits.audit_log_entries_max as usize;
+    let guild = GuildLimits { voice_endpoint, temporary_away_ms, audit_entries_max, ..GuildLimits::default() };
     let directs = DirectLimits {
         who: match config.directs.who {
             DirectsFrom::CommonGuild => DirectsWho::CommonGuild,

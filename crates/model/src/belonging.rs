@@ -5,6 +5,7 @@
 //! Spec        docs/protocol.md §7.1, §7.2, §10.3, §10.4.
 
 use crate::{
+    audit::AuditEntry,
     id::{ApplicationId, ChannelId, GuildId, MessageId, UserId, WebhookId},
     invite::Invite,
     thread::ThreadMember,
@@ -74,6 +75,8 @@ pub enum Belonging {
     ThreadMember(ThreadMember),
     /// A member for as long as they are there.
     TemporaryMember(UserId),
+    /// An entry of the audit log.
+    AuditEntry(Arc<AuditEntry>),
 }
 
 /// What kind of thing it is. The numbers are stored.
@@ -92,6 +95,8 @@ pub enum BelongingKind {
     ThreadMember = 5,
     /// By the user.
     TemporaryMember = 6,
+    /// By its id.
+    AuditEntry = 7,
 }
 
 /// Where a belonging is found within its guild.
@@ -127,6 +132,7 @@ impl Belonging {
                 BelongingKey { kind: K::ThreadMember, id: thread_id.get(), part: user_id.get() }
             }
             Self::TemporaryMember(user_id) => BelongingKey::whole(K::TemporaryMember, user_id.get()),
+            Self::AuditEntry(entry) => BelongingKey::whole(K::AuditEntry, entry.id.get()),
         }
     }
 
@@ -148,6 +154,7 @@ impl Belonging {
             Self::Pin(pin) => serde_json::to_string(pin),
             Self::ThreadMember(member) => serde_json::to_string(member),
             Self::TemporaryMember(user_id) => serde_json::to_string(user_id),
+            Self::AuditEntry(entry) => serde_json::to_string(&**entry),
         }
     }
 
@@ -164,6 +171,7 @@ impl Belonging {
             k if k == K::Pin as u8 => Self::Pin(serde_json::from_str(json)?),
             k if k == K::ThreadMember as u8 => Self::ThreadMember(serde_json::from_str(json)?),
             k if k == K::TemporaryMember as u8 => Self::TemporaryMember(serde_json::from_str(json)?),
+            k if k == K::AuditEntry as u8 => Self::AuditEntry(serde_json::from_str(json).map(Arc::new)?),
             _ => return Ok(None),
         }))
     }

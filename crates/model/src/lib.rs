@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+mod audit;
 mod belonging;
 mod capabilities;
 mod channel;
@@ -36,6 +37,7 @@ pub mod to_gateway;
 mod user;
 mod voice;
 
+pub use audit::{AuditAction, AuditChange, AuditEntry};
 pub use belonging::{Ban, Belonging, BelongingKey, BelongingKind, Pin, Webhook};
 pub use capabilities::{Capabilities, PassiveUpdate};
 pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};

@@ -10,11 +10,11 @@ use crate::{
     thread::{ThreadEntry, ThreadEvent},
 };
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId, ScheduledEvent,
-    StageInstance, ThreadMember, User, UserId,
+    AuditEntry, Channel, ChannelId, ChannelType, Direct, Guild, GuildId, Id, Invite, InviteCode, Member, MessageId,
+    ScheduledEvent, StageInstance, ThreadMember, User, UserId,
     from_gateway::{
-        DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody, StageInstanceBody,
-        StickerBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody,
+        AuditEntryBody, DirectBody, EmojiBody, InviteEventBody, MemberBody, PresenceBody, ScheduledEventBody,
+        StageInstanceBody, StickerBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody, UserBody,
     },
 };
 use guildhall_stdx::Timestamp;
@@ -31,6 +31,8 @@ pub enum Notice {
         /// On add: how far back what they said is deleted, seconds.
         delete_message_s: Option<u32>,
     },
+    /// GUILD_AUDIT_LOG_ENTRY_CREATE.
+    AuditEntry(Arc<AuditEntry>),
     /// INVITE_CREATE.
     Invite(Arc<Invite>),
     /// INVITE_DELETE.
@@ -128,6 +130,7 @@ impl Notice {
             Self::Ban { user, delete_message_s } => {
                 put.body(&BanBody { guild_id, user: (&**user).into(), delete_message_secs: *delete_message_s });
             }
+            Self::AuditEntry(entry) => put.body(&AuditEntryBody::from(&**entry).with_guild(guild_id)),
             Self::Invite(invite) => put.body(&InviteEventBody::from(&**invite)),
             Self::InviteGone { code, channel_id } => {
                 put.body(&InviteGoneBody { code: *code, channel_id: *channel_id, guild_id });

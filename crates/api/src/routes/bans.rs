@@ -6,7 +6,7 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{AuditReason, JsonBody, Query},
+    body::{JsonBody, Query},
     error::ApiError,
     form::{self, Form},
     state::{Api, expect_reply},
@@ -77,12 +77,11 @@ pub(super) async fn put(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    AuditReason(reason): AuditReason,
     input: JsonBody,
 ) -> Result<StatusCode, ApiError> {
     let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
     let delete_message_s = input.read(|form| Some(delete_message_s(form)))?;
-    ban(&api, &caller, guild_id, user_id, reason, delete_message_s).await?;
+    ban(&api, &caller, guild_id, user_id, delete_message_s).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -91,10 +90,10 @@ async fn ban(
     caller: &Caller,
     guild_id: GuildId,
     user_id: UserId,
-    reason: Option<String>,
     delete_message_s: u32,
 ) -> Result<(), ApiError> {
     let user = account(api, user_id).await?;
+    let reason = caller.reason().map(|reason| reason.to_string());
     let command = Command::Ban(Box::new(NewBan { user, reason, delete_message_s }));
     api.ask(caller, guild_id, command).await?;
     if delete_message_s > 0 {
@@ -145,7 +144,6 @@ pub(super) async fn bulk(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    AuditReason(reason): AuditReason,
     input: JsonBody,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
@@ -159,7 +157,7 @@ pub(super) async fn bulk(
     }
     let (mut banned, mut failed): (Vec<UserId>, Vec<UserId>) = Default::default();
     for user_id in user_ids {
-        match ban(&api, &caller, guild_id, user_id, reason.clone(), delete_message_s).await {
+        match ban(&api, &caller, guild_id, user_id, delete_message_s).await {
             Ok(()) => banned.push(user_id),
             Err(ApiError::Refused(Refusal::MissingPermissions | Refusal::UnknownUser)) => failed.push(user_id),
             Err(error) => return Err(error),

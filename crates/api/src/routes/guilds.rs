@@ -14,16 +14,18 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildPatch, GuildReply, NewChannel, NewGuild, Refusal};
+use guildhall_guild::{AuditQuery, Command, GuildPatch, GuildReply, NewChannel, NewGuild, Refusal};
 use guildhall_model::{
-    ChannelType, Guild, GuildId, Permissions, UserId,
-    from_gateway::{GuildBody, RestGuildBody, RoleBody},
+    AuditAction, AuditEntry, ChannelType, Guild, GuildId, Id, Permissions, UserId,
+    from_gateway::{AuditEntryBody, GuildBody, RestGuildBody, RoleBody, UserBody},
 };
 use serde::Serialize;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 const PAGE_MAX: i64 = 200;
+const AUDIT_PAGE: i64 = 50;
+const AUDIT_PAGE_MAX: i64 = 100;
 /// Guilds of one account (docs/protocol.md §1.5); an account with more may not make another.
 const GUILDS_MAX: usize = 200;
 
@@ -127,20 +129,60 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Nothing is logged: nothing, in the right shape, for those who may look.
+/// Entries of the audit log, newest first, or oldest first with `after`; and the accounts they name.
 pub(super) async fn audit_log(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
+    query: Query,
 ) -> Result<Response, ApiError> {
-    if !guild(&api, &caller, params.id("guild_id")?).await?.permissions.contains(Permissions::VIEW_AUDIT_LOG) {
-        return Err(ApiError::MISSING_PERMISSIONS);
+    let query = query.read(|form| {
+        Some(AuditQuery {
+            user_id: form.optional("user_id", form::id),
+            action: form.optional("action_type", audit_action),
+            before: form.optional("before", form::id),
+            after: form.optional("after", form::id),
+            limit: form.optional("limit", |v| form::integer(v, 1, AUDIT_PAGE_MAX)).unwrap_or(AUDIT_PAGE) as usize,
+        })
+    })?;
+    let reply = api.ask(&caller, params.id("guild_id")?, Command::ReadAuditLog(query)).await?;
+    let entries = expect_reply!(reply, AuditLog)?;
+    let user_ids: BTreeSet<UserId> = entries.iter().flat_map(|entry| named_in(entry)).collect();
+    let mut users = Vec::with_capacity(user_ids.len());
+    for user_id in user_ids {
+        users.extend(api.node.user(user_id).await?);
     }
     let body = serde_json::json!({
-        "audit_log_entries": [], "users": [], "webhooks": [], "integrations": [], "threads": [],
+        "audit_log_entries": entries.iter().map(|entry| AuditEntryBody::from(&**entry)).collect::<Vec<_>>(),
+        "users": users.iter().map(|user| UserBody::from(&**user)).collect::<Vec<_>>(), "webhooks": [], "integrations": [], "threads": [],
         "guild_scheduled_events": [], "application_commands": [], "auto_moderation_rules": [],
     });
     Ok(Json(body).into_response())
+}
+
+/// Accounts that an entry names.
+fn named_in(entry: &AuditEntry) -> impl Iterator<Item = UserId> + use<> {
+    use AuditAction as A;
+    let is_about_account = matches!(
+        entry.action,
+        A::MemberKick
+            | A::MemberBanAdd
+            | A::MemberBanRemove
+            | A::MemberUpdate
+            | A::MemberRoleUpdate
+            | A::BotAdd
+            | A::MessageDelete
+            | A::MessagePin
+            | A::MessageUnpin
+    );
+    let target = entry.target_id.filter(|_| is_about_account).map(Id::cast);
+    [entry.user_id].into_iter().chain(target)
+}
+
+fn audit_action(value: &Value) -> Parsed<AuditAction> {
+    let n = form::integer(value, 0, i64::from(u8::MAX))? as u8;
+    let unknown = || Fault::new("BASE_TYPE_CHOICES", "This server logs no such action.").into();
+    AuditAction::from_wire(n).ok_or_else(unknown)
 }
 
 /// A guild in the list of one's own.

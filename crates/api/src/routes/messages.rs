@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Command, MessageRecord};
-use guildhall_model::{ChannelId, Message, MessageId, User, from_gateway::MessageBody, smallest_id_at};
+use guildhall_model::{ChannelId, Message, MessageId, from_gateway::MessageBody, smallest_id_at};
 use guildhall_stdx::Timestamp;
 use guildhall_store::Page;
 use std::{collections::BTreeMap, sync::Arc};
@@ -31,7 +31,7 @@ const BULK_DELETE_MAX: usize = 100;
 const BULK_DELETE_AGE_MAX_MS: i64 = 14 * 86_400_000;
 
 /// Whether the caller may read a channel's history; an error when they cannot even see the channel.
-pub(crate) async fn may_read_history(api: &Api, caller: &User, channel_id: ChannelId) -> Result<bool, ApiError> {
+pub(crate) async fn may_read_history(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<bool, ApiError> {
     let reply = api.ask_channel(caller, channel_id, Command::AuthorizeHistory(channel_id)).await?;
     match reply {
         guildhall_guild::Reply::HistoryGrant { may_read_history } => Ok(may_read_history),
@@ -42,7 +42,7 @@ pub(crate) async fn may_read_history(api: &Api, caller: &User, channel_id: Chann
 /// A message the caller may read.
 pub(crate) async fn readable(
     api: &Api,
-    caller: &User,
+    caller: &Caller,
     channel_id: ChannelId,
     message_id: MessageId,
 ) -> Result<MessageRecord, ApiError> {

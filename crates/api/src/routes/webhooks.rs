@@ -86,6 +86,7 @@ struct Named {
     id: WebhookId,
     guild_id: GuildId,
     access: WebhookAccess,
+    reason: Option<Arc<str>>,
 }
 
 impl Named {
@@ -93,11 +94,12 @@ impl Named {
         let id: WebhookId = params.id("webhook_id")?;
         let guild_id = api.node.store().guild_of_belonging(BelongingKind::Webhook, id.get()).await?;
         let guild_id = guild_id.ok_or(ApiError::Refused(Refusal::UnknownWebhook))?;
-        Ok(Self { id, guild_id, access })
+        Ok(Self { id, guild_id, access, reason: None })
     }
 
     async fn managed(api: &Api, params: &PathParams, caller: &Caller) -> Result<Self, ApiError> {
-        Self::find(api, params, WebhookAccess::Actor(Actor::User(caller.id))).await
+        let named = Self::find(api, params, WebhookAccess::Actor(Actor::User(caller.id))).await?;
+        Ok(Self { reason: caller.reason(), ..named })
     }
 
     async fn by_token(api: &Api, params: &PathParams) -> Result<Self, ApiError> {
@@ -109,7 +111,12 @@ impl Named {
         api: &Api,
         command: impl FnOnce(WebhookId, WebhookAccess) -> Command,
     ) -> Result<Reply, ApiError> {
-        match api.node.command(self.guild_id, Actor::System, command(self.id, self.access)).await {
+        let command = command(self.id, self.access);
+        let command = match self.reason {
+            Some(reason) => Command::WithReason(reason, Box::new(command)),
+            None => command,
+        };
+        match api.node.command(self.guild_id, Actor::System, command).await {
             Err(Refusal::UnknownGuild) => Err(ApiError::Refused(Refusal::UnknownWebhook)),
             other => Ok(other?),
         }
@@ -117,7 +124,7 @@ impl Named {
 
     /// The body of a post, and the webhook's channel: its token is asked for before anything is read.
     async fn read_body(&self, api: &Api, request: MessageRequest) -> Result<(MessageBodyInput, ChannelId), ApiError> {
-        let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone() };
+        let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone(), reason: None };
         let webhook = expect_reply!(own.ask(api, Command::ReadWebhook).await?, Webhook)?;
         // Who has the token may send files, as upstream.
         let input = request.read(api, self.id.get(), async { Ok(()) }).await?;

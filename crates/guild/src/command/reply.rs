@@ -2,7 +2,7 @@
 
 use crate::{backend::Imported, job::Audience};
 use guildhall_model::{
-    Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
+    AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
 use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
@@ -44,6 +44,8 @@ pub enum Reply {
     FoundMembers(Vec<Arc<Member>>),
     /// Bans, by user id.
     Bans(Vec<Arc<Ban>>),
+    /// Entries of the audit log, in the order that the query says.
+    AuditLog(Vec<Arc<AuditEntry>>),
     /// An invite.
     Invite(Box<InviteReply>),
     /// Invites, and the guild they are of.

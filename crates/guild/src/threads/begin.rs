@@ -4,14 +4,15 @@
 
 use super::Members;
 use crate::{
+    audit::{self, NewEntry},
     check::Here,
     command::{Actor, NewThread, Refusal},
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
 use guildhall_model::{
-    Belonging, Channel, ChannelId, ChannelType, EventName, Member, Message, MessageId, MessageReference, Permissions,
-    ThreadFields, ThreadMember,
+    AuditAction, Belonging, Channel, ChannelId, ChannelType, EventName, Member, Message, MessageId, MessageReference,
+    Permissions, ThreadFields, ThreadMember,
 };
 use guildhall_relay::{Effect, Notice, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
@@ -136,6 +137,8 @@ impl Guild {
             self.say(now, &here, message, post.nonce.as_ref(), None);
         }
         self.say_that_it_began(now, &parent, &owner, thread_id, began_from);
+        let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
+        self.log(now, actor, logged.made(audit::of_channel(&entry.channel)));
         self.thread_reply(thread_id, actor)
     }
 

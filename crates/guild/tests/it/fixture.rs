@@ -8,12 +8,12 @@ use guildhall_guild::{
     NewChannel, NewGuild, NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_model::{
-    AccountKind, Belonging, BelongingKey, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId,
-    Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId, Status,
-    User, UserId, to_gateway::VoiceStateUpdate,
+    AccountKind, AuditEntry, Belonging, BelongingKey, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields,
+    GuildId, Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId,
+    Status, User, UserId, to_gateway::VoiceStateUpdate,
 };
 use guildhall_relay::{
-    Gate, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
+    Gate, GuildView, MembersWanted, Notice, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
     SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_stdx::Now;
@@ -483,7 +483,26 @@ impl World {
     }
 
     /// The events among what the first relay was sent since anything was last taken.
+    /// The audit log's events are left out: `audit_events` has them.
     pub fn events(&mut self) -> Vec<Arc<Published>> {
+        let mut events = self.all_events();
+        events.retain(|published| published.event.name != EventName::GuildAuditLogEntryCreate);
+        events
+    }
+
+    /// Entries that the audit log's events told.
+    pub fn audit_events(&mut self) -> Vec<Arc<AuditEntry>> {
+        let entry = |published: &Arc<Published>| match &published.event.payload {
+            Payload::Notice(notice) => match &**notice {
+                Notice::AuditEntry(entry) => Some(entry.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.all_events().iter().filter_map(entry).collect()
+    }
+
+    fn all_events(&mut self) -> Vec<Arc<Published>> {
         let messages = self.take().into_iter().filter(|(relay, _)| *relay == P0);
         messages
             .filter_map(|(_, message)| match message {

@@ -1,5 +1,6 @@
 //! The guild machine from outside: a module per theme.
 
+mod audit;
 mod backend;
 mod bulk;
 mod direct;

@@ -78,6 +78,8 @@ pub const USER_MESSAGE_BYTES_MAX: u32 = 15_360;
 pub const SESSION_RESUME_MS: u32 = 180_000;
 /// A page that is loaded anew.
 pub const TEMPORARY_AWAY_MS: u32 = 60_000;
+/// What moderators look back at in a busy guild: 400 KiB of memory.
+pub const AUDIT_LOG_ENTRIES_MAX: u32 = 1_000;
 /// The resume window of a guild with twenty messages a second.
 pub const REPLAY_EVENTS_MAX: u32 = 4096;
 /// The same in bytes; bodies are shared between sessions, so this bounds reach more than memory.

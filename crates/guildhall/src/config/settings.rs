@@ -183,6 +183,8 @@ settings! {
         /// How long who came by a temporary invite may be without a session before they are a member no more, milliseconds. A
         /// session that can be resumed is one.
         temporary_away_ms: u32, 0..=86_400_000 => defaults::TEMPORARY_AWAY_MS;
+        /// Entries of a guild's audit log, some 400 bytes each in memory; past it the oldest go, and all after 45 days. 0: no log.
+        audit_log_entries_max: u32, 0..=100_000 => defaults::AUDIT_LOG_ENTRIES_MAX;
         /// Dispatches a session keeps for a resume.
         replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX;
         /// Bytes a session keeps for a resume.

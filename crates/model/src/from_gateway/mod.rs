@@ -4,6 +4,7 @@
 //!             parsers demand (docs/protocol.md §12), constants included.
 //! Invariants  ids serialise through `Id`, so JSON gets strings and ETF gets integers.
 
+mod audit;
 mod channel;
 mod deleted_entities;
 mod direct;
@@ -26,6 +27,7 @@ mod user_ready;
 mod voice;
 mod webhook;
 
+pub use audit::AuditEntryBody;
 pub use channel::{ChannelBody, OverwriteBody};
 pub use deleted_entities::{DeletedEntityIdsBody, ExistingEntities};
 pub use direct::DirectBody;

@@ -13,6 +13,13 @@ pub fn notice_text_of(name: &str, d: &Value) -> Option<String> {
             let seconds = d.get("delete_message_secs").map_or("none".to_owned(), plain);
             format!("user={} delete={seconds}", plain(&d["user"]["id"]))
         }
+        "GUILD_AUDIT_LOG_ENTRY_CREATE" => format!(
+            "id={} action={} user={} target={}",
+            plain(&d["id"]),
+            plain(&d["action_type"]),
+            plain(&d["user_id"]),
+            id(&d["target_id"])
+        ),
         "INVITE_CREATE" => {
             format!(
                 "code={} channel={} inviter={}",

@@ -46,6 +46,7 @@ pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> Notice
     };
     let (who, intents, users) = match notice {
         Notice::Ban { .. } => (Who::Guild(BAN_MEMBERS | VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
+        Notice::AuditEntry(_) => (Who::Guild(VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
         Notice::Invite(invite) => {
             (Who::Channel(invite.channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
         }
@@ -83,6 +84,10 @@ pub fn notice_text(state: &State, notice: &Notice) -> String {
         Notice::Ban { user, delete_message_s } => {
             let seconds = delete_message_s.map_or("none".to_owned(), |seconds| seconds.to_string());
             format!("user={} delete={seconds}", user.id)
+        }
+        Notice::AuditEntry(entry) => {
+            let target = entry.target_id.map_or(0, |id| id.get());
+            format!("id={} action={} user={} target={target}", entry.id, entry.action as u8, entry.user_id)
         }
         Notice::Invite(invite) => {
             let inviter = invite.inviter.as_ref().map_or(0, |user| user.id.get());

@@ -3,8 +3,8 @@
 use crate::support::*;
 use guildhall_guild::Write;
 use guildhall_model::{
-    Ban, Belonging, BelongingKey, BelongingKind, Channel, ChannelType, Emoji, GuildId, Member, Message, Overwrite,
-    OverwriteKind, Permissions, Pin, User, UserId,
+    AuditAction, AuditChange, AuditEntry, Ban, Belonging, BelongingKey, BelongingKind, Channel, ChannelType, Emoji,
+    GuildId, Member, Message, Overwrite, OverwriteKind, Permissions, Pin, User, UserId,
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Page, Store, StoreError};
@@ -268,18 +268,35 @@ pub async fn belongings(store: &dyn Store) {
     };
     let put = |belonging| Write::PutBelonging(id(100), belonging);
     let guest = Belonging::TemporaryMember(id(u64::MAX >> 1));
+    let entry = Belonging::AuditEntry(Arc::new(AuditEntry {
+        id: id(u64::MAX >> 1),
+        action: AuditAction::ChannelUpdate,
+        user_id: id(7),
+        target_id: Some(id(101)),
+        changes: vec![AuditChange { key: "name".to_owned(), old_value: None, new_value: Some("🔥".into()) }],
+        options: serde_json::Map::from_iter([("count".to_owned(), "1".into())]),
+        reason: Some("because".to_owned()),
+    }));
     store
-        .commit(vec![put(ban(7, "no")), put(ban(8, "no")), put(pin(5)), put(pin(6)), put(guest.clone())])
+        .commit(vec![
+            put(ban(7, "no")),
+            put(ban(8, "no")),
+            put(pin(5)),
+            put(pin(6)),
+            put(guest.clone()),
+            put(entry.clone()),
+        ])
         .await
         .unwrap();
     store.commit(vec![put(ban(7, "yes")), Write::DeleteBelonging(id(100), ban(8, "").key())]).await.unwrap();
-    assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6), guest.clone()]);
+    assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6), guest.clone(), entry.clone()]);
     assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), Some(id(100)));
     assert_eq!(store.guild_of_belonging(BelongingKind::Invite, 7).await.unwrap(), None);
     // All parts at once; then what is not there.
     let pins = BelongingKey::whole(BelongingKind::Pin, 101);
     store.commit(vec![Write::DeleteBelongings(id(100), pins), Write::DeleteBelonging(id(9), pins)]).await.unwrap();
-    store.commit(vec![Write::DeleteBelonging(id(100), guest.key())]).await.unwrap();
+    let gone = [guest, entry].map(|gone| Write::DeleteBelonging(id(100), gone.key()));
+    store.commit(gone.into()).await.unwrap();
     assert_eq!(kept(store).await, [ban(7, "yes")]);
     let dangling = store.commit(vec![put(ban(9, "")), Write::PutBelonging(id(4), ban(9, ""))]).await;
     assert!(matches!(dangling, Err(StoreError::Dangling { what: "belonging" })), "{dangling:?}");

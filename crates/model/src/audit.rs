@@ -1,0 +1,97 @@
+//! Audit log: what moderators did to a guild, as it is kept.
+//!
+//! Spec  docs/protocol.md "Audit log".
+
+use crate::id::{Id, UserId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Map, Value};
+
+macro_rules! actions {
+    ($($n:literal $name:ident),* $(,)?) => {
+        /// What was done. The numbers are those of the wire, and are stored.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum AuditAction { $(#[doc = concat!("Action ", stringify!($n), ".")] $name = $n,)* }
+
+        impl AuditAction {
+            /// The action with this number on the wire.
+            #[must_use]
+            pub const fn from_wire(n: u8) -> Option<Self> {
+                match n { $($n => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+actions! {
+    1 GuildUpdate,
+    10 ChannelCreate, 11 ChannelUpdate, 12 ChannelDelete,
+    13 ChannelOverwriteCreate, 14 ChannelOverwriteUpdate, 15 ChannelOverwriteDelete,
+    20 MemberKick, 21 MemberPrune, 22 MemberBanAdd, 23 MemberBanRemove, 24 MemberUpdate, 25 MemberRoleUpdate,
+    26 MemberMove, 27 MemberDisconnect, 28 BotAdd,
+    30 RoleCreate, 31 RoleUpdate, 32 RoleDelete,
+    40 InviteCreate, 42 InviteDelete,
+    50 WebhookCreate, 51 WebhookUpdate, 52 WebhookDelete,
+    60 EmojiCreate, 61 EmojiUpdate, 62 EmojiDelete,
+    72 MessageDelete, 73 MessageBulkDelete, 74 MessagePin, 75 MessageUnpin,
+    83 StageInstanceCreate, 84 StageInstanceUpdate, 85 StageInstanceDelete,
+    90 StickerCreate, 91 StickerUpdate, 92 StickerDelete,
+    100 ScheduledEventCreate, 101 ScheduledEventUpdate, 102 ScheduledEventDelete,
+    110 ThreadCreate, 111 ThreadUpdate, 112 ThreadDelete,
+}
+
+impl AuditAction {
+    /// Members do it without moderating. Such entries have a quota of their own, so that they push no others out.
+    #[must_use]
+    pub const fn is_of_members(self) -> bool {
+        matches!(self, Self::InviteCreate | Self::ThreadCreate | Self::ThreadUpdate)
+    }
+}
+
+impl Serialize for AuditAction {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(*self as u8)
+    }
+}
+
+impl<'de> Deserialize<'de> for AuditAction {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let n = u8::deserialize(deserializer)?;
+        Self::from_wire(n).ok_or_else(|| D::Error::custom(format_args!("{n} is not an audit log action")))
+    }
+}
+
+/// One field that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditChange {
+    /// Name of the field on the wire.
+    pub key: String,
+    /// Value before; none: the field was not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_value: Option<Value>,
+    /// Value after; none: the field is not set any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_value: Option<Value>,
+}
+
+/// An entry of a guild's audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// Its id, from which its time is read.
+    pub id: Id<()>,
+    /// What was done.
+    pub action: AuditAction,
+    /// By whom.
+    pub user_id: UserId,
+    /// To whom or what; none: the action has no target, or names it in `changes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_id: Option<Id<()>>,
+    /// Which fields were changed, and how.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<AuditChange>,
+    /// Details of certain actions.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub options: Map<String, Value>,
+    /// Why, in the words of whoever did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
