@@ -94,7 +94,7 @@ async fn read(State(served): State<Arc<[Served]>>, Path(id): Path<String>, asked
 }
 
 /// RFC 9110 §13.1.2: a list of tags, or any. A weak tag means the same bytes here.
-fn names(tags: &HeaderValue, tag: &str) -> bool {
+pub(crate) fn names(tags: &HeaderValue, tag: &str) -> bool {
     let Ok(tags) = tags.to_str() else { return false };
     tags.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }

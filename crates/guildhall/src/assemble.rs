@@ -8,13 +8,14 @@
 
 use crate::{
     config::{
-        AuthConfig, CodecConfig, Config, DirectsFrom, GatewayUrl, IoUring, Secret, StreamMode, Synchronous, UploadMode,
+        AuthConfig, CodecConfig, Config, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, Secret, StreamMode,
+        Synchronous, UploadMode,
     },
     deflate,
     dictionaries::{self, DictionaryError},
     handover, issuers, jwks_url,
     memory::MemoryReader,
-    metrics::{Metrics, metrics_router},
+    metrics::{Listener, Metrics, metrics_router},
     open_files, tls,
     upgrades::{UpgradeStatus, Upgrades},
     watch::Watch,
@@ -29,7 +30,7 @@ use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, u
 use guildhall_guild::GuildLimits;
 use guildhall_net::{
     AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions, RunningServer,
-    Server, ServerConfig, SystemClock,
+    Server, ServerConfig, SystemClock, serve_admin,
 };
 use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
@@ -49,7 +50,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::JoinHandle,
+};
 
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const LISTEN_BACKLOG: u32 = 4096;
@@ -145,6 +149,8 @@ pub struct Running {
     pub node: Node,
     /// Where it listens; the real port if any was asked for.
     pub local_addr: SocketAddr,
+    /// Where health and metrics are served as well, if anywhere.
+    pub admin_addr: Option<SocketAddr>,
     /// Where clients are told to open their WebSocket, without a slash at the end.
     pub gateway_url: String,
     ready: Arc<AtomicBool>,
@@ -164,6 +170,19 @@ pub struct Running {
     tls: Option<tls::Pair>,
     /// Ends with it.
     _certificates: Option<Watch>,
+    /// Ends with it.
+    _admin: Option<AdminListener>,
+    /// Descriptors that the system allows; none for any number.
+    files_allowed: Option<u64>,
+}
+
+/// Serves health and metrics until it is dropped.
+struct AdminListener(JoinHandle<()>);
+
+impl Drop for AdminListener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// How long a stopping node may take for what.
@@ -200,10 +219,16 @@ const PART_MS_MIN: u64 = 1_000;
 /// # Errors
 /// See [`StartError`]. Nothing is left running.
 pub async fn assemble(config: &Config) -> Result<Running, StartError> {
-    open_files::raise_limit(config.server.connections_max);
-    let listen = config.server.listen;
-    let listener = open_listener(listen).map_err(|source| StartError::Listen { listen, source })?;
-    let local_addr = listener.local_addr().map_err(|source| StartError::Listen { listen, source })?;
+    let files_allowed = open_files::raise_limit();
+    let places = open_files::places(config.server.connections_max, files_allowed);
+    tracing::info!(
+        connections_max = places.connections_max,
+        configured = config.server.connections_max,
+        open_files = places.allowed.map_or_else(|| "unlimited".to_owned(), |allowed| allowed.to_string()),
+        "places for sockets"
+    );
+    let (listener, local_addr) = listen_on(config.server.listen)?;
+    let admin = config.server.admin_listen.map(listen_on).transpose()?;
     let tls = tls::Pair::read(&config.tls)?;
     let certificates = tls.as_ref().map(tls::Pair::watch);
     let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
@@ -215,7 +240,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
-    let mut server_config = server_config(config, &gateway_url, contexts.clone())?;
+    let mut server_config = server_config(config, &gateway_url, places, contexts.clone())?;
     server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
     server_config.partition.set_dictionaries(dictionaries.clone());
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
@@ -235,7 +260,10 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let sweeper = files.as_ref().map(|files| files.keep_swept(store.clone()));
 
     let ready = Arc::new(AtomicBool::new(false));
-    let is_ready = ready.clone();
+    let is_ready = {
+        let ready = ready.clone();
+        move || ready.load(Ordering::Acquire)
+    };
     let rest = router(ApiState {
         node: node.clone(),
         gateway_url: gateway_url.as_str().into(),
@@ -246,6 +274,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     });
     let metrics = Metrics {
         partitions: server.partitions(),
+        front: server.front_watch(),
         node: node.clone(),
         contexts: contexts.clone(),
         files: files.clone(),
@@ -261,10 +290,15 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     });
     let http = with_peer(rest, trusted.clone())
         .merge(with_peer(backends, trusted.clone()))
-        .merge(ops_router(move || is_ready.load(Ordering::Acquire)))
+        .merge(ops_router(is_ready.clone()))
         .merge(dictionaries_router(dictionaries))
         .merge(files.map_or_else(Router::new, |files| files_router(files, store.clone())))
-        .merge(metrics_router(metrics, config.server.metrics));
+        .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
+    let admin_addr = admin.as_ref().map(|(_, addr)| *addr);
+    let admin = admin.map(|(listener, _)| {
+        let http = ops_router(is_ready).merge(metrics_router(metrics, config.server.metrics, Listener::Admin));
+        AdminListener(tokio::spawn(serve_admin(listener, http)))
+    });
     if let Some(key) = secret("auth.admin_key_file", &config.auth.admin_key, &config.auth.admin_key_file)? {
         node.set_root_key(key.reveal());
     }
@@ -286,6 +320,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     Ok(Running {
         node,
         local_addr,
+        admin_addr,
         gateway_url,
         ready,
         server,
@@ -300,6 +335,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         _fetching: fetching,
         tls,
         _certificates: certificates,
+        _admin: admin,
+        files_allowed,
     })
 }
 
@@ -369,8 +406,10 @@ impl Running {
     /// `Randomness`.
     pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
         self.server.partitions().take_limits(partition_config(config, &self.gateway_url)?);
-        self.server.set_connections_max(config.server.connections_max as usize);
-        self.server.set_admission(admission_limits(config));
+        let places = open_files::places(config.server.connections_max, self.files_allowed);
+        self.server.set_connections_max(places.connections_max as usize);
+        self.server.set_admission(admission_limits(config, places));
+        self.server.set_write_stall_ms(config.limits.write_stall_ms.into());
         self.gate.set_limits(identify_limits(config));
         self.drain = DrainTimes::of(config);
         self.tls.iter().for_each(tls::Pair::read_again);
@@ -536,6 +575,15 @@ pub fn node_config(config: &Config, jwt_secret: Vec<u8>) -> NodeConfig {
     NodeConfig { guild_workers_count, jwt_secret, worker_mailbox_max: config.server.worker_mailbox_max as usize }
 }
 
+/// The listener, and its address with the real port.
+fn listen_on(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let opened = open_listener(listen).and_then(|listener| {
+        let local_addr = listener.local_addr()?;
+        Ok((listener, local_addr))
+    });
+    opened.map_err(|source| StartError::Listen { listen, source })
+}
+
 /// As `TcpListener::bind`, but with room for a storm of connects: past the usual 128 the kernel drops them.
 fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
     let socket = if listen.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
@@ -588,6 +636,7 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
         bot_message_bytes_max: limits.bot_message_bytes_max,
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
+        expire_sessions: config.auth.expire_sessions == ExpireSessions::On,
         streams: match config.codec.streams {
             StreamMode::Classic => Streams::Classic,
             StreamMode::SharedMatch => Streams::SharedMatch {
@@ -610,16 +659,23 @@ fn identify_limits(config: &Config) -> IdentifyLimits {
     }
 }
 
-fn admission_limits(config: &Config) -> AdmissionLimits {
+fn admission_limits(config: &Config, places: open_files::Places) -> AdmissionLimits {
     let limits = &config.limits;
     AdmissionLimits {
+        connections_max: places.connections_max as usize,
         handshakes_max: limits.handshakes_max as usize,
+        address_rest_connections_max: limits.address_rest_connections_max,
         address_connections_max: limits.address_connections_max,
         address_handshakes_per_minute: limits.address_handshakes_per_minute,
     }
 }
 
-fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -> Result<ServerConfig, StartError> {
+fn server_config(
+    config: &Config,
+    gateway_url: &str,
+    places: open_files::Places,
+    classic: ClassicContexts,
+) -> Result<ServerConfig, StartError> {
     let partition = PartitionConfig {
         classic,
         deflate: deflate::params(&config.deflate),
@@ -634,14 +690,14 @@ fn server_config(config: &Config, gateway_url: &str, classic: ClassicContexts) -
         IoUring::Auto => guildhall_net::IoUring::Auto,
         IoUring::Off => guildhall_net::IoUring::Off,
     };
-    let connections_max = config.server.connections_max as usize;
+    let connections_max = places.connections_max as usize;
     let deflate = deflate::policy(&config.deflate);
     Ok(ServerConfig {
         partitions_count,
         connections_max,
         io_uring,
         deflate,
-        admission: admission_limits(config),
+        admission: admission_limits(config, places),
         certificates: None,
         identify,
         partition,

@@ -4,7 +4,7 @@
 use clap::Parser as _;
 use guildhall::cli::{self, Cli, Command, Failure};
 use std::{future::Future, process::ExitCode, time::Duration};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
 #[global_allocator]
@@ -33,6 +33,7 @@ fn run_async(command: Command) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         let stop = stop_signal()?;
+        let _unused = ignore_signals()?;
         cli::run(command, environment, stop).await
     });
     // A part that did not stop in time must not keep the process from ending.
@@ -50,6 +51,11 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
             std::process::exit(1);
         });
     })
+}
+
+/// Signals without a meaning here, which would end the process at once: scripts that rotate logs send them.
+fn ignore_signals() -> std::io::Result<[Signal; 2]> {
+    Ok([signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?])
 }
 
 /// Says what went wrong, with every cause.

@@ -1,6 +1,6 @@
 //! Metrics: `/metrics`, in the text formats that Prometheus reads.
 //!
-//! Owns        the names, the help texts, and who may read them (`Access`).
+//! Owns        the names, the help texts, and where they are served (`Listener`).
 //! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when somebody asks.
 //!             M2 labels come from closed sets: close codes, kinds of contexts, guild workers. No ids, names, or addresses.
 //!             M3 both formats are accepted by strict parsers (tests in `conformance/metrics`).
@@ -13,7 +13,6 @@ mod process;
 use crate::config::MetricsAccess;
 use axum::{
     Router,
-    extract::{ConnectInfo, Request},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
@@ -21,7 +20,7 @@ use axum::{
 use exposition::Exposition;
 use guildhall_api::Files;
 use guildhall_codec::{ClassicContexts, ClassicStats};
-use guildhall_net::{PartitionState, Partitions};
+use guildhall_net::{FrontState, FrontWatch, PartitionState, Partitions};
 use guildhall_node::{CommitStats, Node};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::{HISTOGRAM_BOUNDS_US, Histogram};
@@ -31,17 +30,22 @@ use prometheus_client::{
     metrics::MetricType,
     registry::Registry,
 };
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{fmt, sync::Arc};
 use tokio::sync::Mutex;
 
-/// What says that a request came through a proxy: its peer is not whom it is from.
-const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+/// On the port of clients, while `server.metrics` is "local".
+const ELSEWHERE: (StatusCode, &str) = (
+    StatusCode::NOT_FOUND,
+    "metrics are served on server.admin_listen; server.metrics = \"open\" serves them here as well\n",
+);
 
 /// Where the numbers are.
 #[derive(Clone)]
 pub struct Metrics {
     /// Connections, sessions, deliveries.
     pub partitions: Partitions,
+    /// Sockets of the node, refused ones included.
+    pub front: FrontWatch,
     /// Guilds, commits.
     pub node: Node,
     /// Compression contexts.
@@ -50,20 +54,31 @@ pub struct Metrics {
     pub files: Option<Files>,
 }
 
-/// `/metrics`, for those who may read it; 404 for others, as if it was not there.
-pub fn metrics_router(metrics: Metrics, access: MetricsAccess) -> Router {
-    if access == MetricsAccess::Off {
-        return Router::new();
+/// Where a router with `/metrics` listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// `server.listen`, to which clients and proxies come.
+    Clients,
+    /// `server.admin_listen`.
+    Admin,
+}
+
+/// `/metrics` on one of the listeners, if `access` allows it there; 404 otherwise. No property of a request says reliably that it
+/// came through no proxy, so access depends on the listener alone.
+pub fn metrics_router(metrics: Metrics, access: MetricsAccess, listener: Listener) -> Router {
+    match (access, listener) {
+        (MetricsAccess::Off, _) => Router::new(),
+        (MetricsAccess::Local, Listener::Clients) => Router::new().route("/metrics", get(async || ELSEWHERE)),
+        (MetricsAccess::Local, Listener::Admin) | (MetricsAccess::Open, _) => scrape_router(metrics),
     }
+}
+
+fn scrape_router(metrics: Metrics) -> Router {
     let one_at_a_time = Arc::new(Mutex::new(()));
-    let scrape = move |request: Request| {
+    let scrape = move |headers: HeaderMap| {
         let (metrics, one_at_a_time) = (metrics.clone(), one_at_a_time.clone());
         async move {
-            let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
-            if access == MetricsAccess::Local && !is_local(peer, request.headers()) {
-                return StatusCode::NOT_FOUND.into_response();
-            }
-            let format = Exposition::accepted(request.headers());
+            let format = Exposition::accepted(&headers);
             let _turn = one_at_a_time.lock().await;
             // It waits for the partitions, a turn of theirs at most.
             match tokio::task::spawn_blocking(move || metrics.render()).await {
@@ -81,11 +96,6 @@ pub fn metrics_router(metrics: Metrics, access: MetricsAccess) -> Router {
     Router::new().route("/metrics", get(scrape))
 }
 
-fn is_local(peer: Option<SocketAddr>, headers: &HeaderMap) -> bool {
-    let is_forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
-    peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) && !is_forwarded
-}
-
 impl Metrics {
     /// Collects everything and renders it as OpenMetrics text. Blocks for a turn of the partitions.
     ///
@@ -94,6 +104,7 @@ impl Metrics {
     pub fn render(&self) -> Result<String, fmt::Error> {
         let snapshot = Snapshot {
             partitions: self.partitions.inspect(),
+            front: self.front.state(),
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
             commits: self.node.commit_stats(),
@@ -116,6 +127,7 @@ impl Metrics {
 #[derive(Debug)]
 struct Snapshot {
     partitions: Vec<PartitionState>,
+    front: FrontState,
     contexts: ClassicStats,
     mailboxes: Vec<usize>,
     commits: CommitStats,
@@ -176,6 +188,7 @@ impl Collector for Snapshot {
             sum += partition.counters;
             latency += partition.latency;
         }
+        self.front(&mut out)?;
         self.clients(&mut out, &sum)?;
         self.deliveries(&mut out, &sum, &latency)?;
         self.guilds(&mut out, &sum)?;
@@ -185,6 +198,24 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
+    fn front(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let front = &self.front;
+        out.gauge("sockets", "Sockets now, of the gateway, of REST and without a request yet", front.sockets as u64)?;
+        out.gauge("sockets_rest", "Of these, sockets of REST", front.rest_sockets as u64)?;
+        let why = |name: &str| vec![("why", name.to_owned())];
+        out.counters(
+            "sockets_refused",
+            "Sockets and upgrades that were refused before their request was looked at",
+            &[
+                (why("full"), front.refused_full_total),
+                (why("handshakes"), front.refused_handshakes_total),
+                (why("address"), front.refused_address_total),
+                (why("descriptors"), front.refused_descriptors_total),
+            ],
+        )?;
+        out.counter("sockets_stalled", "Sockets of REST ended because their client did not read", front.stalled_total)
+    }
+
     fn clients(&self, out: &mut Writer<'_>, sum: &Counters) -> fmt::Result {
         let count = |of: fn(&PartitionState) -> usize| self.partitions.iter().map(of).sum::<usize>() as u64;
         let (sessions, attached) = (count(|p| p.sessions_count), count(|p| p.attached_count));
@@ -207,6 +238,7 @@ impl Snapshot {
         out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
         out.counter("resumes_refused", "RESUMEs answered with op 9", sum.resumes_refused_total)?;
         out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;
+        out.counter("sessions_expired", "Sessions closed at the end of their token", sum.sessions_expired_total)?;
         let closes = |by: &str, closes: &Closes| -> Vec<(Vec<Label>, u64)> {
             let code = |code: Option<u16>| code.map_or_else(|| "other".to_owned(), |code| code.to_string());
             closes.iter().map(|(of, count)| (vec![("by", by.to_owned()), ("code", code(of))], count)).collect()
@@ -308,30 +340,5 @@ impl Snapshot {
         out.counter("shared_match_alone", "Messages that one connection got and no other", sum.alone_total)?;
         out.counter("shared_match_checked", "Messages that were read back before they were sent", checked)?;
         out.counter("shared_match_mismatches", "Of these, not as they were to be", mismatches)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_local() {
-        let headers = |names: &[&'static str]| -> HeaderMap {
-            names
-                .iter()
-                .map(|name| (header::HeaderName::from_static(name), header::HeaderValue::from_static("x")))
-                .collect()
-        };
-        let check = |peer: &str, names: &[&'static str], expected: bool| {
-            assert_eq!(is_local(Some(peer.parse().unwrap()), &headers(names)), expected, "{peer} {names:?}");
-        };
-        check("127.0.0.1:5", &[], true);
-        check("[::1]:5", &[], true);
-        check("[::ffff:127.0.0.1]:5", &["accept"], true);
-        check("192.0.2.1:5", &[], false);
-        check("127.0.0.1:5", &["x-forwarded-for"], false);
-        check("127.0.0.1:5", &["forwarded"], false);
-        assert!(!is_local(None, &HeaderMap::new()));
     }
 }

@@ -1,14 +1,29 @@
-//! Open files: every connection is one, and systems give a process few unless it asks.
+//! Open files: every socket is one, and systems give a process few unless it asks.
 //!
-//! Invariants  the soft limit is raised to the hard one, never above: that is the administrator's to decide.
+//! Invariants  the soft limit is raised to the hard one, never above: that is the administrator's to decide. Sockets leave
+//!             descriptors for the store, files, polls and logs, so that the node works while it refuses connections.
+//! Limits      `reserved` descriptors besides sockets. Past it, which uploads and downloads can bring about, new sockets get 503.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What a node needs besides connections: the store, logs, threads' polls.
+/// The store, files that come and go with messages, threads' polls and rings, logs.
 const RESERVED: u64 = 256;
+/// Where few are allowed: an idle node has some 60 open.
+const RESERVED_MIN: u64 = 96;
+/// As `server.connections_max` has it.
+const PLACES_MIN: u64 = 16;
 
-/// Takes what the system allows, and warns when that is less than `connections_max` needs.
-pub fn raise_limit(connections_max: u32) {
+/// Places for sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// As the setting asks, or fewer.
+    pub connections_max: u32,
+    /// Descriptors that the system allows; none for any number.
+    pub allowed: Option<u64>,
+}
+
+/// Raises the soft limit to the hard one, and returns it. None: there is no limit.
+pub fn raise_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
@@ -16,16 +31,27 @@ pub fn raise_limit(connections_max: u32) {
             tracing::warn!(%error, "the limit of open files cannot be raised");
         }
     }
-    // None: there is no limit.
-    let Some(allowed) = getrlimit(Resource::Nofile).current else { return };
-    let needed = u64::from(connections_max) + RESERVED;
-    if allowed < needed {
-        tracing::warn!(
-            allowed,
-            needed,
-            "fewer open files are allowed than server.connections_max needs: see ulimit -n"
-        );
+    getrlimit(Resource::Nofile).current
+}
+
+/// The same for a bench, which warns when its clients do not fit.
+pub fn raise_limit_for(connections: u32) {
+    let allowed = raise_limit();
+    if places(connections, allowed).connections_max < connections {
+        tracing::warn!(allowed, connections, "fewer open files are allowed than the bench needs: see ulimit -n");
     }
+}
+
+/// How many sockets there is room for.
+#[must_use]
+pub fn places(connections_max: u32, allowed: Option<u64>) -> Places {
+    let fits = |allowed: u64| allowed.saturating_sub(reserved(allowed)).max(PLACES_MIN);
+    let most = allowed.map_or(u64::MAX, fits).min(connections_max.into());
+    Places { connections_max: u32::try_from(most).unwrap_or(u32::MAX), allowed }
+}
+
+fn reserved(allowed: u64) -> u64 {
+    (allowed / 4).clamp(RESERVED_MIN, RESERVED)
 }
 
 #[cfg(test)]
@@ -34,8 +60,23 @@ mod tests {
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
-        raise_limit(1);
+        let allowed = raise_limit();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
+        assert_eq!(allowed, limit.current);
+    }
+
+    #[test]
+    fn s9_sockets_leave_descriptors_for_the_rest() {
+        let check = |connections_max, allowed, expected| {
+            assert_eq!(places(connections_max, allowed).connections_max, expected, "{connections_max} {allowed:?}");
+        };
+        check(20_000, None, 20_000);
+        check(20_000, Some(1_048_576), 20_000);
+        check(20_000, Some(20_000), 19_744);
+        check(20_000, Some(1_024), 768);
+        check(20_000, Some(256), 160);
+        check(100, Some(256), 100);
+        check(20_000, Some(64), 16);
     }
 }

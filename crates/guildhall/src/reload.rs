@@ -17,6 +17,7 @@ pub const LIVE: &[(&str, &str)] = &[
     ("limits", "identify_interval_ms"),
     ("limits", "identifies_per_second_max"),
     ("limits", "handshakes_max"),
+    ("limits", "address_rest_connections_max"),
     ("limits", "address_connections_max"),
     ("limits", "address_handshakes_per_minute"),
     ("limits", "bot_identifies_per_day"),
@@ -36,6 +37,7 @@ pub const LIVE: &[(&str, &str)] = &[
     ("limits", "sessions_per_relay_max"),
     ("limits", "passive_above_members"),
     ("limits", "write_stall_ms"),
+    ("auth", "expire_sessions"),
     ("codec", "streams"),
     ("codec", "shared_check_one_in"),
     ("log", "level"),
@@ -93,6 +95,7 @@ pub fn merged(in_force: &Loaded, read: &Loaded) -> Loaded {
     config.limits.passive_update_interval_ms = old.limits.passive_update_interval_ms;
     config.limits.rest_trusted_proxies = old.limits.rest_trusted_proxies.clone();
     config.limits.rest_rate_percent = old.limits.rest_rate_percent;
+    config.auth.expire_sessions = new.auth.expire_sessions;
     config.codec.streams = new.codec.streams;
     config.codec.shared_check_one_in = new.codec.shared_check_one_in;
     config.log.level = new.log.level.clone();

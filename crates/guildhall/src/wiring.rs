@@ -103,7 +103,7 @@ async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, A
     } else {
         Vec::new()
     };
-    Ok(Account { user: account.user, guilds, token: account.token })
+    Ok(Account { user: account.user, guilds, token: account.token, expires_at: account.expires_at })
 }
 
 impl Upstream for NodeUpstream {

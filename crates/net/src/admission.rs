@@ -1,11 +1,14 @@
-//! Admission: who may open a gateway connection now, so that nobody takes all the places.
+//! Admission: which socket may have a place now, so that no address and no kind takes all of them.
 //!
-//! Owns        handshakes under way, and per address its connections and how often it came lately.
-//! Doors       `begin` for a socket that was accepted; `admit` for its upgrade. What they give is given back when dropped.
+//! Owns        handshakes under way, sockets of REST, and per address its connections and how often it came lately.
+//! Doors       `begin` for a socket that was accepted; `place_for_rest` for its first request, or `admit` for its upgrade. The
+//!             permits that they return free their places when dropped.
 //! Invariants  A1 every count goes back to zero when what it counts is gone. A2 one address holds at most an eighth of the
-//!             handshakes. A3 this machine's own address is not limited: proxies that nobody named have it. (tests `a*_*`)
+//!             handshakes. A3 this machine's own address is not limited: proxies that nobody named have it. A4 sockets of REST and
+//!             those without a request hold at most three quarters of the places, so a quarter is the gateway's; the gateway holds at
+//!             most seven eighths. (tests `a*_*`)
 //! Limits      `AdmissionLimits`; `ADDRESSES_MAX` addresses are remembered, past it those without a connection are forgotten.
-//! Not here    how often accounts identify: `gatekeeper`. REST: `guildhall-api`.     Spec  docs/operations.md "Hostile clients".
+//! Not here    how often accounts identify: `gatekeeper`. Limits on requests: `guildhall-api`.     Spec  docs/operations.md "Hostile clients".
 
 use hyper::HeaderMap;
 use std::{
@@ -22,8 +25,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// What one address, and all of them, may take up.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionLimits {
-    /// Sockets at once whose first request has not come yet; one address has at most an eighth of them. Past it 503.
+    /// Sockets of all kinds that the node has places for.
+    pub connections_max: usize,
+    /// Sockets at once whose first request has not come yet, at most a quarter of all places; one address has at most an eighth
+    /// of them. Past it 503.
     pub handshakes_max: usize,
+    /// Sockets of one address at once that send requests; past it 429. 0: any number.
+    pub address_rest_connections_max: u32,
     /// Gateway connections of one address at once; past it 429. 0: any number.
     pub address_connections_max: u32,
     /// Upgrades of one address per minute; past it 429. 0: any number.
@@ -33,7 +41,30 @@ pub struct AdmissionLimits {
 impl Default for AdmissionLimits {
     /// None, for benches.
     fn default() -> Self {
-        Self { handshakes_max: usize::MAX, address_connections_max: 0, address_handshakes_per_minute: 0 }
+        Self {
+            connections_max: usize::MAX,
+            handshakes_max: usize::MAX,
+            address_rest_connections_max: 0,
+            address_connections_max: 0,
+            address_handshakes_per_minute: 0,
+        }
+    }
+}
+
+/// A node with few places still serves a browser or two.
+const SHARE_MIN: usize = 16;
+
+impl AdmissionLimits {
+    fn handshakes(&self) -> usize {
+        self.handshakes_max.min((self.connections_max / 4).max(SHARE_MIN))
+    }
+
+    fn gateway_sockets(&self) -> usize {
+        self.connections_max - self.connections_max / 8
+    }
+
+    fn rest_sockets(&self) -> usize {
+        (self.connections_max / 2).max(SHARE_MIN)
     }
 }
 
@@ -66,6 +97,7 @@ impl Default for Peers {
 struct Address {
     handshakes_count: u32,
     conns_count: u32,
+    rest_count: u32,
     /// Upgrades since the minute began.
     minute_began: Option<Instant>,
     upgrades_count: u32,
@@ -75,6 +107,7 @@ struct Address {
 struct State {
     limits: AdmissionLimits,
     handshakes_count: usize,
+    rest_count: usize,
     addresses: HashMap<IpAddr, Address>,
     /// With more addresses than that, those without a connection are forgotten.
     tidy_above: usize,
@@ -90,6 +123,23 @@ pub struct Handshake {
     admission: Arc<Admission>,
     /// None: it is not limited by its address.
     address: Option<IpAddr>,
+}
+
+/// A socket that sends requests.
+#[derive(Debug)]
+pub struct RestPermit {
+    admission: Arc<Admission>,
+    /// None: it is not limited by its address.
+    address: Option<IpAddr>,
+}
+
+/// Why a socket gets no place for requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// The share of REST is taken.
+    Node,
+    /// Its address has too many.
+    Address,
 }
 
 /// A connection of an address.
@@ -114,10 +164,42 @@ fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
+/// The address that a socket counts for; none for this machine and named proxies, through which many clients come.
+fn limited_address(socket: IpAddr, peers: &Peers) -> Option<IpAddr> {
+    let socket = socket.to_canonical();
+    let is_limited = !socket.is_loopback() && !peers.proxies.iter().any(|proxy| proxy.to_canonical() == socket);
+    is_limited.then(|| counted_as(socket))
+}
+
+impl AddressPermit {
+    /// As it is counted: of IPv6 the network.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+}
+
 impl Admission {
     /// Nobody is there yet.
     pub fn new(limits: AdmissionLimits) -> Self {
-        Self(Mutex::new(State { limits, handshakes_count: 0, addresses: HashMap::new(), tidy_above: ADDRESSES_MAX }))
+        Self(Mutex::new(State {
+            limits,
+            handshakes_count: 0,
+            rest_count: 0,
+            addresses: HashMap::new(),
+            tidy_above: ADDRESSES_MAX,
+        }))
+    }
+
+    /// Whether the gateway has its share of `conns_count` sockets, of which the rest is REST's or has not sent a request.
+    pub fn is_gateway_full(&self, conns_count: usize) -> bool {
+        let state = self.state();
+        let gateway = conns_count.saturating_sub(state.rest_count + state.handshakes_count);
+        gateway > state.limits.gateway_sockets()
+    }
+
+    /// Sockets now that send requests.
+    pub fn rest_count(&self) -> usize {
+        self.state().rest_count
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -131,11 +213,9 @@ impl Admission {
 
     /// A socket was accepted. None: there are too many whose first request has not come.
     pub fn begin(self: &Arc<Self>, socket: IpAddr, peers: &Peers) -> Option<Handshake> {
-        let socket = socket.to_canonical();
-        let is_limited = !socket.is_loopback() && !peers.proxies.iter().any(|proxy| proxy.to_canonical() == socket);
-        let address = is_limited.then(|| counted_as(socket));
+        let address = limited_address(socket, peers);
         let mut state = self.state();
-        let max = state.limits.handshakes_max;
+        let max = state.limits.handshakes();
         if state.handshakes_count >= max {
             return None;
         }
@@ -148,6 +228,28 @@ impl Admission {
         }
         state.handshakes_count += 1;
         Some(Handshake { admission: self.clone(), address })
+    }
+
+    /// A first request came that is no upgrade.
+    ///
+    /// # Errors
+    /// [`NoPlace`]; nothing was counted then.
+    pub fn place_for_rest(self: &Arc<Self>, socket: IpAddr, peers: &Peers) -> Result<RestPermit, NoPlace> {
+        let address = limited_address(socket, peers);
+        let mut state = self.state();
+        if state.rest_count >= state.limits.rest_sockets() {
+            return Err(NoPlace::Node);
+        }
+        let max = state.limits.address_rest_connections_max;
+        if let Some(address) = address {
+            let entry = state.entry(address);
+            if max > 0 && entry.rest_count >= max {
+                return Err(NoPlace::Address);
+            }
+            entry.rest_count += 1;
+        }
+        state.rest_count += 1;
+        Ok(RestPermit { admission: self.clone(), address })
     }
 
     /// An upgrade was asked for.
@@ -199,7 +301,7 @@ impl State {
 
 impl Address {
     fn is_idle(&self) -> bool {
-        self.handshakes_count == 0 && self.conns_count == 0
+        self.handshakes_count == 0 && self.conns_count == 0 && self.rest_count == 0
     }
 }
 
@@ -210,6 +312,18 @@ impl Drop for Handshake {
         let Some(address) = self.address else { return };
         if let Some(entry) = state.addresses.get_mut(&address) {
             entry.handshakes_count -= 1;
+        }
+        state.tidy(address);
+    }
+}
+
+impl Drop for RestPermit {
+    fn drop(&mut self) {
+        let mut state = self.admission.state();
+        state.rest_count -= 1;
+        let Some(address) = self.address else { return };
+        if let Some(entry) = state.addresses.get_mut(&address) {
+            entry.rest_count -= 1;
         }
         state.tidy(address);
     }
@@ -238,7 +352,30 @@ mod tests {
             handshakes_max,
             address_connections_max: conns,
             address_handshakes_per_minute: per_minute,
+            ..AdmissionLimits::default()
         }))
+    }
+
+    #[test]
+    fn s9_a1_a4_rest_has_half_of_the_places_and_an_address_its_bound() {
+        let admission = Arc::new(Admission::new(AdmissionLimits {
+            connections_max: 120,
+            handshakes_max: 2_048,
+            address_rest_connections_max: 10,
+            ..AdmissionLimits::default()
+        }));
+        let peers = Peers { proxies: Arc::from([ip("192.0.2.9")]), ..Peers::default() };
+        let place = |address: &str| admission.place_for_rest(ip(address), &peers);
+        let attacker: Vec<_> = (0..10).map(|_| place("192.0.2.1").unwrap()).collect();
+        assert_eq!(place("192.0.2.1").unwrap_err(), NoPlace::Address);
+        assert!(place("::ffff:192.0.2.2").is_ok(), "others are not concerned");
+        let by_proxy: Vec<_> = (0..50).map(|_| place("192.0.2.9").unwrap()).collect();
+        assert_eq!(place("127.0.0.1").unwrap_err(), NoPlace::Node);
+        assert_eq!(admission.rest_count(), 60);
+        let waiting: Vec<_> = (0..200).filter_map(|_| admission.begin(ip("192.0.2.9"), &peers)).collect();
+        assert_eq!(waiting.len(), 30, "a quarter, whatever handshakes_max is");
+        drop((attacker, by_proxy, waiting));
+        assert!(admission.state().addresses.is_empty() && admission.rest_count() == 0);
     }
 
     #[test]

@@ -3,25 +3,35 @@
 //! A request that is refused before its body is read (no token, too many) would otherwise leave the body in the socket:
 //! hyper then closes the connection, and a client still sending sees a broken pipe instead of the answer.
 //!
-//! Limits  `DRAIN_BYTES_MAX` and `DRAIN_TIMEOUT`; past either the connection is closed after the answer, as before.
+//! Limits  `DRAIN_BYTES_MAX` and `DRAIN_TIMEOUT`; past either the connection is closed after the answer, as before. A body of which
+//!         nothing comes for `BODY_STALL` is an error for its reader; routes have shorter and stricter deadlines of their own.
 
+use axum::BoxError;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::{
+    future::Future as _,
+    io::{self, ErrorKind},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
+use tokio::time::{Sleep, sleep};
 
 const DRAIN_BYTES_MAX: usize = 256 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+const BODY_STALL: Duration = Duration::from_secs(60);
 
 type Shared = Arc<Mutex<Incoming>>;
 
 /// The body as the handler gets it. Dropping it early leaves the rest to `Rest`.
-pub struct SharedBody(Shared);
+pub struct SharedBody {
+    body: Shared,
+    /// While the next frame is waited for.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
 
 /// What the handler left unread.
 pub struct Rest(Shared);
@@ -29,24 +39,32 @@ pub struct Rest(Shared);
 /// Both ends of one body. They are used one after the other, so the lock is never waited for.
 pub fn shared(body: Incoming) -> (SharedBody, Rest) {
     let body = Arc::new(Mutex::new(body));
-    (SharedBody(body.clone()), Rest(body))
+    (SharedBody { body: body.clone(), deadline: None }, Rest(body))
 }
 
 impl Body for SharedBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Pin::new(&mut *body).poll_frame(cx)
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut *self.body.lock().unwrap_or_else(PoisonError::into_inner)).poll_frame(cx);
+        if let Poll::Ready(frame) = polled {
+            self.deadline = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(BODY_STALL)));
+        if deadline.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Err(io::Error::from(ErrorKind::TimedOut).into())))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
     }
 }
 
@@ -57,7 +75,7 @@ impl Rest {
         if Arc::strong_count(&self.0) > 1 {
             return;
         }
-        let mut body = SharedBody(self.0);
+        let mut body = SharedBody { body: self.0, deadline: None };
         let read = async {
             let mut left = DRAIN_BYTES_MAX;
             while !body.is_end_stream() {

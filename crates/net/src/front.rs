@@ -1,13 +1,19 @@
 //! Front: the listener, HTTP, and the upgrade to WebSocket.
 //!
 //! Owns        connections until they are upgraded, and REST connections for their whole life.
-//! Invariants  nothing is kept for a client before it is a gateway connection but hyper's small buffers, and those have a deadline.
-//! Limits      `connections_max` for the node, past it 503; `admission` for addresses and handshakes; `HEAD_TIMEOUT` for a request's head, `HEAD_BYTES_MAX` for its size.
+//! Invariants  F1 nothing is kept for a client before it is a gateway connection but hyper's small buffers, and those have a deadline.
+//!             F2 sockets of REST and of the gateway never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and `/metrics`
+//!             are answered while all other places are taken. F4 without descriptors new sockets are answered with 503 and not
+//!             left in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
+//! Limits      `connections_max` for the node and `SPARE_PLACES` for F3, past it 503; `admission` for addresses, handshakes and
+//!             REST; `HEAD_TIMEOUT` for a request's head and between two requests, `HEAD_BYTES_MAX` for its size; `SOCKET_AGE_MAX`
+//!             for a REST socket; `progress` for a client that does not read.
 
 use crate::{
-    admission::{Admission, Handshake, Peers, TooMany},
+    admission::{Admission, Handshake, NoPlace, Peers, RestPermit, TooMany},
     body,
     mailbox::{ConnPermit, Mailbox, Note},
+    progress::{Progress, Watched},
     tls::Records,
     url::parse_query,
 };
@@ -15,14 +21,23 @@ use axum::{Router, body::Body};
 use guildhall_codec::Dictionaries;
 use guildhall_partition::Compression;
 use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy, handshake::UpgradeRequest};
-use hyper::{Request, Response, StatusCode, Version, body::Incoming, header, service::service_fn, upgrade::Upgraded};
+use hyper::{
+    HeaderMap, Request, Response, StatusCode, Version,
+    body::Incoming,
+    header::{self, HeaderValue},
+    service::service_fn,
+    upgrade::Upgraded,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::io::Errno;
 use std::{
     convert::Infallible,
+    fs::File,
+    io::{self, Read as _, Write as _},
     net::SocketAddr,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -30,13 +45,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-const HEAD_BYTES_MAX: usize = 16 << 10;
-/// After a failed accept (out of files, say) the listener rests this long instead of spinning.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Above `connections_max`, for one request each to the paths of F3.
+const SPARE_PLACES: usize = 32;
+/// A REST socket that is older gets `Connection: close` with its next answer, so that places change hands.
+const SOCKET_AGE_MAX: Duration = Duration::from_secs(300);
+/// After a failed accept the listener pauses instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// At most one log line per cause in this time.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// What a client is told to wait whose node is stopping.
+/// `Retry-After` of a node that is stopping.
 const DRAINING_RETRY_S: u32 = 1;
+/// `Retry-After` of a node without a free place.
+const FULL_RETRY_S: u32 = 5;
+
+/// Sockets that the front refused or ended since the start.
+#[derive(Debug, Default)]
+pub struct FrontCounters {
+    /// `connections_max` was reached, or the share of REST.
+    pub full: AtomicU64,
+    /// Too many sockets had not sent a request yet.
+    pub handshakes: AtomicU64,
+    /// Their address had too many.
+    pub address: AtomicU64,
+    /// The process had no descriptor left.
+    pub descriptors: AtomicU64,
+    /// Their client did not read for `write_stall_ms`.
+    pub stalled: AtomicU64,
+}
 
 /// What every connection of the front shares.
 pub struct Front {
@@ -44,6 +82,9 @@ pub struct Front {
     pub mailboxes: Arc<[Mailbox]>,
     pub conns_count: Arc<AtomicUsize>,
     pub connections_max: AtomicUsize,
+    /// A REST client that takes nothing for so long is cut.
+    pub write_stall_ms: AtomicU64,
+    pub counters: Arc<FrontCounters>,
     /// The node is about to stop: nobody is upgraded any more.
     pub is_draining: AtomicBool,
     /// What `dict` may name.
@@ -56,18 +97,85 @@ pub struct Front {
     pub tls: Option<TlsAcceptor>,
     pub admission: Arc<Admission>,
     pub peers: Peers,
+    pub full_log: Mutex<LogGate>,
+}
+
+impl Front {
+    /// A socket is refused because there is no place for it.
+    fn count_full(&self) {
+        self.counters.full.fetch_add(1, Ordering::Relaxed);
+        if self.full_log.lock().unwrap_or_else(PoisonError::into_inner).is_open(Instant::now()) {
+            let connections_max = self.connections_max.load(Ordering::Relaxed);
+            let (sockets, rest) = (self.conns_count.load(Ordering::Relaxed), self.admission.rest_count());
+            tracing::warn!(
+                connections_max,
+                sockets,
+                rest,
+                "no place is left for more sockets of this kind: they get 503"
+            );
+        }
+    }
+}
+
+/// Says when a line may be logged again.
+#[derive(Debug, Default)]
+pub struct LogGate(Option<Instant>);
+
+impl LogGate {
+    fn is_open(&mut self, now: Instant) -> bool {
+        let is_open = self.0.is_none_or(|at| now.saturating_duration_since(at) >= LOG_EVERY);
+        if is_open {
+            self.0 = Some(now);
+        }
+        is_open
+    }
+}
+
+/// One descriptor that is closed when there is no other: with it a waiting socket is accepted, answered and closed.
+struct SpareDescriptor(Option<File>);
+
+impl SpareDescriptor {
+    fn open() -> Self {
+        Self(File::open("/dev/null").ok())
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(code, Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Accepts until the task is dropped.
 pub async fn accept(front: Arc<Front>, listener: TcpListener) {
+    let mut spare = SpareDescriptor::open();
+    let (mut out_of_descriptors, mut other) = (LogGate::default(), LogGate::default());
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(serve(front.clone(), stream, peer));
             }
+            Err(error) if is_out_of_descriptors(&error) => {
+                if out_of_descriptors.is_open(Instant::now()) {
+                    let shed_before = front.counters.descriptors.load(Ordering::Relaxed);
+                    tracing::warn!(%error, shed_before, "no descriptor is left for new sockets: they get 503; see Open files");
+                }
+                drop(spare.0.take());
+                match tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await {
+                    Ok(Ok((stream, _))) => {
+                        front.counters.descriptors.fetch_add(1, Ordering::Relaxed);
+                        refuse(&front, stream);
+                    }
+                    Ok(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                    // The socket that waited is gone.
+                    Err(_) => {}
+                }
+                spare = SpareDescriptor::open();
+            }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                if other.is_open(Instant::now()) {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -77,18 +185,30 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
 async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     let count = front.conns_count.fetch_add(1, Ordering::Relaxed);
     let permit = ConnPermit::new(front.conns_count.clone());
-    if count >= front.connections_max.load(Ordering::Relaxed) {
-        return refuse(&front, stream).await;
+    let connections_max = front.connections_max.load(Ordering::Relaxed);
+    if count >= connections_max.saturating_add(SPARE_PLACES) {
+        front.count_full();
+        return refuse(&front, stream);
     }
-    let Some(handshake) = front.admission.begin(peer.ip(), &front.peers) else { return refuse(&front, stream).await };
-    // The permit goes with the socket: to a partition, or with this task.
+    let Some(handshake) = front.admission.begin(peer.ip(), &front.peers) else {
+        front.counters.handshakes.fetch_add(1, Ordering::Relaxed);
+        return refuse(&front, stream);
+    };
+    let write_stall = Duration::from_millis(front.write_stall_ms.load(Ordering::Relaxed));
+    let progress = Progress::new(write_stall, front.counters.clone());
+    let stream = Watched::new(stream, progress.clone());
     let front_tls = front.tls.clone();
-    let permit = Arc::new(std::sync::Mutex::new(Some(permit)));
-    let handshake = Arc::new(std::sync::Mutex::new(Some(handshake)));
+    let visit = Arc::new(Visit {
+        front,
+        peer,
+        is_spare: count >= connections_max,
+        began: Instant::now(),
+        progress,
+        permits: Mutex::new(Permits { conn: Some(permit), handshake: Some(handshake), rest: None }),
+    });
     let service = service_fn(move |request| {
-        let (front, permit) = (front.clone(), permit.clone());
-        end_handshake(&handshake);
-        async move { Ok::<_, Infallible>(front.handle(request, peer, &permit).await) }
+        let visit = visit.clone();
+        async move { Ok::<_, Infallible>(visit.handle(request).await) }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
@@ -102,13 +222,8 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     };
 }
 
-/// The first request is there: whatever comes of it, the socket has shown that somebody speaks HTTP.
-fn end_handshake(handshake: &std::sync::Mutex<Option<Handshake>>) {
-    drop(handshake.lock().ok().and_then(|mut handshake| handshake.take()));
-}
-
-/// Without a word for clients that speak TLS: a handshake is what there is no room for.
-async fn refuse(front: &Front, stream: TcpStream) {
+/// Without an answer for clients that speak TLS: a handshake is what there is no room for.
+fn refuse(front: &Front, stream: TcpStream) {
     if front.tls.is_some() {
         return;
     }
@@ -116,19 +231,48 @@ async fn refuse(front: &Front, stream: TcpStream) {
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
     // The runtime does not know yet that it can be written to; the kernel does.
     if let Ok(mut stream) = stream.into_std() {
-        let _ = std::io::Write::write(&mut stream, ANSWER);
+        let _ = stream.write(ANSWER);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        // A request that is there already would turn the close into a reset, which may overtake the answer.
+        let _ = stream.read(&mut [0; 1024]);
     }
 }
 
-type Permit = Arc<std::sync::Mutex<Option<ConnPermit>>>;
+/// The places of a connection, free again when dropped. `conn` moves along with an upgraded socket.
+#[derive(Debug)]
+struct Permits {
+    conn: Option<ConnPermit>,
+    /// Until the first request.
+    handshake: Option<Handshake>,
+    /// From the first request that is no upgrade.
+    rest: Option<RestPermit>,
+}
 
-impl Front {
-    async fn handle(&self, mut request: Request<Incoming>, peer: SocketAddr, permit: &Permit) -> Response<Body> {
+/// A connection until its upgrade.
+struct Visit {
+    front: Arc<Front>,
+    peer: SocketAddr,
+    /// It has one of `SPARE_PLACES`.
+    is_spare: bool,
+    began: Instant,
+    progress: Arc<Progress>,
+    permits: Mutex<Permits>,
+}
+
+impl Visit {
+    async fn handle(&self, mut request: Request<Incoming>) -> Response<Body> {
+        // Whatever comes of the request, the socket has shown that somebody speaks HTTP.
+        self.with_permits(|permits| drop(permits.handshake.take()));
         let wants_upgrade = request
             .headers()
             .get(header::UPGRADE)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        if wants_upgrade && self.is_draining.load(Ordering::Acquire) {
+        let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
+        if self.is_spare && (wants_upgrade || !is_ops) {
+            self.front.count_full();
+            return last(full());
+        }
+        if wants_upgrade && self.front.is_draining.load(Ordering::Acquire) {
             return later(
                 StatusCode::SERVICE_UNAVAILABLE,
                 DRAINING_RETRY_S,
@@ -136,49 +280,97 @@ impl Front {
             );
         }
         if wants_upgrade {
-            return self.upgrade(request, peer, permit);
+            return self.upgrade(request);
         }
-        request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
+        let place = if self.is_spare { Ok(()) } else { self.take_rest_place() };
+        if let Err(why) = place
+            && !is_ops
+        {
+            return self.without_place(why);
+        }
+        self.progress.set_rest();
+        // A client that pipelines gets its next answer when it has read enough of the one before.
+        self.progress.unblocked().await;
+        request.extensions_mut().insert(axum::extract::ConnectInfo(self.peer));
         let (parts, body) = request.into_parts();
         let (body, rest) = body::shared(body);
-        let response = match self.http.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
+        let response = match self.front.http.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
             Ok(response) => response,
             Err(never) => match never {},
         };
         rest.drain().await;
-        response
+        let is_last = self.is_spare || place.is_err() || self.began.elapsed() >= SOCKET_AGE_MAX;
+        if is_last { last(response) } else { response }
     }
 
-    fn upgrade(&self, mut request: Request<Incoming>, peer: SocketAddr, permit: &Permit) -> Response<Body> {
+    fn with_permits<T>(&self, with: impl FnOnce(&mut Permits) -> T) -> T {
+        with(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a place of REST, unless it has one.
+    fn take_rest_place(&self) -> Result<(), NoPlace> {
+        let front = &self.front;
+        self.with_permits(|permits| {
+            if permits.rest.is_none() {
+                permits.rest = Some(front.admission.place_for_rest(self.peer.ip(), &front.peers)?);
+            }
+            Ok(())
+        })
+    }
+
+    fn without_place(&self, why: NoPlace) -> Response<Body> {
+        match why {
+            NoPlace::Node => {
+                self.front.count_full();
+                last(full())
+            }
+            NoPlace::Address => {
+                self.front.counters.address.fetch_add(1, Ordering::Relaxed);
+                let message = "too many connections from this address\n";
+                last(later(StatusCode::TOO_MANY_REQUESTS, FULL_RETRY_S, message))
+            }
+        }
+    }
+
+    fn upgrade(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let front = &self.front;
         let version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
         let mut handshake = UpgradeRequest::new(request.method().as_str(), version);
         for (name, value) in request.headers() {
             handshake.handle_header(name.as_str(), value.as_bytes());
         }
-        let mut params = parse_query(request.uri().query(), &self.dictionaries);
+        let mut params = parse_query(request.uri().query(), &front.dictionaries);
         // What the URL asks to have compressed is not compressed once more, and who is refused needs nothing.
         let is_plain = params.as_ref().is_ok_and(|params| params.compression == Compression::None);
-        let mut deflate = DeflateNegotiation::new(self.deflate.filter(|_| is_plain));
+        let mut deflate = DeflateNegotiation::new(front.deflate.filter(|_| is_plain));
         let offers = request.headers().get_all(header::SEC_WEBSOCKET_EXTENSIONS);
         let offered = offers.iter().try_for_each(|offer| deflate.handle_header(offer.as_bytes()));
         let accept = match handshake.accept().and_then(|accept| offered.map(|()| accept)) {
             Ok(accept) => accept,
             Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
         };
-        let address = (self.peers.address_of)(peer.ip(), request.headers());
-        let address = match self.admission.admit(address, Instant::now()) {
+        let address = (front.peers.address_of)(self.peer.ip(), request.headers());
+        let address = match front.admission.admit(address, Instant::now()) {
             Ok(address) => address,
             Err(TooMany { retry_after_s }) => {
+                front.counters.address.fetch_add(1, Ordering::Relaxed);
                 return later(StatusCode::TOO_MANY_REQUESTS, retry_after_s, "too many connections from this address\n");
             }
         };
+        if front.admission.is_gateway_full(front.conns_count.load(Ordering::Relaxed)) {
+            front.count_full();
+            return last(full());
+        }
         let agreed = deflate.agreed();
         if let (Ok(params), Some(agreed)) = (&mut params, agreed) {
             params.compression = Compression::Deflate(agreed);
         }
-        let turn = self.next_partition.fetch_add(1, Ordering::Relaxed);
-        let mailbox = self.mailboxes[turn % self.mailboxes.len()].clone();
-        let permit = permit.lock().ok().and_then(|mut permit| permit.take());
+        let turn = front.next_partition.fetch_add(1, Ordering::Relaxed);
+        let mailbox = front.mailboxes[turn % front.mailboxes.len()].clone();
+        let permit = self.with_permits(|permits| {
+            drop(permits.rest.take());
+            permits.conn.take()
+        });
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
             let Some(mut permit) = permit else { return };
@@ -206,13 +398,28 @@ impl Front {
 type Socket = (std::net::TcpStream, Option<Box<Records>>, Vec<u8>);
 
 fn into_socket(upgraded: Upgraded) -> Option<Socket> {
-    let upgraded = match upgraded.downcast::<TokioIo<TcpStream>>() {
-        Ok(parts) => return Some((parts.io.into_inner().into_std().ok()?, None, parts.read_buf.to_vec())),
+    let upgraded = match upgraded.downcast::<TokioIo<Watched>>() {
+        Ok(parts) => {
+            let stream = parts.io.into_inner().into_inner();
+            return Some((stream.into_std().ok()?, None, parts.read_buf.to_vec()));
+        }
         Err(upgraded) => upgraded,
     };
-    let parts = upgraded.downcast::<TokioIo<TlsStream<TcpStream>>>().ok()?;
+    let parts = upgraded.downcast::<TokioIo<TlsStream<Watched>>>().ok()?;
     let (stream, tls) = parts.io.into_inner().into_inner();
-    Some((stream.into_std().ok()?, Some(Records::new(tls)), parts.read_buf.to_vec()))
+    Some((stream.into_inner().into_std().ok()?, Some(Records::new(tls)), parts.read_buf.to_vec()))
+}
+
+/// There is no place.
+fn full() -> Response<Body> {
+    later(StatusCode::SERVICE_UNAVAILABLE, FULL_RETRY_S, "this node has no free place for another connection\n")
+}
+
+/// The connection ends with this answer.
+fn last(mut response: Response<Body>) -> Response<Body> {
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A refusal that does not hold for ever.
@@ -232,4 +439,67 @@ fn bad_handshake(status: u16, message: &str) -> Response<Body> {
         .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
         .body(Body::from(format!("{message}\n")))
         .unwrap_or_else(|_| Response::new(Body::empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::AdmissionLimits;
+    use axum::routing::get;
+    use tokio::io::AsyncWriteExt as _;
+
+    async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+        for _ in 0..3_000 {
+            if is_so() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{what} did not happen in time");
+    }
+
+    #[tokio::test]
+    async fn s10_a_pipelined_request_waits_for_the_answer_before_it() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = made.clone();
+        let answer = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            // More than the kernel takes.
+            async { vec![0u8; 4 << 20] }
+        };
+        let front = Arc::new(Front {
+            http: Router::new().route("/", get(answer)),
+            mailboxes: Arc::from([]),
+            conns_count: Arc::default(),
+            connections_max: AtomicUsize::new(100),
+            write_stall_ms: AtomicU64::new(500),
+            counters: Arc::default(),
+            is_draining: AtomicBool::new(false),
+            dictionaries: Dictionaries::default(),
+            deflate: None,
+            next_partition: AtomicUsize::new(0),
+            tls: None,
+            admission: Arc::new(Admission::new(AdmissionLimits::default())),
+            peers: Peers::default(),
+            full_log: Mutex::default(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let accepting = tokio::spawn(accept(front.clone(), listener));
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        client.write_all("GET / HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20).as_bytes()).await.unwrap();
+        wait_for("the end of a client that does not read", || front.counters.stalled.load(Ordering::Relaxed) == 1)
+            .await;
+        wait_for("its place is free", || front.conns_count.load(Ordering::Relaxed) == 0).await;
+        assert_eq!(made.load(Ordering::Relaxed), 1, "the others were never looked at");
+        accepting.abort();
+    }
+
+    #[test]
+    fn s9_one_line_a_minute() {
+        let mut gate = LogGate::default();
+        let begun = Instant::now();
+        let open = |gate: &mut LogGate, s| gate.is_open(begun + Duration::from_secs(s));
+        assert_eq!([0, 1, 59, 60, 61, 200].map(|s| open(&mut gate, s)), [true, false, false, true, false, true]);
+    }
 }

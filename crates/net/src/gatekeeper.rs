@@ -1,18 +1,31 @@
 //! Gatekeeper: how often an account may IDENTIFY, and how many sessions a user may have.
 //!
-//! Limits  `ACCOUNTS_MAX` accounts are remembered; those with nothing to remember are forgotten first, and when
-//!         there is no such account a new one is refused until there is.     Spec  docs/protocol.md §1.5, §3.
+//! Owns        the allowances of addresses, tokens and the node, and the counts per account.
+//! Invariants  G1 an IDENTIFY takes from the node's allowance only if its address and its token have one left. G2 an IDENTIFY that
+//!             starts no session leaves the node's allowance as it was, up to `per_second_max` of them a second. So one token or
+//!             one address cannot use up the node's allowance. G3 every call is O(1). (tests `s8_*`)
+//! Limits      `ACCOUNTS_MAX` accounts are remembered; those with nothing to remember are forgotten first, and when
+//!             there is no such account a new one is refused until there is. Addresses and tokens share tables of fixed size.
+//! Spec        docs/protocol.md §1.5, §3.
 
 use guildhall_model::{AccountKind, CloseCode, User, UserId};
 use guildhall_partition::{Denial, Gatekeeper};
 use guildhall_stdx::{Instant, Now};
 use std::{
     collections::HashMap,
+    hash::{BuildHasher as _, Hash, RandomState},
+    net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 const ACCOUNTS_MAX: usize = 4_000_000;
+const SECOND_MS: u64 = 1_000;
 const DAY_MS: u64 = 86_400_000;
+/// Places for tokens: at 2,000 IDENTIFYs a second each place sees one in half a minute.
+const TOKEN_PLACES: usize = 65_536;
+const ADDRESS_PLACES: usize = 16_384;
+/// One address has an eighth of the node's allowance, as of its handshakes.
+const ADDRESS_SHARE: u32 = 8;
 
 /// Limits on IDENTIFY.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +38,20 @@ pub struct IdentifyLimits {
     pub bot_identifies_per_day: u32,
     /// Live sessions of one user account; past it 4015.
     pub user_sessions_max: u32,
-    /// IDENTIFYs of all accounts that are looked at per second, and at once after a quiet one; past it op 9. 0: any number.
+    /// IDENTIFYs of all accounts that are looked at per second, and at once after a quiet one; past it op 9. One address has an
+    /// eighth of it. 0: any number.
     pub per_second_max: u32,
+}
+
+impl IdentifyLimits {
+    /// IDENTIFYs with one token per `interval_ms` that are looked at: twice what a bot may start, and all sessions of a user.
+    fn per_token_max(&self) -> u32 {
+        self.max_concurrency.saturating_mul(2).max(self.user_sessions_max)
+    }
+
+    fn per_address_max(&self) -> u32 {
+        if self.per_second_max == 0 { 0 } else { (self.per_second_max / ADDRESS_SHARE).max(1) }
+    }
 }
 
 impl Default for IdentifyLimits {
@@ -90,27 +115,64 @@ struct GateState {
     accounts: HashMap<UserId, AccountState>,
     starts: StartRate,
     allowance: Allowance,
+    /// What may be refunded to it.
+    refunds: Allowance,
+    addresses: Allowances,
+    tokens: Allowances,
 }
 
-/// How many IDENTIFYs may still be looked at: it fills up with time, up to a second's worth.
-#[derive(Debug, Default)]
+/// Token bucket: `max` per interval, refilled evenly, up to `max` at once.
+#[derive(Clone, Copy, Debug, Default)]
 struct Allowance {
+    /// When `credit` was right. None: never used, and full.
     at: Option<Instant>,
-    /// Thousandths.
+    /// In `interval_ms`-ths of an IDENTIFY.
     credit: u64,
 }
 
 impl Allowance {
-    fn take(&mut self, now: Instant, per_second_max: u32) -> bool {
-        if per_second_max == 0 {
+    /// False: nothing is left. A `max` of 0 is no limit.
+    fn take(&mut self, now: Instant, max: u32, interval_ms: u64) -> bool {
+        if max == 0 {
             return true;
         }
-        let full = u64::from(per_second_max) * 1000;
-        let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(per_second_max.into()));
-        (self.at, self.credit) = (Some(now), self.credit.saturating_add(gained).min(full));
-        let is_allowed = self.credit >= 1000;
-        self.credit -= if is_allowed { 1000 } else { 0 };
+        self.refill(now, max, interval_ms);
+        let is_allowed = self.credit >= interval_ms;
+        self.credit -= if is_allowed { interval_ms } else { 0 };
         is_allowed
+    }
+
+    /// Undoes one `take`.
+    fn refund(&mut self, now: Instant, max: u32, interval_ms: u64) {
+        if max > 0 {
+            self.refill(now, max, interval_ms);
+            self.credit = (self.credit + interval_ms).min(u64::from(max) * interval_ms);
+        }
+    }
+
+    fn refill(&mut self, now: Instant, max: u32, interval_ms: u64) {
+        let full = u64::from(max) * interval_ms;
+        let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(max.into()));
+        (self.at, self.credit) = (Some(now), self.credit.saturating_add(gained).min(full));
+    }
+}
+
+/// Allowances of keys, in a table of fixed size: keys with the same place share one. Places depend on a secret of the process, so
+/// that nobody can choose a key that shares the place of another.
+#[derive(Debug)]
+struct Allowances {
+    places: Box<[Allowance]>,
+    hasher: RandomState,
+}
+
+impl Allowances {
+    fn new(places_count: usize) -> Self {
+        Self { places: vec![Allowance::default(); places_count].into(), hasher: RandomState::new() }
+    }
+
+    fn of(&mut self, key: impl Hash) -> &mut Allowance {
+        let place = self.hasher.hash_one(key) as usize % self.places.len();
+        &mut self.places[place]
     }
 }
 
@@ -143,6 +205,9 @@ impl IdentifyGate {
                 accounts: HashMap::new(),
                 starts: StartRate::default(),
                 allowance: Allowance::default(),
+                refunds: Allowance::default(),
+                addresses: Allowances::new(ADDRESS_PLACES),
+                tokens: Allowances::new(TOKEN_PLACES),
             }),
         }
     }
@@ -181,9 +246,19 @@ impl IdentifyGate {
 }
 
 impl Gatekeeper for IdentifyGate {
-    fn may_begin(&self, now: Now) -> bool {
-        let GateState { limits, allowance, .. } = &mut *self.state();
-        allowance.take(now.instant, limits.per_second_max)
+    fn may_begin(&self, now: Now, address: Option<IpAddr>, token: &str) -> bool {
+        let GateState { limits, allowance, addresses, tokens, .. } = &mut *self.state();
+        let now = now.instant;
+        address.is_none_or(|address| addresses.of(address).take(now, limits.per_address_max(), SECOND_MS))
+            && tokens.of(token).take(now, limits.per_token_max(), limits.interval_ms)
+            && allowance.take(now, limits.per_second_max, SECOND_MS)
+    }
+
+    fn refund(&self, now: Now) {
+        let GateState { limits, allowance, refunds, .. } = &mut *self.state();
+        if refunds.take(now.instant, limits.per_second_max, SECOND_MS) {
+            allowance.refund(now.instant, limits.per_second_max, SECOND_MS);
+        }
     }
 
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
@@ -269,14 +344,66 @@ mod tests {
     #[test]
     fn so_many_are_looked_at_per_second() {
         let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 10, ..Default::default() });
-        let looked_at = |ms, tries| (0..tries).filter(|_| gate.may_begin(at(ms))).count();
+        let looked_at = |ms, tries| (0..tries).filter(|n| gate.may_begin(at(ms), None, &format!("{ms} {n}"))).count();
         assert_eq!(looked_at(0, 100), 10);
         assert_eq!(looked_at(99, 100), 0);
         assert_eq!(looked_at(100, 100), 1);
         assert_eq!(looked_at(600, 100), 5);
         assert_eq!(looked_at(60_000, 100), 10, "no more than a second's worth is saved up");
         let gate = IdentifyGate::new(IdentifyLimits::default());
-        assert!((0..10_000).all(|_| gate.may_begin(at(0))));
+        assert!((0..10_000).all(|n| gate.may_begin(at(0), Some([192, 0, 2, 1].into()), &n.to_string())));
+    }
+
+    #[test]
+    fn s8_one_token_does_not_use_up_the_node() {
+        let limits =
+            IdentifyLimits { max_concurrency: 4, user_sessions_max: 5, per_second_max: 100, ..Default::default() };
+        let gate = IdentifyGate::new(limits);
+        let begun = |ms, tries, token: &str| (0..tries).filter(|_| gate.may_begin(at(ms), None, token)).count();
+        assert_eq!(begun(0, 1_000, "storm"), 8, "twice what a bot may start per interval");
+        assert_eq!(begun(0, 100, "other"), 8);
+        let others: usize = (0..200).map(|n| begun(0, 1, &format!("account {n}"))).sum();
+        assert_eq!(others, 100 - 16, "the refused ones of the storm did not count");
+        assert_eq!(begun(2_500, 1_000, "storm"), 4);
+    }
+
+    #[test]
+    fn s8_one_address_has_an_eighth() {
+        let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 80, ..Default::default() });
+        let begun = |address: [u8; 4], tries: usize| {
+            (0..tries).filter(|n| gate.may_begin(at(0), Some(address.into()), &format!("{address:?} {n}"))).count()
+        };
+        assert_eq!(begun([192, 0, 2, 1], 500), 10, "invented tokens do not help");
+        assert_eq!(begun([192, 0, 2, 2], 500), 10);
+        assert_eq!(
+            (0..100).filter(|n| gate.may_begin(at(0), None, &n.to_string())).count(),
+            60,
+            "the rest is for others"
+        );
+    }
+
+    #[test]
+    fn s8_what_is_refused_is_refunded_within_a_limit() {
+        let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 50, ..Default::default() });
+        let begun = |n: u32| gate.may_begin(at(0), None, &format!("invented {n}"));
+        // Checked one after the other, and refused.
+        let refused = (0..500)
+            .filter(|n| {
+                begun(*n) && {
+                    gate.refund(at(0));
+                    true
+                }
+            })
+            .count();
+        assert_eq!(refused, 100, "as many as sessions that start");
+        assert!(!begun(1_000));
+        assert!(gate.may_begin(at(20), None, "later"));
+        gate.refund(at(60_000));
+        assert_eq!(
+            (0..200).filter(|n| gate.may_begin(at(60_000), None, &n.to_string())).count(),
+            50,
+            "never more than full"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod admin;
 mod admission;
 mod body;
 mod clock;
@@ -13,16 +14,21 @@ mod front;
 mod gatekeeper;
 mod mailbox;
 mod partition_loop;
+mod progress;
 mod server;
 mod sockets;
 mod tls;
 mod url;
 
+pub use admin::serve_admin;
 pub use admission::{AddressOf, AdmissionLimits, Peers};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use guildhall_partition::HandOver;
 pub use partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer};
-pub use server::{IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream};
+pub use server::{
+    FrontState, FrontWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting,
+    Upstream,
+};
 pub use tls::{CertificateError, Certificates};

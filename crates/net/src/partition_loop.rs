@@ -495,7 +495,12 @@ mod tests {
         assert!(hears_something(&mut resuming), "HELLO");
         // Its session lives on the other partition. The same turn sees somebody new.
         let answer = world.upstream.0.lock().unwrap().pop().expect("the token is asked about");
-        answer.send(Ok(Account { user: Arc::new(User::new(UserId::new(1), "a")), guilds: Vec::new(), token: 1 }));
+        answer.send(Ok(Account {
+            user: Arc::new(User::new(UserId::new(1), "a")),
+            guilds: Vec::new(),
+            token: 1,
+            expires_at: None,
+        }));
         let mut new = world.accept(Vec::new());
         world.turn();
         assert!(hears_something(&mut new), "HELLO");

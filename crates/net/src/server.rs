@@ -6,7 +6,7 @@ use crate::{
     admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, ask_all},
-    front::{Front, accept},
+    front::{Front, FrontCounters, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
     partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop},
@@ -29,7 +29,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -319,6 +319,52 @@ pub struct Server {
     prepared: Vec<Prepared>,
     partitions: Partitions,
     gate: Arc<IdentifyGate>,
+    watch: FrontWatch,
+}
+
+/// The front's counters, for metrics. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct FrontWatch {
+    conns_count: Arc<AtomicUsize>,
+    admission: Arc<Admission>,
+    counters: Arc<FrontCounters>,
+}
+
+/// The front at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct FrontState {
+    /// Sockets of all kinds.
+    pub sockets: usize,
+    /// Those that send requests.
+    pub rest_sockets: usize,
+    /// Refused because there was no place.
+    pub refused_full_total: u64,
+    /// Refused because too many had not sent a request yet.
+    pub refused_handshakes_total: u64,
+    /// Refused because their address had too many.
+    pub refused_address_total: u64,
+    /// Refused because the process had no descriptor left.
+    pub refused_descriptors_total: u64,
+    /// Ended because their client did not read.
+    pub stalled_total: u64,
+}
+
+impl FrontWatch {
+    /// The counters at this moment.
+    #[must_use]
+    pub fn state(&self) -> FrontState {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let FrontCounters { full, handshakes, address, descriptors, stalled } = &*self.counters;
+        FrontState {
+            sockets: self.conns_count.load(Ordering::Relaxed),
+            rest_sockets: self.admission.rest_count(),
+            refused_full_total: of(full),
+            refused_handshakes_total: of(handshakes),
+            refused_address_total: of(address),
+            refused_descriptors_total: of(descriptors),
+            stalled_total: of(stalled),
+        }
+    }
 }
 
 impl Server {
@@ -336,7 +382,18 @@ impl Server {
         }
         let mailboxes = prepared.iter().map(|prepared| prepared.mailbox.clone()).collect();
         let gate = Arc::new(IdentifyGate::new(config.identify));
-        Ok(Self { config, clock, prepared, partitions: Partitions { mailboxes }, gate })
+        let watch = FrontWatch {
+            conns_count: Arc::default(),
+            admission: Arc::new(Admission::new(config.admission)),
+            counters: Arc::default(),
+        };
+        Ok(Self { config, clock, prepared, partitions: Partitions { mailboxes }, gate, watch })
+    }
+
+    /// The front's counters.
+    #[must_use]
+    pub fn front_watch(&self) -> FrontWatch {
+        self.watch.clone()
     }
 
     /// How guilds reach relays.
@@ -419,15 +476,18 @@ impl Server {
         let front = Arc::new(Front {
             http,
             mailboxes: self.partitions.mailboxes.clone(),
-            conns_count: Arc::new(AtomicUsize::new(0)),
+            conns_count: self.watch.conns_count,
             connections_max: AtomicUsize::new(self.config.connections_max),
+            write_stall_ms: AtomicU64::new(self.config.partition.write_stall_ms),
+            counters: self.watch.counters,
             is_draining: AtomicBool::new(false),
             dictionaries: self.config.partition.dictionaries,
             deflate: self.config.deflate,
             next_partition: AtomicUsize::new(0),
             tls,
-            admission: Arc::new(Admission::new(self.config.admission)),
+            admission: self.watch.admission,
             peers,
+            full_log: Default::default(),
         });
         Ok(Starting { partitions: self.partitions, threads, front, gate: self.gate, failure, batches })
     }
@@ -524,6 +584,11 @@ impl RunningServer {
     /// Most sockets at once from now on, REST included.
     pub fn set_connections_max(&self, connections_max: usize) {
         self.front.connections_max.store(connections_max, Ordering::Relaxed);
+    }
+
+    /// How long a REST client of a new socket may take nothing.
+    pub fn set_write_stall_ms(&self, write_stall_ms: u64) {
+        self.front.write_stall_ms.store(write_stall_ms, Ordering::Relaxed);
     }
 
     /// What addresses may take up from now on.

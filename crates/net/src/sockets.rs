@@ -6,6 +6,7 @@
 //! Limits      `LATER_BYTES_MAX` per socket and batch, the batch's own per batch.
 
 use crate::{
+    admission::AddressPermit,
     mailbox::{ConnPermit, MovedSocket},
     tls::Records,
 };
@@ -17,7 +18,7 @@ use rustix::net::sockopt::set_socket_linger;
 use std::{
     io::{self, ErrorKind, IoSlice, Read, Write},
     mem,
-    net::Shutdown,
+    net::{IpAddr, Shutdown},
     os::fd::AsFd as _,
     time::Duration,
 };
@@ -241,6 +242,12 @@ impl Link for Sockets {
         }
         self.batch_number = self.batch_number.wrapping_add(1).max(1);
         mem::take(&mut self.shortfalls)
+    }
+
+    fn address(&self, conn: SlotKey) -> Option<IpAddr> {
+        let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
+        let socket = socket.filter(|socket| socket.generation == conn.generation)?;
+        socket.permit.address.as_ref().map(AddressPermit::address)
     }
 
     fn set_reading(&mut self, conn: SlotKey, reading: bool) {

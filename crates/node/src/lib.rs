@@ -40,7 +40,7 @@ use directs::MadeToday;
 use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
-use guildhall_stdx::Now;
+use guildhall_stdx::{Now, Timestamp};
 use guildhall_store::Store;
 use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
@@ -126,6 +126,8 @@ pub struct Account {
     pub user: Arc<User>,
     /// Tells the token from the account's others; it says nothing about the token itself.
     pub token: u64,
+    /// When the token expires. None: never.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A token that was revoked.
@@ -363,7 +365,9 @@ impl Node {
         if user.bot && verified.kind != TokenKind::Bot {
             return Err(TokenFault::BotAccount.into());
         }
-        Ok((Account { user, token: tokens::mark_of_token(token) }, verified))
+        let expires_ms = verified.expires_at_s.and_then(|s| i64::try_from(s).ok()?.checked_mul(1000));
+        let expires_at = expires_ms.map(Timestamp);
+        Ok((Account { user, token: tokens::mark_of_token(token), expires_at }, verified))
     }
 
     /// Looks at a token as `authenticate` does, and counts nothing.

@@ -49,6 +49,8 @@ pub struct PartitionConfig {
     pub passive_above_members: Option<u64>,
     /// Passive sessions are told of changes about this often.
     pub passive_interval_ms: u64,
+    /// Whether the connection of a session is closed with 4004 when its token expires.
+    pub expire_sessions: bool,
     /// Guilds that one shard may hold; past it 4011.
     pub guilds_per_shard_max: usize,
     /// Told in READY: `scheme://host[:port]` and nothing behind it.
@@ -100,6 +102,7 @@ impl PartitionConfig {
         self.bot_message_bytes_max = from.bot_message_bytes_max;
         self.user_message_bytes_max = from.user_message_bytes_max;
         self.guilds_per_shard_max = from.guilds_per_shard_max;
+        self.expire_sessions = from.expire_sessions;
         self.streams = from.streams;
     }
 
@@ -126,6 +129,7 @@ impl PartitionConfig {
             sessions_per_relay_max: 15_000,
             passive_above_members: None,
             passive_interval_ms: 30_000,
+            expire_sessions: true,
             guilds_per_shard_max: 2_500,
             resume_gateway_url,
             session_secret,

@@ -11,7 +11,7 @@ use crate::shared::Compressor;
 use guildhall_codec::{DictionaryId, Encoding, InflateHistory};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_session::Window;
-use guildhall_stdx::{Instant, SlotKey};
+use guildhall_stdx::{Instant, SlotKey, Timestamp};
 use guildhall_ws_proto::{Decoder, DeflateParams};
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -19,6 +19,10 @@ use std::{collections::VecDeque, mem, sync::Arc};
 pub const CONTROL_MAX: usize = 64;
 /// More bytes than this while the token is checked, and the client does not wait for an answer: cut.
 pub const STASH_BYTES_MAX: usize = 64 << 10;
+
+/// Op 9s that a connection gets; in place of the next one it is closed with 4008. Libraries that identify again on the same
+/// connection wait one to five seconds in between, and reconnect after 4008.
+pub const INVALID_SESSIONS_MAX: u8 = 4;
 
 /// Transport compression, as the URL asked for it or as the handshake agreed on it: never both, since what is compressed
 /// does not get shorter by compressing it again.
@@ -151,6 +155,8 @@ pub struct Conn {
     pub timer_at: Instant,
     /// What came in while the token was being checked.
     pub stash: Vec<u8>,
+    /// Op 9s it got.
+    pub invalid_sessions: u8,
     /// Its client was asked to reconnect: its larger compression context is to be given back, or the node stops.
     pub is_asked_to_leave: bool,
     /// When it is closed if it is still there: it was asked to go because the node stops.
@@ -204,6 +210,8 @@ pub struct MovingConn {
     pub user_id: guildhall_model::UserId,
     /// The token it came with.
     pub token: u64,
+    /// When that token expires.
+    pub expires_at: Option<Timestamp>,
     /// What it wants.
     pub resume: Resume,
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     config::PartitionConfig,
-    conn::{CONTROL_MAX, Conn, Control, Phase},
+    conn::{CONTROL_MAX, Claim, Conn, Control, INVALID_SESSIONS_MAX, Phase},
     happening::Counters,
     link::{Gatekeeper, Link, Output},
     questions::Question,
@@ -250,8 +250,17 @@ impl Core {
     /// Parts a connection from its session.
     pub fn end_service(&mut self, now: Now, key: SlotKey, fate: SessionFate) {
         self.keep_partial_frame(key);
-        let Some(Phase::Serving(session_key)) = self.conns.get(key).map(|conn| &conn.phase) else { return };
-        let session_key = *session_key;
+        let session_key = match self.conns.get(key).map(|conn| &conn.phase) {
+            Some(Phase::Serving(session_key)) => *session_key,
+            Some(Phase::Checking(claim)) => {
+                // Its client is gone before the token was checked.
+                if matches!(**claim, Claim::Identify(_)) {
+                    self.gatekeeper.refund(now);
+                }
+                return;
+            }
+            Some(Phase::Greeted | Phase::Closing) | None => return,
+        };
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         self.attached_count -= usize::from(session.conn.take().is_some());
         session.detached_at = now.instant;
@@ -293,10 +302,15 @@ impl Core {
         self.by_user.range((user_id, first)..=(user_id, last)).map(|(_, key)| *key).collect()
     }
 
-    /// Op 9 `false`; the connection stays open.
+    /// Op 9 `false`. The connection stays open, unless it had `INVALID_SESSIONS_MAX` of them: then it is closed with 4008.
     pub fn refuse_session(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        let Some(conn) = self.conns.get(key) else { return };
-        let payload = self.fixed(conn.encoding).invalid_session.clone();
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if conn.invalid_sessions >= INVALID_SESSIONS_MAX {
+            return self.close(now, key, CloseCode::RateLimited, link);
+        }
+        conn.invalid_sessions += 1;
+        let encoding = conn.encoding;
+        let payload = self.fixed(encoding).invalid_session.clone();
         self.control(now, key, Control::Payload(payload), link);
     }
 

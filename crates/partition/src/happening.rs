@@ -65,6 +65,8 @@ counters! {
     identifies_refused_total: u64,
     /// Sessions forgotten: expired, destroyed, or past their replay limits.
     sessions_ended_total: u64,
+    /// Sessions whose connection was closed because their token expired.
+    sessions_expired_total: u64,
     /// Dispatches that were given to sessions, connected or not.
     dispatches_total: u64,
     /// Connections cut because they did not read.

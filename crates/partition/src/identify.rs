@@ -3,7 +3,8 @@
 //! Doors       `handle_authenticated` and `handle_transferred` from the driver.
 //! Invariants  N1 nothing of a session is told to a connection whose token was not checked. N2 permissions apply once more to
 //!             what a RESUME is sent. N3 READY of a user account holds the guilds that answered in time, each once, and none that it was
-//!             thrown out of meanwhile. (tests `it/directs.rs`)
+//!             thrown out of meanwhile. (tests `it/directs.rs`) N4 a session is served until its token expires, and after that only to
+//!             a connection that resumes it with another token of the account. (tests `s15_*`)
 //! Limits      those of `Gatekeeper::admit`; `gather_deadline_ms`; `guilds_per_shard_max`.
 //! Spec        docs/protocol.md §1.7–§1.10.
 
@@ -16,14 +17,14 @@ use crate::{
     timers::Subject,
 };
 use guildhall_model::{
-    AccountKind, CloseCode, Direct, GuildId, UserId, shard_of,
+    AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{Redaction, Relay};
 use guildhall_session::{
     About, Dispatch, Gathering, NewSession, OfDirect, Session, bot_ready, partition_of, resumed, user_ready,
 };
-use guildhall_stdx::{Instant, Now, SlotKey};
+use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use guildhall_ws_proto::Limits;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,6 +33,11 @@ const JOIN_REMEMBERED_MS: u64 = 900_000;
 /// They count for sessions that start within the time that a token check may take, the deadline to identify, and this: timers
 /// may be late.
 const JOIN_NEWS_SLACK_MS: u64 = 30_000;
+
+/// The expiry of a token is looked at as often as this, at least.
+const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
+/// With 4004; at most 123 bytes.
+const TOKEN_EXPIRED: &str = "The token has expired: RESUME with a new one";
 
 impl Partition {
     /// The answer to `Output::Authenticate`.
@@ -47,6 +53,8 @@ impl Partition {
             return;
         }
         let Phase::Checking(claim) = std::mem::replace(&mut conn.phase, Phase::Greeted) else { return };
+        let begun = self.core.counters.identified_total;
+        let is_identify = matches!(*claim, Claim::Identify(_));
         match (result, *claim) {
             (Err(AuthFailure::Invalid), _) => self.core.close(now, key, CloseCode::AuthenticationFailed, link),
             (Err(AuthFailure::Unavailable), _) => self.core.refuse_session(now, key, link),
@@ -54,14 +62,17 @@ impl Partition {
             (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
                 Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
                     if let Some(conn) = self.core.conns.remove(key) {
-                        let conn =
-                            Box::new(MovingConn { conn, user_id: account.user.id, token: account.token, resume });
+                        let Account { user, token, expires_at, .. } = account;
+                        let conn = Box::new(MovingConn { conn, user_id: user.id, token, expires_at, resume });
                         self.core.outputs.push_back(Output::Transfer { to, socket: key, conn });
                     }
                     return;
                 }
-                _ => self.resume(now, key, (account.user.id, account.token), &resume, link),
+                _ => self.resume(now, key, (account.user.id, account.token, account.expires_at), &resume, link),
             },
+        }
+        if is_identify && self.core.counters.identified_total == begun {
+            self.core.gatekeeper.refund(now);
         }
         self.take_up_reading(now, key, link);
         self.answer_questions(now, link);
@@ -70,7 +81,7 @@ impl Partition {
 
     /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
     pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
-        let MovingConn { mut conn, user_id, token, resume } = moving;
+        let MovingConn { mut conn, user_id, token, expires_at, resume } = moving;
         if let Some(compressor) = &mut conn.compressor {
             compressor.arrive();
         }
@@ -82,7 +93,7 @@ impl Partition {
         if self.closed_tokens.contains(&(user_id, token)) {
             self.core.close(now, key, CloseCode::AuthenticationFailed, link);
         } else {
-            self.resume(now, key, (user_id, token), &resume, link);
+            self.resume(now, key, (user_id, token, expires_at), &resume, link);
             self.take_up_reading(now, key, link);
         }
         self.answer_questions(now, link);
@@ -147,6 +158,7 @@ impl Partition {
         self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
         self.core.tell_news(SessionChange::Connected, slot);
+        self.core.expire_at(now, slot, account.expires_at);
         self.look_for_heartbeats(now, key);
         self.say_ready(now, slot, guilds.len(), link);
         for guild_id in guilds {
@@ -207,7 +219,7 @@ impl Partition {
         &mut self,
         now: Now,
         key: SlotKey,
-        (user_id, token): (UserId, u64),
+        (user_id, token, expires_at): (UserId, u64, Option<Timestamp>),
         resume: &Resume,
         link: &mut impl Link,
     ) {
@@ -246,6 +258,7 @@ impl Partition {
         }
         self.core.counters.resumed_total += 1;
         self.core.tell_news(SessionChange::Resumed, session_key);
+        self.core.expire_at(now, session_key, expires_at);
         self.look_for_heartbeats(now, key);
         // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
         // of it is written. The next dispatch is held against them again.
@@ -364,6 +377,44 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 }
 
 impl Core {
+    /// The session is served until then, or with None without an end.
+    fn expire_at(&mut self, now: Now, key: SlotKey, expires_at: Option<Timestamp>) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.profile.expires_at = expires_at;
+        self.look_at_expiry(now, key);
+    }
+
+    /// Makes sure the session is looked at when its token expires. An entry that waits for a later time is replaced, and one for
+    /// an earlier time leads to the next: there is one per session that counts.
+    fn look_at_expiry(&mut self, now: Now, key: SlotKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(expires_at) = session.profile.expires_at else { return };
+        let left_ms = u64::try_from(expires_at.0.saturating_sub(now.unix.0)).unwrap_or(0);
+        // The clock of the machine may be set, and far entries would pile up behind clients that resume with ever shorter tokens.
+        let at = now.instant.after_ms(left_ms.min(EXPIRY_LOOK_MS_MAX));
+        if session.profile.expiry_timer_at.is_none_or(|before| at < before) {
+            session.profile.expiry_timer_at = Some(at);
+            self.timers.push(at, Subject::Session(key));
+        }
+    }
+
+    /// Closes the connection of a session whose token has expired. The session can be resumed with another token.
+    pub(crate) fn expire(&mut self, now: Now, key: SlotKey, at: Instant, link: &mut impl Link) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.profile.expiry_timer_at.take_if(|timer_at| *timer_at == at);
+        let has_expired = session.profile.expires_at.is_some_and(|expires_at| expires_at <= now.unix);
+        match session.conn {
+            Some(conn) if has_expired && self.config.expire_sessions => {
+                self.counters.sessions_expired_total += 1;
+                let code = Some(CloseCode::AuthenticationFailed.code());
+                self.close_websocket(now, conn, code, TOKEN_EXPIRED, SessionFate::Keep, link);
+            }
+            // While it has no connection nothing is sent, and a RESUME brings a token that was checked.
+            Some(_) if !has_expired => self.look_at_expiry(now, key),
+            Some(_) | None => {}
+        }
+    }
+
     /// A session whose READY would not be true: its client comes back, and identifies anew.
     pub(crate) fn give_up(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {

@@ -189,7 +189,9 @@ impl Core {
                 return Ok(());
             }
         };
-        if matches!(claim, Claim::Identify(_)) && !self.gatekeeper.may_begin(now) {
+        if let Claim::Identify(identify) = &claim
+            && !self.gatekeeper.may_begin(now, link.address(key), &identify.token)
+        {
             self.counters.identifies_refused_total += 1;
             self.refuse_session(now, key, link);
             return Ok(());

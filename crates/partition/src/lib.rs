@@ -21,7 +21,7 @@ mod shared;
 mod timers;
 
 pub use config::PartitionConfig;
-pub use conn::{Compression, ConnParams, MovingConn};
+pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use handover::HandOver;
 pub use happening::{Closes, Counters};
 pub use link::{Account, AuthFailure, Dead, Denial, Gatekeeper, Link, Output, Shortfall};

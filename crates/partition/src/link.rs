@@ -6,8 +6,8 @@
 use crate::{conn::MovingConn, sessions::SessionNews};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild};
-use guildhall_stdx::{Now, SlotKey};
-use std::{io::IoSlice, sync::Arc};
+use guildhall_stdx::{Now, SlotKey, Timestamp};
+use std::{io::IoSlice, net::IpAddr, sync::Arc};
 
 /// The socket is dead. The partition drops the connection; the session lives on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,11 @@ pub trait Link {
     /// Sends what was queued, and tells of each frame that did not go out whole.
     fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
         Vec::new()
+    }
+
+    /// Address that an IDENTIFY of this connection counts for. None: its address has no limit of its own.
+    fn address(&self, _conn: SlotKey) -> Option<IpAddr> {
+        None
     }
 
     /// Stops or goes on reading. Told to go on, it also delivers what came in between.
@@ -121,6 +126,8 @@ pub struct Account {
     pub guilds: Vec<GuildId>,
     /// Tells the token from the account's others; it says nothing about the token itself.
     pub token: u64,
+    /// When the token expires. None: never.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Why a token was not accepted.
@@ -136,10 +143,17 @@ pub enum AuthFailure {
 
 /// Limits on IDENTIFY that hold for the whole node.
 pub trait Gatekeeper: Send + Sync {
-    /// May an IDENTIFY be looked at now? Asked before its token is checked, so nobody knows yet whose it is.
-    fn may_begin(&self, now: Now) -> bool {
-        let _ = now;
+    /// Takes one IDENTIFY from the allowances of its address and its token, and then from the node's. It is called before the
+    /// token is checked. False: one of the three is used up, and the node's was not touched.
+    fn may_begin(&self, now: Now, address: Option<IpAddr>, token: &str) -> bool {
+        let _ = (now, address, token);
         true
+    }
+
+    /// An IDENTIFY that `may_begin` admitted started no session: the node's allowance is refunded. Those of its address and its
+    /// token are not, so that they bound the checks of one peer.
+    fn refund(&self, now: Now) {
+        let _ = now;
     }
 
     /// May `user` start a session of shard `shard_id` now? If so, it counts.

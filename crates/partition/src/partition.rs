@@ -282,6 +282,7 @@ impl Partition {
             phase_since: now.instant,
             timer_at: Instant(u64::MAX),
             stash: Vec::new(),
+            invalid_sessions: 0,
             is_asked_to_leave: false,
             leave_by: Instant(u64::MAX),
         });
@@ -464,7 +465,10 @@ impl Partition {
         while let Some((at, subject)) = self.core.timers.pop_due(now.instant) {
             match subject {
                 Subject::Conn(key) => self.core.look_at_conn(now, key, at, link),
-                Subject::Session(key) => self.core.look_at_session(now, key, link),
+                Subject::Session(key) => {
+                    self.core.look_at_session(now, key, link);
+                    self.core.expire(now, key, at, link);
+                }
                 Subject::Relay(guild_id, index, _) => self.look_at_relay(now, guild_id, index, at, link),
             }
         }

@@ -23,7 +23,7 @@ use guildhall_relay::{
     GuildPicture, GuildView, Listening, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
     SessionPresence, UserListening, Viewer,
 };
-use guildhall_stdx::{Instant, SlotKey};
+use guildhall_stdx::{Instant, SlotKey, Timestamp};
 use std::{
     collections::{BTreeMap, VecDeque},
     rc::Rc,
@@ -107,6 +107,10 @@ pub struct Profile {
     pub presence: SessionPresence,
     /// The token it came with, or was resumed with last.
     pub token: u64,
+    /// When that token expires. None: never.
+    pub expires_at: Option<Timestamp>,
+    /// The entry in the partition's timers that looks at it.
+    pub expiry_timer_at: Option<Instant>,
     /// `properties.os`.
     pub os: Box<str>,
     /// It asked a guild to let it in more than once, since an answer may have been lost: when it leaves it has to say so,
@@ -134,6 +138,8 @@ impl Profile {
             capabilities,
             presence,
             token,
+            expires_at: None,
+            expiry_timer_at: None,
             os: os.into(),
             asked_again: false,
             member_requests: VecDeque::new(),

@@ -73,6 +73,8 @@ pub struct Client {
     pub nonces: u64,
     /// It misbehaved on this connection and may be closed for it.
     pub is_bad: bool,
+    /// Op 9s of this connection.
+    pub invalid_sessions: u8,
     /// A close frame came.
     pub was_told: bool,
 }

@@ -19,6 +19,7 @@ struct State {
     denials: VecDeque<Denial>,
     admitted: Vec<(UserId, u32)>,
     ended: Vec<UserId>,
+    refunds_count: u32,
 }
 
 impl ScriptedGate {
@@ -37,6 +38,12 @@ impl ScriptedGate {
         self.state().admitted.clone()
     }
 
+    /// IDENTIFYs that began and started no session.
+    #[must_use]
+    pub fn refunds_count(&self) -> u32 {
+        self.state().refunds_count
+    }
+
     /// Whose sessions ended, in order.
     #[must_use]
     pub fn ended(&self) -> Vec<UserId> {
@@ -45,6 +52,10 @@ impl ScriptedGate {
 }
 
 impl Gatekeeper for ScriptedGate {
+    fn refund(&self, _now: Now) {
+        self.state().refunds_count += 1;
+    }
+
     fn admit(&self, _now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
         let mut state = self.state();
         match state.denials.pop_front() {

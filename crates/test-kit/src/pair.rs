@@ -23,7 +23,7 @@ use guildhall_partition::{
     Whose,
 };
 use guildhall_relay::{PartitionId, Published, RelayId, ToGuild, ToRelay};
-use guildhall_stdx::SlotKey;
+use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -130,6 +130,8 @@ pub struct Pair {
     pub holds_moves: bool,
     /// The number of whatever token is checked.
     pub token: u64,
+    /// When it expires.
+    pub token_expires_at: Option<Timestamp>,
     /// Bytes a partition is given at a time.
     pub read_bytes_max: usize,
     sides: Vec<Side>,
@@ -176,6 +178,7 @@ impl Pair {
             messages: BTreeMap::new(),
             holds_moves: false,
             token: 0,
+            token_expires_at: None,
             read_bytes_max: usize::MAX,
             guilds: BTreeMap::new(),
             accounts: BTreeMap::new(),
@@ -585,7 +588,7 @@ impl Pair {
             guilds.extend(joined);
             guilds.sort_unstable();
         }
-        Ok(Account { user, guilds, token: self.token })
+        Ok(Account { user, guilds, token: self.token, expires_at: self.token_expires_at })
     }
 
     /// Asks so many clients of a partition to go away and resume, within `GRACE_MS`.

@@ -13,6 +13,7 @@ mod caller;
 mod canonical;
 mod channels;
 mod directs;
+mod document;
 mod error;
 mod guilds;
 mod idempotency;
@@ -35,9 +36,9 @@ pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
 use crate::{
     limits::Limiter,
-    v1::{error::V1Error, idempotency::Idempotency},
+    v1::{document::Document, error::V1Error, idempotency::Idempotency},
 };
-use axum::{Router, extract::DefaultBodyLimit, routing::get};
+use axum::{Router, extract::DefaultBodyLimit, http::HeaderMap, routing::get};
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_model::{GuildId, UserId};
 use guildhall_node::{Clock, Node};
@@ -170,10 +171,10 @@ impl V1 {
 pub fn v1_router(state: V1State) -> Router {
     let v1 = Arc::new(V1::new(state));
     let (router, document) = routes().split_for_parts();
-    let document: Arc<str> = openapi::text(document).into();
-    let document = move || {
-        let document = document.to_string();
-        async move { ([(axum::http::header::CONTENT_TYPE, "application/json")], document) }
+    let document = Arc::new(Document::new(openapi::text(document)));
+    let document = move |asked: HeaderMap| {
+        let answer = document.answer(&asked);
+        async move { answer }
     };
     router
         .route("/v1/openapi.json", get(document))

@@ -80,7 +80,8 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     let clock = SystemClock::default();
     let config = ServerConfig {
         partitions_count: std::thread::available_parallelism().map_or(1, |n| n.get() as u16),
-        connections_max: members_count + 64,
+        // The gateway may have seven eighths.
+        connections_max: 2 * members_count + 64,
         io_uring: match io_uring {
             IoUring::Auto => guildhall_net::IoUring::Auto,
             IoUring::Off => guildhall_net::IoUring::Off,

@@ -61,7 +61,8 @@ pub(super) async fn run(
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
     let mut running = assemble(&loaded.config).await?;
     running.set_ready();
-    tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");
+    let admin_listen = running.admin_addr.map(tracing::field::display);
+    tracing::info!(listen = %running.local_addr, admin_listen, gateway_url = running.gateway_url, "ready");
     let mut stop = pin!(stop);
     let failed = loop {
         tokio::select! {

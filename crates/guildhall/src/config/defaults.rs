@@ -1,8 +1,8 @@
 //! Defaults: each a named constant with the reason beside it.
 
 use super::value::{
-    ClientTakeover, DeflateMode, DirectsFrom, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, Synchronous,
-    Upgrades, UploadMode,
+    ClientTakeover, DeflateMode, DirectsFrom, ExpireSessions, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode,
+    Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -60,6 +60,8 @@ pub const IDENTIFIES_PER_SECOND_MAX: u32 = 2_000;
 pub const HANDSHAKES_MAX: u32 = 2_048;
 /// A campus behind one address, and not what one machine can open.
 pub const ADDRESS_CONNECTIONS_MAX: u32 = 1_000;
+/// The same campus, a socket each; idle ones end after ten seconds.
+pub const ADDRESS_REST_CONNECTIONS_MAX: u32 = 1_000;
 /// That campus coming back after a restart.
 pub const ADDRESS_HANDSHAKES_PER_MINUTE: u32 = 2_000;
 /// Documented by the protocol.
@@ -136,6 +138,8 @@ pub const DEMO_STORE_DIR: &str = "data/demo";
 /// An acknowledged write survives even a power cut.
 pub const SYNCHRONOUS: Synchronous = Synchronous::Full;
 
+/// Operators with tokens of minutes expect that access ends with them.
+pub const EXPIRE_SESSIONS: ExpireSessions = ExpireSessions::On;
 /// Issuers put a new key there long before they sign with it.
 pub const JWKS_REFRESH_S: u32 = 300;
 

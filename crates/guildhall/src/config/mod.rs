@@ -27,8 +27,8 @@ pub use settings::{
     TlsConfig, UploadsConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DeflateMode, DirectsFrom, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess,
-    Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
+    Addresses, ClientTakeover, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, LogFilter, LogFormat,
+    MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
@@ -211,6 +211,10 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
              makes for other applications may log in here too"
         );
         report("auth", "jwt_audience", what);
+    }
+    let server = &loaded.config.server;
+    if server.admin_listen.is_some_and(|admin| admin == server.listen && admin.port() != 0) {
+        report("server", "admin_listen", "is the address of server.listen; take another port".into());
     }
     let tls = &loaded.config.tls;
     match (&tls.cert_file, &tls.key_file) {

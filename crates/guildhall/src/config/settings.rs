@@ -7,8 +7,8 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, DirectsFrom, GatewayUrl, IoUring, LogFilter, LogFormat, MetricsAccess,
-        Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, LogFilter, LogFormat,
+        MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -104,10 +104,15 @@ settings! {
         guild_workers: u16, 0..=256 => defaults::GUILD_WORKERS;
         /// Commands that may wait for one guild worker; past it callers are told 503.
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
-        /// Sockets at once, REST included; past it 503.
+        /// Sockets at once, REST included; past it 503. Sockets of REST have at most half of the places, those of the gateway at
+        /// most seven eighths, and a quarter is reserved for the gateway. The node uses fewer places where the system allows too few
+        /// open files; the log says how many.
         connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX;
-        /// Who may read `/metrics`. "local": requests from this machine that came through no proxy; "open": everybody who reaches
-        /// the port, for when a proxy hides it; "off": nobody.
+        /// A second address and port, for `/healthz`, `/readyz` and `/metrics` alone, without TLS: "127.0.0.1:9091". No proxy for
+        /// clients may lead to it. Not set: none.
+        admin_listen: Option<SocketAddr> => None;
+        /// Where `/metrics` is served. "local": on `admin_listen` alone; "open": on `listen` as well, for when a proxy hides it; "off":
+        /// nowhere.
         metrics: MetricsAccess => defaults::METRICS;
         /// Send to many clients with one system call, by io_uring. "auto": where the system has it and allows it; "off": no.
         io_uring: IoUring => defaults::IO_URING;
@@ -157,11 +162,16 @@ settings! {
         identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY;
         /// That interval, milliseconds.
         identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS;
-        /// IDENTIFYs of all accounts that are looked at per second; past it clients are told to try again (op 9). 0: any number.
+        /// IDENTIFYs of all accounts whose token is checked, per second; past it clients get op 9 and try again. One address has an
+        /// eighth of them, unless it is this machine. One token has twice `identify_concurrency`, or `user_sessions_max` if that is
+        /// more, per `identify_interval_ms`. 0: no limit for the node and for an address.
         identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX;
         /// Sockets at once that have not sent their first request; past it 503. One address may have an eighth of them, unless it
         /// is this machine or one of `rest_trusted_proxies`.
         handshakes_max: u32, 16..=10_000_000 => defaults::HANDSHAKES_MAX;
+        /// Sockets of REST that one address may have at once (of IPv6: a /64); past it 429. Not for this machine itself and
+        /// `rest_trusted_proxies`. 0: any number.
+        address_rest_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_REST_CONNECTIONS_MAX;
         /// Gateway connections of one address at once (of IPv6: of a /64); past it 429. Not for this machine itself. 0: any number.
         address_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_CONNECTIONS_MAX;
         /// Gateway connections that one address may open per minute, likewise; past it 429. 0: any number.
@@ -206,7 +216,7 @@ settings! {
         passive_above_members: Option<u32>, 0..=1_000_000_000 => None;
         /// How often passive sessions are told what changed, milliseconds, give or take a quarter.
         passive_update_interval_ms: u32, 50..=3_600_000 => defaults::PASSIVE_UPDATE_INTERVAL_MS;
-        /// A connection that takes nothing for so long is cut, milliseconds.
+        /// A connection that takes nothing for so long is cut, milliseconds: of the gateway, and of REST while an answer waits.
         write_stall_ms: u32, 1000..=600_000 => defaults::WRITE_STALL_MS;
         /// Proxies in front of this node, as addresses with commas between them: what they write into X-Forwarded-For tells
         /// whom a request comes from. Without it everybody behind a proxy counts as one.
@@ -314,6 +324,9 @@ settings! {
         admin_key: Option<Secret> => None;
         /// A file with the same.
         admin_key_file: Option<PathBuf> => None;
+        /// "on": when the token of a connected session expires, its connection is closed with 4004; the session can be resumed
+        /// with another token of the account. "off": a token's `exp` is checked by IDENTIFY and RESUME only.
+        expire_sessions: ExpireSessions => defaults::EXPIRE_SESSIONS;
     }
     /// Voice is signalled, not carried.
     voice: VoiceConfig {

@@ -221,11 +221,21 @@ choices! {
 }
 
 choices! {
+    /// Whether the expiry of a token closes the connection of its session.
+    ExpireSessions {
+        /// It does, with 4004.
+        On = "on",
+        /// It is checked by IDENTIFY and RESUME only.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Who may read `/metrics`.
     MetricsAccess {
-        /// This machine.
+        /// Clients of `server.admin_listen`.
         Local = "local",
-        /// Everybody.
+        /// Clients of `server.listen` as well.
         Open = "open",
         /// Nobody.
         Off = "off",

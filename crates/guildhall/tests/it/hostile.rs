@@ -321,7 +321,8 @@ fn identify_storms() {
     assert_eq!(impatient.close_code(), Some(4008));
     let patient = &mut storm[1];
     wait_for("its turn", || {
-        thread::sleep(Duration::from_millis(500));
+        // Libraries wait one to five seconds, and a client that collects op 9s faster is closed.
+        thread::sleep(Duration::from_millis(2_500));
         patient.identify(&bot);
         (patient.expect("an answer", |p| p["op"] == 9 || p["t"] == "READY")["t"] == "READY").then_some(())
     });
@@ -331,6 +332,96 @@ fn identify_storms() {
     fourth.identify(&user);
     assert_eq!(fourth.close_code(), Some(4015));
     witness.end();
+}
+
+#[test]
+fn s8_one_token_does_not_use_up_the_identifies_of_the_node() {
+    const SOCKETS: usize = 60;
+    let dir = tempfile::tempdir().unwrap();
+    let demo = server(dir.path(), &["limits.identifies_per_second_max=50", "limits.address_handshakes_per_minute=0"]);
+    let (bot, user) = (demo.token("bot_token"), demo.token("user_token"));
+    // Each says IDENTIFY twice a second, which is below 120 messages a minute, and comes again when it is closed.
+    let mut storm: Vec<Option<Ws>> = (0..SOCKETS).map(|_| None).collect();
+    let (mut closed, mut refused) = (0, 0);
+    let mut turn = |storm: &mut Vec<Option<Ws>>| {
+        for place in storm.iter_mut() {
+            let ws = place.get_or_insert_with(|| greeted(&demo));
+            let mut is_closed = false;
+            while let Some(got) = ws.poll() {
+                match got {
+                    Got::Payload(payload) => refused += usize::from(payload["op"] == 9),
+                    Got::Close(code) => {
+                        assert!(matches!(code, Some(4005 | 4008)), "{code:?}");
+                        is_closed = true;
+                    }
+                    Got::End => is_closed = true,
+                    Got::Compressed(_) => {}
+                }
+            }
+            match is_closed {
+                true => {
+                    closed += 1;
+                    *place = None;
+                }
+                false => ws.identify(&bot),
+            }
+        }
+        (closed, refused)
+    };
+    wait_for("the storm is refused", || (turn(&mut storm).1 > SOCKETS).then_some(()));
+    let mut served = Vec::new();
+    let mut next_turn = Instant::now();
+    for n in 0..30 {
+        if Instant::now() >= next_turn {
+            turn(&mut storm);
+            next_turn = Instant::now() + Duration::from_millis(500);
+        }
+        let mut ws = greeted(&demo);
+        ws.identify(&user);
+        let answer = ws.expect("an answer", |payload| payload["op"] == 9 || payload["t"] == "READY");
+        assert_eq!(answer["t"], "READY", "the {n}th of another account");
+        served.push(ws);
+    }
+    let (closed, _) = wait_for("a connection with many op 9s is closed", || {
+        thread::sleep(Duration::from_millis(500));
+        Some(turn(&mut storm)).filter(|(closed, _)| *closed > 0)
+    });
+    println!("{closed} connections of the storm were closed");
+}
+
+#[test]
+fn s8_one_address_with_invented_tokens_does_not_either() {
+    let dir = tempfile::tempdir().unwrap();
+    // Two a second for an address.
+    let demo = server(dir.path(), &["limits.rest_trusted_proxies=127.0.0.1", "limits.identifies_per_second_max=16"]);
+    let from = |address: &str| {
+        let mut ws = Ws::connect(demo.addr, PLAIN, &format!("X-Forwarded-For: {address}\r\n")).unwrap();
+        ws.expect_op(10);
+        ws
+    };
+    let mut storm: Vec<Ws> = (0..30).map(|_| from("203.0.113.5")).collect();
+    let begun = Instant::now();
+    for (n, ws) in storm.iter_mut().enumerate() {
+        ws.identify(&format!("MTIz.{n}.invented"));
+    }
+    let mut checked = 0;
+    for ws in &mut storm {
+        match ws.next() {
+            Got::Payload(payload) => assert_eq!(payload["op"], 9),
+            Got::Close(code) => {
+                assert_eq!(code, Some(4004));
+                checked += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let most = 2 + 2 * (begun.elapsed().as_secs() as usize + 1);
+    assert!((2..=most).contains(&checked), "{checked} of 30, {most} at most");
+    for n in 0..8 {
+        let mut ws = from(&format!("203.0.113.{}", 100 + n));
+        ws.identify(&demo.token("user_token"));
+        ws.expect_event("READY");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod issuers;
 mod jwks_url;
 mod kill;
 mod metrics;
+mod places;
 mod reload;
 mod secrecy;
 mod support;

@@ -1,7 +1,7 @@
 //! `/metrics`: what it says is what clients did, to the byte.
 
 use crate::{
-    support::{Demo, Http, wait_for},
+    support::{Demo, Http, guildhall, serve_by, wait_for},
     ws::{Got, PLAIN, Ws},
 };
 use guildhall_ws_proto::{Opcode, close_frame};
@@ -19,10 +19,12 @@ const ARGS: &[&str] = &["--members", "5", "--rate", "0", "--set", "limits.rest_r
 type Series = BTreeMap<String, f64>;
 
 fn get(addr: SocketAddr, more: &str) -> (u16, String) {
+    ask(addr, &format!("GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n"))
+}
+
+fn ask(addr: SocketAddr, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(addr).unwrap();
-    stream
-        .write_all(format!("GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n").as_bytes())
-        .unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -145,9 +147,47 @@ fn the_numbers_are_what_clients_did() {
     expect(&last, "connections_cut_total", 1);
     assert_eq!(before.len(), last.len(), "what clients do makes no new series");
 
-    // Not for strangers.
-    assert_eq!(get(addr, "X-Forwarded-For: 203.0.113.9\r\n").0, 404);
     assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn s21_1_metrics_are_not_behind_a_proxy_of_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |metrics: &str| {
+        let mut command = guildhall([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "--set",
+            "server.admin_listen=127.0.0.1:0",
+        ]);
+        command.args(["--set", &format!("server.metrics={metrics}"), "--data"]).arg(dir.path());
+        let (process, ready, _) = serve_by(command, |_| {});
+        let addr = |name: &str| -> SocketAddr { ready[name].as_str().unwrap().parse().unwrap() };
+        (process, addr("listen"), addr("admin_listen"))
+    };
+    let (node, clients, admin) = start("local");
+    // A proxy with nothing but `proxy_pass` sends its own version, the node's address as the host, and no header of its own.
+    let by_proxy = format!("GET /metrics HTTP/1.0\r\nHost: {clients}\r\nConnection: close\r\n\r\n");
+    let direct = format!("GET /metrics HTTP/1.1\r\nHost: {clients}\r\nConnection: close\r\n\r\n");
+    for request in [&by_proxy, &direct] {
+        let (status, body) = ask(clients, request);
+        assert_eq!(status, 404, "{request}");
+        assert!(body.contains("server.admin_listen") && !body.contains("guildhall_"), "{body}");
+    }
+    assert!(!scrape(admin).is_empty());
+    assert_eq!(Http::new(admin, "").get("/readyz").unwrap().status, 200);
+    assert_eq!(Http::new(admin, "").get("/api/v10/gateway").unwrap().status, 404, "health and metrics alone");
+    assert_eq!(node.terminate(), Some(0));
+    let (node, clients, admin) = start("open");
+    assert_eq!((get(clients, "").0, get(admin, "").0), (200, 200));
+    assert_eq!(node.terminate(), Some(0));
+    let (node, clients, admin) = start("off");
+    assert_eq!((get(clients, "").0, get(admin, "").0), (404, 404));
+    assert_eq!(Http::new(admin, "").get("/healthz").unwrap().status, 200);
+    assert_eq!(node.terminate(), Some(0));
 }
 
 /// A session whose stream is not looked into.

@@ -79,6 +79,10 @@ impl Process {
         self.0.try_wait().expect("the child can be asked").map(|status| status.code())
     }
 
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Resident memory, bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it runs");
@@ -103,20 +107,33 @@ impl Drop for Process {
 /// `guildhall serve` on a free port and the state in `data`, once it is ready, and its log as it comes.
 pub fn serve(data: &Path, args: &[&OsStr]) -> (Process, SocketAddr, Receiver<Value>) {
     let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
-    command.arg(data).args(args).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.arg(data).args(args);
+    let (process, ready, log) = serve_by(command, |_| {});
+    let addr = ready["listen"].as_str().and_then(|addr| addr.parse().ok()).expect("where it listens");
+    (process, addr, log)
+}
+
+/// The same by a command of the caller's, with the line that says it is ready. `look` sees the lines before that.
+pub fn serve_by(mut command: Command, mut look: impl FnMut(&Value)) -> (Process, Value, Receiver<Value>) {
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
     let lines = BufReader::new(child.stderr.take().expect("its standard error")).lines();
     let process = Process::from(child);
-    let (sender, log) = channel();
+    let (sender, log) = channel::<Value>();
     // It goes on reading, whoever wants the log, or the process would wait for us some day.
     thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             let _ = sender.send(serde_json::from_str(&line).expect("every line is JSON"));
         }
     });
-    let ready = wait_for_line(&log, "ready");
-    let addr = ready["listen"].as_str().and_then(|addr| addr.parse().ok()).expect("where it listens");
-    (process, addr, log)
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let line = log.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect("it is ready");
+        if line["message"] == "ready" {
+            return (process, line, log);
+        }
+        look(&line);
+    }
 }
 
 /// The next line of that message.
@@ -249,18 +266,19 @@ impl Http {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n{token}Content-Type: application/json\r\n");
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         connection.get_mut().write_all(request.as_bytes())?;
-        let answer = read_answer(&mut connection)?;
-        self.connection = Some(connection);
+        let (answer, is_last) = read_answer(&mut connection)?;
+        self.connection = (!is_last).then_some(connection);
         Ok(answer)
     }
 }
 
-fn read_answer(connection: &mut BufReader<TcpStream>) -> io::Result<Answer> {
+/// The answer, and whether the server closes the connection after it.
+fn read_answer(connection: &mut BufReader<TcpStream>) -> io::Result<(Answer, bool)> {
     let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let mut line = String::new();
     connection.read_line(&mut line)?;
     let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(broken)?;
-    let mut length = 0;
+    let (mut length, mut is_last) = (0, false);
     loop {
         line.clear();
         if connection.read_line(&mut line)? == 0 {
@@ -270,11 +288,14 @@ fn read_answer(connection: &mut BufReader<TcpStream>) -> io::Result<Answer> {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
                 length = value.trim().parse().map_err(|_| broken())?;
             }
+            Some((name, value)) if name.eq_ignore_ascii_case("connection") => {
+                is_last = value.trim().eq_ignore_ascii_case("close");
+            }
             Some(_) => {}
             None => break,
         }
     }
     let mut body = vec![0; length];
     connection.read_exact(&mut body)?;
-    Ok(Answer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+    Ok((Answer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null) }, is_last))
 }

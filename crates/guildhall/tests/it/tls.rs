@@ -20,14 +20,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-fn file(name: &str) -> PathBuf {
+pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
 }
 
 /// Shakes hands, trusting that certificate alone.
-fn connect(addr: SocketAddr, trusted: &str) -> std::io::Result<Stream> {
+pub fn connect(addr: SocketAddr, trusted: &str) -> std::io::Result<Stream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(file(trusted)).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Command, Output};
 use guildhall_model::{CloseCode, GuildId, shard_of};
-use guildhall_partition::Denial;
+use guildhall_partition::{Denial, INVALID_SESSIONS_MAX};
 use guildhall_relay::{RelayMessage, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, Received, id, identify_payload};
@@ -126,6 +126,72 @@ fn a_token_that_cannot_be_checked_is_not_a_wrong_one() {
     pair.is_auth_down = false;
     pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
     assert_eq!(pair.names(client).len(), 2);
+}
+
+#[test]
+fn s8_a_connection_that_collects_op_9s_is_closed() {
+    let mut pair = world();
+    pair.is_auth_down = true;
+    let client = pair.connect(ClientParams::JSON);
+    pair.take(client);
+    for n in 0..INVALID_SESSIONS_MAX {
+        // A RESUME counts as well.
+        match n % 2 {
+            0 => pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN))),
+            _ => pair.client(client).resume(&gob().username),
+        }
+        assert_eq!(pair.take(client), [Received::InvalidSession(false)], "{n}");
+    }
+    pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
+    assert_eq!(pair.close_code(client), Some(4008));
+    // The next connection begins without any.
+    pair.is_auth_down = false;
+    let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(pair.names(client).len(), 2);
+}
+
+#[test]
+fn s8_an_identify_that_starts_no_session_is_refunded() {
+    let mut pair = world();
+    let mut refunds = 0;
+    let mut check = |pair: &mut Pair, d: serde_json::Value, code: Option<u16>| {
+        let client = pair.connect(ClientParams::JSON);
+        pair.take(client);
+        pair.client(client).identify(d);
+        match code {
+            Some(code) => assert_eq!(pair.close_code(client), Some(code)),
+            None => assert_eq!(pair.take(client), [Received::InvalidSession(false)]),
+        }
+        refunds += 1;
+        assert_eq!(pair.gate.refunds_count(), refunds, "{code:?}");
+    };
+    let good = || identify_payload(&gob().username, Some(PLAIN));
+    check(&mut pair, identify_payload("nobody", Some(PLAIN)), Some(4004));
+    check(&mut pair, identify_payload(&gob().username, Some(FULL)), Some(4014));
+    pair.gate.deny_next(Denial::InvalidSession);
+    check(&mut pair, good(), None);
+    pair.gate.deny_next(Denial::Close(CloseCode::TooManySessions));
+    check(&mut pair, good(), Some(4015));
+    pair.is_auth_down = true;
+    check(&mut pair, good(), None);
+    pair.is_auth_down = false;
+    // The deadline is over before the token is checked.
+    pair.holds_tokens = true;
+    let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    pair.settle();
+    pair.advance(60_000);
+    assert_eq!(pair.close_code(client), Some(4003));
+    pair.answer_tokens();
+    assert_eq!(pair.gate.refunds_count(), refunds + 1);
+    pair.holds_tokens = false;
+    // What starts a session, and what is no IDENTIFY, is not.
+    let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(pair.names(client).len(), 2);
+    let client = pair.connect(ClientParams::JSON);
+    pair.take(client);
+    pair.client(client).resume(&gob().username);
+    assert_eq!(pair.take(client), [Received::InvalidSession(false)]);
+    assert_eq!(pair.gate.refunds_count(), refunds + 1);
 }
 
 #[test]

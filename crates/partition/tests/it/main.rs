@@ -8,6 +8,7 @@ mod compression;
 mod contexts;
 mod deflate;
 mod directs;
+mod expiry;
 mod fixture;
 mod guild_create;
 mod handover;

@@ -176,6 +176,7 @@ fn client(rng: &mut Rng, accounts: &[Arc<User>]) -> Client {
         is_slow: rng.chance(0.2),
         nonces: 0,
         is_bad: false,
+        invalid_sessions: 0,
         was_told: false,
     }
 }

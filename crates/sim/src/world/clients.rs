@@ -5,6 +5,7 @@ use crate::{
     checker::{Fault, fault},
     client::{Claim, ConnInfo, Phase},
 };
+use guildhall_partition::INVALID_SESSIONS_MAX;
 use guildhall_test_kit::{FakeSocket, Received, ServerEnd, TestClient};
 use std::collections::VecDeque;
 
@@ -28,6 +29,7 @@ impl World {
         client.phase = Phase::Connected;
         client.beats.clear();
         client.is_bad = false;
+        client.invalid_sessions = 0;
         client.was_told = false;
     }
 
@@ -111,6 +113,7 @@ impl World {
                         code == Some(4000)
                             || client.is_bad && code == Some(4001)
                             || self.is_late(at) && code == Some(4003)
+                            || client.invalid_sessions == INVALID_SESSIONS_MAX && code == Some(4008)
                             || code.is_some_and(|code| self.may_be_sent_away(at, code))
                     }
                 };
@@ -141,6 +144,10 @@ impl World {
 
     fn invalid_session(&mut self, at: usize) -> Result<(), Fault> {
         let client = &mut self.clients[at];
+        client.invalid_sessions += 1;
+        if client.invalid_sessions > INVALID_SESSIONS_MAX {
+            return fault("op 9 in place of a close");
+        }
         match client.phase {
             // Judged when the partition decided.
             Phase::Resuming => client.forget_session(),

@@ -238,6 +238,6 @@ impl World {
         let found = self.accounts.iter().find(|user| user.id == user_id).cloned();
         let Some(user) = found else { return Ok(Err(AuthFailure::Invalid)) };
         let guilds = if question.with_guilds { self.store.guilds_of(user_id)? } else { Vec::new() };
-        Ok(Ok(Account { user, guilds, token }))
+        Ok(Ok(Account { user, guilds, token, expires_at: None }))
     }
 }

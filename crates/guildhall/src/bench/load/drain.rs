@@ -120,7 +120,7 @@ fn wait(what: &str, good: &Good, mut is_so: impl FnMut() -> Result<bool>) -> Res
 pub fn run(args: DrainArgs) -> Result<()> {
     let DrainArgs { connections, rate, json } = args;
     ensure!(connections > 0 && rate > 0, "all numbers start at 1");
-    open_files::raise_limit(connections as u32);
+    open_files::raise_limit_for(connections as u32);
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     let mut node = Node::start(dir.path(), free_addr()?, &settings)?;

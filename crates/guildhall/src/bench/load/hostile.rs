@@ -114,7 +114,7 @@ impl Stage {
 /// When a process cannot be started, or what is asserted does not hold.
 pub fn run(args: HostileArgs) -> Result<()> {
     ensure!(args.good > 0 && args.bad > 0 && args.rate > 0 && args.seconds > 0, "all numbers start at 1");
-    open_files::raise_limit((args.good + args.bad) as u32);
+    open_files::raise_limit_for((args.good + args.bad) as u32);
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let mut settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     settings.push(format!("limits.inbound_per_minute_max={MESSAGES_PER_MINUTE}"));

@@ -1,0 +1,158 @@
+//! Progress: sockets of the front, which end when their client stops reading its answers.
+//!
+//! Owns        the deadline on writes (`Watched`), and the state that it shares with the request handler (`Progress`).
+//! Invariants  P1 a write that the socket refuses for `write_stall_ms` ends the connection, and its unsent bytes are discarded. P2 a
+//!             client that reads slowly and steadily keeps its connection: each byte that the socket takes starts a new deadline.
+//!             P3 a pipelined request waits until the answer before it is in the kernel. (tests `guildhall/tests/it/places.rs`)
+//! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space. With a full buffer the kernel reports
+//!             room when a third of it is free, so a client that reads less than some 3 KB/s counts as stalled by default.
+//! Not here    deadlines on request heads (`front`) and bodies (`body`, `guildhall-api`); gateway sockets (`guildhall-partition`).
+
+use crate::front::FrontCounters;
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size, set_tcp_user_timeout};
+use std::{
+    future::Future as _,
+    io::{self, ErrorKind, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::Notify,
+    time::{Sleep, sleep},
+};
+
+/// The kernel doubles it for its own accounting. Autotuning would allow several megabytes per client that does not read.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
+
+/// State shared by the socket and the request handler of one connection.
+#[derive(Debug)]
+pub struct Progress {
+    write_stall: Duration,
+    is_rest: AtomicBool,
+    is_blocked: AtomicBool,
+    unblocked: Notify,
+    counters: Arc<FrontCounters>,
+}
+
+impl Progress {
+    pub fn new(write_stall: Duration, counters: Arc<FrontCounters>) -> Arc<Self> {
+        let (is_rest, is_blocked) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { write_stall, is_rest, is_blocked, unblocked: Notify::new(), counters })
+    }
+
+    /// A request came that is no upgrade: from the next write on the socket has a small buffer and a timeout for lost peers.
+    pub fn set_rest(&self) {
+        self.is_rest.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the socket has taken all earlier answers. It has a bound: past `write_stall` the connection ends.
+    pub async fn unblocked(&self) {
+        loop {
+            let unblocked = self.unblocked.notified();
+            if !self.is_blocked.load(Ordering::Acquire) {
+                return;
+            }
+            unblocked.await;
+        }
+    }
+}
+
+/// A socket whose writes have a deadline.
+#[derive(Debug)]
+pub struct Watched {
+    stream: TcpStream,
+    progress: Arc<Progress>,
+    is_tuned: bool,
+    /// Of the write that waits.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watched {
+    pub fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
+        Self { stream, progress, is_tuned: false, deadline: None }
+    }
+
+    /// The socket, for the gateway. One that served REST before keeps its small buffer.
+    pub fn into_inner(self) -> TcpStream {
+        if self.is_tuned {
+            // An error means that the socket is gone, which its owner notices.
+            let _ = set_tcp_user_timeout(&self.stream, 0);
+        }
+        self.stream
+    }
+
+    fn tune(&mut self) {
+        if !self.is_tuned && self.progress.is_rest.load(Ordering::Relaxed) {
+            self.is_tuned = true;
+            let stall_ms = u32::try_from(self.progress.write_stall.as_millis()).unwrap_or(u32::MAX);
+            // An error means that the socket is gone, which the write says.
+            let _ = set_socket_send_buffer_size(&self.stream, SEND_BUFFER_BYTES);
+            // It also ends bytes that are still in the kernel when the socket was closed.
+            let _ = set_tcp_user_timeout(&self.stream, stall_ms);
+        }
+    }
+
+    /// Keeps the deadline of a write that came to `result`.
+    fn watch<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        let progress = &self.progress;
+        if result.is_ready() {
+            self.deadline = None;
+            if progress.is_blocked.swap(false, Ordering::AcqRel) {
+                progress.unblocked.notify_waiters();
+            }
+            return result;
+        }
+        progress.is_blocked.store(true, Ordering::Release);
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(progress.write_stall)));
+        if deadline.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        progress.counters.stalled.fetch_add(1, Ordering::Relaxed);
+        // Reset, so that the kernel discards the bytes that nobody reads.
+        let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
+        Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.tune();
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.watch(cx, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.tune();
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.watch(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
