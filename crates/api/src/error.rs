@@ -5,12 +5,14 @@
 //!             Spec  docs/protocol.md §10.1.
 
 use crate::{
+    body::BodyFault,
     form::{Fault, Faults},
     limits,
+    quota::OverQuota,
 };
 use axum::{
     Json,
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
@@ -35,9 +37,18 @@ pub(crate) enum ApiError {
     /// The body is not JSON, or not the form data it says it is.
     #[error("The request body contains invalid JSON.")]
     MalformedBody,
-    /// The body is longer than allowed.
-    #[error("Request entity too large")]
-    BodyTooLarge,
+    /// The body is longer than the limit of this route, in bytes.
+    #[error("Request entity too large: this takes at most {0} bytes")]
+    BodyTooLarge(usize),
+    /// The body has more JSON values than the limit of this route.
+    #[error("The request body has too many values: this takes at most {0} numbers, texts, lists and objects")]
+    BodyTooManyValues(usize),
+    /// The body is compressed.
+    #[error("415: Unsupported Media Type. Send the body uncompressed, without Content-Encoding")]
+    BodyEncoded,
+    /// A quota is exhausted.
+    #[error("503: Service Unavailable. {}", over_quota(*.0))]
+    OverQuota(OverQuota),
     /// The body did not arrive in time.
     #[error("408: Request Timeout")]
     BodyTooSlow,
@@ -95,7 +106,9 @@ impl ApiError {
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, 0),
             Self::InvalidVersion => (StatusCode::BAD_REQUEST, 50041),
             Self::MalformedBody => (StatusCode::BAD_REQUEST, 50109),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, 40005),
+            Self::BodyTooManyValues(_) => (StatusCode::BAD_REQUEST, 50109),
+            Self::BodyEncoded => (StatusCode::UNSUPPORTED_MEDIA_TYPE, 0),
+            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, 40005),
             Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, 0),
             Self::Form(_) => (StatusCode::BAD_REQUEST, 50035),
             Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, 0),
@@ -104,7 +117,7 @@ impl ApiError {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
             }
             Self::Coded { status, code, .. } => (*status, *code),
-            Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Overloaded | Self::OverQuota(_) => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(error) if error.is_full() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
@@ -135,6 +148,36 @@ impl From<Refusal> for ApiError {
             }
             Refusal::Unavailable => Self::Overloaded,
             other => Self::Refused(other),
+        }
+    }
+}
+
+/// Seconds after which a client may repeat a request that got 503.
+const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
+
+/// Text for clients.
+pub(crate) fn over_quota(over_quota: OverQuota) -> &'static str {
+    match over_quota {
+        OverQuota::Total => "The server has no room for this request now: send it again in a moment",
+        OverQuota::Share => "Too many requests of this account or address are under way: let some of them end first",
+    }
+}
+
+impl From<OverQuota> for ApiError {
+    fn from(over_quota: OverQuota) -> Self {
+        Self::OverQuota(over_quota)
+    }
+}
+
+impl From<BodyFault> for ApiError {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::Encoded => Self::BodyEncoded,
+            BodyFault::TooLarge(bytes_max) => Self::BodyTooLarge(bytes_max),
+            BodyFault::TooManyValues(values_max) => Self::BodyTooManyValues(values_max),
+            BodyFault::TooSlow => Self::BodyTooSlow,
+            BodyFault::BrokeOff | BodyFault::Malformed => Self::MalformedBody,
+            BodyFault::OverQuota(over_quota) => Self::OverQuota(over_quota),
         }
     }
 }
@@ -177,6 +220,9 @@ impl IntoResponse for ApiError {
             global: retry.map(|(_, is_global)| is_global),
         };
         let mut response = (status, Json(body)).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_S);
+        }
         if let Some((retry_after_ms, is_global)) = retry {
             limits::write_retry_headers(response.headers_mut(), retry_after_ms, is_global);
         }
@@ -215,6 +261,8 @@ mod tests {
         let parent = json!({"message": "Invalid Form Body", "code": 50035, "errors":
             {"parent_id": {"_errors": [{"code": "CHANNEL_PARENT_INVALID_TYPE", "message": "Not a category"}]}}});
         check(Refusal::InvalidForm("parent_id"), 400, parent).await;
+        let unavailable = ApiError::OverQuota(OverQuota::Total).into_response();
+        assert_eq!((unavailable.status().as_u16(), &unavailable.headers()["retry-after"]), (503, &RETRY_AFTER_S));
         let closed = json!({"message": "500: Internal Server Error", "code": 0});
         check(ApiError::Store(StoreError::Closed), 500, closed).await;
     }

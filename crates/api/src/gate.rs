@@ -1,18 +1,19 @@
 //! Gate: what every request passes before its handler, and every response after it.
 //!
 //! Owns        the order of checks: room, wrong-token limit of the peer, token, limit of the account, limit of the
-//!             bucket; the deadline of the answer, and its rate-limit headers.
+//!             bucket, share of the account and peer; the deadline of the answer, and its rate-limit headers.
 //! Doors       `gate` around all routes, `anonymous` for paths that are none.
-//! Invariants  no byte of a body is read before the token is known to be good. Files of who has to wait are thrown away unread,
-//!             so that they see that they have to.
+//! Invariants  the gate detaches the body before a handler runs (`crate::body`). It reads and discards the files of a refused
+//!             request while the answer is sent, so that their sender gets the answer.
 //!             Spec  docs/protocol.md §10, §10.1.
 
 use crate::{
     auth::{Caller, token_of},
-    body::{drain_request, is_form_data},
+    body::{announced_bytes, detach_body, drain_slot, is_form_data},
     error::ApiError,
-    limits::{self, Bucket, Checked},
+    limits::{self, Bucket, Checked, network},
     peer::Peer,
+    quota::Party,
     state::Api,
 };
 use axum::{
@@ -43,36 +44,45 @@ pub(crate) async fn gate(
     };
     let now = api.now();
     let bucket = Bucket::of(request.method(), route.as_str());
+    let peer = peer_of(&request);
+    let mut account = None;
     let admitted = if bucket.is_of_peer() {
-        admit(api.rates.take_peer(now.instant, peer_of(&request), bucket), now)
+        admit(api.rates.take_peer(now.instant, peer, bucket), now)
     } else {
-        match authenticate(&api, now, peer_of(&request), request.headers()).await {
+        match authenticate(&api, now, peer, request.headers()).await {
             Ok(user) => {
                 let about = params.map_or(0, |params| about(route.as_str(), &params));
                 let admitted = admit_account(&api, now, &user, bucket, about);
+                account = Some(Party::Account(user.id.get()));
                 request.extensions_mut().insert(Caller::new(user));
                 admitted
             }
             Err(error) => Err(Refused { error, now, checked: None }),
         }
     };
-    match admitted {
-        Ok(checked) => {
-            let for_files = if is_form_data(request.headers()) { api.limits.upload_deadline_ms } else { 0 };
+    let parties = [account, Some(Party::Peer(network(peer)))];
+    let admitted = admitted.and_then(|checked| match api.places.reserve(parties, 1) {
+        Ok(place) => Ok((checked, place)),
+        Err(over_quota) => Err(Refused { error: over_quota.into(), now, checked }),
+    });
+    let (has_files, announced) = (is_form_data(request.headers()), announced_bytes(request.headers()));
+    let slot = detach_body(&mut request);
+    let (response, is_known) = match admitted {
+        Ok((checked, _place)) => {
+            let for_files = if has_files { api.limits.upload_deadline_ms } else { 0 };
             let deadline = Duration::from_millis(api.limits.answer_deadline_ms.saturating_add(for_files));
             let answered = tokio::time::timeout(deadline, next.run(request)).await;
             let mut response = answered.unwrap_or_else(|_| ApiError::Overloaded.into_response());
             write_headers(&mut response, now, checked);
-            response
+            (response, account.is_some())
         }
-        Err(refused) => {
-            let is_known = bucket.is_of_peer() || request.extensions().get::<Caller>().is_some();
-            if is_known && is_form_data(request.headers()) {
-                drain_request(&api, request).await;
-            }
-            refused.into_response()
-        }
+        // A rate-limited webhook is drained as well, so that its sender gets the 429.
+        Err(refused) => (refused.into_response(), bucket.is_of_peer() || account.is_some()),
+    };
+    if is_known && has_files {
+        drain_slot(&api, announced, &slot);
     }
+    response
 }
 
 /// A request that goes no further, with where its sender stands.

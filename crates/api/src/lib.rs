@@ -4,7 +4,7 @@
 //! Doors       `router` for clients, `ops_router` for orchestrators. Both are plain `axum::Router`s; whoever
 //!             accepts connections answers WebSocket upgrades before, and sets `Peer`.
 //! Invariants  a request reaches a guild only authenticated, within its limits, and with every length and count
-//!             checked; nothing is read of a body before that is known to be worth it.
+//!             checked; nothing is read of a body before that is known to be worth it (`known`).
 //! Limits      `ApiLimits`: rates, body sizes, deadlines, requests in flight.
 //! Not here    permissions and state (`guildhall-guild`), tokens (`guildhall-node`), sockets (`guildhall-net`).
 //!             Spec  docs/protocol.md §10.
@@ -22,8 +22,11 @@ mod limits;
 mod multipart;
 mod ops;
 mod peer;
+mod permit;
+mod quota;
 mod routes;
 mod state;
+mod tree;
 mod upload;
 mod v1;
 

@@ -129,7 +129,17 @@ impl Multipart {
         }
     }
 
-    /// Takes the next bytes.
+    /// Bytes of text fields so far, names included.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// How many it keeps at most.
+    pub fn kept_bytes_max(&self) -> usize {
+        self.kept_bytes_max
+    }
+
+    /// BodyLimits the next bytes.
     ///
     /// # Errors
     /// `Malformed` or `TooLarge`; the parser is of no use then.

@@ -7,9 +7,11 @@
 use crate::{
     ApiLimits,
     auth::Caller,
+    body::BodyQuotas,
     error::ApiError,
     files::Files,
     limits::{Bucket, RateLimits},
+    quota::Quota,
     upload::Slots,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
@@ -70,6 +72,9 @@ pub struct ApiState {
     pub files: Option<Files>,
 }
 
+/// Each account and address may use one place in four of `requests_in_flight_max`.
+const PLACES_SHARE: usize = 4;
+
 /// What handlers share.
 pub(crate) struct Api {
     pub node: Node,
@@ -79,8 +84,10 @@ pub(crate) struct Api {
     pub rates: RateLimits,
     /// One permit per request that is worked on.
     pub in_flight: Arc<Semaphore>,
-    /// One permit per KiB of bodies that are held.
-    pub bodies_kib: Arc<Semaphore>,
+    /// Requests in flight, with a share per account and address.
+    pub places: Arc<Quota>,
+    /// Memory of bodies.
+    pub body_quotas: BodyQuotas,
     /// One permit per member search.
     pub searches: Arc<Semaphore>,
     pub files: Option<Files>,
@@ -92,13 +99,14 @@ pub(crate) struct Api {
 impl Api {
     pub fn new(state: ApiState) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
-        // One body of the largest size must always fit.
-        let bodies_kib = state.limits.bodies_bytes_max.max(state.limits.json_bytes_max).div_ceil(1024);
+        let places_max = state.limits.requests_in_flight_max;
+        let ApiLimits { bodies_bytes_max, trees_bytes_max, json_bytes_max, .. } = state.limits;
         Self {
             gateway_url: state.gateway_url.trim_end_matches('/').into(),
             rates: RateLimits::new(state.limits.clone()),
             in_flight: semaphore(state.limits.requests_in_flight_max),
-            bodies_kib: semaphore(bodies_kib),
+            places: Quota::new(places_max, places_max.div_ceil(PLACES_SHARE)),
+            body_quotas: BodyQuotas::new(bodies_bytes_max, trees_bytes_max, json_bytes_max),
             searches: semaphore(state.limits.searches_in_flight_max),
             files: state.files,
             uploads: Slots::new(state.limits.uploads_in_flight_max),
@@ -155,7 +163,7 @@ impl Api {
     }
 }
 
-/// Takes the expected variant out of a reply; any other one is a bug in the guild.
+/// BodyLimits the expected variant out of a reply; any other one is a bug in the guild.
 macro_rules! expect_reply {
     ($reply:expr, $variant:ident) => {
         match $reply {

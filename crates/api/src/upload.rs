@@ -3,8 +3,8 @@
 //! Owns        `Uploads` (what came in), `FileForm` (what the message says of a file), `Kept` (files that have their place).
 //! Invariants  U1 no byte of a file is written before its sender was found to have the right. U2 a file whose message was refused
 //!             is gone; if nobody learned what became of the message, the sweep finds out (`files::Claim`).
-//! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once, `UPLOADS_PER_SENDER_MAX` of one
-//!             sender: further ones wait, until their deadline.
+//! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once: further ones are refused (503);
+//!             `UPLOADS_PER_SENDER_MAX` of one sender: further ones wait for these, until their deadline.
 //! Not here    form data: `crate::multipart`. The folder: `crate::files`.
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     files::{Claim, FileError, Files, Incoming, Received, clean_name, content_type},
     form::{Fault, Faults},
     multipart::{FileHead, FilePiece},
+    quota::OverQuota,
     state::Api,
 };
 use axum::http::StatusCode;
@@ -54,14 +55,15 @@ impl Slots {
         let of_sender = {
             let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
             senders.retain(|_, semaphore| semaphore.strong_count() > 0);
-            let known = senders.get(&sender).and_then(Weak::upgrade);
-            let semaphore = known.unwrap_or_else(|| Arc::new(Semaphore::new(UPLOADS_PER_SENDER_MAX)));
+            let permit = senders.get(&sender).and_then(Weak::upgrade);
+            let semaphore = permit.unwrap_or_else(|| Arc::new(Semaphore::new(UPLOADS_PER_SENDER_MAX)));
             senders.insert(sender, Arc::downgrade(&semaphore));
             semaphore
         };
         // First its own: who waits for those holds nothing that others wait for.
         let of_sender = of_sender.acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
-        let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
+        // A request never waits for files of other senders, which may stall.
+        let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| OverQuota::Total)?;
         Ok(Slot { _of_sender: of_sender, _of_all: of_all })
     }
 }
@@ -113,7 +115,7 @@ impl Uploads {
         self.skipped_count += usize::from(matches!(piece, FilePiece::Begin(_)));
     }
 
-    /// Takes the next piece.
+    /// BodyLimits the next piece.
     pub async fn take(&mut self, files: &Files, piece: FilePiece) -> Result<(), ApiError> {
         match piece {
             FilePiece::Begin(head) => {
@@ -268,7 +270,7 @@ fn link(value: &mut Value, attachments: &[Attachment]) {
 
 fn refused(error: FileError) -> ApiError {
     match error {
-        FileError::TooLarge => ApiError::BodyTooLarge,
+        FileError::TooLarge(bytes_max) => ApiError::BodyTooLarge(usize::try_from(bytes_max).unwrap_or(usize::MAX)),
         // No mistake of the sender's, and trying again does not help.
         FileError::Full => ApiError::coded(
             StatusCode::INSUFFICIENT_STORAGE,

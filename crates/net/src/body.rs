@@ -69,7 +69,7 @@ impl Body for SharedBody {
 }
 
 impl Rest {
-    /// Reads what is left, within limits.
+    /// Reads and discards the rest, within limits. hyper sends the answer at the same time, and reads the next request afterwards.
     pub async fn drain(self) {
         // The answer is still being made from it: a stream in both directions.
         if Arc::strong_count(&self.0) > 1 {

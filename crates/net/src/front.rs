@@ -298,7 +298,8 @@ impl Visit {
             Ok(response) => response,
             Err(never) => match never {},
         };
-        rest.drain().await;
+        // On a task of its own: the answer does not wait for a client that announced a body and sends nothing.
+        tokio::spawn(rest.drain());
         let is_last = self.is_spare || place.is_err() || self.began.elapsed() >= SOCKET_AGE_MAX;
         if is_last { last(response) } else { response }
     }

@@ -67,7 +67,7 @@ impl Incoming {
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let more = bytes.len() as u64;
         if self.taken.bytes + more > self.taken.files.0.file_bytes_max {
-            return Err(FileError::TooLarge);
+            return Err(FileError::TooLarge(self.taken.files.0.file_bytes_max));
         }
         self.taken.files.take_room(more)?;
         self.taken.bytes += more;

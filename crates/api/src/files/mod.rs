@@ -77,7 +77,7 @@ struct Folder {
 pub(crate) enum FileError {
     /// Past `file_bytes_max`.
     #[error("the file is too large")]
-    TooLarge,
+    TooLarge(u64),
     /// Past `bytes_max`, or the disk is full.
     #[error("there is no room for further files")]
     Full,
@@ -177,7 +177,7 @@ impl Files {
         self.0.dir.join(channel_id.to_string()).join(id.to_string())
     }
 
-    /// Room for more bytes (F2).
+    /// Quota for more bytes (F2).
     fn take_room(&self, more: u64) -> Result<(), FileError> {
         let fits = |taken: u64| taken.checked_add(more).filter(|sum| *sum <= self.0.bytes_max);
         match self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {

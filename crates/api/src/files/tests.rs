@@ -66,7 +66,7 @@ async fn no_file_takes_the_place_of_another() {
     assert_eq!(fs::read(dir.path().join("files/5/10")).unwrap(), b"first");
     assert_eq!(files.bytes(), 5);
     let mut large = files.begin().await.unwrap();
-    assert!(matches!(large.write(&[0; 1001]).await, Err(FileError::TooLarge)));
+    assert!(matches!(large.write(&[0; 1001]).await, Err(FileError::TooLarge(1000))));
 }
 
 #[tokio::test]

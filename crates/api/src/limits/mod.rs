@@ -53,7 +53,7 @@ pub struct ApiLimits {
     pub rates: RateRules,
     /// Windows remembered for accounts, and as many for peers. Some 100 bytes each.
     pub keys_max: usize,
-    /// Longest JSON body in bytes; also what is kept of a multipart body.
+    /// Longest JSON body of any route in bytes, and longest text of a multipart body. Most routes have a lower limit.
     pub json_bytes_max: usize,
     /// Longest multipart body in bytes.
     pub multipart_bytes_max: usize,
@@ -64,11 +64,15 @@ pub struct ApiLimits {
     /// An answer must be ready this many milliseconds after the headers arrived, else it is 503. The command may
     /// have been carried out all the same. To form data `upload_deadline_ms` more.
     pub answer_deadline_ms: u64,
-    /// Bytes of bodies held at the same time, over all requests; more of them wait until their deadline.
+    /// Bytes of bodies that arrive at the same time, over all requests. The share of an account, webhook or address is an eighth,
+    /// and at least one body of the largest size. Past either a request gets 503.
     pub bodies_bytes_max: usize,
-    /// Requests worked on at the same time; further ones are answered with 503.
+    /// Bytes of JSON trees over all requests. The share of an account, webhook or address is a quarter. Past either a request
+    /// gets 503.
+    pub trees_bytes_max: usize,
+    /// Requests in flight. The share of an account or address is a quarter. Past either a request gets 503.
     pub requests_in_flight_max: usize,
-    /// Requests with files at the same time, some 300 KiB of memory each; further ones wait, until their deadline.
+    /// Requests with files at the same time, some 300 KiB of memory each. Past it a request with files gets 503.
     pub uploads_in_flight_max: usize,
     /// Member searches at the same time: each reads a whole guild on a thread of its own. Further ones wait.
     pub searches_in_flight_max: usize,
@@ -85,6 +89,7 @@ impl Default for ApiLimits {
             upload_deadline_ms: 120_000,
             answer_deadline_ms: 60_000,
             bodies_bytes_max: 64 << 20,
+            trees_bytes_max: 96 << 20,
             requests_in_flight_max: 2048,
             uploads_in_flight_max: 32,
             searches_in_flight_max: 2,

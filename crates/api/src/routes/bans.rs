@@ -6,9 +6,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{JsonBody, Query},
+    body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
     form::{self, Form},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -77,10 +78,12 @@ pub(super) async fn put(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<StatusCode, ApiError> {
     let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
-    let delete_message_s = input.read(|form| Some(delete_message_s(form)))?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    account(&api, user_id).await?;
+    let delete_message_s = input.read(&api, permit, BodyLimits::FORM, |form| Some(delete_message_s(form))).await?;
     ban(&api, &caller, guild_id, user_id, delete_message_s).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -144,17 +147,19 @@ pub(super) async fn bulk(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let (user_ids, delete_message_s) = input.read(|form| {
-        let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
-        Some((user_ids?, delete_message_s(form)))
-    })?;
     let guild = expect_reply!(api.ask(&caller, guild_id, Command::ReadGuild).await?, Guild)?;
     if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta);
+    let read = input.read(&api, permit, BodyLimits::FORM, |form| {
+        let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
+        Some((user_ids?, delete_message_s(form)))
+    });
+    let (user_ids, delete_message_s) = read.await?;
     let (mut banned, mut failed): (Vec<UserId>, Vec<UserId>) = Default::default();
     for user_id in user_ids {
         match ban(&api, &caller, guild_id, user_id, delete_message_s).await {
@@ -174,16 +179,18 @@ pub(super) async fn join(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let (guild_id, user_id): (GuildId, UserId) = (params.id("guild_id")?, params.id("user_id")?);
-    let (token, nick, roles, mute, deaf) = input.read(|form| {
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let read = input.read(&api, permit, BodyLimits::FORM, |form| {
         let token = form.required("access_token", |v| form::text(v, 1, guildhall_node::TOKEN_BYTES_MAX));
         let nick = form.optional("nick", |v| form::text(v, 0, NICK_CHARS_MAX));
         let roles: Vec<RoleId> = form.optional("roles", |v| form::list(v, 0, ROLES_MAX, form::id)).unwrap_or_default();
         let mute = form.optional("mute", form::boolean).unwrap_or(false);
         Some((token?, nick, roles, mute, form.optional("deaf", form::boolean).unwrap_or(false)))
-    })?;
+    });
+    let (token, nick, roles, mute, deaf) = read.await?;
     let invalid = || ApiError::coded(StatusCode::FORBIDDEN, 50025, "Invalid OAuth2 access token");
     let user = match api.node.authenticate(&token).await {
         Ok(account) if account.user.id == user_id => account.user,
@@ -242,9 +249,12 @@ pub(super) async fn prune(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let (prune, wants_count) = input.read(|form| Some(prune_form(&api, form, false)))?;
-    let count = pruned(&api, &caller, params.id("guild_id")?, prune).await?;
+    let guild_id = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let read = input.read(&api, permit, BodyLimits::FORM, |form| Some(prune_form(&api, form, false)));
+    let (prune, wants_count) = read.await?;
+    let count = pruned(&api, &caller, guild_id, prune).await?;
     Ok(Json(json!({"pruned": wants_count.then_some(count)})).into_response())
 }

@@ -3,7 +3,14 @@
 //! Invariants  every field a known library needs is there (docs/protocol.md §12).     Spec  docs/protocol.md §10.2.
 
 use super::PathParams;
-use crate::{auth::Caller, body::JsonBody, error::ApiError, form, state::Api};
+use crate::{
+    auth::Caller,
+    body::{BodyLimits, JsonRequest},
+    error::ApiError,
+    form,
+    permit::ReadPermit,
+    state::Api,
+};
 use axum::{
     Json,
     extract::State,
@@ -46,14 +53,15 @@ pub(super) async fn own_user(caller: Caller) -> Response {
 pub(super) async fn update_own_user(
     State(api): State<Arc<Api>>,
     caller: Caller,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let (username, global_name) = input.read(|form| {
+    let read = input.read(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE, |form| {
         let username = form.optional("username", |v| form::text(v, 2, 32));
         // Pictures are not kept; that one was sent is no mistake.
         form.nullable("avatar", |v| form::text(v, 0, 1 << 20));
         Some((username, form.nullable("global_name", |v| form::text(v, 0, 32))))
-    })?;
+    });
+    let (username, global_name) = read.await?;
     let mut user = User::clone(&caller);
     user.username = username.unwrap_or(user.username);
     if let Some(global_name) = global_name {

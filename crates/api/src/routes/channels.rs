@@ -3,9 +3,10 @@
 use super::{PathParams, channel_form};
 use crate::{
     auth::Caller,
-    body::JsonBody,
+    body::{BodyLimits, JsonRequest},
     error::ApiError,
     form,
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -78,10 +79,12 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let channel_form::CreateForm { new, then } = input.read(channel_form::create)?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let read = input.read(&api, permit, BodyLimits::LIST, channel_form::create);
+    let channel_form::CreateForm { new, then } = read.await?;
     let mut channel = expect_reply!(api.ask(&caller, guild_id, Command::CreateChannel(Box::new(new))).await?, Channel)?;
     if let Some(patch) = then {
         let command = Command::UpdateChannel(channel.id, Box::new(patch));
@@ -95,8 +98,11 @@ pub(super) async fn move_all(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<StatusCode, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let input = input.json(&api, permit, BodyLimits::LIST).await?;
     let moves = form::list(&input.value, 0, MOVES_MAX, |value| {
         form::object(value, |form| {
             let id = form.required("id", form::id);
@@ -108,7 +114,7 @@ pub(super) async fn move_all(
             })
         })
     })?;
-    api.ask(&caller, params.id("guild_id")?, Command::MoveChannels(moves)).await?;
+    api.ask(&caller, guild_id, Command::MoveChannels(moves)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -116,10 +122,11 @@ pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let patch = input.read(channel_form::patch)?;
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
+    let patch = input.read(&api, permit, BodyLimits::PICTURE, channel_form::patch).await?;
     let command = Command::UpdateChannel(channel_id, Box::new(patch));
     told(&caller, api.ask_channel(&caller, channel_id, command).await?)
 }
@@ -137,11 +144,12 @@ pub(super) async fn put_overwrite(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let id: Id<()> = params.id("overwrite_id")?;
-    let overwrite = input.read(|form| channel_form::overwrite(form, id.get()))?;
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
+    let overwrite = input.read(&api, permit, BodyLimits::FORM, |form| channel_form::overwrite(form, id.get())).await?;
     api.ask_channel(&caller, channel_id, Command::PutOverwrite(channel_id, overwrite)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,9 +6,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::JsonBody,
+    body::{BodyLimits, JsonBody, JsonRequest},
     error::ApiError,
     form::{self, Parsed},
+    permit::ReadPermit,
     state::Api,
 };
 use axum::{
@@ -40,6 +41,15 @@ impl Scope {
         }
         let guild_id = if params.text("guild_id").is_empty() { None } else { Some(params.id("guild_id")?) };
         Ok(Self { application_id, guild_id })
+    }
+
+    /// Reads the body, after it checked that the bot is a member of the guild.
+    async fn read(&self, api: &Api, caller: &Caller, input: JsonRequest) -> Result<JsonBody, ApiError> {
+        let permit = match self.guild_id {
+            Some(guild_id) => ReadPermit::guild(api, caller, guild_id).await?,
+            None => ReadPermit::caller(caller),
+        };
+        input.json(api, permit, BodyLimits::COMMANDS).await
     }
 
     /// A command as it would have been kept.
@@ -80,9 +90,10 @@ pub(super) async fn replace(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let scope = Scope::of(&params, &caller)?;
+    let input = scope.read(&api, &caller, input).await?;
     let mut echoes = Vec::new();
     for command in form::list(&input.value, 0, COMMANDS_MAX, command)? {
         echoes.push(scope.echo(&api, command).await?);
@@ -94,8 +105,10 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let echo = Scope::of(&params, &caller)?.echo(&api, command(&input.value)?).await?;
+    let scope = Scope::of(&params, &caller)?;
+    let input = scope.read(&api, &caller, input).await?;
+    let echo = scope.echo(&api, command(&input.value)?).await?;
     Ok((StatusCode::CREATED, Json(echo)).into_response())
 }

@@ -3,7 +3,14 @@
 //! Spec  docs/protocol.md §10.2; ADR 25.
 
 use super::PathParams;
-use crate::{auth::Caller, body::JsonBody, error::ApiError, form, state::Api};
+use crate::{
+    auth::Caller,
+    body::{BodyLimits, JsonRequest},
+    error::ApiError,
+    form,
+    permit::ReadPermit,
+    state::Api,
+};
 use axum::{
     Json,
     extract::State,
@@ -44,16 +51,20 @@ async fn recipient(api: &Api, user_id: UserId) -> Result<Arc<User>, ApiError> {
     api.node.user(user_id).await?.ok_or(ApiError::Refused(Refusal::InvalidRecipient))
 }
 
-pub(super) async fn open(State(api): State<Arc<Api>>, caller: Caller, input: JsonBody) -> Result<Response, ApiError> {
-    let wanted = input.read(|form| {
+pub(super) async fn open(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let wanted = input.read(&api, ReadPermit::caller(&caller), BodyLimits::FORM, |form| {
         let recipients = form.optional("recipients", |v| form::list(v, 0, RECIPIENTS_NAMED_MAX, form::id));
         let recipient_id = match recipients {
             Some(_) => form.optional("recipient_id", form::id),
             None => form.required("recipient_id", form::id),
         };
         wanted(recipient_id, recipients)
-    })?;
-    let direct = match wanted {
+    });
+    let direct = match wanted.await? {
         Wanted::One(user_id) => api.node.open_direct(&caller.0, &recipient(&api, user_id).await?).await?,
         Wanted::Group(_) if caller.bot => {
             return Err(ApiError::coded(StatusCode::FORBIDDEN, 20001, "Bots cannot use this endpoint"));

@@ -5,9 +5,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageRequest},
+    body::{BodyLimits, JsonRequest, MessageRequest},
     error::ApiError,
     form::{self, Fault, Form, Parsed},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -18,7 +19,7 @@ use axum::{
 };
 use guildhall_guild::{Command, EmojiPatch, GuildReply, NewEmoji, NewSticker, Refusal, StickerPatch};
 use guildhall_model::{
-    ChannelId, EmojiId, GuildId, Id, RoleId, ScheduledEvent, StageInstance, StickerId,
+    ChannelId, Emoji, EmojiId, GuildId, Id, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     from_gateway::{EmojiBody, ScheduledEventBody, StageInstanceBody, StickerBody},
 };
 use serde_json::{Value, json};
@@ -62,6 +63,10 @@ pub(super) async fn list_emojis(
     Ok(Json(guild.meta.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
 }
 
+fn find_emoji(guild: &GuildReply, id: EmojiId) -> Result<&Emoji, ApiError> {
+    guild.meta.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)
+}
+
 pub(super) async fn read_emoji(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -69,24 +74,25 @@ pub(super) async fn read_emoji(
 ) -> Result<Response, ApiError> {
     let id: EmojiId = params.id("emoji_id")?;
     let guild = guild(&api, &caller, &params).await?;
-    let emoji = guild.meta.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)?;
-    Ok(Json(EmojiBody::from(emoji)).into_response())
+    Ok(Json(EmojiBody::from(find_emoji(&guild, id)?)).into_response())
 }
 
 pub(super) async fn create_emoji(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let new = input.read(|form| {
+    let guild_id = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let new = input.read(&api, permit, BodyLimits::PICTURE, |form| {
         let name = form.required("name", emoji_name);
         let animated = form.required("image", picture);
         let roles = form.optional("roles", roles).unwrap_or_default();
         Some(NewEmoji { name: name?, animated: animated?, roles })
-    })?;
-    let command = Command::CreateEmoji(Box::new(new));
-    let emoji = expect_reply!(api.ask(&caller, params.id("guild_id")?, command).await?, Emoji)?;
+    });
+    let command = Command::CreateEmoji(Box::new(new.await?));
+    let emoji = expect_reply!(api.ask(&caller, guild_id, command).await?, Emoji)?;
     Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
 }
 
@@ -94,14 +100,17 @@ pub(super) async fn update_emoji(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let patch = input.read(|form| {
+    let id: EmojiId = params.id("emoji_id")?;
+    let guild = guild(&api, &caller, &params).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, find_emoji(&guild, id)?);
+    let patch = input.read(&api, permit, BodyLimits::FORM, |form| {
         let roles = form.nullable("roles", roles).map(Option::unwrap_or_default);
         Some(EmojiPatch { name: form.optional("name", emoji_name), roles })
-    })?;
-    let command = Command::UpdateEmoji(params.id("emoji_id")?, Box::new(patch));
-    let emoji = expect_reply!(api.ask(&caller, params.id("guild_id")?, command).await?, Emoji)?;
+    });
+    let command = Command::UpdateEmoji(id, Box::new(patch.await?));
+    let emoji = expect_reply!(api.ask(&caller, guild.meta.id(), command).await?, Emoji)?;
     Ok(Json(EmojiBody::from(&*emoji)).into_response())
 }
 
@@ -124,6 +133,11 @@ pub(super) async fn list_stickers(
     Ok(Json(guild.meta.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
 }
 
+fn find_sticker(guild: &GuildReply, id: StickerId) -> Result<&Sticker, ApiError> {
+    let sticker = guild.meta.guild.stickers.iter().find(|sticker| sticker.id == id);
+    sticker.ok_or(ApiError::Refused(Refusal::UnknownSticker))
+}
+
 pub(super) async fn read_sticker(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -131,9 +145,7 @@ pub(super) async fn read_sticker(
 ) -> Result<Response, ApiError> {
     let id: StickerId = params.id("sticker_id")?;
     let guild = guild(&api, &caller, &params).await?;
-    let sticker = guild.meta.guild.stickers.iter().find(|sticker| sticker.id == id);
-    let sticker = sticker.ok_or(ApiError::Refused(Refusal::UnknownSticker))?;
-    Ok(Json(StickerBody::new(guild.meta.id(), sticker)).into_response())
+    Ok(Json(StickerBody::new(guild.meta.id(), find_sticker(&guild, id)?)).into_response())
 }
 
 fn sticker_patch(form: &mut Form<'_>) -> StickerPatch {
@@ -151,8 +163,9 @@ pub(super) async fn create_sticker(
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     // Pictures are not kept.
-    let input = request.read_skipping(&api).await?;
+    let input = request.read_skipping(&api, permit).await?;
     let new = form::object(&input.value, |form| {
         let StickerPatch { name, description, tags } = sticker_patch(form);
         for (key, is_missing) in
@@ -172,11 +185,13 @@ pub(super) async fn update_sticker(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let guild_id: GuildId = params.id("guild_id")?;
-    let patch = input.read(|form| Some(sticker_patch(form)))?;
-    let command = Command::UpdateSticker(params.id("sticker_id")?, Box::new(patch));
+    let (guild_id, id): (GuildId, StickerId) = (params.id("guild_id")?, params.id("sticker_id")?);
+    let guild = guild(&api, &caller, &params).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, find_sticker(&guild, id)?);
+    let patch = input.read(&api, permit, BodyLimits::FORM, |form| Some(sticker_patch(form))).await?;
+    let command = Command::UpdateSticker(id, Box::new(patch));
     let sticker = expect_reply!(api.ask(&caller, guild_id, command).await?, Sticker)?;
     Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
 }
@@ -275,21 +290,24 @@ pub(super) async fn create_event(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let event = input.read(|form| event_form(form, None))?;
-    put_event(&api, &caller, params.id("guild_id")?, event).await
+    let guild_id = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let event = input.read(&api, permit, BodyLimits::PICTURE, |form| event_form(form, None)).await?;
+    put_event(&api, &caller, guild_id, event).await
 }
 
 pub(super) async fn update_event(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
     let before = find_event(&guild, &params)?;
-    let event = input.read(|form| event_form(form, Some(before)))?;
+    let permit = ReadPermit::in_guild(&caller, &guild, before);
+    let event = input.read(&api, permit, BodyLimits::PICTURE, |form| event_form(form, Some(before))).await?;
     put_event(&api, &caller, guild.meta.id(), event).await
 }
 
@@ -368,19 +386,22 @@ async fn put_stage(api: &Api, caller: &Caller, stage: StageInstance, is_new: boo
 pub(super) async fn create_stage(
     State(api): State<Arc<Api>>,
     caller: Caller,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    put_stage(&api, &caller, input.read(|form| stage(form, None))?, true).await
+    let stage = input.read(&api, ReadPermit::caller(&caller), BodyLimits::FORM, |form| stage(form, None)).await?;
+    put_stage(&api, &caller, stage, true).await
 }
 
 pub(super) async fn update_stage(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    put_stage(&api, &caller, input.read(|form| stage(form, Some(channel_id)))?, false).await
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
+    let stage = input.read(&api, permit, BodyLimits::FORM, |form| stage(form, Some(channel_id))).await?;
+    put_stage(&api, &caller, stage, false).await
 }
 
 pub(super) async fn read_stage(

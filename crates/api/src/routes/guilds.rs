@@ -3,9 +3,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{JsonBody, Query},
+    body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
     form::{self, Fault, Form, Parsed},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -55,8 +56,13 @@ pub(super) async fn read(
 }
 
 /// Makes a guild with one text channel. The caller owns it.
-pub(super) async fn create(State(api): State<Arc<Api>>, caller: Caller, input: JsonBody) -> Result<Response, ApiError> {
-    let name = input.read(|form| form.required("name", |v| form::text(v, 2, 100)))?;
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let read = |form: &mut Form<'_>| form.required("name", |v| form::text(v, 2, 100));
+    let name = input.read(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE, read).await?;
     need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
     let owned = Guild::new(GuildId::new(0), &name, caller.id);
     let guild_id = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await?;
@@ -99,10 +105,11 @@ pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let patch = input.read(|form| {
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let patch = input.read(&api, permit, BodyLimits::PICTURE, |form| {
         Some(GuildPatch {
             name: form.optional("name", |v| form::text(v, 2, 100)),
             description: form.nullable("description", |v| form::text(v, 0, 300)),
@@ -115,8 +122,8 @@ pub(super) async fn update(
             system_channel_id: form.nullable("system_channel_id", form::id),
             preferred_locale: form.optional("preferred_locale", |v| form::text(v, 2, 10)),
         })
-    })?;
-    api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch))).await?;
+    });
+    api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch.await?))).await?;
     Ok(body(&*guild(&api, &caller, guild_id).await?, false))
 }
 

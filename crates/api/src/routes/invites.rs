@@ -3,9 +3,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{JsonBody, Query},
+    body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
     form,
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -52,11 +53,12 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let code = api.node.new_invite_code();
-    let new = input.read(|form| {
+    let new = input.read(&api, permit, BodyLimits::FORM, |form| {
         let max_age = form.optional("max_age", |v| form::integer(v, 0, MAX_AGE_S_MAX)).unwrap_or(MAX_AGE_S_DEFAULT);
         let max_uses = form.optional("max_uses", |v| form::integer(v, 0, MAX_USES_MAX)).unwrap_or(0);
         Some(NewInvite {
@@ -66,8 +68,8 @@ pub(super) async fn create(
             temporary: form.optional("temporary", form::boolean).unwrap_or(false),
             is_unique: form.optional("unique", form::boolean).unwrap_or(false),
         })
-    })?;
-    let command = Command::CreateInvite(channel_id, Box::new(new));
+    });
+    let command = Command::CreateInvite(channel_id, Box::new(new.await?));
     let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Invite)?;
     Ok(Json(managed(&reply)).into_response())
 }

@@ -7,9 +7,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::{JsonBody, Query},
+    body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
     form::{self, Form},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -149,10 +150,11 @@ pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let (guild_id, user_id) = (params.id("guild_id")?, params.id("user_id")?);
-    change(&api, &caller, guild_id, user_id, input.read(patch)?).await
+    let permit = ReadPermit::member(&api, &caller, guild_id, user_id).await?;
+    change(&api, &caller, guild_id, user_id, input.read(&api, permit, BodyLimits::FORM, patch).await?).await
 }
 
 /// Of oneself, only the nick can be changed this way.
@@ -160,10 +162,13 @@ pub(super) async fn update_own(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let patch = input.read(|form| Some(MemberPatch { nick: nick(form), ..MemberPatch::default() }))?;
-    change(&api, &caller, params.id("guild_id")?, caller.id, patch).await
+    let guild_id = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let read = |form: &mut Form<'_>| Some(MemberPatch { nick: nick(form), ..MemberPatch::default() });
+    let patch = input.read(&api, permit, BodyLimits::PICTURE, read).await?;
+    change(&api, &caller, guild_id, caller.id, patch).await
 }
 
 pub(super) async fn remove(

@@ -6,9 +6,10 @@
 use super::{PathParams, message_form, render};
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageRequest, Query},
+    body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
     form,
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -124,7 +125,8 @@ pub(super) async fn create(
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let body = request.read(&api, caller.id.get(), api.may_attach(&caller, channel_id, None)).await?;
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
+    let body = request.read(&api, permit, api.may_attach(&caller, channel_id, None)).await?;
     let (mut message, files) = message_form::new_message(&body.value, &body.uploads.numbers(), channel_id)?;
     message_form::need_bot(&message, caller.bot)?;
     let kept = body.uploads.keep(&api, channel_id, &files).await?;
@@ -143,8 +145,8 @@ pub(super) async fn edit(
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
     let message_id = params.id("message_id")?;
-    let may_attach = api.may_attach(&caller, channel_id, Some(message_id));
-    let body = request.read(&api, caller.id.get(), may_attach).await?;
+    let permit = ReadPermit::message(&api, &caller, channel_id, message_id).await?;
+    let body = request.read(&api, permit, api.may_attach(&caller, channel_id, Some(message_id))).await?;
     let (mut patch, files) = message_form::message_patch(&body.value, &body.uploads.numbers())?;
     let kept = body.uploads.keep(&api, channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
@@ -170,11 +172,12 @@ pub(super) async fn bulk_delete(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    body: JsonBody,
+    body: JsonRequest,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let oldest: MessageId = smallest_id_at(Timestamp(api.now().unix.0 - BULK_DELETE_AGE_MAX_MS));
-    let ids = body.read(|form| {
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
+    let ids = body.read(&api, permit, BodyLimits::FORM, |form| {
         form.required("messages", |v| {
             let mut seen = std::collections::BTreeSet::new();
             form::list(v, BULK_DELETE_MIN, BULK_DELETE_MAX, |v| {
@@ -186,7 +189,8 @@ pub(super) async fn bulk_delete(
                 Ok(id)
             })
         })
-    })?;
+    });
+    let ids = ids.await?;
     if ids.iter().any(|id| *id < oldest) {
         let message = "You can only bulk delete messages that are under 14 days old.";
         return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50034, message));

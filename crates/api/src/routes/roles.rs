@@ -3,9 +3,10 @@
 use super::PathParams;
 use crate::{
     auth::Caller,
-    body::JsonBody,
+    body::{BodyLimits, JsonRequest},
     error::ApiError,
     form::{self, Form},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -70,10 +71,11 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let wish = input.read(patch)?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let wish = input.read(&api, permit, BodyLimits::PICTURE, patch).await?;
     let permissions = match wish.permissions {
         Some(permissions) => permissions,
         // Unless told otherwise, a new role grants what everybody has anyway.
@@ -101,8 +103,11 @@ pub(super) async fn move_all(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
+    let input = input.json(&api, permit, BodyLimits::LIST).await?;
     let moves = form::list(&input.value, 0, MOVES_MAX, |value| {
         form::object(value, |form| {
             let id: Option<RoleId> = form.required("id", form::id);
@@ -111,7 +116,6 @@ pub(super) async fn move_all(
         })
     })?;
     let moves = moves.into_iter().filter_map(|(id, position)| Some((id, position?))).collect();
-    let guild_id = params.id("guild_id")?;
     api.ask(&caller, guild_id, Command::MoveRoles(moves)).await?;
     let guild = guild(&api, &caller, guild_id).await?;
     Ok(Json(guild.meta.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
@@ -121,10 +125,14 @@ pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let (guild_id, role_id) = (params.id("guild_id")?, params.id("role_id")?);
-    let command = Command::UpdateRole(role_id, Box::new(input.read(patch)?));
+    let before = guild(&api, &caller, guild_id).await?;
+    let role = before.meta.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
+    let permit = ReadPermit::in_guild(&caller, &before, role);
+    let patch = input.read(&api, permit, BodyLimits::PICTURE, patch).await?;
+    let command = Command::UpdateRole(role_id, Box::new(patch));
     let role = expect_reply!(api.ask(&caller, guild_id, command).await?, Role)?;
     Ok(body(&role))
 }

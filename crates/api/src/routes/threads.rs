@@ -3,9 +3,10 @@
 use super::{PathParams, channel_form, message_form};
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageRequest, Query},
+    body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
     form::{self, Fault, Form},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -69,11 +70,12 @@ pub(super) async fn create_from_message(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let from = params.id("message_id")?;
-    let new = input.read(|form| new_thread(form, Some(from)))?;
-    begun(begin(&api, &caller, params.id("channel_id")?, NewThread { kind: None, ..new }).await?)
+    let (parent, from) = (params.id("channel_id")?, params.id("message_id")?);
+    let permit = ReadPermit::message(&api, &caller, parent, from).await?;
+    let new = input.read(&api, permit, BodyLimits::FORM, |form| new_thread(form, Some(from))).await?;
+    begun(begin(&api, &caller, parent, NewThread { kind: None, ..new }).await?)
 }
 
 /// Without a message; in a forum or media channel a post, with its first message.
@@ -84,7 +86,8 @@ pub(super) async fn create(
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let parent = params.id("channel_id")?;
-    let input = request.read(&api, caller.id.get(), api.may_attach(&caller, parent, None)).await?;
+    let permit = ReadPermit::channel(&api, &caller, parent).await?;
+    let input = request.read(&api, permit, api.may_attach(&caller, parent, None)).await?;
     let mut new = form::object(&input.value, |form| new_thread(form, None))?;
     if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
         let (mut message, files) = message_form::new_message(message, &input.uploads.numbers(), parent)?;

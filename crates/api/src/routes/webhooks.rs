@@ -5,9 +5,10 @@
 use super::{PathParams, message_form, render};
 use crate::{
     auth::Caller,
-    body::{JsonBody, MessageBodyInput, MessageRequest, Query},
+    body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
     form::{self, Fault, Form, Parsed},
+    permit::ReadPermit,
     state::{Api, expect_reply},
 };
 use axum::{
@@ -47,14 +48,16 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
+    let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let token = api.node.new_secret();
-    let new = input.read(|form| {
+    let new = input.read(&api, permit, BodyLimits::PICTURE, |form| {
         avatar(form);
         Some(NewWebhook { name: form.required("name", name)?, avatar: None, token })
-    })?;
+    });
+    let new = new.await?;
     let command = Command::CreateWebhook(channel_id, Box::new(new));
     Ok(body(&*expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Webhook)?))
 }
@@ -107,13 +110,13 @@ impl Named {
     }
 
     async fn ask(
-        self,
+        &self,
         api: &Api,
         command: impl FnOnce(WebhookId, WebhookAccess) -> Command,
     ) -> Result<Reply, ApiError> {
-        let command = command(self.id, self.access);
-        let command = match self.reason {
-            Some(reason) => Command::WithReason(reason, Box::new(command)),
+        let command = command(self.id, self.access.clone());
+        let command = match &self.reason {
+            Some(reason) => Command::WithReason(reason.clone(), Box::new(command)),
             None => command,
         };
         match api.node.command(self.guild_id, Actor::System, command).await {
@@ -122,13 +125,10 @@ impl Named {
         }
     }
 
-    /// The body of a post, and the webhook's channel: its token is asked for before anything is read.
-    async fn read_body(&self, api: &Api, request: MessageRequest) -> Result<(MessageBodyInput, ChannelId), ApiError> {
+    /// Reads the webhook, which checks its token or the permission of its manager. Handlers call this before they read a body.
+    async fn show(&self, api: &Api) -> Result<Arc<Webhook>, ApiError> {
         let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone(), reason: None };
-        let webhook = expect_reply!(own.ask(api, Command::ReadWebhook).await?, Webhook)?;
-        // Who has the token may send files, as upstream.
-        let input = request.read(api, self.id.get(), async { Ok(()) }).await?;
-        Ok((input, webhook.channel_id))
+        expect_reply!(own.ask(api, Command::ReadWebhook).await?, Webhook)
     }
 
     /// Whoever has the token is shown its messages in full.
@@ -164,10 +164,12 @@ pub(super) async fn update(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let patch = Box::new(input.read(|form| patch(form, true))?);
     let named = Named::managed(&api, &params, &caller).await?;
+    named.show(&api).await?;
+    let permit = ReadPermit::caller(&caller);
+    let patch = Box::new(input.read(&api, permit, BodyLimits::PICTURE, |form| patch(form, true)).await?);
     let reply = named.ask(&api, |id, access| Command::UpdateWebhook(id, access, patch)).await?;
     Ok(body(&*expect_reply!(reply, Webhook)?))
 }
@@ -175,10 +177,11 @@ pub(super) async fn update(
 pub(super) async fn update_by_token(
     State(api): State<Arc<Api>>,
     params: PathParams,
-    input: JsonBody,
+    input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let patch = Box::new(input.read(|form| patch(form, false))?);
     let named = Named::by_token(&api, &params).await?;
+    let permit = ReadPermit::webhook(&*named.show(&api).await?);
+    let patch = Box::new(input.read(&api, permit, BodyLimits::PICTURE, |form| patch(form, false)).await?);
     let reply = named.ask(&api, |id, access| Command::UpdateWebhook(id, access, patch)).await?;
     Ok(Json(WebhookBody::from(&*expect_reply!(reply, Webhook)?).without_user()).into_response())
 }
@@ -209,7 +212,9 @@ pub(super) async fn execute(
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let named = Named::by_token(&api, &params).await?;
-    let (input, channel_id) = named.read_body(&api, request).await?;
+    let webhook = named.show(&api).await?;
+    // The token includes the right to send files, as upstream.
+    let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
     let (wait, thread_id) = query.read(|form| {
         let wait = form.optional("wait", form::boolean).unwrap_or(false);
         Some((wait, thread_id(form)))
@@ -224,7 +229,7 @@ pub(super) async fn execute(
         let fault = Fault::new("UNSUPPORTED", "A webhook answers no messages.");
         return Err(form::Faults::at("message_reference", fault).into());
     }
-    let kept = input.uploads.keep(&api, channel_id, &files).await?;
+    let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
     kept.put_into(&mut message);
     let viewer = named.viewer();
     let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
@@ -258,9 +263,11 @@ pub(super) async fn edit_message(
 ) -> Result<Response, ApiError> {
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
-    let (input, channel_id) = named.read_body(&api, request).await?;
+    let webhook = named.show(&api).await?;
+    named.ask(&api, |id, access| Command::ReadWebhookMessage(id, access, thread, message)).await?;
+    let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
     let (mut patch, files) = message_form::message_patch(&input.value, &input.uploads.numbers())?;
-    let kept = input.uploads.keep(&api, channel_id, &files).await?;
+    let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
     let viewer = named.viewer();
     let command = |id, access| Command::EditWebhookMessage(id, access, thread, message, Box::new(patch));

@@ -1,10 +1,11 @@
 //! Caller: the key behind a request, and whether it may.
 //!
-//! Owns        `Caller<S>`, which a handler takes first: a key that has the scope `S`, within its limits.
-//! Invariants  nothing is read of a body before there is a `Caller`. A request whose key was revoked while its body arrived is
-//!             refused, and a stream takes no further line (test `s7_*` in `guildhall/tests/it/exact.rs`); work that began before
-//!             the revocation is finished.
-//! Limits      `requests_in_flight_max`, `requests_per_s` per key, `wrong_keys_per_min` per address.
+//! Owns        `Caller<S>`, which a handler takes first: a key that has the scope `S`, within its limits; `StreamSlot`.
+//! Invariants  a request uses no place of `requests_in_flight_max` before its key is checked. A request whose key was revoked while
+//!             its body arrived is refused, and a stream takes no further line (test `s7_*` in `guildhall/tests/it/exact.rs`); work
+//!             that began before the revocation is finished.
+//! Limits      `requests_per_s` per key, `wrong_keys_per_min` per address; then `requests_in_flight_max`, half of it per key; for
+//!             streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
 
 use super::{V1, error::V1Error};
@@ -12,6 +13,8 @@ use crate::{
     auth::token_of,
     limits::{Rule, network},
     peer::Peer,
+    permit::ReadPermit,
+    quota::{Party, Reservation},
 };
 use axum::{extract::FromRequestParts, http::request::Parts};
 use guildhall_model::UserId;
@@ -21,7 +24,6 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, PoisonError},
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 /// What a handler asks of a key.
 pub(crate) trait Needs: Send + Sync {
@@ -42,9 +44,37 @@ scopes!(Read, Write, Publish, Tokens, Sessions, Keys);
 pub(crate) struct Caller<S> {
     pub key: Key,
     pub life: KeyLife,
-    /// Given back when the answer, or the stream, is over.
-    _permit: OwnedSemaphorePermit,
+    /// Released with the answer.
+    _place: Reservation,
     _needs: PhantomData<S>,
+}
+
+/// Place of a stream, released at its end.
+pub(crate) struct StreamSlot {
+    _place: Reservation,
+}
+
+impl<S> Caller<S> {
+    /// Id of the key; 0 for the root key.
+    pub fn key_id(&self) -> u64 {
+        self.key.id.unwrap_or(0)
+    }
+
+    /// Permit to read the body, given the object that the path names.
+    pub fn permit_for<T>(&self, found: &T) -> ReadPermit {
+        ReadPermit::backend(self.key_id(), found)
+    }
+
+    /// Permit to read the body of a request that creates its object, or names none.
+    pub fn permit(&self) -> ReadPermit {
+        ReadPermit::key(self.key_id())
+    }
+
+    /// Exchanges the place of a request for a place of a stream, which has no deadline.
+    pub fn into_stream(self, v1: &V1) -> Result<StreamSlot, V1Error> {
+        let place = v1.streams.reserve([Some(Party::Key(self.key_id())), None], 1).map_err(V1Error::over_quota)?;
+        Ok(StreamSlot { _place: place })
+    }
 }
 
 const NO_KEY: &str = "This needs a key: send `Authorization: Bearer KEY`. `guildhall key create` makes one.";
@@ -55,7 +85,6 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
     type Rejection = V1Error;
 
     async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
-        let permit = Arc::clone(&v1.in_flight).try_acquire_owned().map_err(|_| V1Error::unavailable())?;
         let now = v1.now().instant;
         let peer = network(parts.extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0));
         let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
@@ -95,7 +124,9 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
             )));
         }
         parts.extensions.insert(life.clone());
-        Ok(Self { key, life, _permit: permit, _needs: PhantomData })
+        let parties = [Some(Party::Key(key.id.unwrap_or(0))), None];
+        let place = v1.in_flight.reserve(parties, 1).map_err(V1Error::over_quota)?;
+        Ok(Self { key, life, _place: place, _needs: PhantomData })
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::{
     V1,
-    bodies::{ChannelBody, ChannelChange, ChannelPut, Patch},
+    bodies::{ChannelBody, ChannelChange, ChannelPut},
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
     expect_put, expect_read, guilds,
-    input::{Body, Path},
+    input::{Body, Changes, Path},
     types::{Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -61,13 +61,14 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
               (status = 201, description = "It was made", body = ChannelBody), (status = 404, body = V1Error),
               (status = 409, description = "Another guild has a channel with this id", body = V1Error)))]
 pub(super) async fn put(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(input): Body<ChannelPut>,
+    body: Body<ChannelPut>,
 ) -> Result<(StatusCode, Json<ChannelBody>), V1Error> {
     let (guild_id, channel_id): (GuildId, ChannelId) = (path.id("guild_id")?, path.id("channel_id")?);
-    let channel = input.into_channel(channel_id, guild_id);
+    let permit = caller.permit_for(&guilds::reply(&v1, guild_id).await?);
+    let channel = body.read(&v1, permit).await?.into_channel(channel_id, guild_id);
     // Ids of channels are unique over all guilds: nobody else may bring this one in between.
     let is_new = v1.new_channels.lock().await;
     match v1.in_time(v1.node.guild_of_channel(channel_id)).await?? {
@@ -90,12 +91,14 @@ pub(super) async fn put(
     params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)), request_body = ChannelChange,
     responses((status = 200, body = ChannelBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(patch): Body<Patch>,
+    changes: Changes,
 ) -> Result<Json<ChannelBody>, V1Error> {
     let (guild_id, channel_id) = (path.id("guild_id")?, path.id("channel_id")?);
+    let permit = caller.permit_for(&channel(&v1, guild_id, channel_id).await?);
+    let patch = changes.read(&v1, permit).await?;
     let (v1, patch) = (&*v1, &patch);
     change(|| async move {
         let before = channel(v1, guild_id, channel_id).await?;

@@ -48,10 +48,11 @@ pub(super) struct DirectMade {
 #[utoipa::path(post, path = "/v1/directs", tag = "users", request_body = DirectPut,
     responses((status = 200, body = DirectMade), (status = 404, body = V1Error)))]
 pub(super) async fn create(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
-    Body(input): Body<DirectPut>,
+    body: Body<DirectPut>,
 ) -> Result<Json<DirectMade>, V1Error> {
+    let input = body.read(&v1, caller.permit()).await?;
     let mut users: Vec<Arc<User>> = Vec::with_capacity(input.user_ids.len());
     for user_id in input.user_ids {
         let user = v1.in_time(v1.node.user(user_id.id())).await??;

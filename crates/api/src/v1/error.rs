@@ -4,6 +4,7 @@
 //! Invariants  a message says what to do; every fault of a body is named by its field. Nothing of a store's or library's own
 //!             words gets out.     Spec  docs/backend-api.md "Errors".
 
+use crate::{body::BodyFault, quota::OverQuota};
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
@@ -30,7 +31,7 @@ pub(crate) struct FieldError {
 #[schema(as = Problem)]
 pub(crate) struct V1Error {
     /// For programs: `invalid`, `unauthorized`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`, `too_large`,
-    /// `too_slow`, `rate_limited`, `unavailable`, `internal`.
+    /// `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
     pub code: &'static str,
     /// For people: what happened, and what to do.
     #[schema(value_type = String)]
@@ -107,6 +108,20 @@ impl V1Error {
         Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "The body did not arrive in time: send it again.")
     }
 
+    /// A quota is exhausted.
+    pub fn over_quota(over_quota: OverQuota) -> Self {
+        let message = match over_quota {
+            OverQuota::Total => "The node has no room for this request now: send it again in a moment.",
+            OverQuota::Share => "Too many requests or streams of this key are under way: let some of them end first.",
+        };
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+        Self { retry_after_ms: Some(1_000), ..error }
+    }
+
+    pub fn too_deep() -> Self {
+        Self::field("", "This is nested too deeply: at most 127 lists and objects may be inside each other.")
+    }
+
     pub fn rate_limited(retry_after_ms: u64, message: &'static str) -> Self {
         let error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
         Self { retry_after_ms: Some(retry_after_ms), ..error }
@@ -171,6 +186,26 @@ impl From<Refusal> for V1Error {
                 Self::conflict(refusal.to_string())
             }
             other => Self::conflict(other.to_string()),
+        }
+    }
+}
+
+impl From<BodyFault> for V1Error {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::Encoded => Self::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "encoded",
+                "Compressed bodies are not taken: send it uncompressed, without Content-Encoding.",
+            ),
+            BodyFault::TooLarge(bytes_max) => Self::too_large(bytes_max),
+            BodyFault::TooManyValues(values_max) => {
+                Self::field("", format!("Must have at most {values_max} values: numbers, texts, lists and objects."))
+            }
+            BodyFault::TooSlow => Self::too_slow(),
+            BodyFault::BrokeOff => Self::field("", "The body broke off."),
+            BodyFault::Malformed => Self::field("", "This is not JSON."),
+            BodyFault::OverQuota(over_quota) => Self::over_quota(over_quota),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{
     V1,
-    bodies::{GuildBody, GuildChange, GuildPut, Patch},
+    bodies::{GuildBody, GuildChange, GuildPut},
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
     expect_read,
-    input::{Body, Check, Faults, Path, Query},
+    input::{Body, Changes, Check, Faults, Path, Query},
     types::{Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -91,12 +91,13 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
     responses((status = 200, description = "It was there, and is like this now", body = GuildBody),
               (status = 201, description = "It was made", body = GuildBody), (status = 409, body = V1Error)))]
 pub(super) async fn put(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(input): Body<GuildPut>,
+    body: Body<GuildPut>,
 ) -> Result<(StatusCode, Json<GuildBody>), V1Error> {
     let guild_id: GuildId = path.id("guild_id")?;
+    let input = body.read(&v1, caller.permit()).await?;
     match reply(&v1, guild_id).await {
         Ok(before) => {
             let guild = input.into_guild(guild_id, Some(&before.meta.guild));
@@ -125,12 +126,13 @@ pub(super) async fn put(
     request_body = GuildChange,
     responses((status = 200, body = GuildBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(patch): Body<Patch>,
+    changes: Changes,
 ) -> Result<Json<GuildBody>, V1Error> {
     let guild_id = path.id("guild_id")?;
+    let patch = changes.read(&v1, caller.permit_for(&reply(&v1, guild_id).await?)).await?;
     let (v1, patch) = (&*v1, &patch);
     change(|| async move {
         let before = reply(v1, guild_id).await?.meta.guild.clone();

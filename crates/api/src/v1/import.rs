@@ -12,14 +12,11 @@ use super::{
     caller::{Caller, Write},
     error::{FieldError, V1Error},
     expect_read, guilds,
-    input::{Check, Faults, Path, Query, parse},
+    input::{Arriving, Check, Faults, Path, Query, parse},
     lines::{Answer, Gone, Lines},
     types::{Snowflake, check_new_id},
 };
-use axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, NewMember};
 use guildhall_model::{GuildId, RoleId};
 use serde::{Deserialize, Serialize};
@@ -95,12 +92,13 @@ pub(super) async fn import(
     State(v1): State<Arc<V1>>,
     path: Path,
     Query(how): Query<How>,
-    request: Request,
+    body: Arriving,
 ) -> Result<Response, V1Error> {
     let guild_id = path.id("guild_id")?;
-    guilds::reply(&v1, guild_id).await?;
+    let permit = caller.permit_for(&guilds::reply(&v1, guild_id).await?);
+    let place = caller.into_stream(&v1)?;
     let import = Import {
-        lines: Lines::new(&v1, &caller.life, request.into_body()),
+        lines: Lines::new(&v1, body, permit)?,
         v1: v1.clone(),
         guild_id,
         skip: how.skip.unwrap_or(0),
@@ -113,8 +111,8 @@ pub(super) async fn import(
     Ok(Answer::stream(&v1, move |answer| async move {
         // Who is gone needs no answer; what was stored is.
         let lines = import.run(answer).await;
-        // The permit ends with the answer.
-        drop(caller);
+        // The place ends with the answer.
+        drop(place);
         if let Ok(lines) = lines {
             lines.drain().await;
         }

@@ -1,22 +1,31 @@
 //! Input: bodies, queries and paths, with every fault named by its field.
 //!
-//! Owns        the extractors `Body`, `Query` and `Path`; `Faults`, which collects what is wrong beyond the types.
-//! Invariants  fields that nobody knows are faults: a misspelt one would be lost without a word.
-//! Limits      `json_bytes_max`, `body_deadline_ms`.
+//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `Faults`, which collects what is wrong beyond the types.
+//! Invariants  fields that nobody knows are faults: a misspelt one would be lost without a word. An array is not accepted as an
+//!             object. Reading a body needs a `ReadPermit`.
+//! Limits      `OBJECT_BYTES_MAX` and `OBJECT_VALUES_MAX` for objects, `json_bytes_max` for batches, `body_deadline_ms`.
 
 use super::{
     V1,
+    bodies::Patch,
     error::{FieldError, V1Error},
+    strict::Strict,
+    wording::{not_json, not_of_type},
+};
+use crate::{
+    body::{BodyFault, LazyBody, parse_tree},
+    permit::ReadPermit,
+    quota::Reservation,
 };
 use axum::{
-    extract::{FromRequest, FromRequestParts, RawPathParams, Request},
+    extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use futures_util::StreamExt as _;
 use guildhall_model::Id;
 use guildhall_node::KeyLife;
-use serde::de::DeserializeOwned;
-use std::{sync::Arc, time::Duration};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{marker::PhantomData, sync::Arc};
 
 /// What is wrong with a body, beyond its types.
 #[derive(Debug, Default)]
@@ -69,60 +78,107 @@ pub(crate) trait Check {
 /// Reads JSON, and checks it.
 pub(crate) fn parse<T: DeserializeOwned + Check>(json: &[u8]) -> Result<T, V1Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let parsed: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
+    let parsed: Result<T, _> = serde_path_to_error::deserialize(Strict(&mut reader));
     let parsed = parsed.map_err(|error| {
         let field = error.path().to_string();
         let field = if field == "." { String::new() } else { field };
         let error = error.into_inner();
         match error.classify() {
-            serde_json::error::Category::Data => V1Error::field(field, sentence(&error)),
-            _ => V1Error::field("", format!("This is not JSON: {error}.")),
+            serde_json::error::Category::Data => not_of_type(field, &error),
+            _ => not_json(json, &error),
         }
     })?;
-    reader.end().map_err(|error| V1Error::field("", format!("This is not JSON: {error}.")))?;
+    reader.end().map_err(|error| not_json(json, &error))?;
     let mut faults = Faults::default();
     parsed.check(&mut faults);
     faults.done()?;
     Ok(parsed)
 }
 
-/// The library's words, without the place in the text, which the field says better.
-fn sentence(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-    format!("{text}.")
+/// Longest body of one object: a channel with 1,000 overwrites.
+const OBJECT_BYTES_MAX: usize = 256 << 10;
+/// Most JSON values in the changes to one object.
+const OBJECT_VALUES_MAX: usize = 8_192;
+
+fn object_bytes_max(v1: &V1) -> usize {
+    OBJECT_BYTES_MAX.min(v1.limits.json_bytes_max)
 }
 
-/// A JSON body.
-pub(crate) struct Body<T>(pub T);
+/// A JSON body before it is read.
+pub(crate) struct Body<T>(Arriving, PhantomData<fn() -> T>);
 
-impl<T: DeserializeOwned + Check> FromRequest<Arc<V1>> for Body<T> {
+impl<T> FromRequestParts<Arc<V1>> for Body<T> {
     type Rejection = V1Error;
 
-    async fn from_request(request: Request, v1: &Arc<V1>) -> Result<Self, V1Error> {
-        let (parts, body) = request.into_parts();
-        let life = parts.extensions.get::<KeyLife>().ok_or_else(V1Error::revoked)?;
-        Ok(Self(parse(&read_bytes(v1, life, body).await?)?))
+    async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
+        Ok(Self(Arriving::from_request_parts(parts, v1).await?, PhantomData))
     }
 }
 
-/// A whole body, within limits. The key is checked when it is there, as it may take a while to arrive.
-pub(crate) async fn read_bytes(v1: &V1, life: &KeyLife, body: axum::body::Body) -> Result<Vec<u8>, V1Error> {
-    let bytes_max = v1.limits.json_bytes_max;
-    let read = async {
-        let mut pieces = body.into_data_stream();
-        let mut bytes = Vec::new();
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| V1Error::field("", "The body broke off."))?;
-            if bytes.len() + piece.len() > bytes_max {
-                return Err(V1Error::too_large(bytes_max));
-            }
-            bytes.extend_from_slice(&piece);
+impl<T: DeserializeOwned + Check> Body<T> {
+    pub async fn read(self, v1: &V1, permit: ReadPermit) -> Result<T, V1Error> {
+        let (bytes, _reservation) = self.0.bytes(v1, permit, object_bytes_max(v1)).await?;
+        parse(&bytes)
+    }
+}
+
+/// Changes to an object before they are read.
+pub(crate) struct Changes(Arriving);
+
+impl FromRequestParts<Arc<V1>> for Changes {
+    type Rejection = V1Error;
+
+    async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
+        Arriving::from_request_parts(parts, v1).await.map(Self)
+    }
+}
+
+impl Changes {
+    pub async fn read(self, v1: &V1, permit: ReadPermit) -> Result<Patch, V1Error> {
+        let peer = self.0.lazy.peer();
+        let (bytes, _reservation) = self.0.bytes(v1, permit, object_bytes_max(v1)).await?;
+        match parse_tree(&bytes, permit, peer, &v1.body_quotas, OBJECT_VALUES_MAX) {
+            Ok((Value::Object(fields), reservation)) => Ok(Patch::new(fields, reservation)),
+            // The parser of forms words the fault. It accepts any depth in a value that it ignores.
+            Ok(_) | Err(BodyFault::Malformed) => Err(parse::<NoFields>(&bytes).err().unwrap_or_else(V1Error::too_deep)),
+            Err(fault) => Err(fault.into()),
         }
-        if life.is_over() { Err(V1Error::revoked()) } else { Ok(bytes) }
-    };
-    let deadline = Duration::from_millis(v1.limits.body_deadline_ms);
-    tokio::time::timeout(deadline, read).await.unwrap_or_else(|_| Err(V1Error::too_slow()))
+    }
+}
+
+/// A form that ignores all fields.
+#[derive(Deserialize)]
+struct NoFields {}
+
+impl Check for NoFields {
+    fn check(&self, _: &mut Faults) {}
+}
+
+/// A body before it is read, with the life of the key that sends it.
+pub(crate) struct Arriving {
+    pub lazy: LazyBody,
+    pub life: KeyLife,
+}
+
+impl FromRequestParts<Arc<V1>> for Arriving {
+    type Rejection = V1Error;
+
+    async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
+        let life = parts.extensions.get::<KeyLife>().cloned().ok_or_else(V1Error::revoked)?;
+        let lazy = match LazyBody::from_request_parts(parts, v1).await {
+            Ok(lazy) => lazy,
+            Err(never) => match never {},
+        };
+        Ok(Self { lazy, life })
+    }
+}
+
+impl Arriving {
+    /// The whole body, within limits. A body may take a while to arrive: its key is checked again afterwards.
+    pub async fn bytes(self, v1: &V1, permit: ReadPermit, bytes_max: usize) -> Result<(Vec<u8>, Reservation), V1Error> {
+        let read = self.lazy.bytes(permit, &v1.body_quotas, bytes_max, v1.limits.body_deadline_ms).await?;
+        if self.life.is_over() { Err(V1Error::revoked()) } else { Ok(read) }
+    }
 }
 
 /// The query.

@@ -146,8 +146,9 @@ pub(super) async fn list(_: Caller<Keys>, State(v1): State<Arc<V1>>) -> Result<J
 pub(super) async fn create(
     caller: Caller<Keys>,
     State(v1): State<Arc<V1>>,
-    Body(new): Body<NewKey>,
+    body: Body<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), V1Error> {
+    let new = body.read(&v1, caller.permit()).await?;
     let scopes: Vec<Scope> = new.scopes.iter().map(|name| (*name).into()).collect();
     needs_all(&caller.key, &scopes)?;
     let made = match &new.accounts {

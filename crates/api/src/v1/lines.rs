@@ -3,10 +3,12 @@
 //! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines while it does.
 //! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`) N2 when the key is revoked
 //!             there is no further line, whether one is at hand or waited for. (tests `s7_*`)
-//! Limits      a line: `json_bytes_max`; silence: `body_deadline_ms`; lines of the answer that nobody reads: `ANSWER_LINES_MAX`,
+//! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; lines of the answer that nobody
+//!             reads: `ANSWER_LINES_MAX`,
 //!             then the work waits, and ends after `answer_deadline_ms`.
 
-use super::{V1, error::V1Error};
+use super::{V1, error::V1Error, input::Arriving};
+use crate::{body::BODY_BYTES, permit::ReadPermit, quota::Reservation};
 use axum::{
     body::{Body, BodyDataStream, Bytes},
     http::{HeaderMap, header},
@@ -37,6 +39,7 @@ pub(crate) struct Lines {
     pieces: BodyDataStream,
     piece: Bytes,
     line: Vec<u8>,
+    reservation: Reservation,
     line_bytes_max: usize,
     silence_max: Duration,
     life: KeyLife,
@@ -45,16 +48,19 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub fn new(v1: &V1, life: &KeyLife, body: Body) -> Self {
-        Self {
+    pub fn new(v1: &V1, body: Arriving, permit: ReadPermit) -> Result<Self, V1Error> {
+        let Arriving { lazy, life } = body;
+        let (body, reservation) = lazy.stream(permit, &v1.body_quotas)?;
+        Ok(Self {
             pieces: body.into_data_stream(),
             piece: Bytes::new(),
             line: Vec::new(),
+            reservation,
             line_bytes_max: v1.limits.json_bytes_max,
             silence_max: Duration::from_millis(v1.limits.body_deadline_ms),
-            life: life.clone(),
+            life,
             number: 0,
-        }
+        })
     }
 
     /// Whether another line can be had without waiting for more of the body.
@@ -114,6 +120,8 @@ impl Lines {
         if self.line.len() + bytes.len() > self.line_bytes_max {
             return Err(V1Error::too_large(self.line_bytes_max));
         }
+        // A line grows by doubling.
+        self.reservation.grow_to(BODY_BYTES + 2 * (self.line.len() + bytes.len())).map_err(V1Error::over_quota)?;
         self.line.extend_from_slice(bytes);
         Ok(())
     }
@@ -174,6 +182,7 @@ mod tests {
             pieces: Body::from_stream(futures_util::stream::iter(pieces)).into_data_stream(),
             piece: Bytes::new(),
             line: Vec::new(),
+            reservation: crate::quota::Quota::new(1 << 20, 1 << 20).reservation([None; 2]),
             line_bytes_max,
             silence_max: Duration::from_secs(5),
             life,

@@ -4,13 +4,13 @@
 
 use super::{
     V1,
-    bodies::{MemberBody, MemberChange, MemberPut, Patch},
+    bodies::{MemberBody, MemberChange, MemberPut},
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
     expect_put, expect_read, guilds,
     guilds::Page,
-    input::{Body, Path, Query},
+    input::{Body, Changes, Path, Query},
     types::Snowflake,
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -68,15 +68,16 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
     responses((status = 200, description = "They were a member, and are like this now", body = MemberBody),
               (status = 201, description = "They joined", body = MemberBody), (status = 404, body = V1Error)))]
 pub(super) async fn put(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(input): Body<MemberPut>,
+    body: Body<MemberPut>,
 ) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
     let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
     // A guild that is not there is told before an account that is not.
     guilds::reply(&v1, guild_id).await?;
     let user = account(&v1, user_id).await?;
+    let input = body.read(&v1, caller.permit_for(&user)).await?;
     put_member(&v1, guild_id, input.into_member(user), None).await
 }
 
@@ -85,12 +86,13 @@ pub(super) async fn put(
     params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)), request_body = MemberChange,
     responses((status = 200, body = MemberBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(patch): Body<Patch>,
+    changes: Changes,
 ) -> Result<Json<MemberBody>, V1Error> {
     let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
+    let patch = changes.read(&v1, caller.permit_for(&member(&v1, guild_id, user_id).await?)).await?;
     let (v1, patch) = (&*v1, &patch);
     change(|| async move {
         let before = member(v1, guild_id, user_id).await?;

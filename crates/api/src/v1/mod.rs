@@ -3,8 +3,8 @@
 //! Owns        its routes, keys' scopes, bodies, errors, limits, and the OpenAPI document that is made from the same code.
 //! Doors       `v1_router`; `Gateway` is what it asks of whoever runs the partitions; `SessionEvents` is told what happens to
 //!             sessions.
-//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs, before anything is read
-//!             of a body. Everything goes through the doors that others use: commands to guilds, the directory, tokens.
+//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs. No handler reads a body before
+//!             it found the object in the path (`crate::permit`). Everything goes through the doors that others use: commands to guilds, the directory, tokens.
 //! Limits      `V1Limits`.
 //! Not here    what clients ask: `crate::routes`.     Spec  docs/backend-api.md.
 
@@ -27,18 +27,29 @@ mod publish;
 mod roles;
 mod session_events;
 mod sessions;
+mod strict;
 mod tokens;
 mod types;
 mod users;
+mod wording;
 
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
 use crate::{
+    body::{BodyQuotas, detach_body},
     limits::Limiter,
+    quota::Quota,
     v1::{document::Document, error::V1Error, idempotency::Idempotency},
 };
-use axum::{Router, extract::DefaultBodyLimit, http::HeaderMap, routing::get};
+use axum::{
+    Router,
+    extract::Request,
+    http::HeaderMap,
+    middleware::{self, Next},
+    response::Response,
+    routing::get,
+};
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_model::{GuildId, UserId};
 use guildhall_node::{Clock, Node};
@@ -47,7 +58,6 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::sync::Semaphore;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// What the backend API allows. Backends are few and trusted: these keep a mistake from becoming an outage.
@@ -57,14 +67,23 @@ pub struct V1Limits {
     pub requests_per_s: Option<u32>,
     /// Wrong keys a minute from one address; past it wrong ones, and only these, are answered with 429.
     pub wrong_keys_per_min: u32,
-    /// Longest JSON body, and longest line of a stream, in bytes.
+    /// Longest batch, and longest line of a stream, in bytes. One object has at most 256 KiB.
     pub json_bytes_max: usize,
+    /// Bytes of bodies that arrive at the same time. The share of a key or address is an eighth, and at least one body of the
+    /// largest size. Past either a request gets 503.
+    pub bodies_bytes_max: usize,
+    /// Bytes of JSON trees of changes. The share of a key or address is a quarter.
+    pub trees_bytes_max: usize,
     /// Longest `d` of one event in bytes.
     pub event_bytes_max: usize,
     /// Events of one batch.
     pub batch_events_max: usize,
-    /// Requests worked on at the same time, streams included; further ones are answered with 503.
+    /// Requests in flight, without streams. The share of a key is half. Past either a request gets 503.
     pub requests_in_flight_max: usize,
+    /// Open streams. Past it a stream gets 503.
+    pub streams_max: usize,
+    /// Open streams of one key.
+    pub streams_per_key_max: usize,
     /// A body must have arrived so many milliseconds after its headers; of a stream, some of it.
     pub body_deadline_ms: u64,
     /// An answer must be ready so many milliseconds after the body; of a stream, each part of it.
@@ -83,7 +102,11 @@ impl Default for V1Limits {
             json_bytes_max: 4 << 20,
             event_bytes_max: 256 << 10,
             batch_events_max: 1_000,
+            bodies_bytes_max: 64 << 20,
+            trees_bytes_max: 32 << 20,
             requests_in_flight_max: 256,
+            streams_max: 1_024,
+            streams_per_key_max: 64,
             body_deadline_ms: 30_000,
             answer_deadline_ms: 60_000,
             reach_deadline_ms: 2_000,
@@ -116,11 +139,13 @@ pub(crate) struct V1 {
     limits: V1Limits,
     requests: Mutex<Limiter<u64>>,
     wrong_keys: Mutex<Limiter<u128>>,
-    in_flight: Arc<Semaphore>,
+    in_flight: Arc<Quota>,
+    streams: Arc<Quota>,
+    body_quotas: BodyQuotas,
     idempotency: Idempotency,
-    /// Held while a channel comes into being under an id that the caller chose: such ids are unique over all guilds.
+    /// Reservation while a channel comes into being under an id that the caller chose: such ids are unique over all guilds.
     new_channels: tokio::sync::Mutex<()>,
-    /// Held while an account is read, changed and put; accounts share them by id.
+    /// Reservation while an account is read, changed and put; accounts share them by id.
     users: [tokio::sync::Mutex<()>; USER_LOCKS],
 }
 
@@ -134,7 +159,9 @@ impl V1 {
         Self {
             requests: Mutex::new(Limiter::new(WINDOWS_MAX)),
             wrong_keys: Mutex::new(Limiter::new(WINDOWS_MAX)),
-            in_flight: Arc::new(Semaphore::new(limits.requests_in_flight_max)),
+            in_flight: Quota::new(limits.requests_in_flight_max, limits.requests_in_flight_max.div_ceil(2)),
+            streams: Quota::new(limits.streams_max, limits.streams_per_key_max),
+            body_quotas: BodyQuotas::new(limits.bodies_bytes_max, limits.trees_bytes_max, limits.json_bytes_max),
             idempotency: Idempotency::new(limits.idempotency_keys_max),
             new_channels: tokio::sync::Mutex::default(),
             users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
@@ -180,8 +207,13 @@ pub fn v1_router(state: V1State) -> Router {
         .route("/v1/openapi.json", get(document))
         .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
         .method_not_allowed_fallback(async || V1Error::method_not_allowed())
-        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn(detach))
         .with_state(v1)
+}
+
+async fn detach(mut request: Request, next: Next) -> Response {
+    detach_body(&mut request);
+    next.run(request).await
 }
 
 /// The document that describes the API, as JSON.
@@ -216,7 +248,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(sessions::read, sessions::close))
 }
 
-/// Takes the expected variant out of a reply, whether or not what was put is new; any other one is a bug in the guild.
+/// BodyLimits the expected variant out of a reply, whether or not what was put is new; any other one is a bug in the guild.
 macro_rules! expect_put {
     ($reply:expr, $variant:ident) => {
         match $reply {
@@ -231,7 +263,7 @@ macro_rules! expect_put {
 }
 pub(crate) use expect_put;
 
-/// Takes the expected variant out of a reply; any other one is a bug in the guild.
+/// BodyLimits the expected variant out of a reply; any other one is a bug in the guild.
 macro_rules! expect_read {
     ($reply:expr, $variant:ident) => {
         match $reply {

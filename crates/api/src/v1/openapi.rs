@@ -86,8 +86,9 @@ fn loosen_parts(document: &mut Value) {
 }
 
 fn add_common(operation: &mut Operation, has_body: bool) {
-    let too_large = has_body.then_some(("413", "The body is too large"));
-    for (status, description) in COMMON.into_iter().chain(too_large) {
+    let of_bodies = [("413", "The body is too large"), ("415", "The body is compressed")];
+    let of_bodies = of_bodies.into_iter().filter(|_| has_body);
+    for (status, description) in COMMON.into_iter().chain(of_bodies) {
         let problem = Ref::from_schema_name(<V1Error as ToSchema>::name());
         let content = ContentBuilder::new().schema(Some(problem)).build();
         let response = ResponseBuilder::new().description(description).content("application/json", content).build();

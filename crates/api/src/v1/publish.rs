@@ -12,23 +12,29 @@ use super::{
     canonical::fingerprint,
     error::V1Error,
     idempotency::Outcome,
-    input::{Check, Faults, parse, read_bytes},
+    input::{Arriving, Check, Faults, parse},
     lines::{Answer, Lines, is_ndjson},
     types::Snowflake,
+    wording::not_json,
 };
 use axum::{
     Json,
-    extract::{Request, State},
+    extract::State,
+    http::HeaderMap,
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Reply};
 use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_node::KeyLife;
 use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer as _, Serialize,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use std::{
     collections::VecDeque,
+    fmt,
     pin::Pin,
     sync::{
         Arc,
@@ -371,29 +377,31 @@ fn to_guild(
 pub(super) async fn publish(
     caller: Caller<Publish>,
     State(v1): State<Arc<V1>>,
-    request: Request,
+    headers: HeaderMap,
+    body: Arriving,
 ) -> Result<Response, V1Error> {
-    let by = Publisher { api_key: caller.key.id.unwrap_or(0), life: caller.life.clone() };
-    if is_ndjson(request.headers()) {
-        let lines = Lines::new(&v1, &by.life, request.into_body());
+    let permit = caller.permit();
+    let by = Publisher { api_key: caller.key_id(), life: caller.life.clone() };
+    if is_ndjson(&headers) {
+        let lines = Lines::new(&v1, body, permit)?;
+        let place = caller.into_stream(&v1)?;
         let stream = v1.clone();
         return Ok(Answer::stream(&v1, move |answer| async move {
             // Who is gone needs no answer.
             let lines = publish_lines(&stream, &by, lines, answer).await;
-            // The permit ends with the answer.
-            drop(caller);
+            // The place ends with the answer.
+            drop(place);
             if let Ok(lines) = lines {
                 lines.drain().await;
             }
         }));
     }
-    let bytes = read_bytes(&v1, &by.life, request.into_body()).await?;
+    let (bytes, _reservation) = body.bytes(&v1, permit, v1.limits.json_bytes_max).await?;
     if bytes.trim_ascii_start().first() != Some(&b'[') {
         let result = begin(&v1, &by, &bytes).await?.await?;
         return Ok(Json(result).into_response());
     }
-    let events: Vec<&RawValue> =
-        serde_json::from_slice(&bytes).map_err(|error| V1Error::field("", format!("This is not JSON: {error}.")))?;
+    let events = several(&bytes, v1.limits.batch_events_max)?;
     if events.len() > v1.limits.batch_events_max {
         let most = v1.limits.batch_events_max;
         return Err(V1Error::field(
@@ -412,6 +420,34 @@ pub(super) async fn publish(
         results.push(result);
     }
     Ok(Json(results).into_response())
+}
+
+/// The values of a list: all of them, or the first `most + 1`.
+fn several(text: &[u8], most: usize) -> Result<Vec<&RawValue>, V1Error> {
+    struct AtMost(usize);
+
+    impl<'de> Visitor<'de> for AtMost {
+        type Value = Vec<&'de RawValue>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an array of events")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut values = Vec::new();
+            while values.len() <= self.0
+                && let Some(value) = items.next_element()?
+            {
+                values.push(value);
+            }
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(values)
+        }
+    }
+
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let values = reader.deserialize_seq(AtMost(most)).and_then(|values| reader.end().map(|()| values));
+    values.map_err(|error| not_json(text, &error))
 }
 
 async fn next_of(under_way: &mut VecDeque<Result<UnderWay, V1Error>>) -> Option<OutcomeBody> {

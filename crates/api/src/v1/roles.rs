@@ -2,12 +2,12 @@
 
 use super::{
     V1,
-    bodies::{Patch, RoleBody, RoleChange, RolePut},
+    bodies::{RoleBody, RoleChange, RolePut},
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
     expect_put, guilds,
-    input::{Body, Path},
+    input::{Body, Changes, Path},
     types::{Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -60,12 +60,14 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
               (status = 201, description = "It was made", body = RoleBody),
               (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn put(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(input): Body<RolePut>,
+    body: Body<RolePut>,
 ) -> Result<(StatusCode, Json<RoleBody>), V1Error> {
     let (guild_id, role_id): (GuildId, RoleId) = (path.id("guild_id")?, path.id("role_id")?);
+    let permit = caller.permit_for(&guilds::reply(&v1, guild_id).await?);
+    let input = body.read(&v1, permit).await?;
     if role_id != guild_id.cast() {
         check_new_id(&v1, "role_id", role_id)?;
     }
@@ -77,12 +79,13 @@ pub(super) async fn put(
     params(("guild_id" = Snowflake, Path), ("role_id" = Snowflake, Path)), request_body = RoleChange,
     responses((status = 200, body = RoleBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(patch): Body<Patch>,
+    changes: Changes,
 ) -> Result<Json<RoleBody>, V1Error> {
     let (guild_id, role_id) = (path.id("guild_id")?, path.id("role_id")?);
+    let patch = changes.read(&v1, caller.permit_for(&role(&v1, guild_id, role_id).await?)).await?;
     let (v1, patch) = (&*v1, &patch);
     change(|| async move {
         let before = role(v1, guild_id, role_id).await?;

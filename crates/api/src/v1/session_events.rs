@@ -153,10 +153,12 @@ pub(super) async fn follow(
     State(v1): State<Arc<V1>>,
     Query(from): Query<Begin>,
 ) -> Result<Response, V1Error> {
-    let events = v1.session_events.clone();
+    let (events, life) = (v1.session_events.clone(), caller.life.clone());
+    let place = caller.into_stream(&v1)?;
     Ok(Answer::stream(&v1, move |answer| async move {
-        // The permit ends with the stream. A caller that is gone needs no answer.
-        let _ = tell(&events, from.after, caller.life.clone(), &answer).await;
+        let _place = place;
+        // A caller that is gone needs no answer.
+        let _ = tell(&events, from.after, life, &answer).await;
     }))
 }
 

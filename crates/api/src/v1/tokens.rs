@@ -118,11 +118,13 @@ pub(super) async fn mint(
     caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(new): Body<NewToken>,
+    body: Body<NewToken>,
 ) -> Result<(StatusCode, Json<MintedToken>), V1Error> {
     let user_id = path.id("user_id")?;
     caller.need_account(&v1, user_id)?;
-    let minted = if account(&v1, user_id).await?.bot {
+    let user = account(&v1, user_id).await?;
+    let new = body.read(&v1, caller.permit_for(&user)).await?;
+    let minted = if user.bot {
         if new.ttl_s.is_some() {
             return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));
         }
@@ -259,8 +261,9 @@ async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected
 pub(super) async fn inspect(
     caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
-    Body(input): Body<AnyToken>,
+    body: Body<AnyToken>,
 ) -> Result<Json<InspectedBody>, V1Error> {
+    let input = body.read(&v1, caller.permit()).await?;
     Ok(Json(look(&v1, &caller, input.token.trim()).await?.into()))
 }
 
@@ -273,8 +276,9 @@ pub(super) async fn inspect(
 pub(super) async fn revoke(
     caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
-    Body(input): Body<AnyToken>,
+    body: Body<AnyToken>,
 ) -> Result<Json<RevokedBody>, V1Error> {
+    let input = body.read(&v1, caller.permit()).await?;
     let token = input.token.trim();
     let fault = look(&v1, &caller, token).await?.fault;
     let revoked = v1.in_time(v1.node.revoke_token(token)).await??;

@@ -5,11 +5,11 @@
 
 use super::{
     V1,
-    bodies::{Patch, UserBody, UserChange, UserPut},
+    bodies::{UserBody, UserChange, UserPut},
     caller::{Caller, Read, Write},
     error::V1Error,
     guilds,
-    input::{Body, Path},
+    input::{Body, Changes, Path},
     tokens,
     types::{Snowflake, check_new_id},
 };
@@ -65,12 +65,14 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
               (status = 201, description = "It was made", body = UserBody),
               (status = 409, description = "A bot stays a bot, a user a user", body = V1Error)))]
 pub(super) async fn put(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(input): Body<UserPut>,
+    body: Body<UserPut>,
 ) -> Result<(StatusCode, Json<UserBody>), V1Error> {
     let user_id: UserId = path.id("user_id")?;
+    // Before the lock: nobody waits for somebody else's body.
+    let input = body.read(&v1, caller.permit()).await?;
     let _changing = v1.changing_user(user_id).lock().await;
     let before = v1.in_time(v1.node.user(user_id)).await??;
     let status = match &before {
@@ -93,12 +95,13 @@ pub(super) async fn put(
     request_body = UserChange,
     responses((status = 200, body = UserBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
-    _: Caller<Write>,
+    caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
-    Body(patch): Body<Patch>,
+    changes: Changes,
 ) -> Result<Json<UserBody>, V1Error> {
     let user_id = path.id("user_id")?;
+    let patch = changes.read(&v1, caller.permit_for(&account(&v1, user_id).await?)).await?;
     let _changing = v1.changing_user(user_id).lock().await;
     let before = account(&v1, user_id).await?;
     let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);

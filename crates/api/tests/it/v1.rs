@@ -1,11 +1,16 @@
 //! The backend API's gate: keys, limits, sizes. What goes through it is in `guildhall/tests/it/backend.rs`, over sockets.
 
 use crate::support::{Answer, World};
-use axum::{Router, body::Body, http::Request};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    http::{Request, Response},
+};
+use futures_util::{FutureExt as _, stream};
 use guildhall_api::{ApiLimits, NoGateway, Peer, SessionEvents, V1Limits, V1State, v1_document, v1_router};
 use guildhall_node::Scope;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{convert::Infallible, pin::Pin, sync::Arc};
 use tower::ServiceExt as _;
 
 struct Backend {
@@ -89,23 +94,123 @@ async fn sizes_are_bounded() {
     }
 }
 
+fn never() -> Body {
+    Body::from_stream(stream::pending::<Result<Bytes, Infallible>>())
+}
+
+impl Backend {
+    /// Under way until it is dropped.
+    fn begin(&self, key: &str, method: &str, path: &str, body: Body) -> Begun {
+        let request = Request::builder().method(method).uri(format!("/v1{path}"));
+        let request = request.header("authorization", format!("Bearer {key}")).body(body).unwrap();
+        let mut begun: Begun = Box::pin(self.api.clone().oneshot(request));
+        assert!((&mut begun).now_or_never().is_none(), "it waits for its body");
+        begun
+    }
+}
+
+type Begun = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>>>;
+
 #[tokio::test]
-async fn requests_at_once_are_bounded() {
-    let backend = Backend::new(V1Limits { requests_in_flight_max: 1, ..V1Limits::default() }).await;
-    let request =
-        Request::builder().uri("/v1/sessions/events").header("authorization", format!("Bearer {}", backend.key));
-    let stream = backend.api.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-    assert_eq!(stream.status(), 200);
+async fn s21_a_key_leaves_places_for_others_and_nobody_without_one_takes_any() {
+    let backend = Backend::new(V1Limits { requests_in_flight_max: 2, ..V1Limits::default() }).await;
+    let (_, other) = backend.world.node.create_key("other", &Scope::ALL).await.unwrap();
+    let held = backend.begin(&backend.key, "POST", "/publish", never());
     let refused = backend.ask(&backend.key, "GET", "/guilds", "").await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
-    drop(stream);
+    assert!(refused.body.contains("of this key"), "{}", refused.body);
+    assert_eq!(backend.ask(&other, "GET", "/guilds", "").await.status, 200, "the other half");
+    let _theirs = backend.begin(&other, "POST", "/publish", never());
+    for (key, status) in [("wrong", 401), (&*other, 503)] {
+        assert_eq!(backend.ask(key, "GET", "/guilds", "").await.status, status, "keys are looked at first");
+    }
+    drop(held);
+    assert_eq!(backend.ask(&backend.key, "GET", "/guilds", "").await.status, 200, "the place is given back");
+}
+
+#[tokio::test]
+async fn s21_streams_take_no_places_of_requests() {
+    let limits = V1Limits { requests_in_flight_max: 2, streams_max: 3, streams_per_key_max: 2, ..V1Limits::default() };
+    let backend = Backend::new(limits).await;
+    let (_, other) = backend.world.node.create_key("other", &Scope::ALL).await.unwrap();
+    let follow = async |key: &str| {
+        let request = Request::builder().uri("/v1/sessions/events").header("authorization", format!("Bearer {key}"));
+        backend.api.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    };
+    let mut streams = vec![follow(&backend.key).await, follow(&backend.key).await];
+    assert_eq!(follow(&backend.key).await.status(), 503, "as many as a key may have");
+    streams.push(follow(&other).await);
+    assert_eq!(follow(&other).await.status(), 503, "as many as there may be");
+    assert!(streams.iter().all(|stream| stream.status() == 200));
+    for key in [&backend.key, &other] {
+        assert_eq!(backend.ask(key, "GET", "/guilds", "").await.status, 200);
+    }
+    drop(streams);
     for _ in 0..1_000 {
-        if backend.ask(&backend.key, "GET", "/guilds", "").await.status == 200 {
+        if follow(&backend.key).await.status() == 200 {
             return;
         }
         tokio::task::yield_now().await;
     }
     panic!("who is gone gives the place back");
+}
+
+#[tokio::test]
+async fn bodies_are_objects_and_said_to_be() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let guild = backend.world.guild;
+    for (method, path) in [
+        ("PUT", "/users/70005".to_owned()),
+        ("PUT", "/guilds/1100000000000000090".to_owned()),
+        ("PATCH", format!("/guilds/{guild}")),
+        ("POST", "/keys".to_owned()),
+    ] {
+        for (body, message) in [
+            (r#"["arr","100"]"#, "Must be an object; it is an array."),
+            (r#"[{"username":"a"}]"#, "Must be an object; it is an array."),
+            ("", "The body is empty: send a JSON object, at least {}."),
+            ("nonsense", "This is not JSON: look at `onsense` in column 2."),
+            ("{", "This is not JSON: it ends in the middle of a value."),
+        ] {
+            let answer = backend.ask(&backend.key, method, &path, body).await;
+            assert_eq!(answer.status, 400, "{method} {path} {body}");
+            assert_eq!(answer.json()["errors"], json!([{"field": "", "message": message}]), "{method} {path} {body}");
+        }
+    }
+    let nested = r#"{"name":"x","type":0,"permission_overwrites":[["1",0]]}"#;
+    let answer = backend.ask(&backend.key, "PUT", &format!("/guilds/{guild}/channels/900"), nested).await;
+    let fault = json!([{"field": "permission_overwrites[0]", "message": "Must be an object; it is an array."}]);
+    assert_eq!(answer.json()["errors"], fault);
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_refused_clearly() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let import = format!("/v1/guilds/{}/members/import", backend.world.guild);
+    for path in ["/v1/publish", "/v1/keys", &import] {
+        let request = Request::post(path).header("authorization", format!("Bearer {}", backend.key));
+        let request = request.header("content-encoding", "gzip").body(Body::from(&b"\x1f\x8b"[..])).unwrap();
+        let answer = backend.api.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), 415, "{path}");
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        assert!(String::from_utf8_lossy(&body).contains("send it uncompressed"), "{body:?}");
+    }
+}
+
+#[tokio::test]
+async fn s2_changes_have_a_budget() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let bomb = format!("{{\"name\":[{}]}}", vec!["{\"\":0}"; 10_000].join(","));
+    let answer = backend.ask(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), bomb).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("Must have at most 8192 values"), "{}", answer.body);
+    let deep = format!("{{\"name\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    let answer = backend.ask(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), deep).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("nested too deeply"), "{}", answer.body);
+    let long = " ".repeat((256 << 10) + 1);
+    let answer = backend.ask(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), long).await;
+    assert_eq!(answer.status, 413);
 }
 
 #[tokio::test]

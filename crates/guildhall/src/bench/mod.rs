@@ -81,7 +81,8 @@ pub enum Bench {
     ///
     /// A real server process. The same clients hear the same stream of messages, first by themselves, then beside bad ones of
     /// fifteen kinds that come back whenever they are closed, then by themselves again. Fails if a good one lost anything, or a
-    /// bad one was closed with a code that is not for its kind.
+    /// bad one was closed with a code that is not for its kind. Before that, servers of their own get sixty anonymous bodies of
+    /// a mebibyte, and five hundred uploads that stall while somebody else posts messages.
     Hostile(load::hostile::HostileArgs),
     /// A node full of clients is told to stop and another one takes its place: who is back when, and that nothing is lost.
     ///

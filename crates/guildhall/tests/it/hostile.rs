@@ -22,11 +22,11 @@ use std::{
 };
 
 /// What the client beside may wait for a message, on a machine that is busy with other things.
-const NOTICED: Duration = Duration::from_secs(3);
+pub const NOTICED: Duration = Duration::from_secs(3);
 
 const GUILD_MEMBERS: u64 = 1 << 1;
 
-fn server(dir: &Path, settings: &[&str]) -> Demo {
+pub fn server(dir: &Path, settings: &[&str]) -> Demo {
     let mut args = vec!["--rate", "0", "--set", "limits.rest_rate_percent=0"];
     if !settings.contains(&"--members") {
         args.extend(["--members", "5"]);
@@ -41,13 +41,13 @@ fn server(dir: &Path, settings: &[&str]) -> Demo {
 }
 
 /// A client that behaves: it hears what is said, all of it and soon, for as long as it is there.
-struct Witness {
+pub struct Witness {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(usize, Duration)>,
 }
 
 impl Witness {
-    fn begin(demo: &Demo) -> Self {
+    pub fn begin(demo: &Demo) -> Self {
         let mut ws = Ws::session(demo.addr, &demo.token("bot_token"));
         // READY comes before the guild has let it in: what is said until then is not for it, and it would wait in vain.
         ws.expect_event("GUILD_CREATE");
@@ -81,7 +81,7 @@ impl Witness {
     }
 
     /// It has noticed nothing.
-    fn end(self) {
+    pub fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         let (count, longest) = self.thread.join().expect("the client beside noticed something");
         println!("the client beside heard {count} messages, after {longest:?} at most");

@@ -14,6 +14,7 @@ mod metrics;
 mod places;
 mod reload;
 mod secrecy;
+mod stalled;
 mod support;
 mod surface;
 mod tls;

@@ -1,30 +1,38 @@
 //! Patch: changes to objects, laid over what is there as PUT takes it; and what the document says of them.
 
 use super::channel::OverwriteBody;
-use crate::v1::{
-    error::V1Error,
-    input::{Check, Faults, parse},
-    types::{Bits, Snowflake, Time, nullable},
+use crate::{
+    quota::Reservation,
+    v1::{
+        error::V1Error,
+        input::{Check, parse},
+        types::{Bits, Snowflake, Time, nullable},
+    },
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 /// Changes to an object: its fields as for PUT, those that are left out stay.
 ///
 /// They are laid over what is there as `PUT` takes it, and checked whole.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Patch(pub serde_json::Map<String, serde_json::Value>);
-
-impl Check for Patch {
-    fn check(&self, _: &mut Faults) {}
+#[derive(Debug)]
+pub(crate) struct Patch {
+    fields: Map<String, Value>,
+    _reservation: Reservation,
 }
 
 impl Patch {
+    /// `reservation` covers the memory of `fields`.
+    pub fn new(fields: Map<String, Value>, reservation: Reservation) -> Self {
+        Self { fields, _reservation: reservation }
+    }
+
     /// What it makes of an object.
     pub fn apply<T: Serialize + serde::de::DeserializeOwned + Check>(&self, before: &T) -> Result<T, V1Error> {
         let mut fields = serde_json::to_value(before).map_err(|_| V1Error::bug("an object as JSON"))?;
         if let Some(fields) = fields.as_object_mut() {
-            fields.extend(self.0.iter().map(|(key, value)| (key.clone(), value.clone())));
+            fields.extend(self.fields.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
         parse(&serde_json::to_vec(&fields).map_err(|_| V1Error::bug("a value as JSON"))?)
     }

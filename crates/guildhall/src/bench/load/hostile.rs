@@ -1,4 +1,5 @@
-//! `guildhall bench hostile`: clients that behave, first by themselves, then beside as many that do not.
+//! `guildhall bench hostile`: well-behaved clients, first alone, then together with an equal number of hostile ones; and REST under
+//! hostile requests (`super::rest`).
 //!
 //! Invariants  asserted: the good ones hear everything, in order and once; they keep their connections; every bad kind is closed,
 //!             and only with the codes it is to be closed with.
@@ -8,6 +9,7 @@ use super::{
     bad::{Bad, Ends, Kind, MESSAGES_PER_MINUTE},
     good::{Good, Report},
     node::{Node, free_addr},
+    rest,
     town::{self, say},
 };
 use crate::{bench::spread::Spread, open_files};
@@ -55,6 +57,9 @@ pub struct HostileArgs {
     /// Milliseconds after which a bad client that was closed is back.
     #[arg(long, default_value_t = 1000)]
     away_ms: u64,
+    /// Only the part that uses REST alone.
+    #[arg(long)]
+    rest_only: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -79,6 +84,7 @@ struct HostileResult {
     phases: Vec<Phase>,
     p99_ratio: f64,
     bad_kinds: BTreeMap<Kind, Ends>,
+    rest: rest::Rest,
 }
 
 struct Stage {
@@ -118,6 +124,15 @@ pub fn run(args: HostileArgs) -> Result<()> {
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let mut settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     settings.push(format!("limits.inbound_per_minute_max={MESSAGES_PER_MINUTE}"));
+    let rest = rest::run(&settings, Duration::from_secs(args.seconds))?;
+    if args.rest_only {
+        if args.json {
+            println!("{}", serde_json::to_string(&rest)?);
+        } else {
+            rest::print(&rest);
+        }
+        return Ok(());
+    }
     let node = Node::start(dir.path(), free_addr()?, &settings)?;
     let mut backend = Http::backend(node.addr, node.key());
     let (mut accounts, speaker) = town::make(&mut backend, args.good + args.bad)?;
@@ -152,7 +167,7 @@ pub fn run(args: HostileArgs) -> Result<()> {
     let phases: Vec<Phase> =
         names.into_iter().zip(measured).enumerate().map(|(n, (name, m))| m.phase(name, &report, n + 1)).collect();
     let p99_ratio = phases[1].latency_ms.p99 / phases[0].latency_ms.p99;
-    let result = HostileResult { good: args.good, bad: args.bad, phases, p99_ratio, bad_kinds };
+    let result = HostileResult { good: args.good, bad: args.bad, phases, p99_ratio, bad_kinds, rest };
     if args.json {
         println!("{}", serde_json::to_string(&result)?)
     } else {
@@ -247,4 +262,5 @@ fn print(result: &HostileResult) {
         let ends: Vec<String> = ends.iter().map(|(end, count)| format!("{end}: {count}")).collect();
         println!("{:<15} {connections:>11}  {}", format!("{kind:?}"), ends.join(", "));
     }
+    rest::print(&result.rest);
 }

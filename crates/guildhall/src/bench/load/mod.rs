@@ -13,5 +13,6 @@ mod good;
 pub mod hostile;
 pub mod import;
 mod node;
+mod rest;
 mod socket;
 mod town;
