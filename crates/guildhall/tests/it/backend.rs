@@ -468,7 +468,7 @@ fn members_are_imported_while_the_guild_works() {
     assert_eq!(failures.iter().map(|f| f["line"].as_u64().unwrap()).collect::<Vec<_>>(), [5001, 5002]);
     assert_eq!(
         (&failures[0]["errors"][0]["field"], &failures[1]["errors"][0]["field"]),
-        (&json!("user"), &json!("roles[0]"))
+        (&json!("user.username"), &json!("roles[0]"))
     );
     let last = progress.last().unwrap();
     assert_eq!(*last, json!({"line": 5002, "added": 5000, "changed": 0, "unchanged": 0, "failed": 2, "done": true}));
