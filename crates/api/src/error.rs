@@ -28,6 +28,9 @@ pub(crate) enum ApiError {
     /// No such route.
     #[error("404: Not Found")]
     NotFound,
+    /// A route of upstream that this server does not have.
+    #[error("404: This server does not serve {0}: see docs/protocol.md, \"What is served\"")]
+    Unserved(&'static str),
     /// There is such a route, but not for this method.
     #[error("405: Method Not Allowed")]
     MethodNotAllowed,
@@ -102,7 +105,7 @@ impl ApiError {
     fn status_and_code(&self) -> (StatusCode, u32) {
         match self {
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, 0),
-            Self::NotFound => (StatusCode::NOT_FOUND, 0),
+            Self::NotFound | Self::Unserved(_) => (StatusCode::NOT_FOUND, 0),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, 0),
             Self::InvalidVersion => (StatusCode::BAD_REQUEST, 50041),
             Self::MalformedBody => (StatusCode::BAD_REQUEST, 50109),
@@ -249,6 +252,8 @@ mod tests {
     async fn bodies() {
         check(ApiError::Unauthorized, 401, json!({"message": "401: Unauthorized", "code": 0})).await;
         check(ApiError::NotFound, 404, json!({"message": "404: Not Found", "code": 0})).await;
+        let unserved = json!({"message": "404: This server does not serve /a: see docs/protocol.md, \"What is served\"", "code": 0});
+        check(ApiError::Unserved("/a"), 404, unserved).await;
         check(ApiError::InvalidVersion, 400, json!({"message": "Invalid API version", "code": 50041})).await;
         let malformed = json!({"message": "The request body contains invalid JSON.", "code": 50109});
         check(ApiError::MalformedBody, 400, malformed).await;

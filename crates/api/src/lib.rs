@@ -27,6 +27,7 @@ mod quota;
 mod routes;
 mod state;
 mod tree;
+mod unserved;
 mod upload;
 mod v1;
 
@@ -36,6 +37,7 @@ pub use limits::{ApiLimits, Bucket, RateRules, Rule};
 pub use ops::ops_router;
 pub use peer::{Peer, peer_from};
 pub use state::{ApiState, SessionStartLimit, SessionStarts};
+pub use unserved::{OTHER, Unserved};
 pub use v1::{
     Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, v1_document,
     v1_router,

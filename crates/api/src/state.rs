@@ -12,6 +12,7 @@ use crate::{
     files::Files,
     limits::{Bucket, RateLimits},
     quota::Quota,
+    unserved::Unserved,
     upload::Slots,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
@@ -20,7 +21,7 @@ use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
 use serde::Serialize;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 /// How many sessions a bot may still start, for `GET /gateway/bot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,6 +71,8 @@ pub struct ApiState {
     pub session_starts: Arc<dyn SessionStarts>,
     /// Where files are kept that come with messages; none: they are refused.
     pub files: Option<Files>,
+    /// Counts requests for routes that are not served.
+    pub unserved: Arc<Unserved>,
 }
 
 /// Each account and address may use one place in four of `requests_in_flight_max`.
@@ -93,6 +96,9 @@ pub(crate) struct Api {
     pub files: Option<Files>,
     /// One per request with files.
     pub uploads: Slots,
+    pub unserved: Arc<Unserved>,
+    /// Held while commands of an application are read, changed and kept.
+    pub commands: Mutex<()>,
     clock: Arc<dyn Clock>,
 }
 
@@ -110,6 +116,8 @@ impl Api {
             searches: semaphore(state.limits.searches_in_flight_max),
             files: state.files,
             uploads: Slots::new(state.limits.uploads_in_flight_max),
+            unserved: state.unserved,
+            commands: Mutex::new(()),
             node: state.node,
             limits: state.limits,
             session_starts: state.session_starts,

@@ -23,7 +23,7 @@ use crate::{
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, Files, FilesOptions, SessionEvents, Sweeper, V1Limits, V1State, dictionaries_router,
+    ApiLimits, ApiState, Files, FilesOptions, SessionEvents, Sweeper, Unserved, V1Limits, V1State, dictionaries_router,
     files_router, ops_router, router, v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
@@ -264,7 +264,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         let ready = ready.clone();
         move || ready.load(Ordering::Acquire)
     };
+    let unserved = Arc::new(Unserved::default());
     let rest = router(ApiState {
+        unserved: unserved.clone(),
         node: node.clone(),
         gateway_url: gateway_url.as_str().into(),
         limits: api_limits(config),
@@ -278,6 +280,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         node: node.clone(),
         contexts: contexts.clone(),
         files: files.clone(),
+        unserved,
     };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));

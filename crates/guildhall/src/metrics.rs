@@ -18,7 +18,7 @@ use axum::{
     routing::get,
 };
 use exposition::Exposition;
-use guildhall_api::Files;
+use guildhall_api::{Files, OTHER, Unserved};
 use guildhall_codec::{ClassicContexts, ClassicStats};
 use guildhall_net::{FrontState, FrontWatch, PartitionState, Partitions};
 use guildhall_node::{CommitStats, Node};
@@ -52,6 +52,8 @@ pub struct Metrics {
     pub contexts: ClassicContexts,
     /// What messages carry; none where that is switched off.
     pub files: Option<Files>,
+    /// Requests for routes that are not served.
+    pub unserved: Arc<Unserved>,
 }
 
 /// Where a router with `/metrics` listens.
@@ -110,6 +112,7 @@ impl Metrics {
             commits: self.node.commit_stats(),
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),
+            unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
         };
         let mut registry = Registry::with_prefix("guildhall");
@@ -133,6 +136,8 @@ struct Snapshot {
     commits: CommitStats,
     tokens_refused: Vec<(&'static str, u64)>,
     keys_refused: Vec<(&'static str, u64)>,
+    /// By the route of upstream; those that nobody asked for are left out.
+    unserved: Vec<(&'static str, u64)>,
     /// Bytes, and how many there may be.
     files: Option<(u64, u64)>,
 }
@@ -234,6 +239,9 @@ impl Snapshot {
         };
         out.counters("tokens_refused", "Tokens that REST or the gateway refused", &by_reason(&self.tokens_refused))?;
         out.counters("keys_refused", "Keys that the backend API refused", &by_reason(&self.keys_refused))?;
+        let by_route: Vec<(Vec<Label>, u64)> =
+            self.unserved.iter().map(|(route, count)| (vec![("route", (*route).to_owned())], *count)).collect();
+        out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;
         out.counter("resumes", "Sessions taken up again by RESUME", sum.resumed_total)?;
         out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
         out.counter("resumes_refused", "RESUMEs answered with op 9", sum.resumes_refused_total)?;

@@ -1,14 +1,16 @@
-//! Application commands: bots register them at start. They are not kept, as there is nobody to invoke them yet; the
-//! answers are well-formed, so that bots start.
+//! Application commands: registered by bots, kept, and read back. Nobody can invoke them: there are no interactions here.
 //!
-//! Limits      `COMMANDS_MAX` per request, each of any shape that fits the body limit.     Spec  docs/protocol.md §10.2.
+//! Owns        a record of the store per application and scope (everywhere, or one guild): `RECORDS`.
+//! Invariants  A1 what is answered is what is kept. A2 of one type, no two commands of a scope have the same name.
+//! Limits      `TYPES` says how many of each type; `COMMAND_BYTES_MAX` for one; a guild's only while the bot is a member.
+//!             Spec  docs/protocol.md §10.2 and "Application commands".
 
 use super::PathParams;
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonBody, JsonRequest},
     error::ApiError,
-    form::{self, Parsed},
+    form::{self, Fault, Faults, Form, Parsed},
     permit::ReadPermit,
     state::Api,
 };
@@ -18,13 +20,31 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_model::{ApplicationId, GuildId, Id};
+use guildhall_guild::Command;
+use guildhall_model::{ApplicationId, GuildId, Id, Permissions};
+use guildhall_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// 100 commands, 15 for users, 15 for messages, and one entry point, as upstream.
+/// Kind of the records.
+const RECORDS: &str = "commands";
+/// Most commands of each type, as upstream: for chat, for users, for messages, and the entry point.
+const TYPES: [(u8, usize); 4] = [(1, 100), (2, 15), (3, 15), (4, 1)];
 const COMMANDS_MAX: usize = 131;
+/// One command, as it is kept. Upstream counts 8,000 characters of names, descriptions and values.
+const COMMAND_BYTES_MAX: usize = 32 * 1024;
 const NAME_CHARS_MAX: usize = 32;
+const DESCRIPTION_CHARS_MAX: usize = 100;
+const OPTIONS_MAX: usize = 25;
+/// A group holds subcommands, which hold options.
+const OPTIONS_DEPTH_MAX: u8 = 3;
+const LOCALES_MAX: usize = 40;
+
+const CHAT: u8 = 1;
+const SUBCOMMAND: i64 = 1;
+const SUBCOMMAND_GROUP: i64 = 2;
+
+type Fields = Map<String, Value>;
 
 /// Where commands belong. The caller must be the application.
 struct Scope {
@@ -33,18 +53,23 @@ struct Scope {
 }
 
 impl Scope {
-    fn of(params: &PathParams, caller: &Caller) -> Result<Self, ApiError> {
+    async fn of(api: &Api, params: &PathParams, caller: &Caller) -> Result<Self, ApiError> {
         let application_id: ApplicationId = params.id("application_id")?;
         if application_id.get() != caller.id.get() || !caller.bot {
             let message = "You are not authorized to perform this action on this application";
             return Err(ApiError::coded(StatusCode::FORBIDDEN, 20012, message));
         }
         let guild_id = if params.text("guild_id").is_empty() { None } else { Some(params.id("guild_id")?) };
+        if let Some(guild_id) = guild_id
+            && api.ask(caller, guild_id, Command::ReadGuild).await.is_err()
+        {
+            return Err(ApiError::MISSING_ACCESS);
+        }
         Ok(Self { application_id, guild_id })
     }
 
     /// Reads the body, after it checked that the bot is a member of the guild.
-    async fn read(&self, api: &Api, caller: &Caller, input: JsonRequest) -> Result<JsonBody, ApiError> {
+    async fn body(&self, api: &Api, caller: &Caller, input: JsonRequest) -> Result<JsonBody, ApiError> {
         let permit = match self.guild_id {
             Some(guild_id) => ReadPermit::guild(api, caller, guild_id).await?,
             None => ReadPermit::caller(caller),
@@ -52,63 +77,427 @@ impl Scope {
         input.json(api, permit, BodyLimits::COMMANDS).await
     }
 
-    /// A command as it would have been kept.
-    async fn echo(&self, api: &Api, mut command: Map<String, Value>) -> Result<Value, ApiError> {
-        let id: Id<()> = api.node.next_id().await?;
+    fn record_id(&self) -> [u8; 16] {
+        let guild_id = self.guild_id.map_or(0, GuildId::get);
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.application_id.get().to_be_bytes());
+        id[8..].copy_from_slice(&guild_id.to_be_bytes());
+        id
+    }
+
+    async fn read(&self, api: &Api) -> Result<Vec<Fields>, ApiError> {
+        let Some(data) = api.node.store().record(RECORDS, &self.record_id()).await? else { return Ok(Vec::new()) };
+        serde_json::from_slice(&data).map_err(|_| ApiError::Bug("a record of commands that can be read"))
+    }
+
+    async fn keep(&self, api: &Api, commands: &[Fields]) -> Result<(), ApiError> {
+        let store = api.node.store();
+        if commands.is_empty() {
+            store.delete_record(RECORDS, &self.record_id()).await?;
+            return Ok(());
+        }
+        let data = serde_json::to_vec(commands).map_err(|_| ApiError::Bug("commands that can be written"))?;
+        Ok::<_, StoreError>(store.put_record(RECORDS, &self.record_id(), &data).await?).map_err(Into::into)
+    }
+
+    /// A command that is new, or takes the place of `before` and keeps its id.
+    async fn finish(&self, api: &Api, mut fields: Fields, before: Option<&Fields>) -> Result<Fields, ApiError> {
         let version: Id<()> = api.node.next_id().await?;
-        let mut set = |key: &str, value: Value| command.insert(key.to_owned(), value);
-        set("id", json!(id));
-        set("version", json!(version));
-        set("application_id", json!(self.application_id));
+        let id = match before {
+            Some(before) => before.get("id").cloned().unwrap_or_default(),
+            None => json!(version),
+        };
+        fields.insert("id".to_owned(), id);
+        fields.insert("version".to_owned(), json!(version));
+        fields.insert("application_id".to_owned(), json!(self.application_id));
         if let Some(guild_id) = self.guild_id {
-            set("guild_id", json!(guild_id));
+            fields.insert("guild_id".to_owned(), json!(guild_id));
         }
-        for (key, default) in [
-            ("type", json!(1)),
-            ("description", json!("")),
-            ("default_member_permissions", Value::Null),
-            ("nsfw", json!(false)),
-        ] {
-            command.entry(key).or_insert(default);
-        }
-        Ok(Value::Object(command))
+        Ok(fields)
     }
 }
 
-/// A command needs a name; everything else is its own business.
-fn command(value: &Value) -> Parsed<Map<String, Value>> {
-    form::object(value, |form| form.required("name", |v| form::text(v, 1, NAME_CHARS_MAX)))?;
-    Ok(value.as_object().cloned().unwrap_or_default())
+fn key(fields: &Fields) -> (u64, &str) {
+    let kind = fields.get("type").and_then(Value::as_u64).unwrap_or_default();
+    (kind, fields.get("name").and_then(Value::as_str).unwrap_or_default())
 }
 
-pub(super) async fn list(caller: Caller, params: PathParams) -> Result<Response, ApiError> {
-    Scope::of(&params, &caller)?;
-    Ok(Json([(); 0]).into_response())
+/// Of each type as many as may be, and no name twice (A2).
+fn check_all(commands: &[Fields]) -> Result<(), ApiError> {
+    for (index, command) in commands.iter().enumerate() {
+        if commands[..index].iter().any(|other| key(other) == key(command)) {
+            let fault = Fault::new("APPLICATION_COMMANDS_DUPLICATE_NAME", "Application command names must be unique");
+            return Err(Faults::at(&index.to_string(), fault).into());
+        }
+    }
+    for (kind, max) in TYPES {
+        if commands.iter().filter(|command| key(command).0 == u64::from(kind)).count() > max {
+            let message =
+                "Maximum number of application commands reached (100 for chat, 15 for users, 15 for messages)";
+            return Err(ApiError::coded(StatusCode::BAD_REQUEST, 30032, message));
+        }
+    }
+    Ok(())
 }
 
+/// Names of chat commands and of options: letters and digits of any script in lower case, `-`, `_`, `'`.
+fn chat_name(value: &Value) -> Parsed<String> {
+    let name = form::text(value, 1, NAME_CHARS_MAX)?;
+    let is_fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '\'') || is_mark(c);
+    if name.chars().all(is_fine) && name.to_lowercase() == name {
+        return Ok(name);
+    }
+    let message = "Must be in lower case, and of letters, digits, \"-\", \"_\" and \"'\" only.";
+    Err(Fault::new("APPLICATION_COMMAND_INVALID_NAME", message).into())
+}
+
+/// Vowel signs of Devanagari and Thai, which are no letters by themselves.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{900}'..='\u{97F}' | '\u{E00}'..='\u{E7F}')
+}
+
+fn localizations(max: usize) -> impl Fn(&Value) -> Parsed<Value> {
+    move |value| {
+        let not_a_map = || Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries may be used in a ModelType");
+        let map = value.as_object().ok_or_else(not_a_map)?;
+        if map.len() > LOCALES_MAX {
+            return Err(Fault::new("BASE_TYPE_MAX_LENGTH", "Must be 40 or fewer in length.").into());
+        }
+        let mut faults = Faults::default();
+        for (locale, text) in map {
+            if locale.len() > 10 {
+                faults.add(locale, Fault::new("BASE_TYPE_CHOICES", "This is no locale.").into());
+            }
+            if let Err(fault) = form::text(text, 1, max) {
+                faults.add(locale, fault);
+            }
+        }
+        if faults.is_empty() { Ok(value.clone()) } else { Err(faults) }
+    }
+}
+
+/// Keeps a field as it came, once `check` finds nothing wrong with it.
+fn keep<T>(form: &mut Form<'_>, fields: &mut Fields, key: &str, check: impl Fn(&Value) -> Parsed<T>) -> bool {
+    let kept = form.optional(key, |value| check(value).map(|_| value.clone()));
+    let is_there = kept.is_some();
+    if let Some(value) = kept {
+        fields.insert(key.to_owned(), value);
+    }
+    is_there
+}
+
+fn integers(min: i64, max: i64) -> impl Fn(&Value) -> Parsed<Vec<i64>> {
+    move |value| form::list(value, 0, 10, |item| form::integer(item, min, max))
+}
+
+fn choice(value: &Value) -> Parsed<Value> {
+    form::object(value, |form| {
+        let mut fields = Fields::new();
+        if !keep(form, &mut fields, "name", |v| form::text(v, 1, DESCRIPTION_CHARS_MAX)) && form.has_no_faults() {
+            form.fault("name", Fault::required());
+        }
+        keep(form, &mut fields, "name_localizations", localizations(DESCRIPTION_CHARS_MAX));
+        if !keep(form, &mut fields, "value", scalar) && form.has_no_faults() {
+            form.fault("value", Fault::required());
+        }
+        Some(Value::Object(fields))
+    })
+}
+
+fn scalar(value: &Value) -> Parsed<()> {
+    match value {
+        Value::String(text) if text.chars().count() <= DESCRIPTION_CHARS_MAX => Ok(()),
+        Value::Number(_) => Ok(()),
+        _ => Err(Fault::new("INVALID_VALUE", "Must be a text of at most 100 characters, or a number.").into()),
+    }
+}
+
+fn number(value: &Value) -> Parsed<()> {
+    if value.is_number() { Ok(()) } else { Err(Fault::new("NUMBER_TYPE_COERCE", "Value is not a number.").into()) }
+}
+
+fn option(value: &Value, depth: u8) -> Parsed<Value> {
+    form::object(value, |form| {
+        let mut fields = Fields::new();
+        let kind = form.required("type", |v| form::integer(v, 1, 11));
+        let name = form.required("name", chat_name);
+        let description = form.required("description", |v| form::text(v, 1, DESCRIPTION_CHARS_MAX));
+        keep(form, &mut fields, "name_localizations", localizations(NAME_CHARS_MAX));
+        keep(form, &mut fields, "description_localizations", localizations(DESCRIPTION_CHARS_MAX));
+        for key in ["required", "autocomplete"] {
+            keep(form, &mut fields, key, form::boolean);
+        }
+        for key in ["min_value", "max_value"] {
+            keep(form, &mut fields, key, number);
+        }
+        for key in ["min_length", "max_length"] {
+            keep(form, &mut fields, key, |v| form::integer(v, 0, 6_000));
+        }
+        keep(form, &mut fields, "channel_types", integers(0, 16));
+        let choices = form.optional("choices", |v| form::list(v, 0, OPTIONS_MAX, choice));
+        if let Some(choices) = choices {
+            fields.insert("choices".to_owned(), Value::Array(choices));
+        }
+        let holds_options = matches!(kind, Some(SUBCOMMAND | SUBCOMMAND_GROUP));
+        if let Some(options) = options(form, depth + 1) {
+            if !holds_options && !options.is_empty() {
+                form.fault("options", Fault::new("INVALID_VALUE", "Only subcommands and their groups have options."));
+            }
+            fields.insert("options".to_owned(), Value::Array(options));
+        }
+        fields.insert("type".to_owned(), json!(kind?));
+        fields.insert("name".to_owned(), json!(name?));
+        fields.insert("description".to_owned(), json!(description?));
+        Some(Value::Object(fields))
+    })
+}
+
+/// Required ones first, no name twice.
+fn options(form: &mut Form<'_>, depth: u8) -> Option<Vec<Value>> {
+    let read = |value: &Value| {
+        if depth > OPTIONS_DEPTH_MAX {
+            return Err(Fault::new("INVALID_VALUE", "Options are nested too deep.").into());
+        }
+        form::list(value, 0, OPTIONS_MAX, |value| option(value, depth))
+    };
+    let options = form.optional("options", read)?;
+    let is_required = |option: &Value| option["required"] == true;
+    if options.windows(2).any(|pair| !is_required(&pair[0]) && is_required(&pair[1])) {
+        let message = "Required options must be placed before non-required options";
+        form.fault("options", Fault::new("APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID", message));
+    }
+    for (index, option) in options.iter().enumerate() {
+        if options[..index].iter().any(|other| other["name"] == option["name"]) {
+            let message = "Option names must be unique";
+            form.fault("options", Fault::new("APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS", message));
+        }
+    }
+    Some(options)
+}
+
+/// A command, checked. `before`: what it changes; its type stays.
+fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
+    let fields = form::object(value, |form| {
+        let mut fields = before.cloned().unwrap_or_else(defaults);
+        let old_kind = before.map(|before| key(before).0 as u8);
+        let kind = form.optional("type", |v| Ok(form::integer(v, 1, 4)? as u8)).unwrap_or(CHAT);
+        let kind = old_kind.unwrap_or(kind);
+        let name = |v: &Value| if kind == CHAT { chat_name(v) } else { form::text(v, 1, NAME_CHARS_MAX) };
+        if !keep(form, &mut fields, "name", name) && before.is_none() && form.has_no_faults() {
+            form.fault("name", Fault::required());
+        }
+        let min = usize::from(kind == CHAT);
+        let max = if kind == CHAT || kind == 4 { DESCRIPTION_CHARS_MAX } else { 0 };
+        let has_description = keep(form, &mut fields, "description", |v| form::text(v, min, max));
+        if kind == CHAT && !has_description && before.is_none() && form.has_no_faults() {
+            form.fault("description", Fault::required());
+        }
+        keep(form, &mut fields, "name_localizations", localizations(NAME_CHARS_MAX));
+        keep(form, &mut fields, "description_localizations", localizations(DESCRIPTION_CHARS_MAX));
+        let permissions = form.nullable("default_member_permissions", form::permissions);
+        if let Some(permissions) = permissions {
+            let permissions: Option<Permissions> = permissions;
+            fields.insert("default_member_permissions".to_owned(), json!(permissions));
+        }
+        for key in ["dm_permission", "nsfw"] {
+            keep(form, &mut fields, key, form::boolean);
+        }
+        keep(form, &mut fields, "contexts", integers(0, 2));
+        keep(form, &mut fields, "integration_types", integers(0, 1));
+        keep(form, &mut fields, "handler", |v| form::integer(v, 1, 2));
+        if let Some(options) = options(form, 1) {
+            if kind != CHAT && !options.is_empty() {
+                form.fault("options", Fault::new("INVALID_VALUE", "Only chat commands have options."));
+            }
+            fields.insert("options".to_owned(), Value::Array(options));
+        }
+        fields.insert("type".to_owned(), json!(kind));
+        Some(fields)
+    })?;
+    let bytes = serde_json::to_string(&fields).map_or(usize::MAX, |text| text.len());
+    if bytes > COMMAND_BYTES_MAX {
+        let message = format!("A command may have {COMMAND_BYTES_MAX} bytes; it has {bytes}.");
+        return Err(Fault::new("APPLICATION_COMMAND_TOO_LARGE", message).into());
+    }
+    Ok(fields)
+}
+
+fn defaults() -> Fields {
+    let defaults = json!({"description": "", "name_localizations": null, "description_localizations": null,
+        "default_member_permissions": null, "dm_permission": true, "nsfw": false, "contexts": null,
+        "integration_types": [0]});
+    if let Value::Object(fields) = defaults { fields } else { Fields::new() }
+}
+
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let scope = Scope::of(&api, &params, &caller).await?;
+    Ok(Json(scope.read(&api).await?).into_response())
+}
+
+/// Puts all at once. Those that were there keep their ids.
 pub(super) async fn replace(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let scope = Scope::of(&params, &caller)?;
-    let input = scope.read(&api, &caller, input).await?;
-    let mut echoes = Vec::new();
-    for command in form::list(&input.value, 0, COMMANDS_MAX, command)? {
-        echoes.push(scope.echo(&api, command).await?);
+    let scope = Scope::of(&api, &params, &caller).await?;
+    let input = scope.body(&api, &caller, input).await?;
+    let wanted = form::list(&input.value, 0, COMMANDS_MAX, |value| command(value, None))?;
+    check_all(&wanted)?;
+    let _turn = api.commands.lock().await;
+    let before = scope.read(&api).await?;
+    let mut commands = Vec::with_capacity(wanted.len());
+    for fields in wanted {
+        let same = before.iter().find(|other| key(other) == key(&fields));
+        commands.push(scope.finish(&api, fields, same).await?);
     }
-    Ok(Json(echoes).into_response())
+    scope.keep(&api, &commands).await?;
+    Ok(Json(commands).into_response())
 }
 
+/// Adds one, or replaces the one with its type and name.
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let scope = Scope::of(&params, &caller)?;
-    let input = scope.read(&api, &caller, input).await?;
-    let echo = scope.echo(&api, command(&input.value)?).await?;
-    Ok((StatusCode::CREATED, Json(echo)).into_response())
+    let scope = Scope::of(&api, &params, &caller).await?;
+    let input = scope.body(&api, &caller, input).await?;
+    let fields = command(&input.value, None)?;
+    let _turn = api.commands.lock().await;
+    let mut commands = scope.read(&api).await?;
+    let at = commands.iter().position(|other| key(other) == key(&fields));
+    let made = scope.finish(&api, fields, at.map(|at| &commands[at])).await?;
+    match at {
+        Some(at) => commands[at] = made.clone(),
+        None => commands.push(made.clone()),
+    }
+    check_all(&commands)?;
+    scope.keep(&api, &commands).await?;
+    let status = if at.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(made)).into_response())
+}
+
+fn find(commands: &[Fields], params: &PathParams) -> Result<usize, ApiError> {
+    let id: Id<()> = params.id("command_id")?;
+    let id = json!(id);
+    let unknown = || ApiError::coded(StatusCode::NOT_FOUND, 10063, "Unknown Application Command");
+    commands.iter().position(|command| command.get("id") == Some(&id)).ok_or_else(unknown)
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let scope = Scope::of(&api, &params, &caller).await?;
+    let commands = scope.read(&api).await?;
+    Ok(Json(&commands[find(&commands, &params)?]).into_response())
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let scope = Scope::of(&api, &params, &caller).await?;
+    // An unknown command is answered before its body is read, and looked up again behind it, under the lock.
+    find(&scope.read(&api).await?, &params)?;
+    let input = scope.body(&api, &caller, input).await?;
+    let _turn = api.commands.lock().await;
+    let mut commands = scope.read(&api).await?;
+    let at = find(&commands, &params)?;
+    let fields = command(&input.value, Some(&commands[at]))?;
+    commands[at] = scope.finish(&api, fields, Some(&commands[at])).await?;
+    check_all(&commands)?;
+    scope.keep(&api, &commands).await?;
+    Ok(Json(&commands[at]).into_response())
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let scope = Scope::of(&api, &params, &caller).await?;
+    let _turn = api.commands.lock().await;
+    let mut commands = scope.read(&api).await?;
+    commands.remove(find(&commands, &params)?);
+    scope.keep(&api, &commands).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_checked_as_upstream() {
+        let is_fine = |body: Value| command(&body, None).is_ok();
+        let chat = |name: &str| json!({"name": name, "description": "d"});
+        for name in ["ping", "a-b_c'd", "привет", "名前", "नमस्ते"] {
+            assert!(is_fine(chat(name)), "{name}");
+        }
+        for name in ["", "BAD", "bad name", "a.b", &"x".repeat(33)] {
+            assert!(!is_fine(chat(name)), "{name}");
+        }
+        assert!(!is_fine(json!({"name": "a"})) && !is_fine(json!({"name": "a", "description": ""})));
+        assert!(is_fine(json!({"name": "Look At", "type": 2})));
+        assert!(!is_fine(json!({"name": "Look At", "type": 2, "description": "d"})));
+        let with = |options: Value| json!({"name": "a", "description": "d", "options": options});
+        let option =
+            |name: &str, required: bool| json!({"type": 3, "name": name, "description": "d", "required": required});
+        assert!(is_fine(with(json!([option("a", true), option("b", false)]))));
+        assert!(!is_fine(with(json!([option("b", false), option("a", true)]))));
+        assert!(!is_fine(with(json!([option("a", true), option("a", true)]))));
+        assert!(!is_fine(with(json!(vec![option("a", false); 26]))));
+        let nested = |inner: Value| {
+            json!([{"type": 2, "name": "g", "description": "d",
+            "options": [{"type": 1, "name": "s", "description": "d", "options": inner}]}])
+        };
+        assert!(is_fine(with(nested(json!([option("a", true)])))));
+        assert!(!is_fine(with(nested(
+            json!([{"type": 1, "name": "x", "description": "d", "options": [option("a", true)]}])
+        ))));
+        let large: Vec<Value> = (0..25)
+            .map(|n| {
+                let choices: Vec<Value> =
+                    (0..25).map(|m| json!({"name": format!("{m}{}", "ä".repeat(90)), "value": m})).collect();
+                json!({"type": 4, "name": format!("o{n}"), "description": "d", "choices": choices})
+            })
+            .collect();
+        assert!(!is_fine(with(json!(large))), "past COMMAND_BYTES_MAX");
+    }
+
+    #[test]
+    fn a_patch_keeps_the_rest() {
+        let before = command(&json!({"name": "a", "description": "d", "nsfw": true, "junk": 1}), None).unwrap();
+        assert!(!before.contains_key("junk"), "what is not known is not kept");
+        let after = command(&json!({"description": "e", "default_member_permissions": "8"}), Some(&before)).unwrap();
+        assert_eq!((&after["name"], &after["description"], &after["nsfw"]), (&json!("a"), &json!("e"), &json!(true)));
+        assert_eq!(after["default_member_permissions"], "8");
+    }
+
+    #[test]
+    fn so_many_of_a_type_and_no_name_twice() {
+        let of = |kind: u8, n: usize| {
+            command(
+                &json!({"name": format!("c{n}"), "type": kind,
+            "description": if kind == 1 { "d" } else { "" }}),
+                None,
+            )
+            .unwrap()
+        };
+        let many = |kind: u8, count: usize| (0..count).map(|n| of(kind, n)).collect::<Vec<_>>();
+        assert!(check_all(&many(1, 100)).is_ok() && check_all(&many(1, 101)).is_err());
+        assert!(check_all(&many(2, 15)).is_ok() && check_all(&many(2, 16)).is_err());
+        assert!(check_all(&[of(1, 1), of(2, 1)]).is_ok() && check_all(&[of(1, 1), of(1, 1)]).is_err());
+    }
 }

@@ -22,6 +22,7 @@ mod pins;
 mod reactions;
 mod render;
 mod roles;
+mod small;
 mod threads;
 mod webhooks;
 
@@ -30,6 +31,7 @@ use crate::{
     form::{self, Faults},
     gate,
     state::Api,
+    unserved::{OTHER, Unserved},
 };
 use axum::{
     Router,
@@ -94,6 +96,9 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .route("/guilds/{guild_id}/channels", get(channels::list).post(channels::create).patch(channels::move_all))
         .route("/guilds/{guild_id}/threads/active", get(threads::active))
         .route("/guilds/{guild_id}/roles", get(roles::list).post(roles::create).patch(roles::move_all))
+        .route("/guilds/{guild_id}/roles/member-counts", get(small::role_member_counts))
+        .route("/guilds/{guild_id}/regions", get(small::guild_voice_regions))
+        .route("/guilds/{guild_id}/integrations", get(small::integrations))
         .route("/guilds/{guild_id}/roles/{role_id}", get(roles::read).patch(roles::update).delete(roles::delete))
         .route("/guilds/{guild_id}/members", get(members::list))
         .route("/guilds/{guild_id}/members/search", get(members::search))
@@ -135,6 +140,9 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         );
     let account = Router::new()
         .route("/gateway", get(bootstrap::gateway))
+        .route("/voice/regions", get(small::voice_regions))
+        .route("/sticker-packs", get(small::sticker_packs))
+        .route("/soundboard-default-sounds", get(small::default_sounds))
         .route("/gateway/bot", get(bootstrap::gateway_bot))
         .route("/users/@me", get(bootstrap::own_user).patch(bootstrap::update_own_user))
         .route("/users/@me/channels", get(directs::list).post(directs::open))
@@ -149,8 +157,16 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             get(commands::list).put(commands::replace).post(commands::create),
         )
         .route(
+            "/applications/{application_id}/commands/{command_id}",
+            get(commands::read).patch(commands::update).delete(commands::delete),
+        )
+        .route(
             "/applications/{application_id}/guilds/{guild_id}/commands",
             get(commands::list).put(commands::replace).post(commands::create),
+        )
+        .route(
+            "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}",
+            get(commands::read).patch(commands::update).delete(commands::delete),
         );
     let codes = Router::new()
         .route("/stage-instances", post(expressions::create_stage))
@@ -181,10 +197,19 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Neither needs a token to be told, but a peer cannot ask without end.
+/// Neither needs a token to be told, but a peer cannot ask without end. A method that a route lacks counts as unserved only
+/// if upstream has another route with that path.
 fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> Response {
     match gate::anonymous(&api, &request) {
-        Ok(()) => error.into_response(),
+        Ok(()) => {
+            let path = request.uri().path();
+            if matches!(error, ApiError::MethodNotAllowed) && !Unserved::is_known(path) {
+                return error.into_response();
+            }
+            let route = api.unserved.count(path);
+            tracing::debug!(method = %request.method(), route = route.unwrap_or(OTHER), "a route that is not served");
+            route.map_or(ApiError::NotFound, ApiError::Unserved).into_response()
+        }
         Err(refused) => refused.into_response(),
     }
 }

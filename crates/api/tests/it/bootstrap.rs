@@ -55,27 +55,76 @@ async fn applications() {
 }
 
 #[tokio::test]
-async fn commands_are_echoed() {
+async fn commands_are_kept() {
     let world = World::new().await;
-    world.get(&world.bot, "/applications/200/commands").await.is(200, json!([]));
-    let commands =
-        json!([{"name": "ping", "description": "pong", "options": [{"name": "x"}]}, {"name": "look", "type": 3}]);
-    let echo = world.call(&world.bot, "PUT", "/applications/200/commands", Some(commands)).await.json();
+    let all = "/applications/200/commands";
+    world.get(&world.bot, all).await.is(200, json!([]));
+    let ping = json!({"name": "ping", "description": "p"});
+    let look = json!({"name": "Look At", "type": 2});
+    let put = world.call(&world.bot, "PUT", all, Some(json!([ping, look]))).await.json();
     assert_eq!(
-        (&echo[0]["name"], &echo[0]["type"], &echo[0]["options"][0]["name"]),
-        (&json!("ping"), &json!(1), &json!("x"))
+        (&put[0]["name"], &put[0]["type"], &put[0]["application_id"]),
+        (&json!("ping"), &json!(1), &json!("200"))
     );
-    assert_eq!((&echo[1]["type"], &echo[1]["description"]), (&json!(3), &json!("")));
-    assert_ne!(echo[0]["id"], echo[1]["id"]);
-    assert_eq!(echo[0]["application_id"], "200");
-
+    world.get(&world.bot, all).await.is(200, put.clone());
+    // Bulk: what was there keeps its id, what is not named goes.
+    let again = world.call(&world.bot, "PUT", all, Some(json!([ping]))).await.json();
+    assert_eq!((&again[0]["id"], again.as_array().unwrap().len()), (&put[0]["id"], 1));
+    assert_ne!(again[0]["version"], put[0]["version"]);
+    let one = format!("{all}/{}", again[0]["id"].as_str().unwrap());
+    world.get(&world.bot, &one).await.is(200, again[0].clone());
+    let patched = world.call(&world.bot, "PATCH", &one, Some(json!({"description": "q", "nsfw": true}))).await.json();
+    assert_eq!(
+        (&patched["name"], &patched["description"], &patched["nsfw"]),
+        (&json!("ping"), &json!("q"), &json!(true))
+    );
+    // Of one name there is one: a POST takes its place.
+    let replaced = world.call(&world.bot, "POST", all, Some(ping.clone())).await;
+    assert_eq!((replaced.status, &replaced.json()["id"]), (200, &again[0]["id"]));
+    let pong = world.call(&world.bot, "POST", all, Some(json!({"name": "pong", "description": "p"}))).await;
+    assert_eq!(pong.status, 201);
+    world.call(&world.bot, "DELETE", &one, None).await.has(204, 0);
+    world.get(&world.bot, &one).await.has(404, 10063);
+    let left = world.get(&world.bot, all).await.json();
+    assert_eq!(left.as_array().unwrap().iter().map(|of| &of["name"]).collect::<Vec<_>>(), ["pong"]);
+    // A guild's are its own, and for bots that are in it.
     let path = format!("/applications/200/guilds/{}/commands", world.guild);
-    let echo = world.post(&world.bot, &path, json!({"name": "ping"})).await;
-    assert_eq!((echo.status, &echo.json()["guild_id"]), (201, &json!(world.guild)));
+    let local = world.call(&world.bot, "POST", &path, Some(ping.clone())).await;
+    assert_eq!((local.status, &local.json()["guild_id"]), (201, &json!(world.guild)));
+    assert_eq!(world.get(&world.bot, all).await.json(), left);
+    world.get(&world.bot, "/applications/200/guilds/5/commands").await.has(403, 50001);
 
-    let nameless = world.call(&world.bot, "PUT", "/applications/200/commands", Some(json!([{}]))).await;
-    let required = json!({"code": "BASE_TYPE_REQUIRED", "message": "This field is required"});
-    nameless.is(400, crate::support::invalid_form(json!({"0": {"name": {"_errors": [required]}}})));
+    for wrong in [json!([{}]), json!([{"name": "BAD NAME", "description": "d"}]), json!([ping, ping])] {
+        world.call(&world.bot, "PUT", all, Some(wrong)).await.has(400, 50035);
+    }
+    assert_eq!(world.get(&world.bot, all).await.json(), left, "nothing of it was kept");
     world.get(&world.bot, "/applications/201/commands").await.has(403, 20012);
     world.get(&world.ana, "/applications/100/commands").await.has(403, 20012);
+}
+
+#[tokio::test]
+async fn small_routes() {
+    let world = World::new().await;
+    let counts = format!("/guilds/{}/roles/member-counts", world.guild);
+    world.get(&world.ana, &counts).await.is(200, json!({}));
+    world.get(&world.eve, &counts).await.has(404, 10004);
+    assert_eq!(world.get(&world.bot, "/voice/regions").await.json()[0]["id"], "local");
+    assert_eq!(world.get(&world.bot, &format!("/guilds/{}/regions", world.guild)).await.json()[0]["optimal"], true);
+    world.get(&world.ana, &format!("/guilds/{}/integrations", world.guild)).await.is(200, json!([]));
+    world.get(&world.bot, &format!("/guilds/{}/integrations", world.guild)).await.has(403, 50013);
+}
+
+#[tokio::test]
+async fn routes_that_are_not_served_say_so() {
+    let world = World::new().await;
+    let answer = world.call(&world.bot, "POST", "/interactions/5/token/callback", Some(json!({}))).await;
+    answer.has(404, 0);
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("does not serve /interactions/{interaction_id}/{interaction_token}/callback"),
+        "{message}"
+    );
+    world.call(&world.ana, "PATCH", "/users/@me/guilds/settings", Some(json!({}))).await.has(404, 0);
+    world.call(&world.ana, "PATCH", "/users/@me/guilds/5", Some(json!({}))).await.has(405, 0);
+    world.get(&world.ana, "/nothing/of/the/kind").await.has(404, 0);
 }

@@ -152,6 +152,7 @@ impl World {
             clock: clock.clone(),
             session_starts: Arc::new(SessionStartLimit { remaining: 998, reset_after_ms: 5000, ..Default::default() }),
             files: None,
+            unserved: Arc::default(),
         });
         Self { node, clock, api, guild, general, ana, bob, eve, bot, trusted }
     }

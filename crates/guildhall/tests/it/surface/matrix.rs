@@ -177,8 +177,12 @@ fn rows() -> Vec<Row> {
         row("DELETE", "/users/@me/guilds/{guild_id}", &[], NOTHING, [NO_GUILD, DONE, DONE, DONE, DONE, FORBIDDEN]),
         row("PUT", "/applications/{application_id}/commands", &[], json!([]), by_anybody((403, 20012))),
         row("POST", "/applications/{application_id}/commands", &[], json!({"name": "c"}), by_anybody((403, 20012))),
+        row("PATCH", "/applications/{application_id}/commands/{command_id}", &[("command_id", "event_id")], json!({}), by_anybody((403, 20012))),
+        row("DELETE", "/applications/{application_id}/commands/{command_id}", &[("command_id", "event_id")], NOTHING, by_anybody((403, 20012))),
         row("PUT", "/applications/{application_id}/guilds/{guild_id}/commands", &[], json!([]), by_anybody((403, 20012))),
         row("POST", "/applications/{application_id}/guilds/{guild_id}/commands", &[], json!({"name": "c"}), by_anybody((403, 20012))),
+        row("PATCH", "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}", &[("command_id", "event_id")], json!({}), by_anybody((403, 20012))),
+        row("DELETE", "/applications/{application_id}/guilds/{guild_id}/commands/{command_id}", &[("command_id", "event_id")], NOTHING, by_anybody((403, 20012))),
         // Objects with an id or a code of their own.
         row("POST", "/stage-instances", &[], json!({"channel_id": "{stage_channel}", "topic": "t"}), by_moderators_of_channel(OK)),
         row("PATCH", "/stage-instances/{channel_id}", &[("channel_id", "stage")], json!({"topic": "other"}), by_moderators_of_channel(OK)),

@@ -1,0 +1,81 @@
+//! Routes with a short and certain answer: counts of role members, voice regions, and lists of what this server has none of.
+//!
+//! Spec  docs/protocol.md "What is served".
+
+use super::PathParams;
+use crate::{
+    auth::Caller,
+    error::ApiError,
+    state::{Api, expect_reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{Command, GuildReply};
+use guildhall_model::{Permissions, RoleId};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How many members have each role, without `@everyone`. Reads a snapshot of all members, as a search does.
+pub(super) async fn role_member_counts(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let guild: Box<GuildReply> = expect_reply!(api.ask(&caller, guild_id, Command::ReadGuild).await?, Guild)?;
+    let members = expect_reply!(api.ask(&caller, guild_id, Command::ReadMembers).await?, Members)?;
+    let permit = Arc::clone(&api.searches).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
+    let counted = tokio::task::spawn_blocking(move || {
+        let roles = guild.meta.roles.keys().filter(|id| **id != guild_id.cast());
+        let mut counts: BTreeMap<RoleId, u64> = roles.map(|id| (*id, 0)).collect();
+        for role_id in members.iter().flat_map(|entry| entry.member.roles.iter()) {
+            if let Some(count) = counts.get_mut(role_id) {
+                *count += 1;
+            }
+        }
+        drop(permit);
+        counts
+    });
+    let counts = counted.await.map_err(|_| ApiError::Bug("a count that ends"))?;
+    let counts: BTreeMap<String, u64> = counts.into_iter().map(|(id, count)| (id.to_string(), count)).collect();
+    Ok(Json(counts).into_response())
+}
+
+/// There is one region: this node.
+pub(super) async fn voice_regions(_: Caller) -> Response {
+    let region = json!({"id": "local", "name": "Local", "optimal": true, "deprecated": false, "custom": false});
+    Json([region]).into_response()
+}
+
+pub(super) async fn guild_voice_regions(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
+    Ok(voice_regions(caller).await)
+}
+
+/// Nothing can be integrated.
+pub(super) async fn integrations(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
+    if !guild.permissions.contains(Permissions::MANAGE_GUILD) {
+        return Err(ApiError::MISSING_PERMISSIONS);
+    }
+    Ok(Json(json!([])).into_response())
+}
+
+pub(super) async fn sticker_packs(_: Caller) -> Response {
+    Json(json!({"sticker_packs": []})).into_response()
+}
+
+pub(super) async fn default_sounds(_: Caller) -> Response {
+    Json(json!([])).into_response()
+}
