@@ -4,11 +4,16 @@
 
 use axum::{Router, http::StatusCode, routing::get};
 
-/// `/healthz` answers 200 as long as the process does; `/readyz` answers 200 while `ready` says so, else 503.
-pub fn ops_router(ready: impl Fn() -> bool + Clone + Send + Sync + 'static) -> Router {
+/// `/healthz` answers 200 as long as the process does; `/readyz` answers 200 while `ready` says so, else 503 with the reason.
+pub fn ops_router(ready: impl Fn() -> Result<(), &'static str> + Clone + Send + Sync + 'static) -> Router {
     let readyz = move || {
         let ready = ready();
-        async move { if ready { (StatusCode::OK, "ready\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready\n") } }
+        async move {
+            match ready {
+                Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+                Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+            }
+        }
     };
     Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(readyz))
 }

@@ -231,6 +231,35 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether it may lead to a write. Such commands are refused while the disk is full, `AuthorizeFiles` too: a message follows.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        let is_read = matches!(
+            self,
+            Self::ReadGuild
+                | Self::ReadChannel(_)
+                | Self::ReadMember(_)
+                | Self::ReadMembers
+                | Self::SearchMembers { .. }
+                | Self::ReadAudience(_)
+                | Self::AuthorizeHistory(_)
+                | Self::ListPins(_)
+                | Self::ListThreads
+                | Self::ListArchivedThreads(..)
+                | Self::ListThreadMembers(_)
+                | Self::ReadBan(_)
+                | Self::ListBans(_)
+                | Self::ReadInvite(_)
+                | Self::ListInvites(_)
+                | Self::ReadWebhook(..)
+                | Self::ListWebhooks(_)
+                | Self::ReadWebhookMessage(..)
+        );
+        let is_transient = matches!(self, Self::StartTyping(_) | Self::ShowPresence(..) | Self::ShowVoice(..))
+            || matches!(self, Self::Backend(command) if matches!(**command, BackendCommand::Publish { .. }));
+        !is_read && !is_transient
+    }
+
     /// Who is a member, or was one already, once it has succeeded.
     #[must_use]
     pub fn joins(&self) -> Option<UserId> {

@@ -8,15 +8,16 @@
 
 use crate::{
     config::{
-        AuthConfig, CodecConfig, Config, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, Secret, StreamMode,
-        Synchronous, UploadMode,
+        AuthConfig, CodecConfig, Config, DatabaseCheck, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, Secret,
+        StreamMode, Synchronous, TlsConfig, UploadMode,
     },
     deflate,
     dictionaries::{self, DictionaryError},
+    disk::DiskWatch,
     handover, issuers, jwks_url,
     memory::MemoryReader,
     metrics::{Listener, Metrics, metrics_router},
-    open_files, tls,
+    open_files, preflight, tls,
     upgrades::{UpgradeStatus, Upgrades},
     watch::Watch,
     wiring::{GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, peers, with_peer},
@@ -66,6 +67,9 @@ const JWT_SECRET_SETTING: &str = "jwt_secret";
 
 /// Where the store keeps the key that links to files are signed with.
 const FILES_SECRET_SETTING: &str = "files_secret";
+/// So long a start waits for the check of the database; a larger one is checked beside the running node. Less than clients wait
+/// for a restart.
+const CHECK_WAIT_MS: u32 = 10_000;
 /// In the data directory.
 const FILES_DIR: &str = "files";
 /// What a deleted message leaves cannot be read from that moment; it takes up room for so long.
@@ -75,7 +79,7 @@ const FILES_SWEPT_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Somebody else has the port, or it is not ours to take.
-    #[error("cannot listen on {listen}")]
+    #[error("cannot listen on {listen}{}", listen_hint(source))]
     Listen {
         /// Where.
         listen: SocketAddr,
@@ -106,8 +110,16 @@ pub enum StartError {
         path: PathBuf,
     },
     /// The certificate.
-    #[error("tls.cert_file and tls.key_file cannot be used")]
-    Tls(#[from] CertificateError),
+    #[error("tls.cert_file ({}) and tls.key_file ({}) cannot be used", .cert_file.display(), .key_file.display())]
+    Tls {
+        /// The chain.
+        cert_file: PathBuf,
+        /// The key.
+        key_file: PathBuf,
+        /// Why.
+        #[source]
+        source: CertificateError,
+    },
     /// Keys of other issuers.
     #[error("auth.jwks_file: {} is not taken", .path.display())]
     Issuers {
@@ -143,6 +155,35 @@ pub enum StartError {
     Randomness,
 }
 
+fn listen_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ": choose another port, or 0 for any that is free (--listen 127.0.0.1:0)",
+        io::ErrorKind::PermissionDenied => {
+            ": ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one (--listen)"
+        }
+        io::ErrorKind::AddrNotAvailable => ": it is not this machine's; 0.0.0.0 stands for all of its addresses",
+        _ => "",
+    }
+}
+
+impl StartError {
+    /// Whether the configuration has to be changed, or what it names: trying again changes nothing.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(error, StoreError::DataDir { .. } | StoreError::Readable { .. }),
+            Self::SecretFile { .. }
+            | Self::SecretTooShort { .. }
+            | Self::Tls { .. }
+            | Self::Issuers { .. }
+            | Self::JwksUrl(_)
+            | Self::Dictionaries(_)
+            | Self::Codec(_) => true,
+            Self::Listen { .. } | Self::Files { .. } | Self::Partitions(_) | Self::Randomness => false,
+        }
+    }
+}
+
 /// A node that serves.
 pub struct Running {
     /// Guilds and accounts.
@@ -165,6 +206,8 @@ pub struct Running {
     _issuers: Option<Watch>,
     /// Ends with it.
     _sweeper: Option<Sweeper>,
+    /// Ends with it.
+    disk: DiskWatch,
     /// Ends with it.
     _fetching: Option<jwks_url::Fetching>,
     tls: Option<tls::Pair>,
@@ -219,6 +262,7 @@ const PART_MS_MIN: u64 = 1_000;
 /// # Errors
 /// See [`StartError`]. Nothing is left running.
 pub async fn assemble(config: &Config) -> Result<Running, StartError> {
+    preflight::check(config)?;
     let files_allowed = open_files::raise_limit();
     let places = open_files::places(config.server.connections_max, files_allowed);
     tracing::info!(
@@ -229,7 +273,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     );
     let (listener, local_addr) = listen_on(config.server.listen)?;
     let admin = config.server.admin_listen.map(listen_on).transpose()?;
-    let tls = tls::Pair::read(&config.tls)?;
+    let tls = read_tls(&config.tls)?;
     let certificates = tls.as_ref().map(tls::Pair::watch);
     let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
     let dictionaries = match &config.codec.dictionaries_dir {
@@ -261,10 +305,11 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = {
-        let ready = ready.clone();
-        move || ready.load(Ordering::Acquire)
+        let (ready, node) = (ready.clone(), node.clone());
+        move || readiness(&ready, &node)
     };
     let unserved = Arc::new(Unserved::default());
+    let disk = DiskWatch::start(config.store.dir.clone(), node.clone(), config.store.free_bytes_min);
     let rest = router(ApiState {
         unserved: unserved.clone(),
         node: node.clone(),
@@ -281,6 +326,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         contexts: contexts.clone(),
         files: files.clone(),
         unserved,
+        store_dir: config.store.dir.clone(),
     };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
@@ -335,6 +381,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         upgrades,
         _issuers: issuers,
         _sweeper: sweeper,
+        disk,
         _fetching: fetching,
         tls,
         _certificates: certificates,
@@ -346,8 +393,33 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 /// Of the memory this node may use, what compression contexts may hold when nobody said.
 const CLASSIC_PERCENT: u64 = 60;
 
+/// The certificate that the configuration names, if it does.
+///
+/// # Errors
+/// `Tls`.
+pub(crate) fn read_tls(config: &TlsConfig) -> Result<Option<tls::Pair>, StartError> {
+    tls::Pair::read(config).map_err(|source| {
+        let path = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
+        StartError::Tls { cert_file: path(&config.cert_file), key_file: path(&config.key_file), source }
+    })
+}
+
+/// What `/readyz` says.
+fn readiness(is_ready: &AtomicBool, node: &Node) -> Result<(), &'static str> {
+    if !is_ready.load(Ordering::Acquire) {
+        Err("the node is starting or stopping")
+    } else if node.are_writes_stopped() {
+        Err("the disk is full: writes are refused, reads continue")
+    } else {
+        Ok(())
+    }
+}
+
 /// The contexts of all partitions, each kind tried once.
-fn classic_contexts(codec: &CodecConfig) -> Result<ClassicContexts, StartError> {
+///
+/// # Errors
+/// `Codec`.
+pub(crate) fn classic_contexts(codec: &CodecConfig) -> Result<ClassicContexts, StartError> {
     let bytes_max = codec.classic_bytes_max.unwrap_or_else(|| match MemoryReader::new(codec.memory_bytes_max).read() {
         Ok(memory) => (u128::from(memory.limit_bytes) * u128::from(CLASSIC_PERCENT) / 100) as u64,
         Err(error) => {
@@ -415,6 +487,7 @@ impl Running {
         self.server.set_write_stall_ms(config.limits.write_stall_ms.into());
         self.gate.set_limits(identify_limits(config));
         self.drain = DrainTimes::of(config);
+        self.disk.set_bytes_min(config.store.free_bytes_min);
         self.tls.iter().for_each(tls::Pair::read_again);
         Ok(())
     }
@@ -532,6 +605,7 @@ pub async fn open_store(config: &Config) -> Result<(Arc<SqliteStore>, Vec<u8>), 
             Synchronous::Full => guildhall_store::Synchronous::Full,
             Synchronous::Normal => guildhall_store::Synchronous::Normal,
         },
+        check_wait_ms: (config.store.check == DatabaseCheck::Quick).then_some(CHECK_WAIT_MS),
         ..SqliteOptions::default()
     };
     let store = Arc::new(SqliteStore::open(&config.store.dir, options).await?);

@@ -34,8 +34,8 @@ struct Head {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Foot {
-    sha256: String,
+pub(crate) struct Foot {
+    pub(crate) sha256: String,
 }
 
 /// Why a file is not taken up.
@@ -74,7 +74,7 @@ fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -82,9 +82,15 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Passes on what is written, and hashes it.
-struct Hashed<W> {
-    to: W,
-    hash: Sha256,
+pub(crate) struct Hashed<W> {
+    pub(crate) to: W,
+    pub(crate) hash: Sha256,
+}
+
+impl<W> Hashed<W> {
+    pub(crate) fn new(to: W) -> Self {
+        Self { to, hash: Sha256::new() }
+    }
 }
 
 impl<W: Write> Write for Hashed<W> {
@@ -107,7 +113,7 @@ pub fn write(dir: &Path, partitions: &[HandOver]) -> io::Result<()> {
     let unfinished = dir.join(format!("{NAME}.part"));
     let _ = fs::remove_file(&unfinished);
     let file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-    let mut out = Hashed { to: BufWriter::new(file), hash: Sha256::new() };
+    let mut out = Hashed::new(BufWriter::new(file));
     line(&mut out, &Head { guildhall_handover: VERSION, written_ms: unix_ms() })?;
     for of_partition in partitions {
         line(&mut out, of_partition)?;
@@ -119,7 +125,7 @@ pub fn write(dir: &Path, partitions: &[HandOver]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }

@@ -32,6 +32,15 @@ fn read(path: &Path, auth: &AuthConfig) -> Result<Issuers, ReadError> {
     Ok(Issuers::parse(&text, auth.terms())?)
 }
 
+/// Whether the file can be read and used.
+///
+/// # Errors
+/// The file, and what is wrong with it.
+pub fn check(auth: &AuthConfig) -> Result<(), (PathBuf, ReadError)> {
+    let Some(path) = &auth.jwks_file else { return Ok(()) };
+    read(path, auth).map(drop).map_err(|error| (path.clone(), error))
+}
+
 /// Reads the keys, gives them to the node, and goes on doing so. None when no file is named.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ pub enum TrustError {
     #[error("no certificate to trust can be read from {}", .0.display())]
     Unreadable(PathBuf),
     /// The system has none where we look.
-    #[error("this system's trusted certificates were not found: name them with auth.jwks_ca_file")]
+    #[error("this system's trusted certificates were not found: name a file with them (auth.jwks_ca_file, or --ca)")]
     NoRoots,
     /// The library's.
     #[error("TLS cannot be set up")]
@@ -208,7 +208,19 @@ fn pause(refresh: Duration, failures: u32) -> Duration {
     }
 }
 
-fn trust(file: Option<&Path>) -> Result<TlsConnector, TrustError> {
+/// Whether there is something to trust the URL's server by.
+///
+/// # Errors
+/// [`TrustError`].
+pub fn check(auth: &AuthConfig) -> Result<(), TrustError> {
+    match &auth.jwks_url {
+        Some(url) if url.is_https() => trust(auth.jwks_ca_file.as_deref()).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// What connects by TLS to servers whose certificates are signed by those in `file`, or by those that the system trusts.
+pub(crate) fn trust(file: Option<&Path>) -> Result<TlsConnector, TrustError> {
     let from = match file {
         Some(file) => file.to_owned(),
         None => SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or(TrustError::NoRoots)?,

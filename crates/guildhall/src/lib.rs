@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+pub mod backup;
 pub mod bench;
 pub mod cli;
 pub mod config;
 mod deflate;
 pub mod demo;
 pub mod dictionaries;
+pub mod disk;
+pub mod doctor;
 mod handover;
 pub mod issuers;
 pub mod jwks_url;
@@ -19,6 +22,7 @@ pub mod logging;
 pub mod memory;
 pub mod metrics;
 mod open_files;
+pub mod preflight;
 pub mod reload;
 pub mod tls;
 pub mod upgrades;

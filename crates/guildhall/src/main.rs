@@ -27,6 +27,10 @@ fn main() -> ExitCode {
 }
 
 fn run_async(command: Command) -> Result<(), Failure> {
+    if command.keeps_secrets() {
+        // What the process creates is for its user alone, also in a directory that others may read.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    }
     // Names and values that are not text cannot be ours.
     let environment = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
     let environment = environment.collect();

@@ -10,7 +10,7 @@
 mod exposition;
 mod process;
 
-use crate::config::MetricsAccess;
+use crate::{config::MetricsAccess, disk::DiskUse};
 use axum::{
     Router,
     http::{HeaderMap, StatusCode, header},
@@ -30,7 +30,7 @@ use prometheus_client::{
     metrics::MetricType,
     registry::Registry,
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 use tokio::sync::Mutex;
 
 /// On the port of clients, while `server.metrics` is "local".
@@ -54,6 +54,8 @@ pub struct Metrics {
     pub files: Option<Files>,
     /// Requests for routes that are not served.
     pub unserved: Arc<Unserved>,
+    /// The data directory.
+    pub store_dir: PathBuf,
 }
 
 /// Where a router with `/metrics` listens.
@@ -113,6 +115,8 @@ impl Metrics {
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),
             unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
+            disk: DiskUse::of(&self.store_dir),
+            are_writes_stopped: self.node.are_writes_stopped(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
         };
         let mut registry = Registry::with_prefix("guildhall");
@@ -138,6 +142,8 @@ struct Snapshot {
     keys_refused: Vec<(&'static str, u64)>,
     /// By the route of upstream; those that nobody asked for are left out.
     unserved: Vec<(&'static str, u64)>,
+    disk: DiskUse,
+    are_writes_stopped: bool,
     /// Bytes, and how many there may be.
     files: Option<(u64, u64)>,
 }
@@ -296,6 +302,20 @@ impl Snapshot {
             out.gauge("files_bytes", "Bytes of all files that came with messages", bytes)?;
             out.gauge("files_bytes_max", "How many there may be", bytes_max)?;
         }
+        out.gauge(
+            "store_database_bytes",
+            "Bytes of the database, without its write-ahead log",
+            self.disk.database_bytes,
+        )?;
+        out.gauge("store_log_bytes", "Bytes of its write-ahead log", self.disk.log_bytes)?;
+        if let Some(free_bytes) = self.disk.free_bytes {
+            out.gauge("store_disk_free_bytes", "Free bytes on the disk of the data directory", free_bytes)?;
+        }
+        out.gauge(
+            "store_writes_stopped",
+            "1 while writes are refused because the disk is full, else 0",
+            self.are_writes_stopped.into(),
+        )?;
         out.counter("store_commits_failed", "Commits to the store that failed", self.commits.failed_total)
     }
 

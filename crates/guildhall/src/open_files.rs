@@ -34,6 +34,11 @@ pub fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
+/// How many files may be open after `raise_limit`, none if there is no limit, and how many a node needs.
+pub fn allowed_and_needed(connections_max: u32) -> (Option<u64>, u64) {
+    (getrlimit(Resource::Nofile).maximum, u64::from(connections_max) + RESERVED)
+}
+
 /// The same for a bench, which warns when its clients do not fit.
 pub fn raise_limit_for(connections: u32) {
     let allowed = raise_limit();

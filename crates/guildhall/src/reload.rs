@@ -40,6 +40,7 @@ pub const LIVE: &[(&str, &str)] = &[
     ("auth", "expire_sessions"),
     ("codec", "streams"),
     ("codec", "shared_check_one_in"),
+    ("store", "free_bytes_min"),
     ("log", "level"),
 ];
 
@@ -98,6 +99,7 @@ pub fn merged(in_force: &Loaded, read: &Loaded) -> Loaded {
     config.auth.expire_sessions = new.auth.expire_sessions;
     config.codec.streams = new.codec.streams;
     config.codec.shared_check_one_in = new.codec.shared_check_one_in;
+    config.store.free_bytes_min = new.store.free_bytes_min;
     config.log.level = new.log.level.clone();
     let pairs = in_force.effective.iter().zip(&read.effective);
     let effective = pairs.map(|(old, new)| if is_live(old) { new.clone() } else { old.clone() }).collect();

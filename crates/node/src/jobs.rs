@@ -12,6 +12,7 @@ use crate::{
     ids::{Ids, RESTING_ORIGIN},
     mailbox::{Mailbox, New},
     pool::{Pool, Task},
+    writes::WriteGate,
 };
 use guildhall_guild::{CachedMessage, Guild, GuildLimits, Job, JobDone, JobId, Write};
 use guildhall_model::{ChannelId, GuildId, MessageId};
@@ -58,6 +59,7 @@ pub(crate) struct Jobs {
     pub(crate) ids: Arc<Ids>,
     pub(crate) guild_limits: GuildLimits,
     pub(crate) commits: Arc<Commits>,
+    pub(crate) writes: Arc<WriteGate>,
 }
 
 /// Reports when it is dropped, whatever dropped it.
@@ -102,11 +104,15 @@ impl Jobs {
     }
 
     pub(crate) fn commit(&self, guild_id: GuildId, writes: Vec<Write>) {
-        let (store, commits) = (self.store.clone(), self.commits.clone());
+        let (store, commits, gate) = (self.store.clone(), self.commits.clone(), self.writes.clone());
+        let runtime = self.runtime.clone();
         self.spawn(guild_id, JobEnd::Committed(Err(StoreError::Closed)), async move {
             let begun = Instant::now();
             let done = store.commit(writes).await;
             commits.count(begun.elapsed(), done.is_ok());
+            if done.as_ref().is_err_and(StoreError::is_full) {
+                gate.failed(&runtime, &store);
+            }
             JobEnd::Committed(done)
         });
     }
@@ -176,6 +182,7 @@ mod tests {
             pool: Arc::new(Pool::new(1)),
             guild_limits: GuildLimits::default(),
             commits: Arc::default(),
+            writes: Arc::default(),
         }
     }
 

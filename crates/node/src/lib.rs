@@ -25,6 +25,7 @@ mod slot;
 mod streams;
 mod tokens;
 mod worker;
+mod writes;
 
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
@@ -52,6 +53,7 @@ use std::{fmt, sync::Arc, thread::JoinHandle};
 use tokens::Tokens;
 use tokio::{runtime::Handle, sync::oneshot};
 use worker::Worker;
+use writes::WriteGate;
 
 /// Most guilds of one account that `Node::guilds_of_user` tells.
 const GUILDS_OF_USER_MAX: u32 = 100_000;
@@ -199,6 +201,7 @@ struct Inner {
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
+    writes: Arc<WriteGate>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -233,6 +236,7 @@ impl Node {
         let ids = Arc::new(Ids::new(store.clone()));
         let pool = Arc::new(Pool::new(limits.guild_jobs_max));
         let commits = Arc::new(Commits::default());
+        let writes = Arc::new(WriteGate::default());
         let mut mailboxes = Vec::new();
         let mut threads = Vec::new();
         let workers_count = config.guild_workers_count.clamp(1, WORKERS_MAX);
@@ -246,6 +250,7 @@ impl Node {
                 ids: ids.clone(),
                 guild_limits: limits.guild.clone(),
                 commits: commits.clone(),
+                writes: writes.clone(),
             };
             let worker = Worker {
                 index,
@@ -276,6 +281,7 @@ impl Node {
             ids,
             mailboxes,
             commits,
+            writes,
             direct_limits,
             made_today,
             threads,
@@ -605,6 +611,18 @@ impl Node {
     /// Who is told that a token names a key that is not known, and says whether it may be soon. Must not wait.
     pub fn on_unknown_key(&self, ask: Arc<dyn Fn() -> bool + Send + Sync>) {
         self.inner.tokens.on_unknown_key(ask);
+    }
+
+    /// Stops commands that write, or lets them through again: for a caller that watches the free space of the disk. Commands that
+    /// are under way are finished.
+    pub fn hold_writes(&self, held: bool) {
+        self.inner.writes.hold(held);
+    }
+
+    /// Whether commands that write are refused, because the disk is full or `hold_writes` said so.
+    #[must_use]
+    pub fn are_writes_stopped(&self) -> bool {
+        self.inner.writes.are_stopped()
     }
 
     /// How long the store's commits take.

@@ -41,6 +41,9 @@ use tracing::error;
 /// How soon a relay that was full is tried again: a partition empties its mailbox within milliseconds.
 const RELAY_RETRY_MS: u64 = 20;
 
+/// How often a guild whose timers wait for the disk asks whether it takes writes again.
+const WRITES_ASKED_MS: u64 = 500;
+
 /// What a slot works with: its worker's, for one input.
 pub(crate) struct Context<'a> {
     pub(crate) now: Now,
@@ -106,6 +109,8 @@ pub(crate) struct Slot {
     is_deleting: bool,
     used_at: Instant,
     live_since: Instant,
+    /// The guild's own timers wait until then: writes are stopped.
+    timers_held_until: Option<Instant>,
     failures_count: u32,
     /// When the worker will call `handle_timer`.
     pub(crate) armed_at: Option<Instant>,
@@ -141,6 +146,7 @@ impl Slot {
             is_deleting: false,
             used_at: cx.now.instant,
             live_since: cx.now.instant,
+            timers_held_until: None,
             failures_count: 0,
             armed_at: None,
             is_touched: false,
@@ -161,6 +167,10 @@ impl Slot {
             JobEnd::Committed(Err(error)) => {
                 error!(guild_id = %self.guild_id, error = chain(&error), "a commit failed: the guild is loaded anew");
                 self.pipeline.fail();
+                if error.is_full() {
+                    // The guild is well, and can be read: it is loaded at once, however often this happens.
+                    self.failures_count = 0;
+                }
                 self.abandon_guild(cx);
             }
             JobEnd::Loaded(result) => self.loaded(cx, result),
@@ -199,6 +209,7 @@ impl Slot {
         let of_state = match &self.state {
             State::Live(guild) => {
                 let timer = guild.next_deadline().filter(|_| self.takes_inputs());
+                let timer = timer.map(|at| self.timers_held_until.map_or(at, |until| at.max(until)));
                 let idle = self.used_at.after_ms(limits.guild_idle_ms);
                 Some(timer.map_or(idle, |timer| timer.min(idle)))
             }

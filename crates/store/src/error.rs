@@ -71,7 +71,7 @@ pub enum StoreError {
     },
     /// The disk cannot take further writes: it is full, over its quota, or read-only. Reads still work.
     #[error("the disk takes no further writes")]
-    Full(#[source] Arc<sqlx::Error>),
+    Full(#[source] Option<Arc<sqlx::Error>>),
     /// Somebody else has the data directory open: one process at a time.
     #[error("the data directory {} is in use by {}", path.display(), holder(*process_id))]
     InUse {
@@ -133,7 +133,7 @@ impl StoreError {
     /// An error of the database, as what it means to a caller.
     pub(crate) fn of_database(error: &Arc<sqlx::Error>) -> Self {
         match error.as_database_error().and_then(|error| error.code()).as_deref() {
-            Some(code) if DISK_FULL.contains(&code) => Self::Full(Arc::clone(error)),
+            Some(code) if DISK_FULL.contains(&code) => Self::Full(Some(Arc::clone(error))),
             _ => Self::Database(Arc::clone(error)),
         }
     }

@@ -16,7 +16,8 @@ mod token;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use sqlite::{
-    DATABASE_FILE, DataDir, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts, backup_database,
+    DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
+    backup_database, inspect,
 };
 pub use token::{TokenHash, TokenRecord};
 

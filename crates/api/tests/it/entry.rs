@@ -104,7 +104,7 @@ async fn ops() {
     use tower::ServiceExt;
     let ready = Arc::new(AtomicBool::new(false));
     let told = ready.clone();
-    let router = guildhall_api::ops_router(move || told.load(Ordering::SeqCst));
+    let router = guildhall_api::ops_router(move || if told.load(Ordering::SeqCst) { Ok(()) } else { Err("it starts") });
     let status = async |path: &str| {
         router.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
     };

@@ -2,21 +2,26 @@
 
 use super::{Common, Failure, load_config, say};
 use crate::{
-    assemble::secret,
     config::{Sources, default_toml, effective_toml, read_file},
+    preflight,
 };
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall config                                    what is in force here, and where each value came from
+  # What is in force here, and where each value came from:
+  guildhall config
   guildhall config --config /etc/guildhall.toml --set server.partitions=2
-  guildhall config check --config /etc/guildhall.toml is it fine? Says everything that is wrong with it, or what is in force
-  guildhall config check /etc/guildhall.toml          is this file fine, whatever the environment says?
-  guildhall config default > guildhall.toml           all settings with units, limits and defaults, commented out
+  # Would `serve` start with it? Says what is wrong, or what is in force:
+  guildhall config check --config /etc/guildhall.toml
+  # The same for this file alone, whatever the environment says:
+  guildhall config check /etc/guildhall.toml
+  # All settings with units, limits and defaults, commented out:
+  guildhall config default > guildhall.toml
 
-Secrets are never printed.";
+`check` opens every file that the configuration names, as `serve` does, and
+exits with 2 where `serve` would. Secrets are never printed.";
 
 /// Arguments of `config`.
 #[derive(Args, Debug)]
@@ -42,12 +47,10 @@ enum What {
     Default,
 }
 
-/// Says what is in force, if nothing is wrong with it: files with secrets are looked at, and never shown.
+/// Prints the settings in force if a node would start with them. Opens everything that they name, as `serve` does.
 fn check(sources: &Sources) -> Result<(), Failure> {
     let loaded = load_config(sources)?;
-    let auth = &loaded.config.auth;
-    secret("auth.jwt_secret_file", &auth.jwt_secret, &auth.jwt_secret_file).map_err(|e| Failure::Usage(e.into()))?;
-    secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file).map_err(|e| Failure::Usage(e.into()))?;
+    preflight::check(&loaded.config).map_err(|error| Failure::Usage(error.into()))?;
     say(&effective_toml(&loaded));
     say(&match &sources.file {
         Some((path, _)) => format!("\n# {} is fine\n", path.display()),

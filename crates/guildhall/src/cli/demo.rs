@@ -1,8 +1,8 @@
 //! `guildhall demo`: its arguments; the rest is in `crate::demo`.
 
-use super::{Common, Failure, flags, load_config, say};
+use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
-    config::{DEMO_STORE_DIR, Flag, effective_line},
+    config::{DEMO_STORE_DIR, Flag, changed_line, effective_line},
     demo::{ChatFile, Demo, DemoOptions},
     logging,
 };
@@ -11,22 +11,26 @@ use std::{future::Future, path::PathBuf};
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall demo                                      300 members on 127.0.0.1:8080, a message every other second
-  guildhall demo --members 5000 --rate 50             a busy place
-  guildhall demo --rate 0                             nobody talks but you
-  guildhall demo --chat conversations.ndjson          real conversations instead of invented ones
-  guildhall demo --listen 127.0.0.1:0 --data /tmp/d   any free port; /tmp/d/demo.json tells which
+  # 300 members on 127.0.0.1:8080, a message every other second:
+  guildhall demo
+  # A busy place; then one where nobody talks but you:
+  guildhall demo --members 5000 --rate 50
+  guildhall demo --rate 0
+  # Real conversations instead of invented ones:
+  guildhall demo --chat conversations.ndjson
+  # Any free port; /tmp/d/demo.json tells which:
+  guildhall demo --listen 127.0.0.1:0 --data /tmp/d
 
-The community is seeded once per folder; the same --seed and --members give the same people. DIR/demo.json holds the
-addresses and tokens:
-  {\"api_base\",\"gateway_url\",\"admin_key\",\"bot_token\",\"user_token\",\"guild_id\",\"channel_ids\"}
-The bot has all privileged intents, the user is an ordinary member; the first channel is public text.
-It is ready when GET /readyz answers 200.
+The community is seeded once per folder; the same --seed and --members give
+the same people. DIR/demo.json holds the addresses and tokens: api_base,
+gateway_url, admin_key, bot_token, user_token, guild_id and channel_ids.
+The bot has all privileged intents, the user is an ordinary member; the first
+channel is public text. It is ready when GET /readyz answers 200.
 
 --chat takes one JSON object a line, the turns of a conversation in order:
   {\"conversation\":\"c1\",\"turn\":0,\"speaker\":\"a\",\"text\":\"hello\"}
 
-The demo does not read ./guildhall.toml; name a file with --config if it should.";
+The demo does not read ./guildhall.toml; name a file with --config.";
 
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
@@ -82,11 +86,12 @@ pub(super) async fn run(
     let chat =
         args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
     let _log = logging::init(&loaded.config.log);
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), config = %changed_line(&loaded), "starting");
+    tracing::debug!(config = %effective_line(&loaded), "all settings");
     let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
     tokio::pin!(stop);
     let demo = tokio::select! {
-        demo = Demo::start(&loaded.config, options) => demo?,
+        demo = Demo::start(&loaded.config, options) => demo.map_err(start_failure)?,
         // Seeding may be cut short: the next start finishes it.
         () = &mut stop => return Ok(()),
     };

@@ -13,17 +13,23 @@ use std::{fs, path::PathBuf};
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall dictionary train --out dictionaries                            from made-up traffic, for JSON and ETF
-  guildhall dictionary train --chat talk.ndjson --out dictionaries         the same, with your people's words
-  guildhall dictionary train --samples recorded.ndjson --out dictionaries  from recorded messages
+  # From made-up traffic, for JSON and ETF:
+  guildhall dictionary train --out dictionaries
+  # The same, with your people's words:
+  guildhall dictionary train --chat talk.ndjson --out dictionaries
+  # From recorded messages:
+  guildhall dictionary train --samples recorded.ndjson --out dictionaries
   guildhall dictionary show dictionaries
   guildhall serve --set codec.dictionaries_dir=dictionaries
 
-A dictionary's file is named by what is in it. Training again adds files; take the old ones away when no client asks for
-them any more: one that does is closed with 4002 and told what to do.
+A dictionary's file is named by what is in it. Training again adds files;
+remove the old ones when no client asks for them any more: one that does is
+closed with 4002 and told what to do.
 
---samples takes one whole message a line, as a client receives it: {\"t\":\"MESSAGE_CREATE\",\"s\":7,\"op\":0,\"d\":{…}}. Leave out
-what nobody but its reader may see: a dictionary is served to everybody.";
+--samples takes one whole message a line, as a client receives it:
+  {\"t\":\"MESSAGE_CREATE\",\"s\":7,\"op\":0,\"d\":{…}}
+Leave out what nobody but its reader may see: a dictionary is served to
+everybody.";
 
 /// `guildhall dictionary`.
 #[derive(Debug, Args)]

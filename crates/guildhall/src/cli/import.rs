@@ -10,12 +10,18 @@ pub(super) const HELP: &str = "\
 Examples:
   guildhall import members.ndjson --guild 1100000000000000001
   guildhall import - --guild 1100000000000000001 < members.ndjson
-  guildhall import members.ndjson --guild 1100000000000000001 --skip 250000      go on where it broke off
+  # Go on where it broke off:
+  guildhall import members.ndjson --guild 1100000000000000001 --skip 250000
+  # A node that speaks TLS with a certificate of your own authority:
+  guildhall import members.ndjson --guild 1100000000000000001 \\
+      --server https://gateway.example.net --ca ca.pem
 
 FILE has a member a line, with the account:
-  {\"user\": {\"id\": \"1100000000000000042\", \"username\": \"mara\"}, \"roles\": [\"1100000000000000007\"], \"nick\": null}
-Who is there already is replaced; who is like that already costs nothing, so that a file can be imported again. Progress
-and lines that are not taken go to standard error. The key needs the scope `write`. See docs/backend-api.md.";
+  {\"user\": {\"id\": \"1100000000000000042\", \"username\": \"mara\"},
+   \"roles\": [\"1100000000000000007\"], \"nick\": null}     (all in one line)
+A member who is there is replaced; one who is the same costs nothing, so that a
+file can be imported again. Progress and lines that are refused go to standard
+error. The key needs the scope `write`. See docs/backend-api.md.";
 
 /// Arguments of `import`.
 #[derive(Args, Debug)]

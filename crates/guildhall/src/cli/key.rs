@@ -12,14 +12,20 @@ use std::fmt::Write as _;
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall key create --name shop --scopes read,write,publish      a key for a backend; it is shown this once
-  guildhall key create --name login --accounts 1100000000000000042  tokens of this account, and nothing else
-  guildhall key list                                                 which keys there are, and what they may do
-  guildhall key revoke 1100000000000000042                           it is not accepted from now on
+  # A key for a backend; it is shown this once:
+  guildhall key create --name shop --scopes read,write,publish
+  # One that mints tokens of this account, and does nothing else:
+  guildhall key create --name login --accounts 1100000000000000042
+  # Which keys there are, and what they may do:
+  guildhall key list
+  # It is not accepted from now on:
+  guildhall key revoke 1100000000000000042
 
-Scopes: read, write, publish, tokens, sessions, keys; `all` for every one of them. The key is all that goes to standard
-output; its id goes to standard error. The node must not run: the data directory (--data, or store.dir) belongs to one
-process. While it runs, POST, GET and DELETE /v1/keys do the same, with a key that has the scope `keys`.";
+Scopes: read, write, publish, tokens, sessions, keys; `all` for every one of
+them. Standard output has the key and nothing else; its id goes to standard
+error. The node must not run: the data directory (--data, or store.dir)
+belongs to one process. While it runs, POST, GET and DELETE /v1/keys do the
+same, with a key that has the scope `keys`.";
 
 /// Arguments of `key`.
 #[derive(Args, Debug)]

@@ -6,9 +6,11 @@
 //!             `Failure::Usage`, so that supervisors need not try again.
 //! Not here    signals and exit codes: `main`.
 
+mod backup;
 mod config;
 mod demo;
 mod dictionary;
+mod doctor;
 mod import;
 mod key;
 mod offline;
@@ -19,7 +21,10 @@ mod shell;
 mod tables;
 mod token;
 
-use crate::config::{Flag, Loaded, Sources, load, read_file};
+use crate::{
+    assemble::StartError,
+    config::{Flag, Loaded, Sources, load, read_file},
+};
 use clap::{Args, Parser, Subcommand};
 use std::{
     future::Future,
@@ -35,10 +40,10 @@ Exit codes:
 
 const PRECEDENCE: &str = "\
 Settings, from the strongest to the weakest:
-  1. flags                  --listen 0.0.0.0:8080, or for any setting --set server.listen=0.0.0.0:8080
-  2. environment variables  GUILDHALL__SERVER__LISTEN=0.0.0.0:8080
-  3. the file               --config FILE, else $GUILDHALL_CONFIG, else ./guildhall.toml if there is one
-  4. defaults               `guildhall config default` prints all of them with their documentation";
+  1. flags        --listen 0.0.0.0:8080, or --set server.listen=0.0.0.0:8080
+  2. environment  GUILDHALL__SERVER__LISTEN=0.0.0.0:8080
+  3. the file     --config FILE, else $GUILDHALL_CONFIG, else ./guildhall.toml
+  4. defaults     `guildhall config default` prints all, with documentation";
 
 /// A self-hosted real-time gateway that speaks the Discord Gateway v10 protocol
 #[derive(Debug, Parser)]
@@ -77,6 +82,15 @@ pub enum Command {
     /// Publish events to the clients of a running node
     #[command(after_long_help = publish::HELP)]
     Publish(publish::PublishArgs),
+    /// Copy a node's database and files to a new directory, also while it runs
+    #[command(after_long_help = backup::BACKUP_HELP)]
+    Backup(backup::BackupArgs),
+    /// Put a backup into an empty data directory
+    #[command(after_long_help = backup::RESTORE_HELP)]
+    Restore(backup::RestoreArgs),
+    /// Look for what is wrong with this machine, the configuration and the data
+    #[command(after_long_help = doctor::HELP)]
+    Doctor(doctor::DoctorArgs),
     /// Show, check or explain the configuration
     #[command(after_long_help = config::HELP)]
     Config(config::ConfigArgs),
@@ -94,6 +108,14 @@ pub enum Command {
     /// Measure a node against the least it could cost
     #[command(subcommand)]
     Bench(crate::bench::Bench),
+}
+
+impl Command {
+    /// Whether it writes files that other users of the machine must not read. Dictionaries and benches are for everybody.
+    #[must_use]
+    pub fn keeps_secrets(&self) -> bool {
+        !matches!(self, Self::Dictionary(_) | Self::Tables(_) | Self::Bench(_))
+    }
 }
 
 /// What every command takes.
@@ -150,6 +172,9 @@ pub async fn run(
         Command::Key(args) => key::run(args, environment).await,
         Command::Import(args) => import::run(args, &environment).await,
         Command::Publish(args) => publish::run(args, &environment).await,
+        Command::Backup(args) => backup::backup(args, environment).await,
+        Command::Restore(args) => backup::restore(args, environment),
+        Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
         Command::Tables(args) => tables::run(&args),
@@ -183,6 +208,14 @@ impl Common {
         }
         flags.extend(self.set.iter().map(|(setting, value)| Flag::new("--set", setting, value)));
         Ok(Sources { file, environment, flags, ..Sources::default() })
+    }
+}
+
+/// Why a node did not start: `Usage` where the configuration, or what it names, has to be changed.
+fn start_failure(error: anyhow::Error) -> Failure {
+    match error.downcast_ref::<StartError>() {
+        Some(start) if start.is_configuration() => Failure::Usage(error),
+        _ => Failure::Other(error),
     }
 }
 
@@ -245,7 +278,13 @@ mod tests {
         check("guildhall key create --name shop", false);
         check("guildhall import m.ndjson --guild 5 --skip 7 --events --server http://127.0.0.1:1 --key-file k", true);
         check("guildhall import m.ndjson", false);
-        check("guildhall import m.ndjson --guild 5 --server https://example.net", false);
+        check("guildhall import m.ndjson --guild 5 --server https://example.net --ca ca.pem", true);
+        check("guildhall import m.ndjson --guild 5 --server wss://example.net", false);
+        check("guildhall serve --listen localhost:8080", true);
+        check("guildhall backup d --data n", true);
+        check("guildhall backup", false);
+        check("guildhall restore d --data n", true);
+        check("guildhall doctor --config f", true);
         check("guildhall publish --event X --data 1 --guild 5", true);
         check("guildhall publish --event X --guild 5 --role 6 --role 7", true);
         check("guildhall publish --event X --role 6", false);
@@ -274,10 +313,42 @@ mod tests {
         check("guildhall dance", false);
     }
 
+    /// The usual terminal has 80 columns; a longer line is wrapped there, in the middle of a command or of JSON.
+    #[test]
+    fn examples_fit_a_terminal() {
+        let helps = [
+            ("serve", serve::HELP),
+            ("demo", demo::HELP),
+            ("token", token::HELP),
+            ("key", key::HELP),
+            ("import", import::HELP),
+            ("publish", publish::HELP),
+            ("backup", backup::BACKUP_HELP),
+            ("restore", backup::RESTORE_HELP),
+            ("doctor", doctor::HELP),
+            ("config", config::HELP),
+            ("dictionary", dictionary::HELP),
+            ("exit codes", EXIT_CODES),
+            ("settings", PRECEDENCE),
+        ];
+        for (name, help) in helps {
+            for line in help.lines() {
+                assert!(line.chars().count() <= 79, "{name}: {} characters: {line}", line.chars().count());
+            }
+        }
+        // And they are shown as they are.
+        let mut cli = Cli::command().term_width(80);
+        for (name, help) in &helps[..11] {
+            let shown = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            assert!(shown.contains(help.trim_end()), "{name}: {shown}");
+        }
+    }
+
     #[test]
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
-        for name in ["serve", "demo", "token", "key", "import", "publish", "config", "dictionary"] {
+        let names = ["serve", "demo", "token", "key", "import", "publish", "backup", "restore", "doctor"];
+        for name in names.into_iter().chain(["config", "dictionary"]) {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");
         }

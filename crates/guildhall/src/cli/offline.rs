@@ -3,9 +3,10 @@
 //! Owns        the arguments that these commands share, and a node without listeners for as long as one of them works.
 //! Invariants  the store is closed whatever became of the work.
 
-use super::{Common, Failure, flags, load_config, say};
+use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{StartError, node_config, open_store},
+    config::DatabaseCheck,
     wiring::{NoPartitions, NodeClock},
 };
 use clap::Args;
@@ -31,12 +32,14 @@ pub(super) async fn run(
     work: impl AsyncFnOnce(&Node) -> anyhow::Result<String>,
 ) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
-    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    // One token is no reason to read the whole database.
+    config.store.check = DatabaseCheck::Off;
     let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
         StartError::Store(error @ StoreError::InUse { .. }) => {
             Failure::Other(anyhow::Error::from(error).context(format!("a node runs on this data directory: {instead}")))
         }
-        error => error.into(),
+        error => start_failure(error.into()),
     })?;
     let clock = Arc::new(NodeClock::default());
     let node = Node::start(node_config(&config, jwt_secret), store.clone(), clock, Arc::new(NoPartitions));

@@ -10,15 +10,22 @@ use tokio::io::AsyncRead;
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall publish --event ROUND_STARTED --data '{\"round\":1}' --guild 1100000000000000001
-  guildhall publish --event HELLO --data 1 --channel 1100000000000000002
-  guildhall publish --event STAFF --guild 1100000000000000001 --role 1100000000000000007 --role 1100000000000000008
-  guildhall publish --event YOURS --user 1100000000000000042                 wherever they are connected
-  guildhall publish --file events.ndjson                                     an event a line; - for standard input
+  # To the members of a guild, to those who can view a channel, to roles:
+  guildhall publish --event ROUND_STARTED --data '{\"round\":1}' --guild 11
+  guildhall publish --event HELLO --data 1 --channel 12
+  guildhall publish --event STAFF --guild 11 --role 17 --role 18
+  # To an account, wherever it is connected:
+  guildhall publish --event YOURS --user 42
+  # An event a line; - for standard input:
+  guildhall publish --file events.ndjson
+  # A node that speaks TLS:
+  guildhall publish --event HELLO --guild 11 --server https://g.example.net
 
-A line is {\"t\": NAME, \"d\": ANY JSON, \"audience\": {\"guild\": ID} | {\"channel\": ID} | …, \"key\": idempotency key}.
-The results go to standard output, a line each: how many sessions each event reached. The key needs the scope `publish`.
-See docs/backend-api.md.";
+A line is {\"t\": NAME, \"d\": JSON, \"audience\": AUDIENCE, \"key\": KEY}:
+  AUDIENCE  {\"guild\": ID}, {\"channel\": ID} and so on
+  KEY       an idempotency key; may be left out
+The results go to standard output, a line each: how many sessions each event
+reached. The key needs the scope `publish`. See docs/backend-api.md.";
 
 /// Arguments of `publish`.
 #[derive(Args, Debug)]

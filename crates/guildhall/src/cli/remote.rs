@@ -3,8 +3,9 @@
 //! Owns        where a node is, the key that is shown to it, and one request with a body and an answer of lines.
 //! Invariants  a key never stands in an argument, where everybody on the machine can read it.
 //! Limits      `LINES_AHEAD` pieces of the file that wait to be sent; a line of the answer: `LINE_BYTES_MAX`.
-//! Not here    TLS: ask the node itself, on its own machine, or through a tunnel.
+//!             By TLS a node is known by its certificate: `--ca`, or the system's roots. Redirects are not followed.
 
+use crate::jwks_url::trust;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use clap::Args;
@@ -12,10 +13,15 @@ use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::{Request, StatusCode, body::Frame, header};
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
-use std::{convert::Infallible, os::fd::AsFd as _, path::PathBuf};
+use std::{
+    convert::Infallible,
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     net::TcpStream,
     sync::mpsc,
 };
@@ -35,25 +41,62 @@ pub(super) struct Remote {
     /// A file with a key of the backend API [default: the key in $GUILDHALL_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Certificates to trust an https:// node by, PEM [default: those that this system trusts]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
 }
 
-/// `host:port` of a URL.
-#[derive(Clone, Debug)]
-struct Server(String);
+/// A node's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Server {
+    is_tls: bool,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
+    /// For the header: as it was written.
+    authority: String,
+}
 
 fn parse_server(text: &str) -> Result<Server, String> {
-    if text.starts_with("https://") {
-        return Err(
-            "TLS is not spoken here: name the node itself (http://127.0.0.1:8080), or a tunnel to it".to_owned()
-        );
+    parse_url(text).ok_or_else(|| "expected a URL like http://127.0.0.1:8080 or https://gateway.example.net".to_owned())
+}
+
+fn parse_url(text: &str) -> Option<Server> {
+    let (is_tls, rest) = match text.strip_prefix("https://") {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix("http://")?),
+    };
+    let authority = rest.trim_end_matches('/');
+    if authority.is_empty() || authority.contains(['/', '?', '#', '@']) {
+        return None;
     }
-    let authority = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-    match authority.filter(|authority| !authority.is_empty() && !authority.contains(['/', '?', '#', '@'])) {
-        Some(authority) if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) => {
-            Ok(Server(authority.to_owned()))
-        }
-        Some(authority) => Ok(Server(format!("{authority}:80"))),
-        None => Err("expected a URL like http://127.0.0.1:8080".to_owned()),
+    let (host, port) = match authority.rsplit_once(':') {
+        // The last colon may be within the brackets of an address.
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (authority, if is_tls { 443 } else { 80 }),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    (!host.is_empty()).then(|| Server { is_tls, host, port, authority: authority.to_owned() })
+}
+
+/// What carries a request.
+trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
+
+impl Server {
+    /// Connects, and by TLS trusts the certificates in `ca`, or those that the system trusts.
+    async fn connect(&self, ca: Option<&Path>) -> anyhow::Result<Box<dyn Carrier>> {
+        let Self { is_tls, host, port, authority } = self;
+        // Before anything is sent: a wrong file is told though no node runs.
+        let tls = is_tls.then(|| trust(ca)).transpose()?;
+        let tcp = TcpStream::connect((host.as_str(), *port)).await;
+        let tcp = tcp.with_context(|| format!("no node answers at {authority}"))?;
+        let Some(tls) = tls else { return Ok(Box::new(tcp)) };
+        let name = ServerName::try_from(host.clone()).with_context(|| format!("{host} is no host name"))?;
+        let stream = tls.connect(name, tcp).await.with_context(|| {
+            format!("{authority} was not trusted: its certificate must name {host}, and be signed by the system's roots or --ca FILE")
+        })?;
+        Ok(Box::new(stream))
     }
 }
 
@@ -84,9 +127,13 @@ impl Remote {
         input: impl AsyncRead + Send + Unpin + 'static,
         mut take: impl FnMut(Value) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let Server(server) = &self.server;
+        let server = &self.server;
         let key = self.key(environment)?;
-        let stream = TcpStream::connect(server).await.with_context(|| format!("no node answers at {server}"))?;
+        anyhow::ensure!(
+            self.ca.is_none() || server.is_tls,
+            "--ca is for https://: name the node by --server https://…"
+        );
+        let stream = server.connect(self.ca.as_deref()).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
@@ -96,12 +143,17 @@ impl Remote {
             Some((Ok::<_, Infallible>(Frame::data(piece)), receiver))
         });
         let request = Request::post(path)
-            .header(header::HOST, server)
+            .header(header::HOST, &server.authority)
             .header(header::AUTHORIZATION, format!("Bearer {key}"))
             .header(header::CONTENT_TYPE, "application/x-ndjson")
             .body(StreamBody::new(Box::pin(body)))
             .context("the key has characters that no key has")?;
-        let answer = sender.send_request(request).await.context("the node closed the connection")?;
+        let closed = if server.is_tls {
+            "the node closed the connection"
+        } else {
+            "the node closed the connection: with [tls] it speaks only TLS (--server https://…)"
+        };
+        let answer = sender.send_request(request).await.context(closed)?;
         let (status, mut pieces) = (answer.status(), answer.into_body().into_data_stream());
         let mut line = Vec::new();
         while let Some(piece) = pieces.next().await {
@@ -154,14 +206,17 @@ mod tests {
     #[test]
     fn servers() {
         let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(parse_server(text).ok().map(|server| server.0).as_deref(), expected, "{text}");
+            let shown =
+                |server: Server| format!("{} {} {} {}", server.is_tls, server.host, server.port, server.authority);
+            assert_eq!(parse_server(text).ok().map(shown).as_deref(), expected, "{text}");
         };
-        check("http://127.0.0.1:8080", Some("127.0.0.1:8080"));
-        check("http://gateway.example.net/", Some("gateway.example.net:80"));
-        check("http://[::1]:8080/", Some("[::1]:8080"));
-        for wrong in
-            ["https://gateway.example.net", "127.0.0.1:8080", "http://", "http://a/b", "http://user@a", "ws://a"]
-        {
+        check("http://127.0.0.1:8080", Some("false 127.0.0.1 8080 127.0.0.1:8080"));
+        check("http://gateway.example.net/", Some("false gateway.example.net 80 gateway.example.net"));
+        check("https://gateway.example.net", Some("true gateway.example.net 443 gateway.example.net"));
+        check("https://localhost:8443/", Some("true localhost 8443 localhost:8443"));
+        check("http://[::1]:8080/", Some("false ::1 8080 [::1]:8080"));
+        check("https://[::1]", Some("true ::1 443 [::1]"));
+        for wrong in ["127.0.0.1:8080", "http://", "https://", "http://a/b", "http://user@a", "ws://a", "http://a:b"] {
             check(wrong, None);
         }
     }

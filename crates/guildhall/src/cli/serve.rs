@@ -1,9 +1,9 @@
 //! `guildhall serve`: a node, until it is told to stop. SIGHUP has it read its configuration again.
 
-use super::{Common, Failure, flags, load_config};
+use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
     assemble::{Running, assemble},
-    config::{Loaded, effective_line},
+    config::{Loaded, changed_line, effective_line},
     logging::{self, LogHandle},
     reload,
 };
@@ -13,15 +13,21 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall serve                                     on 127.0.0.1:8080, state in ./data/node
-  guildhall serve --listen 0.0.0.0:8080 --public-url wss://gateway.example.net --data /var/lib/guildhall
+  # On 127.0.0.1:8080, with state in ./data/node:
+  guildhall serve
+  # For other machines, behind a proxy that speaks TLS:
+  guildhall serve --listen 0.0.0.0:8080 --data /var/lib/guildhall \\
+      --public-url wss://gateway.example.net
   guildhall serve --config /etc/guildhall.toml --log-format json
   GUILDHALL__LIMITS__SESSION_RESUME_MS=60000 guildhall serve
 
 Is it up?   GET /healthz (the process answers), GET /readyz (send it clients).
-Stop it:    SIGTERM or SIGINT; clients are asked to reconnect, what is under way is finished. A second signal ends it at once.
-Reload it:  SIGHUP reads the configuration again; the log says what holds from now on and what needs a restart.
-First bot:  guildhall token bot --new mybot --data DIR, before the first start or between two.";
+Stop it:    SIGTERM or SIGINT; clients are asked to reconnect, and what is
+            under way is finished. A second signal ends it at once.
+Reload it:  SIGHUP reads the configuration again; the log says what holds from
+            now on and what needs a restart.
+First bot:  guildhall token bot --new mybot --data DIR, while no node runs.
+Is it well? guildhall doctor --data DIR";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
@@ -58,8 +64,9 @@ pub(super) async fn run(
     let log = logging::init(&loaded.config.log);
     // Before anything else: until there is somebody to hear it, SIGHUP ends the process.
     let mut hangups = signal(SignalKind::hangup())?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), config = effective_line(&loaded), "starting");
-    let mut running = assemble(&loaded.config).await?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), config = %changed_line(&loaded), "starting");
+    tracing::debug!(config = %effective_line(&loaded), "all settings");
+    let mut running = assemble(&loaded.config).await.map_err(|error| start_failure(error.into()))?;
     running.set_ready();
     let admin_listen = running.admin_addr.map(tracing::field::display);
     tracing::info!(listen = %running.local_addr, admin_listen, gateway_url = running.gateway_url, "ready");

@@ -13,14 +13,20 @@ use std::{io::Read as _, sync::Arc};
 
 pub(super) const HELP: &str = "\
 Examples:
-  guildhall token bot --new helper                    a new bot account with all privileged intents, and its token
-  guildhall token bot --id 1100000000000000042        another token for a bot that exists
-  guildhall token user --new mara --ttl 30d           a new user account, and a token that is valid for 30 days
-  guildhall token revoke < token.txt                  the bot token in the file is worth nothing from now on
+  # A new bot account with all privileged intents, and its token:
+  guildhall token bot --new helper
+  # Another token for a bot that exists:
+  guildhall token bot --id 1100000000000000042
+  # A new user account, and a token that is valid for 30 days:
+  guildhall token user --new mara --ttl 30d
+  # The bot token in the file is not accepted from now on:
+  guildhall token revoke < token.txt
 
-The token is all that goes to standard output; the account's id goes to standard error. The node must not run: the
-data directory (--data, or store.dir) belongs to one process. All user tokens end when auth.jwt_secret changes. While a
-node runs, its backend API mints and revokes tokens (docs/backend-api.md).";
+Standard output has the token and nothing else; the account's id goes to
+standard error. The node must not run: the data directory (--data, or
+store.dir) belongs to one process. While it runs, its backend API mints and
+revokes tokens (docs/backend-api.md). All user tokens end when auth.jwt_secret
+changes.";
 
 /// Longer input is no token of ours.
 const INPUT_BYTES_MAX: u64 = 2 * guildhall_node::TOKEN_BYTES_MAX as u64;
@@ -85,7 +91,7 @@ fn parse_ttl(text: &str) -> Result<u64, String> {
 const TTL_S_MAX: u64 = 36_500 * 86_400;
 
 pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let instead = "stop it first";
+    let instead = "ask it (POST /v1/users/{id}/tokens, POST /v1/tokens/revoke, with a key that has the scope `tokens`), or stop it first";
     offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
 }
 

@@ -1,8 +1,8 @@
 //! Defaults: each a named constant with the reason beside it.
 
 use super::value::{
-    ClientTakeover, DeflateMode, DirectsFrom, ExpireSessions, IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode,
-    Synchronous, Upgrades, UploadMode,
+    ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, IoUring, LogFilter, LogFormat,
+    MetricsAccess, StreamMode, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -140,6 +140,11 @@ pub const SYNCHRONOUS: Synchronous = Synchronous::Full;
 
 /// Operators with tokens of minutes expect that access ends with them.
 pub const EXPIRE_SESSIONS: ExpireSessions = ExpireSessions::On;
+/// A gigabyte takes a second or two, and damage that is found late is in every backup since.
+pub const STORE_CHECK: DatabaseCheck = DatabaseCheck::Quick;
+/// As much as the write-ahead log grows to before it is merged.
+pub const STORE_FREE_BYTES_MIN: u64 = 64 << 20;
+
 /// Issuers put a new key there long before they sign with it.
 pub const JWKS_REFRESH_S: u32 = 300;
 

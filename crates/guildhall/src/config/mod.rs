@@ -20,15 +20,15 @@ use guildhall_node::Terms;
 
 pub use defaults::DEMO_STORE_DIR;
 pub use jwks::JwksUrl;
-pub use print::{default_toml, effective_line, effective_toml};
+pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig,
     TlsConfig, UploadsConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, LogFilter, LogFormat,
-    MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
+    Addresses, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, LogFilter,
+    LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

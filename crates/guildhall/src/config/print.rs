@@ -51,7 +51,16 @@ pub fn effective_toml(loaded: &Loaded) -> String {
     out
 }
 
-/// The same in one line, for the log at start.
+/// What somebody set, in one line, for the log at start; "defaults" if nobody did. No secrets (C3).
+#[must_use]
+pub fn changed_line(loaded: &Loaded) -> String {
+    let set = loaded.effective.iter().filter(|entry| entry.origin != Origin::Default);
+    let set = set.filter_map(|entry| Some(format!("{}.{}={}", entry.section, entry.key, entry.text.as_ref()?)));
+    let line = set.collect::<Vec<_>>().join(" ");
+    if line.is_empty() { "defaults".to_owned() } else { line }
+}
+
+/// Everything in one line.
 #[must_use]
 pub fn effective_line(loaded: &Loaded) -> String {
     let set = loaded.effective.iter().filter_map(|e| Some(format!("{}.{}={}", e.section, e.key, e.text.as_ref()?)));

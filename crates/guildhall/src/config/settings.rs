@@ -7,8 +7,9 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, LogFilter, LogFormat,
-        MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, Value, VoiceEndpoint,
+        Addresses, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring,
+        LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, Value,
+        VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -286,6 +287,11 @@ settings! {
         dir: PathBuf => PathBuf::from(defaults::STORE_DIR);
         /// "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
+        /// "quick": every page of the database is read and checked at the start; a damaged one keeps the node from starting. After
+        /// ten seconds the node starts, and the check continues beside it. "off": damage is found where it is read.
+        check: DatabaseCheck => defaults::STORE_CHECK;
+        /// With fewer free bytes on the disk, writes are refused (503) and reads continue; they begin again a quarter above it.
+        free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;
     }
     /// Files that come with messages. They are kept in the folder `files` of `store.dir`, and go with their message.
     uploads: UploadsConfig {

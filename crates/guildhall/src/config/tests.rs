@@ -66,7 +66,7 @@ fn c2_every_unknown_or_bad_value_is_refused_with_its_place() {
     check_file(
         "[server]\nlisten = \"here\"",
         &[
-            "guildhall.toml:2: server.listen cannot be the string \"here\": expected an address and port, like \"127.0.0.1:8080\" or \"[::]:8080\"",
+            "guildhall.toml:2: server.listen cannot be the string \"here\": expected an address and port, like \"127.0.0.1:8080\", \"localhost:8080\" or \"0.0.0.0:8080\" for all addresses",
         ],
     );
     check_file(

@@ -3,7 +3,7 @@
 use super::raw::Scalar;
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
 };
@@ -51,11 +51,17 @@ whole_numbers!(u16 u32 u64 i32);
 impl Value for SocketAddr {
     type Rule = ();
 
+    /// `localhost` is this machine's own address, whatever a name server says.
     fn read(raw: &Scalar, (): &()) -> Option<Self> {
-        raw.text()?.parse().ok()
+        let text = raw.text()?;
+        match text.strip_prefix("localhost:") {
+            Some(port) => Some(Self::new(Ipv4Addr::LOCALHOST.into(), port.parse().ok()?)),
+            None => text.parse().ok(),
+        }
     }
     fn expected((): &()) -> String {
-        "an address and port, like \"127.0.0.1:8080\" or \"[::]:8080\"".to_owned()
+        "an address and port, like \"127.0.0.1:8080\", \"localhost:8080\" or \"0.0.0.0:8080\" for all addresses"
+            .to_owned()
     }
     fn to_toml(&self) -> Option<String> {
         Some(quote(&self.to_string()))
@@ -143,6 +149,16 @@ choices! {
         Full = "full",
         /// Once the operating system has it.
         Normal = "normal",
+    }
+}
+
+choices! {
+    /// Whether the database is checked at the start.
+    DatabaseCheck {
+        /// Every page.
+        Quick = "quick",
+        /// Not at all.
+        Off = "off",
     }
 }
 

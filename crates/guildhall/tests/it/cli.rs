@@ -54,7 +54,8 @@ fn what_is_taken_is_told() {
     let listen = demo.addr.to_string();
     let port = run(["demo", "--listen", &listen, "--data", two.to_str().unwrap()]);
     assert_eq!(port.status.code(), Some(1));
-    assert!(stderr(&port).contains(&format!("cannot listen on {listen}")), "{}", stderr(&port));
+    let told = stderr(&port);
+    assert!(told.contains(&format!("cannot listen on {listen}: choose another port, or 0")), "{told}");
     assert!(!two.exists(), "nothing was begun");
     for args in [vec!["serve", "--listen", "127.0.0.1:0", "--data"], vec!["token", "bot", "--new", "helper", "--data"]]
     {

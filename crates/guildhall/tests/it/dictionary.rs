@@ -243,7 +243,7 @@ fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
     fs::write(&files[0], bytes).unwrap();
     let set = format!("codec.dictionaries_dir={}", others.path().display());
     let output = run(["serve", "--listen", "127.0.0.1:0", "--set", &set]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("was changed"), "{}", stderr(&output));
     let shown = run(["dictionary".as_ref(), "show".as_ref(), others.path().as_os_str()]);
     assert!(!shown.status.success() && stderr(&shown).contains("was changed"), "{}", stderr(&shown));

@@ -78,7 +78,7 @@ fn keys_come_and_go() {
     let data = data.to_str().unwrap();
     let audience = "auth.jwt_audience=any";
     let refused = run(["serve", "--listen", "127.0.0.1:0", "--data", data, "--set", &setting, "--set", audience]);
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("auth.jwks_file") && stderr(&refused).contains("not a JSON Web Key Set"));
 }
 

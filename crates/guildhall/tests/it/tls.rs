@@ -230,9 +230,42 @@ fn the_certificate_is_replaced() {
     let cert = format!("tls.cert_file={}", file("one.crt").display());
     let key = |name: &str| format!("tls.key_file={}", file(name).display());
     let wrong = serve(&[cert.clone(), key("two.key")]);
-    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("the key is not the certificate's"), "{}", stderr(&wrong));
     let half = serve(&[cert]);
     assert_eq!(half.status.code(), Some(2));
     assert!(stderr(&half).contains("tls.cert_file is set without tls.key_file"), "{}", stderr(&half));
+}
+
+#[test]
+fn the_command_line_speaks_tls_to_its_own_node() {
+    const KEY: &str = "a root key of more than thirty-two bytes";
+    let dir = tempfile::tempdir().unwrap();
+    let Node { process, addr, manifest } = start(dir.path(), &["--set", &format!("auth.admin_key={KEY}")]);
+    let guild = manifest["guild_id"].as_str().unwrap();
+    let publish = |server: &str, more: &[&str]| {
+        let mut command =
+            guildhall(["publish", "--event", "HELLO", "--data", "1", "--guild", guild, "--server", server]);
+        command.env("GUILDHALL_KEY", KEY).args(more).output().unwrap()
+    };
+    let (one, two) = (file("one.crt"), file("two.crt"));
+    let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
+    let port = addr.port();
+    for host in ["localhost", "127.0.0.1"] {
+        let done = publish(&format!("https://{host}:{port}/"), &["--ca", one]);
+        assert!(done.status.success(), "{host}: {}", stderr(&done));
+        assert!(String::from_utf8_lossy(&done.stdout).contains("\"reached\""), "{done:?}");
+    }
+    let refused = |done: &std::process::Output, told: &str| {
+        assert_eq!(done.status.code(), Some(1));
+        assert!(stderr(done).contains(told), "{told}: {}", stderr(done));
+    };
+    let url = format!("https://localhost:{port}");
+    refused(&publish(&url, &["--ca", two]), "was not trusted");
+    // Nobody that a system trusts signed it.
+    refused(&publish(&url, &[]), "trusted");
+    refused(&publish(&url, &["--ca", "none.pem"]), "none.pem");
+    refused(&publish(&format!("http://127.0.0.1:{port}"), &[]), "it speaks only TLS");
+    refused(&publish(&format!("http://127.0.0.1:{port}"), &["--ca", one]), "--ca is for https://");
+    assert_eq!(process.terminate(), Some(0));
 }

@@ -25,6 +25,9 @@ const LOADS_PER_COMMAND_MAX: u8 = 4;
 impl Slot {
     pub(super) fn execute(&mut self, cx: &mut Context<'_>, input: Input) {
         match input {
+            Input::Command(ask) if ask.command.may_write() && cx.jobs.writes.are_stopped() => {
+                self.refuse(cx, ask.answer, Refusal::Unavailable);
+            }
             Input::Command(ask) => self.command(cx, ask),
             Input::Create(new, answer) => {
                 let New::Guild(new) = new else {
@@ -230,7 +233,11 @@ impl Slot {
     pub(super) fn live_timer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let State::Live(guild) = &self.state else { return };
-        if self.takes_inputs() && guild.next_deadline().is_some_and(|at| at <= now.instant) {
+        let is_due = self.takes_inputs() && guild.next_deadline().is_some_and(|at| at <= now.instant);
+        self.timers_held_until = None;
+        if is_due && cx.jobs.writes.are_stopped() {
+            self.timers_held_until = Some(now.instant.after_ms(super::WRITES_ASKED_MS));
+        } else if is_due {
             self.run_and_push(cx, |guild| guild.handle_timer(now));
         }
         if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms {

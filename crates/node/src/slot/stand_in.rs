@@ -80,6 +80,9 @@ impl Slot {
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
         match input {
             Input::Command(ask) => self.refuse(cx, ask.answer, refusal),
+            Input::Create(_, answer) if is_absent && cx.jobs.writes.are_stopped() => {
+                self.refuse(cx, answer, Refusal::Unavailable);
+            }
             Input::Create(new, answer) if is_absent => self.create(cx, new, answer),
             Input::Create(_, answer) => self.refuse(cx, answer, refusal),
             Input::Relay(message) => {

@@ -62,6 +62,7 @@ impl Bench {
             ids: Arc::new(Ids::new(store.clone())),
             guild_limits: GuildLimits::default(),
             commits: Arc::default(),
+            writes: Arc::default(),
         };
         let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);

@@ -96,6 +96,68 @@ async fn a_guild_that_goes_on_failing_is_left_alone_for_a_while() {
     assert!(relay.snapshot().await);
 }
 
+/// However often somebody writes: one guild starts anew once, for the commit that found the disk full.
+#[tokio::test]
+async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    let (other_id, other_channel_id) = world.guild_with_channel().await;
+    let (mut relay, mut other) = (world.listen(guild_id, 0), world.listen(other_id, 1));
+    relay.snapshot().await;
+    other.snapshot().await;
+    let kept = world.say(guild_id, channel_id, "kept").await.unwrap();
+    assert_eq!(relay.said().await.0, kept);
+    let loads = world.store.counts().loads_begun;
+
+    world.store.set(|faults| faults.full = true);
+    assert_eq!(world.say(guild_id, channel_id, "lost").await, Err(Refusal::Unavailable));
+    assert!(relay.snapshot().await);
+    assert!(world.node.are_writes_stopped());
+    for n in 0..20 {
+        for (guild_id, channel_id) in [(guild_id, channel_id), (other_id, other_channel_id)] {
+            assert_eq!(world.say(guild_id, channel_id, &n.to_string()).await, Err(Refusal::Unavailable));
+            let Ok(Reply::Guild(guild)) = world.command(guild_id, Command::ReadGuild).await else {
+                panic!("reads are served")
+            };
+            assert_eq!(guild.meta.guild.id, guild_id);
+            world.command(guild_id, Command::ReadChannel(channel_id)).await.expect("channels, too");
+        }
+    }
+    let new = crate::support::new_guild(0, OWNER);
+    assert_eq!(bounded(world.node.create_guild(new)).await, Err(Refusal::Unavailable));
+    assert_eq!(world.store.counts().loads_begun, loads + 1, "nothing else was loaded again");
+    while let Some(message) = relay.try_next() {
+        assert!(!matches!(message, RelayMessage::Snapshot { .. }), "{message:?}");
+    }
+    while let Some(message) = other.try_next() {
+        assert!(!matches!(message, RelayMessage::Snapshot { .. }), "its sessions noticed something: {message:?}");
+    }
+
+    world.store.set(|faults| faults.full = false);
+    let said = bounded(async {
+        loop {
+            match world.say(guild_id, channel_id, "again").await {
+                Ok(id) => break id,
+                Err(refusal) => assert_eq!(refusal, Refusal::Unavailable),
+            }
+        }
+    });
+    let said = said.await;
+    assert!(said > kept && !world.node.are_writes_stopped());
+    world.say(other_id, other_channel_id, "here too").await.unwrap();
+}
+
+#[tokio::test]
+async fn s21_3_writes_can_be_held_from_outside() {
+    let world = World::new();
+    let (guild_id, channel_id) = world.guild_with_channel().await;
+    world.node.hold_writes(true);
+    assert_eq!(world.say(guild_id, channel_id, "no").await, Err(Refusal::Unavailable));
+    assert!(world.command(guild_id, Command::ReadGuild).await.is_ok());
+    world.node.hold_writes(false);
+    world.say(guild_id, channel_id, "yes").await.unwrap();
+}
+
 #[tokio::test]
 async fn a_guild_that_cannot_be_loaded_is_unavailable_and_tried_again() {
     let world = World::new();

@@ -76,7 +76,11 @@ pub(super) async fn run(
     }
 }
 
-async fn check(options: SqliteConnectOptions, path: PathBuf, cancelled: Arc<AtomicBool>) -> Result<(), StoreError> {
+pub(super) async fn check(
+    options: SqliteConnectOptions,
+    path: PathBuf,
+    cancelled: Arc<AtomicBool>,
+) -> Result<(), StoreError> {
     let mut connection = options.connect().await?;
     connection.lock_handle().await?.set_progress_handler(CANCEL_OPS, move || !cancelled.load(Relaxed));
     let findings = sqlx::query_scalar::<_, String>("PRAGMA quick_check(1)").fetch_all(&mut connection).await;

@@ -14,6 +14,7 @@ mod backup;
 mod change;
 mod check;
 mod data_dir;
+mod inspect;
 mod merge;
 mod purge;
 mod read;
@@ -21,6 +22,7 @@ mod writer;
 
 pub use backup::backup_database;
 pub use data_dir::{DATABASE_FILE, DataDir, RESTORING_FILE};
+pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
 use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};

@@ -20,6 +20,8 @@ pub struct Faults {
     pub failing_loads: u32,
     pub failing_messages: u32,
     pub failing_tokens: bool,
+    /// The disk is: nothing can be written.
+    pub full: bool,
 }
 
 /// What was asked of it.
@@ -71,6 +73,10 @@ impl FaultStore {
         self.faults.subscribe().wait_for(|faults| !held(faults)).await.expect("the store lives");
     }
 
+    fn need_room(&self) -> Result<(), StoreError> {
+        if self.faults.borrow().full { Err(StoreError::Full(None)) } else { Ok(()) }
+    }
+
     /// Whether a call is one of those that fail.
     fn takes(&self, counter: impl Fn(&mut Faults) -> &mut u32) -> bool {
         self.faults.send_if_modified(|faults| {
@@ -87,6 +93,7 @@ impl Store for FaultStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         self.count(|counts| counts.commits_begun += 1);
         self.pass(|faults| faults.hold_commits).await;
+        self.need_room()?;
         if self.takes(|faults| &mut faults.failing_commits) {
             return Err(StoreError::Closed);
         }
@@ -207,6 +214,7 @@ impl Store for FaultStore {
     }
 
     async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError> {
+        self.need_room()?;
         self.inner.put_record(kind, id, data).await
     }
 

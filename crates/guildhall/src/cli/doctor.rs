@@ -1,0 +1,43 @@
+//! `guildhall doctor`: its arguments; what is looked at is in `crate::doctor`.
+
+use super::{Common, Failure, flags, load_config, say};
+use crate::doctor::{self, Level};
+use anyhow::anyhow;
+use clap::Args;
+use std::fmt::Write as _;
+
+pub(super) const HELP: &str = "\
+Examples:
+  guildhall doctor --config /etc/guildhall/guildhall.toml
+  guildhall doctor --data /var/lib/guildhall
+
+Looks at the configuration and everything that it names, the data directory's
+access rights, every page of the database, the clock, the disk, open files,
+the kernel, memory, and the end of the certificate. It changes nothing, and
+may run while the node does; run it as the node's user. The exit code is 1 if
+something is WRONG.";
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// The node's data directory [default: data/node]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) async fn run(args: DoctorArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
+    let flags = flags([("--data", "store.dir", args.data)]);
+    let config = load_config(&args.common.sources(environment, flags, true)?)?.config;
+    let findings = doctor::examine(&config).await;
+    let mut text = String::new();
+    for finding in &findings {
+        let _ = writeln!(text, "{finding}");
+    }
+    say(&text);
+    match findings.iter().filter(|finding| finding.level == Level::Wrong).count() {
+        0 => Ok(()),
+        count => Err(anyhow!("{count} of {} things are wrong", findings.len()).into()),
+    }
+}

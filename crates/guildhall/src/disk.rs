@@ -1,0 +1,168 @@
+//! Disk: how much room the data directory has, and what follows when there is little.
+//!
+//! Owns        the task that looks at the free space and holds the node's writes (`DiskWatch`).
+//! Invariants  D1 below `store.free_bytes_min` nothing is written, and the node says so (`/readyz`, the log, `/metrics`); reads continue.
+//!             D2 writes are let through again a quarter above it, so that they do not start and stop at every message.
+//!             (test `disk::s21_3_*`)
+//! Limits      one look per `LOOK_EVERY`.
+//! Not here    a commit that fails although there seemed to be room: `guildhall_node`'s write gate.
+
+use guildhall_node::Node;
+use guildhall_store::DATABASE_FILE;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinHandle;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a data directory takes, and what is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// The database without its log.
+    pub database_bytes: u64,
+    /// The write-ahead log.
+    pub log_bytes: u64,
+    /// Free on the file system, for this user; none where the system does not say.
+    pub free_bytes: Option<u64>,
+}
+
+impl DiskUse {
+    /// Looks.
+    #[must_use]
+    pub fn of(dir: &Path) -> Self {
+        let bytes = |name: &str| fs::metadata(dir.join(name)).map_or(0, |file| file.len());
+        Self {
+            database_bytes: bytes(DATABASE_FILE),
+            log_bytes: bytes(&format!("{DATABASE_FILE}-wal")),
+            free_bytes: free_bytes(dir).ok(),
+        }
+    }
+}
+
+/// Bytes that this user may still write to the file system of `dir`.
+///
+/// # Errors
+/// When the system does not say.
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(dir)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Looks until it is dropped.
+#[derive(Debug)]
+pub struct DiskWatch {
+    bytes_min: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for DiskWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl DiskWatch {
+    /// Looks at once, and begins to watch.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn start(dir: PathBuf, node: Node, bytes_min: u64) -> Self {
+        let mut watched = Watched { dir, node, held: false, failed: false };
+        watched.look(bytes_min);
+        let bytes_min = Arc::new(AtomicU64::new(bytes_min));
+        let of_task = bytes_min.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let bytes_min = of_task.load(Ordering::Relaxed);
+                // A file system elsewhere may take its time.
+                let looked = tokio::task::spawn_blocking(move || {
+                    watched.look(bytes_min);
+                    watched
+                });
+                match looked.await {
+                    Ok(back) => watched = back,
+                    Err(_) => return,
+                }
+            }
+        });
+        Self { bytes_min, task }
+    }
+
+    /// From now on.
+    pub fn set_bytes_min(&self, bytes_min: u64) {
+        self.bytes_min.store(bytes_min, Ordering::Relaxed);
+    }
+}
+
+struct Watched {
+    dir: PathBuf,
+    node: Node,
+    held: bool,
+    failed: bool,
+}
+
+impl Watched {
+    fn look(&mut self, bytes_min: u64) {
+        let free = match free_bytes(&self.dir) {
+            Ok(free) => free,
+            Err(error) => {
+                if !std::mem::replace(&mut self.failed, true) {
+                    tracing::warn!(%error, "the free space of the data directory cannot be read");
+                }
+                return;
+            }
+        };
+        self.failed = false;
+        let held = is_held(self.held, free, bytes_min);
+        if held != self.held {
+            self.node.hold_writes(held);
+            self.held = held;
+            if held {
+                tracing::error!(
+                    free_bytes = free,
+                    free_bytes_min = bytes_min,
+                    "the disk is almost full: writes are refused, reads continue. Make room"
+                );
+            } else {
+                tracing::info!(free_bytes = free, "the disk has room again: writes are accepted");
+            }
+        }
+    }
+}
+
+fn is_held(held: bool, free: u64, bytes_min: u64) -> bool {
+    free < if held { bytes_min.saturating_add(bytes_min / 4) } else { bytes_min }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d2_writes_begin_again_above_where_they_ended() {
+        assert!(!is_held(false, 100, 100));
+        assert!(is_held(false, 99, 100));
+        assert!(is_held(true, 124, 100));
+        assert!(!is_held(true, 125, 100));
+        assert!(!is_held(true, 0, 0));
+        assert!(!is_held(false, 0, 0));
+    }
+
+    #[test]
+    fn a_directory_takes_room() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(DATABASE_FILE), [0; 5]).unwrap();
+        let found = DiskUse::of(dir.path());
+        assert_eq!((found.database_bytes, found.log_bytes), (5, 0));
+        assert!(found.free_bytes.unwrap() > 0);
+    }
+}

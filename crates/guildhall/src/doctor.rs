@@ -1,0 +1,286 @@
+//! Doctor: what is wrong with this machine, the configuration, or the data, before or while a node runs.
+//!
+//! Owns        one function per thing that is looked at, and what to do about each finding.
+//! Invariants  nothing is changed. What a running node needs (its lock, its port) is not touched.
+//! Limits      the check of the database reads all of it: as long as that takes.
+//! Not here    clocks of other machines: there is nobody to ask without a network.
+
+use crate::{
+    config::{Config, DatabaseCheck},
+    disk::DiskUse,
+    memory::MemoryReader,
+    open_files, preflight, tls,
+};
+use guildhall_model::{Id, timestamp_of};
+use guildhall_store::{DATABASE_FILE, Inspection, StoreError, inspect};
+use std::{
+    fmt, fs,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// In order.
+    Fine,
+    /// It works, and could be better.
+    Warning,
+    /// A node would not start, or would lose or leak something.
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What was looked at.
+    pub what: &'static str,
+    /// What was found, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Fine => "ok",
+            Level::Warning => "warning",
+            Level::Wrong => "WRONG",
+        };
+        write!(f, "{level:<8} {:<14} {}", self.what, self.text)
+    }
+}
+
+fn fine(what: &'static str, text: impl Into<String>) -> Finding {
+    Finding { level: Level::Fine, what, text: text.into() }
+}
+
+fn warning(what: &'static str, text: impl Into<String>) -> Finding {
+    Finding { level: Level::Warning, what, text: text.into() }
+}
+
+fn wrong(what: &'static str, text: impl Into<String>) -> Finding {
+    Finding { level: Level::Wrong, what, text: text.into() }
+}
+
+/// Below so many days a certificate should have been renewed.
+const CERTIFICATE_DAYS_MIN: i64 = 14;
+const DAY_S: i64 = 86_400;
+/// When this program was written; no right clock is before it: 2026-01-01.
+const CLOCK_MIN_S: i64 = 1_767_225_600;
+/// So far ahead a newest id may be: clocks are set.
+const CLOCK_BEHIND_MS_MAX: i64 = 60_000;
+/// Below it connects of a storm are dropped by the kernel.
+const BACKLOG_MIN: u64 = 1024;
+
+/// Looks at everything.
+pub async fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![configuration(config)];
+    findings.push(private(&config.store.dir));
+    findings.extend(database(config).await);
+    findings.push(disk(config));
+    findings.push(descriptors(config.server.connections_max));
+    findings.extend(kernel());
+    findings.push(memory(config));
+    findings.extend(certificate(config));
+    findings
+}
+
+fn configuration(config: &Config) -> Finding {
+    match preflight::check(config) {
+        Ok(()) => fine("configuration", "everything that it names can be opened"),
+        Err(error) => wrong("configuration", chain(&error)),
+    }
+}
+
+fn private(dir: &Path) -> Finding {
+    const WHAT: &str = "data directory";
+    let shown = dir.display();
+    let mode = match fs::metadata(dir) {
+        Ok(metadata) => metadata.mode() & 0o777,
+        Err(_) => return fine(WHAT, format!("{shown} does not exist yet: the first start creates it")),
+    };
+    let database = fs::metadata(dir.join(DATABASE_FILE)).map_or(0, |file| file.mode() & 0o777);
+    if mode & 0o077 != 0 && database & 0o077 != 0 {
+        wrong(WHAT, format!("other users can read {shown} (mode {mode:o}): run `chmod go= {shown}`"))
+    } else if mode & 0o077 != 0 {
+        warning(WHAT, format!("other users can list {shown} (mode {mode:o}): the next start of the node ends that"))
+    } else {
+        fine(WHAT, format!("{shown} is private (mode {mode:o})"))
+    }
+}
+
+async fn database(config: &Config) -> Vec<Finding> {
+    const WHAT: &str = "database";
+    let dir = &config.store.dir;
+    if !dir.join(DATABASE_FILE).exists() {
+        return vec![fine(WHAT, "there is none yet")];
+    }
+    let found = match inspect(dir).await {
+        Ok(found) => found,
+        Err(error @ StoreError::Damaged { .. }) => return vec![wrong(WHAT, chain(&error))],
+        Err(error) => return vec![wrong(WHAT, format!("it cannot be read: {}", chain(&error)))],
+    };
+    let Inspection { schema, schema_known, largest_id, check_ms } = found;
+    let bytes = DiskUse::of(dir).database_bytes;
+    let mut findings = vec![if schema > schema_known {
+        wrong(WHAT, format!("schema version {schema} is newer than this program's {schema_known}: use a newer program"))
+    } else {
+        fine(WHAT, format!("{} in order, checked in {check_ms} ms, schema version {schema}", megabytes(bytes)))
+    }];
+    if config.store.check == DatabaseCheck::Off {
+        findings.push(warning(WHAT, "store.check is \"off\": damage is found only where it is read"));
+    }
+    findings.push(clock(largest_id));
+    findings
+}
+
+/// Ids hold the time at which they were made.
+fn clock(largest_id: u64) -> Finding {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
+    let newest_ms = if largest_id == 0 { 0 } else { timestamp_of(Id::<()>::new(largest_id)).0 };
+    clock_at(now_ms, newest_ms)
+}
+
+fn clock_at(now_ms: i64, newest_ms: i64) -> Finding {
+    const WHAT: &str = "clock";
+    if now_ms < CLOCK_MIN_S * 1000 {
+        wrong(WHAT, "the system's clock is years behind: tokens and certificates are judged by it. Set it")
+    } else if newest_ms > now_ms + CLOCK_BEHIND_MS_MAX {
+        let behind_s = (newest_ms - now_ms) / 1000;
+        warning(
+            WHAT,
+            format!(
+                "it is {behind_s} s behind the newest id in the database: either it is wrong, or a backend chose that id"
+            ),
+        )
+    } else {
+        fine(WHAT, "not behind the newest id in the database")
+    }
+}
+
+fn disk(config: &Config) -> Finding {
+    const WHAT: &str = "disk";
+    let mut dir = config.store.dir.as_path();
+    while !dir.exists() {
+        match dir.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => dir = parent,
+            _ => dir = Path::new("."),
+        }
+    }
+    let Some(free) = DiskUse::of(dir).free_bytes else {
+        return warning(WHAT, format!("the free space of {} cannot be read", dir.display()));
+    };
+    let (least, files) = (config.store.free_bytes_min, config.uploads.bytes_max);
+    if free < least {
+        let text = "are free, less than store.free_bytes_min: writes are refused. Make room";
+        wrong(WHAT, format!("{} {text}", megabytes(free)))
+    } else if free < least.saturating_add(files) {
+        warning(
+            WHAT,
+            format!("{} are free, less than uploads.bytes_max ({}) may need", megabytes(free), megabytes(files)),
+        )
+    } else {
+        fine(WHAT, format!("{} are free", megabytes(free)))
+    }
+}
+
+fn descriptors(connections_max: u32) -> Finding {
+    const WHAT: &str = "open files";
+    let (allowed, needed) = open_files::allowed_and_needed(connections_max);
+    match allowed {
+        Some(allowed) if allowed < needed => warning(
+            WHAT,
+            format!("{allowed} are allowed, server.connections_max needs {needed}: raise LimitNOFILE= or `ulimit -Hn`"),
+        ),
+        Some(allowed) => fine(WHAT, format!("{allowed} are allowed, {needed} are needed")),
+        None => fine(WHAT, "there is no limit"),
+    }
+}
+
+fn kernel() -> Vec<Finding> {
+    let uring = match guildhall_uring::SendBatch::new() {
+        Ok(_) => fine("io_uring", "works: frames are sent in batches"),
+        Err(error) => {
+            warning("io_uring", format!("not available ({error}): each frame is one system call, some 10 % more CPU"))
+        }
+    };
+    let mut findings = vec![uring];
+    let backlog =
+        fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse::<u64>().ok());
+    if let Some(backlog) = backlog {
+        findings.push(if backlog < BACKLOG_MIN {
+            let text = "connects of a storm are dropped: set net.core.somaxconn to 4096";
+            warning("backlog", format!("net.core.somaxconn is {backlog}: {text}"))
+        } else {
+            fine("backlog", format!("net.core.somaxconn is {backlog}"))
+        });
+    }
+    findings
+}
+
+fn memory(config: &Config) -> Finding {
+    match MemoryReader::new(config.codec.memory_bytes_max).read() {
+        Ok(memory) => fine("memory", format!("the node may use {}", megabytes(memory.limit_bytes))),
+        Err(error) => warning("memory", format!("cannot be read ({error}): set codec.classic_bytes_max")),
+    }
+}
+
+fn certificate(config: &Config) -> Option<Finding> {
+    const WHAT: &str = "certificate";
+    let path = config.tls.cert_file.as_ref()?;
+    let Some(ends_s) = tls::ends_at(path) else {
+        return Some(warning(WHAT, format!("the end of {} cannot be read", path.display())));
+    };
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
+    Some(certificate_at(path, ends_s, now_s))
+}
+
+fn certificate_at(path: &Path, ends_s: i64, now_s: i64) -> Finding {
+    const WHAT: &str = "certificate";
+    let (days, shown) = ((ends_s - now_s).div_euclid(DAY_S), path.display());
+    if ends_s <= now_s {
+        wrong(WHAT, format!("{shown} has expired: clients refuse it. Renew it; the node reads it again by itself"))
+    } else if days < CERTIFICATE_DAYS_MIN {
+        warning(WHAT, format!("{shown} ends in {days} days: renew it"))
+    } else {
+        fine(WHAT, format!("{shown} ends in {days} days"))
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_end() {
+        let at = |ends_s| certificate_at(Path::new("c.pem"), ends_s, 1_000 * DAY_S).level;
+        assert_eq!(at(1_000 * DAY_S), Level::Wrong);
+        assert_eq!(at(1_001 * DAY_S), Level::Warning);
+        assert_eq!(at(1_014 * DAY_S), Level::Fine);
+    }
+
+    #[test]
+    fn clocks_are_behind() {
+        let now = CLOCK_MIN_S * 1000 + 5;
+        assert_eq!(clock_at(now - 6, 0).level, Level::Wrong);
+        assert_eq!(clock_at(now, now + CLOCK_BEHIND_MS_MAX + 1).level, Level::Warning);
+        assert_eq!(clock_at(now, now).level, Level::Fine);
+    }
+}

@@ -1,0 +1,47 @@
+//! Preflight: everything that a configuration names, opened before a node takes its port or writes anything.
+//!
+//! Doors       `check`, for `serve` and `config check` alike: both give the same verdict and exit code.
+//! Invariants  nothing is created, changed or kept. (tests `it::config_check`)
+//! Not here    the port, and the content of the database: they depend on what else runs, and on what was written.
+
+use crate::{
+    assemble::{StartError, classic_contexts, read_tls, secret},
+    config::Config,
+    dictionaries, issuers, jwks_url,
+};
+use guildhall_store::StoreError;
+use rustix::fs::{Access, access};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Opens what a node opens at its start.
+///
+/// # Errors
+/// The first thing that would keep the node from starting.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    let auth = &config.auth;
+    secret("auth.jwt_secret_file", &auth.jwt_secret, &auth.jwt_secret_file)?;
+    secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file)?;
+    read_tls(&config.tls)?;
+    issuers::check(auth).map_err(|(path, source)| StartError::Issuers { path, source })?;
+    jwks_url::check(auth)?;
+    if let Some(dir) = &config.codec.dictionaries_dir {
+        dictionaries::load(dir)?;
+    }
+    classic_contexts(&config.codec)?;
+    check_data_dir(&config.store.dir)?;
+    Ok(())
+}
+
+/// Whether the directory can be written, or created.
+fn check_data_dir(dir: &Path) -> Result<(), StoreError> {
+    let fail = |source| StoreError::DataDir { path: dir.to_owned(), source };
+    let mut existing: PathBuf = std::path::absolute(dir).map_err(fail)?;
+    while !existing.exists() && existing.pop() {}
+    if !existing.is_dir() {
+        return Err(fail(io::Error::from(io::ErrorKind::NotADirectory)));
+    }
+    access(&existing, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| fail(error.into()))
+}

@@ -1,0 +1,181 @@
+//! `guildhall backup` beside a node that is written to, `guildhall restore`, and what both refuse.
+
+use crate::support::{Demo, Http, PATIENCE, guildhall, serve, stderr, wait_for};
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Output,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+fn command(name: &str, dir: &Path, data: &Path) -> Output {
+    guildhall([name.as_ref(), dir.as_os_str(), "--data".as_ref(), data.as_os_str()]).output().unwrap()
+}
+
+fn exchange(addr: SocketAddr, request: &[u8]) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|piece| piece == b"\r\n\r\n").expect("an answer");
+    (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end + 4..].to_vec())
+}
+
+/// Posts a message with a file; returns the path of the file.
+fn upload(addr: SocketAddr, token: &str, channel: &str, content: &[u8]) -> String {
+    let disposition = "Content-Disposition: form-data; name=\"files[0]\"; filename=\"f.bin\"";
+    let body = [format!("--XX\r\n{disposition}\r\n\r\n").as_bytes(), content, b"\r\n--XX--\r\n"].concat();
+    let head = format!(
+        "POST /api/v10/channels/{channel}/messages HTTP/1.1\r\nHost: t\r\nAuthorization: {token}\r\nConnection: close\r\n\
+         Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let (head, body) = exchange(addr, &[head.as_bytes(), &body].concat());
+    assert!(head.starts_with("HTTP/1.1 200"), "{head} {}", String::from_utf8_lossy(&body));
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    let url = message["attachments"][0]["url"].as_str().unwrap();
+    url[url.find("/attachments/").unwrap()..].to_owned()
+}
+
+fn fetch(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
+    exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes())
+}
+
+#[derive(Clone, Default)]
+struct Acknowledged {
+    /// Content by id.
+    messages: HashMap<String, String>,
+    /// Content by path.
+    files: HashMap<String, Vec<u8>>,
+}
+
+#[test]
+fn a_backup_of_a_node_under_writes_has_everything_that_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backup, restored) = (dir.path().join("data"), dir.path().join("b"), dir.path().join("r"));
+    let demo = Demo::start(&data, &["--members", "3", "--rate", "0", "--set", "limits.rest_rate_percent=0"]);
+    let channels: Vec<String> = demo.channels().into_iter().take(2).collect();
+    let token = demo.manifest["bot_token"].as_str().unwrap().to_owned();
+    let (acknowledged, stop) = (Mutex::new(Acknowledged::default()), AtomicBool::new(false));
+    let before = thread::scope(|scope| {
+        for (writer, channel) in channels.iter().enumerate() {
+            let (demo, acknowledged, stop, token) = (&demo, &acknowledged, &stop, &token);
+            scope.spawn(move || {
+                let mut http = demo.client("bot_token");
+                for n in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let content = format!("{writer} says {n}");
+                    let path = format!("/api/v10/channels/{channel}/messages");
+                    let answer = http.request("POST", &path, Some(&json!({"content": content}))).unwrap();
+                    assert_eq!(answer.status, 200, "{answer:?}");
+                    let id = answer.body["id"].as_str().unwrap().to_owned();
+                    acknowledged.lock().unwrap().messages.insert(id, content);
+                    if n % 10 == 0 {
+                        let content = format!("file {writer} {n} ").repeat(500).into_bytes();
+                        let path = upload(demo.addr, token, channel, &content);
+                        acknowledged.lock().unwrap().files.insert(path, content);
+                    }
+                }
+            });
+        }
+        let enough = |known: &Acknowledged| known.messages.len() >= 100 && known.files.len() >= 10;
+        wait_for("messages", || enough(&acknowledged.lock().unwrap()).then_some(()));
+        let before = acknowledged.lock().unwrap().clone();
+        let made = command("backup", &backup, &data);
+        stop.store(true, Ordering::Relaxed);
+        assert!(made.status.success(), "{}", stderr(&made));
+        assert!(String::from_utf8_lossy(&made.stdout).starts_with("backed up: a database of "), "{made:?}");
+        before
+    });
+    let all = acknowledged.into_inner().unwrap();
+    // There is one already.
+    let again = command("backup", &backup, &data);
+    assert!(!again.status.success() && stderr(&again).contains("is not empty"), "{}", stderr(&again));
+    let over = command("restore", &backup, &data);
+    assert!(!over.status.success() && stderr(&over).contains("never overwrites"), "{}", stderr(&over));
+    assert_eq!(demo.terminate(), Some(0));
+
+    let made = command("restore", &backup, &restored);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let (node, addr, _log) = serve(&restored, &[]);
+    let mut http = Http::new(addr, &token);
+    let history: HashMap<String, String> = channels.iter().flat_map(|channel| http.history(channel)).collect();
+    for (id, content) in &before.messages {
+        assert_eq!(history.get(id), Some(content), "{id}");
+    }
+    for (path, content) in &before.files {
+        let (head, body) = fetch(addr, path);
+        assert!(head.starts_with("HTTP/1.1 200") && body == *content, "{path}: {head}");
+    }
+    // What came during the backup is in it or not; if it is, it is whole.
+    for (id, content) in history.iter().filter(|(_, content)| content.contains(" says ")) {
+        assert_eq!(all.messages.get(id), Some(content));
+    }
+    let path = format!("/api/v10/channels/{}/messages", channels[0]);
+    assert_eq!(http.request("POST", &path, Some(&json!({"content": "and on"}))).unwrap().status, 200);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn what_is_no_whole_backup_is_not_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backup, target) = (dir.path().join("data"), dir.path().join("b"), dir.path().join("t"));
+    let nothing = command("backup", &backup, &data);
+    assert!(!nothing.status.success() && stderr(&nothing).contains("has no guildhall.db"), "{}", stderr(&nothing));
+    assert!(!backup.exists());
+    let token = guildhall(["token", "bot", "--new", "helper", "--data"]).arg(&data).output().unwrap();
+    assert!(token.status.success(), "{}", stderr(&token));
+    // While no node runs.
+    let made = command("backup", &backup, &data);
+    assert!(made.status.success(), "{}", stderr(&made));
+
+    let refused = |why: &str| {
+        let output = command("restore", &backup, &target);
+        assert_eq!(output.status.code(), Some(1), "{why}");
+        assert!(stderr(&output).contains(why), "{why}: {}", stderr(&output));
+        let left: Vec<_> = fs::read_dir(&target).map_or(Vec::new(), |entries| entries.map(Result::unwrap).collect());
+        assert!(left.is_empty(), "{why}: {left:?}");
+    };
+    let (database, manifest) = (backup.join("guildhall.db"), backup.join("manifest.ndjson"));
+    let (whole, listed) = (fs::read(&database).unwrap(), fs::read(&manifest).unwrap());
+    let mut changed = whole.clone();
+    changed[5000] ^= 1;
+    fs::write(&database, &changed).unwrap();
+    refused("guildhall.db is not what the manifest says");
+    fs::write(&database, &whole[..whole.len() - 1]).unwrap();
+    refused("guildhall.db is not what the manifest says");
+    fs::write(&database, &whole).unwrap();
+    fs::write(&manifest, &listed[..listed.len() / 2]).unwrap();
+    refused("manifest.ndjson is torn or was changed");
+    let text = String::from_utf8(listed.clone()).unwrap();
+    fs::write(&manifest, text.replacen("\"guildhall.db\"", "\"../../elsewhere\"", 1)).unwrap();
+    refused("manifest.ndjson is torn or was changed");
+    fs::remove_file(&manifest).unwrap();
+    refused("is no backup, or one that did not finish");
+
+    fs::write(&manifest, &listed).unwrap();
+    // A restore that was killed: no node starts on what it left.
+    fs::create_dir_all(&target).unwrap();
+    fs::write(target.join("guildhall.restoring"), "").unwrap();
+    let started = guildhall(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&target).output().unwrap();
+    assert_eq!(started.status.code(), Some(1));
+    assert!(stderr(&started).contains("a restore into") && stderr(&started).contains("did not finish"));
+    fs::remove_dir_all(&target).unwrap();
+    let made = command("restore", &backup, &target);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let me = String::from_utf8(token.stdout).unwrap();
+    let (node, addr, _log) = serve(&target, &[]);
+    assert_eq!(Http::new(addr, &format!("Bot {}", me.trim())).get("/api/v10/users/@me").unwrap().status, 200);
+    assert_eq!(node.terminate(), Some(0));
+}
