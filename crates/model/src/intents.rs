@@ -12,6 +12,9 @@ macro_rules! intents {
     ($($bit:literal $name:ident),* $(,)?) => {
         impl Intents {
             $(#[doc = concat!("Bit ", stringify!($bit), ".")] pub const $name: Self = Self(1 << $bit);)*
+
+            /// Every intent with its name.
+            const NAMES: &[(Self, &str)] = &[$((Self::$name, stringify!($name))),*];
         }
     };
 }
@@ -44,6 +47,13 @@ impl Intents {
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// The names of its bits: `GUILD_MEMBERS, MESSAGE_CONTENT`.
+    #[must_use]
+    pub fn names(self) -> String {
+        let named = Self::NAMES.iter().filter(|(intent, _)| self.contains(*intent));
+        named.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
     }
 
     /// An event that needs any of `required` may go to a session with these intents.

@@ -187,8 +187,13 @@ impl Core {
 
     /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
     pub fn close(&mut self, now: Now, key: SlotKey, code: CloseCode, link: &mut impl Link) {
+        self.close_because(now, key, code, code.reason(), link);
+    }
+
+    /// Closes with a text that says more than the code's.
+    pub fn close_because(&mut self, now: Now, key: SlotKey, code: CloseCode, reason: &str, link: &mut impl Link) {
         self.end_service(now, key, code.session_fate());
-        self.begin_closing(now, key, Some(code.code()), code.reason(), By::Us, link);
+        self.begin_closing(now, key, Some(code.code()), reason, By::Us, link);
     }
 
     /// Closes with a WebSocket code, for faults below the gateway protocol.

@@ -118,7 +118,9 @@ impl Partition {
         let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
         let (intents, shard) = match checked {
             Ok(checked) => checked,
-            Err(error) => return self.core.close(now, key, error.close_code(), link),
+            Err(error) => {
+                return self.core.close_because(now, key, error.close_code(), &error.close_reason(), link);
+            }
         };
         let guilds = guilds_of_shard(&self.with_recent_joins(now, account), shard);
         if guilds.len() > self.core.config.guilds_per_shard_max {

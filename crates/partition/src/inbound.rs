@@ -142,7 +142,8 @@ impl Core {
             return self.close(now, key, CloseCode::DecodeError, link);
         };
         let Some(opcode) = Opcode::from_client(op) else {
-            return self.close(now, key, CloseCode::UnknownOpcode, link);
+            let code = CloseCode::UnknownOpcode;
+            return self.close_because(now, key, code, &format!("{}: op {op}", code.reason()), link);
         };
         if let Opcode::Heartbeat | Opcode::QosHeartbeat = opcode {
             return self.handle_heartbeat(now, key, &d, link);
@@ -152,8 +153,9 @@ impl Core {
             Phase::Serving(session) => self.handle_serving(now, key, session, opcode, &d, link),
             Phase::Checking(_) | Phase::Closing => Ok(()),
         };
-        if let Err(PayloadError { .. }) = handled {
-            self.close(now, key, CloseCode::UnknownOpcode, link);
+        if let Err(PayloadError { opcode, problem }) = handled {
+            let code = CloseCode::UnknownOpcode;
+            self.close_because(now, key, code, &format!("{}: {opcode}: {problem}", code.reason()), link);
         }
     }
 

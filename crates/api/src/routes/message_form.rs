@@ -181,8 +181,12 @@ fn linked(value: &Value) -> Parsed<Attachment> {
     })
 }
 
-fn url(value: &Value) -> Parsed<String> {
+/// A URL of the web, as clients open it.
+pub(super) fn url(value: &Value) -> Parsed<String> {
     let url = form::text(value, 1, URL_CHARS_MAX)?;
+    if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(Fault::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
+    }
     if url.starts_with("https://") || url.starts_with("http://") {
         return Ok(url);
     }

@@ -223,7 +223,7 @@ pub(super) async fn execute(
     let (mut message, files) = message_form::new_message(&input.value, &numbers, ChannelId::new(0))?;
     let (username, avatar) = form::object(&input.value, |form| {
         let username = form.optional("username", name);
-        Some((username, form.optional("avatar_url", |v| form::text(v, 0, 2048))))
+        Some((username, form.optional("avatar_url", avatar_url)))
     })?;
     if message.reply_to.is_some() {
         let fault = Fault::new("UNSUPPORTED", "A webhook answers no messages.");
@@ -236,6 +236,11 @@ pub(super) async fn execute(
     let reply = named.ask(&api, |id, access| Command::ExecuteWebhook(id, access, post)).await;
     let reply = expect_reply!(kept.settled(reply).await?, Message)?;
     Ok(if wait { Json(render::reply(&viewer, &reply)).into_response() } else { StatusCode::NO_CONTENT.into_response() })
+}
+
+/// Empty: the webhook's own.
+fn avatar_url(value: &Value) -> Parsed<String> {
+    if value == "" { Ok(String::new()) } else { message_form::url(value) }
 }
 
 /// The message in the path, and the thread in the query.

@@ -11,8 +11,8 @@ use super::{
     types::{Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{BackendCommand, Command, InsteadOf};
-use guildhall_model::{Channel, ChannelId, GuildId};
+use guildhall_guild::{Actor, BackendCommand, Command, InsteadOf, Refusal};
+use guildhall_model::{Channel, ChannelId, GuildId, Overwrite, OverwriteKind};
 use std::sync::Arc;
 
 async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Arc<Channel>, V1Error> {
@@ -24,10 +24,35 @@ async fn put_channel(
     channel: Channel,
     instead_of: InsteadOf<Channel>,
 ) -> Result<(StatusCode, Json<ChannelBody>), V1Error> {
-    let guild_id = channel.guild_id;
-    let command = BackendCommand::PutChannel(Box::new(channel), instead_of);
-    let (status, channel) = expect_put!(v1.ask(guild_id, Command::Backend(Box::new(command))).await?, Channel)?;
+    let (guild_id, overwrites) = (channel.guild_id, channel.overwrites.clone());
+    let command = Command::Backend(Box::new(BackendCommand::PutChannel(Box::new(channel), instead_of)));
+    let reply = match v1.in_time(v1.node.command(guild_id, Actor::System, command)).await? {
+        Ok(reply) => reply,
+        Err(Refusal::UnknownRole) => return Err(unknown_role(v1, guild_id, &overwrites).await),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let (status, channel) = expect_put!(reply, Channel)?;
     Ok((status, Json(ChannelBody::from(&*channel))))
+}
+
+/// Says which overwrite names a role that the guild does not have.
+async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V1Error {
+    let guild = match guilds::reply(v1, guild_id).await {
+        Ok(guild) => guild,
+        Err(error) => return error,
+    };
+    let is_unknown = |overwrite: &Overwrite| match overwrite.target {
+        OverwriteKind::Role(role_id) => !guild.meta.roles.contains_key(&role_id),
+        OverwriteKind::Member(_) => false,
+    };
+    match overwrites.iter().position(is_unknown) {
+        Some(index) => {
+            let field = format!("permission_overwrites[{index}].id");
+            V1Error::field(field, "The guild has no such role: put the role first.")
+        }
+        // The role came into being meanwhile.
+        None => V1Error::from(Refusal::Changed),
+    }
 }
 
 /// Lists the channels of a guild

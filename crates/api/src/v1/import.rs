@@ -8,7 +8,7 @@
 
 use super::{
     V1,
-    bodies::ImportLine,
+    bodies::{ImportLine, check_not_everyone},
     caller::{Caller, Write},
     error::{FieldError, V1Error},
     expect_read, guilds,
@@ -161,7 +161,7 @@ impl Import {
                 let guild = guilds::reply(&self.v1, self.guild_id).await?;
                 self.roles = guild.meta.roles.keys().copied().collect();
             }
-            match read_line(&self.v1, &self.roles, line) {
+            match read_line(&self.v1, self.guild_id, &self.roles, line) {
                 Ok(member) => self.batch.push(member),
                 Err(error) => {
                     self.progress.failed += 1;
@@ -215,9 +215,10 @@ impl Import {
     }
 }
 
-fn read_line(v1: &V1, roles: &BTreeSet<RoleId>, line: &[u8]) -> Result<NewMember, V1Error> {
+fn read_line(v1: &V1, guild_id: GuildId, roles: &BTreeSet<RoleId>, line: &[u8]) -> Result<NewMember, V1Error> {
     let line: ImportLine = parse(line)?;
     check_new_id(v1, "user.id", line.user.id.id::<()>())?;
+    check_not_everyone(guild_id, &line.roles)?;
     let missing = line.roles.iter().position(|role| !roles.contains(&role.id()));
     if let Some(index) = missing {
         return Err(V1Error::field(format!("roles[{index}]"), "The guild has no such role: put the role first."));

@@ -4,7 +4,7 @@
 
 use super::{
     V1,
-    bodies::{MemberBody, MemberChange, MemberPut},
+    bodies::{MemberBody, MemberChange, MemberPut, check_not_everyone},
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
@@ -78,6 +78,7 @@ pub(super) async fn put(
     guilds::reply(&v1, guild_id).await?;
     let user = account(&v1, user_id).await?;
     let input = body.read(&v1, caller.permit_for(&user)).await?;
+    check_not_everyone(guild_id, &input.roles)?;
     put_member(&v1, guild_id, input.into_member(user), None).await
 }
 
@@ -96,7 +97,9 @@ pub(super) async fn update(
     let (v1, patch) = (&*v1, &patch);
     change(|| async move {
         let before = member(v1, guild_id, user_id).await?;
-        let after = patch.apply(&MemberPut::from(&*before))?.into_member(before.user.clone());
+        let after: MemberPut = patch.apply(&MemberPut::from(&*before))?;
+        check_not_everyone(guild_id, &after.roles)?;
+        let after = after.into_member(before.user.clone());
         Ok(put_member(v1, guild_id, after, Some(before)).await?.1)
     })
     .await

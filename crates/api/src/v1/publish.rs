@@ -11,6 +11,7 @@ use super::{
     caller::{Caller, Publish},
     canonical::fingerprint,
     error::V1Error,
+    guilds,
     idempotency::Outcome,
     input::{Arriving, Check, Faults, parse},
     lines::{Answer, Lines, is_ndjson},
@@ -23,7 +24,7 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Reply};
+use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_node::KeyLife;
 use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
@@ -50,12 +51,14 @@ const ROLES_MAX: usize = 250;
 /// Events of one request that were handed to their guilds and are not counted yet.
 const UNDER_WAY_MAX: usize = 64;
 
-/// Whom an event is for: exactly one of `guild` alone, `channel`, `roles` and `users`.
+/// Whom an event is for: `guild` alone; `channel`, with its `guild` or without; `roles` with their `guild`; `users`, with a `guild` or
+/// without.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Audience)]
 struct AudienceBody {
-    /// Every member of this guild. With `roles` or `users`: the guild these are meant in.
+    /// Every member of this guild. With `roles` or `users`: the guild these are meant in. With `channel`: the guild that the channel
+    /// must be in.
     #[serde(default)]
     guild: Option<Snowflake>,
     /// Members who can view this channel, when it is sent and when it is replayed; of a direct message those in it.
@@ -156,7 +159,10 @@ impl Check for Publication {
             (Some(_), None, None, None) | (_, Some(_), None, None) | (Some(_), None, Some(_), None) => {}
             (_, None, None, Some(_)) => {}
             (None, None, Some(_), None) => faults.add("audience.guild", "Roles belong to a guild: say which."),
-            _ => faults.add("audience", "Must have exactly one of: guild, channel, roles (with guild), users."),
+            _ => faults.add(
+                "audience",
+                "Must be one of: guild; channel, with its guild or without; roles with their guild; users, with a guild or without.",
+            ),
         }
     }
 }
@@ -294,9 +300,10 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
         To::Guild(guild_id, gate) => Recipients::Guild(guild_id, gate),
         To::Channel(channel_id) => {
             let guild_id = v1.in_time(v1.node.guild_of_channel(channel_id)).await??;
-            let guild_id = guild_id.ok_or_else(|| V1Error::not_found("channel"))?;
-            if publication.audience.guild.is_some_and(|guild| guild.id() != guild_id) {
-                return Err(V1Error::not_found("channel in this guild"));
+            let guild_id = guild_id.ok_or_else(|| V1Error::field("audience.channel", NO_CHANNEL))?;
+            if let Some(guild) = publication.audience.guild.filter(|guild| guild.id() != guild_id) {
+                let message = format!("The channel is in the guild {guild_id}, not in {}.", guild.0);
+                return Err(V1Error::field("audience.channel", message));
             }
             match recipients(v1, guild_id, channel_id).await? {
                 Some(user_ids) => Recipients::Direct(user_ids),
@@ -310,26 +317,51 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
 
 impl Prepared {
     /// Puts the event into the mailbox of its guild or partitions at once. The future waits for the count.
-    fn hand_over(self, v1: &V1) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
+    fn hand_over(self, v1: &Arc<V1>) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
         let Self { event, reached, recipients } = self;
         let tellers = match recipients {
-            Recipients::Guild(guild_id, gate) => Err(to_guild(v1, guild_id, gate, event)),
+            Recipients::Guild(guild_id, gate) => {
+                let answer = to_guild(v1, guild_id, gate.clone(), event);
+                Err((answer, guild_id, gate))
+            }
             Recipients::Direct(user_ids) => Ok(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
             Recipients::Users(user_ids) => {
                 Ok(to_users(v1, Event::of_backend(GuildId::new(0), Gate::Users(user_ids), event)))
             }
         };
-        let patience = Duration::from_millis(v1.limits.reach_deadline_ms);
+        let v1 = v1.clone();
         async move {
             let tellers = match tellers {
                 Ok(partitions) => partitions,
-                Err(answer) => match answer.await? {
-                    Reply::Count(relays) => relays,
-                    _ => return Err(V1Error::bug("Count")),
+                Err((answer, guild_id, gate)) => match answer.await {
+                    Ok(Reply::Count(relays)) => relays,
+                    Ok(_) => return Err(V1Error::bug("Count")),
+                    Err(refusal) => return Err(refused(&v1, guild_id, &gate, refusal).await),
                 },
             };
-            Ok(reached.by(tellers, patience).await)
+            Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
         }
+    }
+}
+
+const NO_CHANNEL: &str = "There is no such channel: put the channel first.";
+
+/// Says which part of the audience does not exist.
+async fn refused(v1: &V1, guild_id: GuildId, gate: &Gate, refusal: Refusal) -> V1Error {
+    match (refusal, gate) {
+        (Refusal::UnknownChannel, _) | (Refusal::UnknownGuild, Gate::Channel(_)) => {
+            V1Error::field("audience.channel", NO_CHANNEL)
+        }
+        (Refusal::UnknownGuild, _) => V1Error::field("audience.guild", "There is no such guild: put the guild first."),
+        (Refusal::UnknownRole, Gate::Roles(roles)) => {
+            let known = match guilds::reply(v1, guild_id).await {
+                Ok(guild) => guild,
+                Err(error) => return error,
+            };
+            let index = roles.iter().position(|role| !known.meta.roles.contains_key(role)).unwrap_or(0);
+            V1Error::field(format!("audience.roles[{index}]"), "The guild has no such role: put the role first.")
+        }
+        (refusal, _) => refusal.into(),
     }
 }
 
@@ -373,7 +405,8 @@ fn to_guild(
     )),
     responses((status = 200, description = "One result, or as many as there were events",
                content((Results = "application/json"), (String = "application/x-ndjson"))),
-              (status = 404, body = V1Error), (status = 409, body = V1Error)))]
+              (status = 400, description = "A field is wrong, or names something that does not exist", body = V1Error),
+              (status = 409, body = V1Error)))]
 pub(super) async fn publish(
     caller: Caller<Publish>,
     State(v1): State<Arc<V1>>,

@@ -55,8 +55,12 @@ impl Far {
         let number = line["line"].as_u64().unwrap_or(0);
         if let Some(message) = line["message"].as_str() {
             let faults = line["errors"].as_array().into_iter().flatten();
-            let faults = faults.map(|fault| format!("{} {}", text(&fault["field"]), text(&fault["message"])));
-            eprintln!("line {number}: {message} {}", faults.collect::<Vec<_>>().join("; "));
+            let faults = faults.map(|fault| match text(&fault["field"]) {
+                "" => text(&fault["message"]).to_owned(),
+                field => format!("{field}: {}", text(&fault["message"])),
+            });
+            let faults = faults.collect::<Vec<_>>().join("; ");
+            eprintln!("line {number}: {}", if faults.is_empty() { message } else { &faults });
             return;
         }
         *self = Self { line: number, failed: line["failed"].as_u64().unwrap_or(0), done: line["done"] == true };

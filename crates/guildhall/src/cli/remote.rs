@@ -2,7 +2,10 @@
 //!
 //! Owns        where a node is, the key that is shown to it, and one request with a body and an answer of lines.
 //! Invariants  a key never stands in an argument, where everybody on the machine can read it.
-//! Limits      `LINES_AHEAD` pieces of the file that wait to be sent; a line of the answer: `LINE_BYTES_MAX`.
+//!             A body is sent once the node has said that it takes it (`Expect: 100-continue`), so that a refusal is
+//!             never lost with a connection that the node closes on an unread body. (test `n1_1_*` in `it/exact.rs`)
+//! Limits      `PIECES_AHEAD` pieces of the file that wait to be sent; a line of the answer: `LINE_BYTES_MAX`. A proxy that
+//!             never passes the node's word on delays the body by `GO_ON_WITHIN`.
 //!             By TLS a node is known by its certificate: `--ca`, or the system's roots. Redirects are not followed.
 
 use crate::jwks_url::trust;
@@ -19,16 +22,19 @@ use std::{
     convert::Infallible,
     os::fd::AsFd as _,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     net::TcpStream,
-    sync::mpsc,
+    sync::{Notify, mpsc},
 };
 
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES_AHEAD: usize = 4;
 const LINE_BYTES_MAX: usize = 1 << 20;
+const GO_ON_WITHIN: Duration = Duration::from_secs(2);
 const KEY_VARIABLE: &str = "GUILDHALL_KEY";
 
 /// Which node, and with which key.
@@ -113,7 +119,11 @@ impl Remote {
                 })?
             }
         };
-        Ok(key.trim().to_owned())
+        match key.trim() {
+            "" if self.key_file.is_some() => bail!("the file named by --key-file is empty: it must hold a key"),
+            "" => bail!("{KEY_VARIABLE} is empty: it must hold a key (`guildhall key create` makes one)"),
+            key => Ok(key.to_owned()),
+        }
     }
 
     /// Sends `input` as lines, and hands over each line of the answer as it comes.
@@ -137,15 +147,22 @@ impl Remote {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
-        let reading = tokio::spawn(read_pieces(input, pieces));
+        let go_on = Arc::new(Notify::new());
+        let said_so = go_on.clone();
+        let reading = tokio::spawn(async move {
+            // Past it somebody in between keeps the word to itself: send all the same.
+            let _ = tokio::time::timeout(GO_ON_WITHIN, go_on.notified()).await;
+            read_pieces(input, pieces).await
+        });
         let body = futures_util::stream::unfold(receiver, |mut receiver| async move {
             let piece: Bytes = receiver.recv().await?;
             Some((Ok::<_, Infallible>(Frame::data(piece)), receiver))
         });
-        let request = Request::post(path)
+        let mut request = Request::post(path)
             .header(header::HOST, &server.authority)
             .header(header::AUTHORIZATION, format!("Bearer {key}"))
             .header(header::CONTENT_TYPE, "application/x-ndjson")
+            .header(header::EXPECT, "100-continue")
             .body(StreamBody::new(Box::pin(body)))
             .context("the key has characters that no key has")?;
         let closed = if server.is_tls {
@@ -153,6 +170,11 @@ impl Remote {
         } else {
             "the node closed the connection: with [tls] it speaks only TLS (--server https://…)"
         };
+        hyper::ext::on_informational(&mut request, move |answer| {
+            if answer.status() == StatusCode::CONTINUE {
+                said_so.notify_one();
+            }
+        });
         let answer = sender.send_request(request).await.context(closed)?;
         let (status, mut pieces) = (answer.status(), answer.into_body().into_data_stream());
         let mut line = Vec::new();
@@ -169,6 +191,7 @@ impl Remote {
             }
         }
         if status != StatusCode::OK {
+            reading.abort();
             let problem: Value = serde_json::from_slice(&line).unwrap_or_default();
             bail!("{status}: {}", problem["message"].as_str().unwrap_or("the node refused without a reason"));
         }

@@ -250,6 +250,11 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
     fault(&backend.put(&format!("/guilds/{GUILD}"), json!({"name": "x", "owner_id": "5"}), 400), "owner_id");
     fault(&backend.put(&format!("/guilds/{GUILD}/channels/{CHANNEL}"), json!({"name": "x", "type": 2}), 400), "type");
     fault(&backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), json!({"roles": ["77"]}), 400), "roles");
+    fault(&backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), json!({"roles": [ROLE, ROLE]}), 400), "roles[1]");
+    fault(&backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), json!({"roles": [GUILD]}), 400), "roles[0]");
+    let overwrites = json!([{"id": ROLE, "type": 0, "allow": "1024"}, {"id": "77", "type": 0, "deny": "1024"}]);
+    let body = json!({"name": "x", "type": 0, "permission_overwrites": overwrites});
+    fault(&backend.put(&format!("/guilds/{GUILD}/channels/{CHANNEL}"), body, 400), "permission_overwrites[1].id");
     fault(&backend.put("/users/9223372036854775807", json!({"username": "far"}), 400), "user_id");
     backend.put(&format!("/guilds/{GUILD}/members/77"), json!({}), 404);
     // An id of a channel is one channel's, over all guilds.
@@ -348,9 +353,13 @@ fn events_reach_whom_they_are_for() {
     refused(&mut backend, event("X", json!({})), 400, "audience");
     refused(&mut backend, event("X", json!({"roles": [ROLE]})), 400, "audience.guild");
     refused(&mut backend, event("X", json!({"channel": CHANNEL, "users": [BOB]})), 400, "audience");
-    refused(&mut backend, event("X", json!({"channel": "77"})), 404, "");
-    refused(&mut backend, event("X", json!({"guild": "77"})), 404, "");
-    refused(&mut backend, event("X", json!({"guild": GUILD, "roles": ["77"]})), 404, "");
+    refused(&mut backend, event("X", json!({"channel": "77"})), 400, "audience.channel");
+    refused(&mut backend, event("X", json!({"guild": "77"})), 400, "audience.guild");
+    refused(&mut backend, event("X", json!({"guild": GUILD, "roles": [ROLE, "77"]})), 400, "audience.roles[1]");
+    // A channel may come with its guild, which is checked.
+    backend.publish(event("X", json!({"guild": GUILD, "channel": CHANNEL})));
+    let other = demo.manifest["guild_id"].clone();
+    refused(&mut backend, event("X", json!({"guild": other, "channel": CHANNEL})), 400, "audience.channel");
     refused(&mut backend, json!({"t": "X", "audience": {"guild": GUILD}}), 400, "");
 }
 
@@ -403,7 +412,8 @@ fn batches_streams_and_keys_of_events() {
     let results = backend.ask("POST", "/publish", Some(batch.into()), 200);
     let results = results.as_array().unwrap();
     assert_eq!(results.len(), 300);
-    assert_eq!((&results[7]["code"], &results[8]["reached"]), (&json!("not_found"), &json!(1)));
+    assert_eq!((&results[7]["code"], &results[8]["reached"]), (&json!("invalid"), &json!(1)));
+    assert_eq!(results[7]["errors"][0]["field"], "audience.guild");
     for n in (0..300).filter(|n| *n != 7) {
         assert_eq!(bob.await_payload(0, Some("TICK"))["d"], n, "in their order");
     }
@@ -460,18 +470,24 @@ fn members_are_imported_while_the_guild_works() {
     }
     stream
         .write("{\"user\": {\"id\": \"5\"}}\n{\"user\": {\"id\": \"6\", \"username\": \"x\"}, \"roles\": [\"77\"]}\n");
+    for roles in [[ROLE, ROLE], [ROLE, GUILD]] {
+        stream.write(&(json!({"user": {"id": "6", "username": "x"}, "roles": roles}).to_string() + "\n"));
+    }
     stream.end();
     let (mut failures, mut progress) = (Vec::new(), Vec::new());
     while let Some(line) = stream.next() {
         if line.get("code").is_some() { failures.push(line) } else { progress.push(line) }
     }
-    assert_eq!(failures.iter().map(|f| f["line"].as_u64().unwrap()).collect::<Vec<_>>(), [5001, 5002]);
+    assert_eq!(failures.iter().map(|f| f["line"].as_u64().unwrap()).collect::<Vec<_>>(), [5001, 5002, 5003, 5004]);
     assert_eq!(
         (&failures[0]["errors"][0]["field"], &failures[1]["errors"][0]["field"]),
         (&json!("user.username"), &json!("roles[0]"))
     );
+    for twice_or_everyone in &failures[2..] {
+        assert_eq!(twice_or_everyone["errors"][0]["field"], "roles[1]");
+    }
     let last = progress.last().unwrap();
-    assert_eq!(*last, json!({"line": 5002, "added": 5000, "changed": 0, "unchanged": 0, "failed": 2, "done": true}));
+    assert_eq!(*last, json!({"line": 5004, "added": 5000, "changed": 0, "unchanged": 0, "failed": 4, "done": true}));
     assert!(progress.len() > 3 && progress.is_sorted_by_key(|p| p["line"].as_u64()), "{progress:?}");
     assert_eq!(carls.await_payload(0, Some("GUILD_CREATE"))["d"]["id"], GUILD, "who is connected enters at once");
     assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 5_003);

@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream, client, demo},
-    support::{Demo, Http, PATIENCE, wait_for},
+    support::{Demo, Http, PATIENCE, guildhall, stderr, wait_for},
     ws::{Got, PLAIN, Ws},
 };
 use aws_lc_rs::{
@@ -333,4 +333,41 @@ fn metrics(demo: &Demo) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
+}
+
+#[test]
+fn n1_1_a_refused_import_shows_the_answer_every_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = demo(&dir);
+    let mut root = Backend::root(&demo);
+    root.build();
+    let made = root.ask("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read"]})), 201);
+    let (reader, mine) = (made["key"].as_str().unwrap().to_owned(), root.key.clone());
+    let file = dir.path().join("members.ndjson");
+    let line =
+        |n: u64| json!({"user": {"id": (1_200_000_000_000_010_000 + n).to_string(), "username": "x"}}).to_string();
+    fs::write(&file, (0..50_000).map(|n| line(n) + "\n").collect::<String>()).unwrap();
+    let ask = |key: &str, guild: &str| {
+        let server = format!("http://{}", demo.addr);
+        let mut command = guildhall(["import", file.to_str().unwrap(), "--guild", guild, "--server", &server]);
+        stderr(&command.env("GUILDHALL_KEY", key).output().unwrap())
+    };
+    for n in 0..20 {
+        for (key, guild, expected) in [
+            (&reader, GUILD, "needs a key with the scope `write`"),
+            (&"ghk_1_wrong".to_owned(), GUILD, "This key is not good"),
+            (&mine, "77", "There is no such guild"),
+        ] {
+            let told = ask(key, guild);
+            let is_limited = told.contains("Too many wrong keys");
+            assert!(told.contains(expected) || is_limited, "run {n}, {expected}: {told}");
+        }
+    }
+    assert!(ask("", GUILD).contains("GUILDHALL_KEY is empty"));
+    assert_eq!(root.get(&format!("/guilds/{GUILD}"))["member_count"], 3, "nothing was taken");
+    // Of a file that is not meant the node reads no more than it must, and its last word is heard too.
+    fs::write(&file, "{}\n".repeat(400_000)).unwrap();
+    let told = ask(&mine, GUILD);
+    assert!(told.contains("1000 lines could not be taken: is it the right file?"), "{told}");
+    assert!(told.contains("line 1: user: missing field"), "{}", &told[..200]);
 }

@@ -45,14 +45,20 @@ pub struct Identify {
 /// Why an IDENTIFY cannot start a session, once the account is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
-    /// Not a number, negative, or with unknown bits; or missing for a bot.
-    #[error("intents are missing, malformed or have unknown bits")]
-    InvalidIntents,
-    /// A privileged intent that was not granted, or one only user accounts may use.
-    #[error("intents contain one that this application was not granted")]
-    DisallowedIntents,
+    /// Not a number, or negative; or missing for a bot.
+    #[error("`intents` must be a number, and bots must send it")]
+    MalformedIntents,
+    /// Bits without a meaning.
+    #[error("unknown bits: {0}")]
+    UnknownIntents(u64),
+    /// Privileged intents that the application was not granted.
+    #[error("{} not granted by application_flags", .0.names())]
+    UngrantedIntents(Intents),
+    /// Intents that only user accounts may use.
+    #[error("{} not for bots", .0.names())]
+    UserIntents(Intents),
     /// Not `[id, count]` with `id < count`.
-    #[error("shard must be [id, count] with id below count")]
+    #[error("`shard` must be [id, count] with id below count")]
     InvalidShard,
 }
 
@@ -61,10 +67,16 @@ impl IdentifyError {
     #[must_use]
     pub fn close_code(self) -> CloseCode {
         match self {
-            Self::InvalidIntents => CloseCode::InvalidIntents,
-            Self::DisallowedIntents => CloseCode::DisallowedIntents,
+            Self::MalformedIntents | Self::UnknownIntents(_) => CloseCode::InvalidIntents,
+            Self::UngrantedIntents(_) | Self::UserIntents(_) => CloseCode::DisallowedIntents,
             Self::InvalidShard => CloseCode::InvalidShard,
         }
+    }
+
+    /// The text to close with: the code's, and what is wrong.
+    #[must_use]
+    pub fn close_reason(self) -> String {
+        format!("{}: {self}", self.close_code().reason())
     }
 }
 
@@ -106,22 +118,32 @@ impl Identify {
     pub fn intents(&self, account: &User) -> Result<Intents, IdentifyError> {
         let kind = account.kind();
         let Some(sent) = &self.intents else {
-            return if kind == AccountKind::Bot { Err(IdentifyError::InvalidIntents) } else { Ok(Intents::ALL) };
+            return if kind == AccountKind::Bot { Err(IdentifyError::MalformedIntents) } else { Ok(Intents::ALL) };
         };
-        let bits = sent.as_u64().ok_or(IdentifyError::InvalidIntents)?;
+        let bits = sent.as_u64().ok_or(IdentifyError::MalformedIntents)?;
         if kind == AccountKind::User {
             return Ok(Intents(bits as u32) & Intents::ALL);
         }
-        if bits & !u64::from(Intents::ALL.0) != 0 {
-            return Err(IdentifyError::InvalidIntents);
+        let unknown = bits & !u64::from(Intents::ALL.0);
+        if unknown != 0 {
+            return Err(IdentifyError::UnknownIntents(unknown));
         }
         let intents = Intents(bits as u32);
-        let granted = |intent, flags| !intents.contains(intent) || account.application_flags & flags != 0;
-        let allowed = granted(Intents::GUILD_PRESENCES, User::APPLICATION_PRESENCE)
-            && granted(Intents::GUILD_MEMBERS, User::APPLICATION_GUILD_MEMBERS)
-            && granted(Intents::MESSAGE_CONTENT, User::APPLICATION_MESSAGE_CONTENT)
-            && !intents.intersects(Intents::USER_ONLY);
-        if allowed { Ok(intents) } else { Err(IdentifyError::DisallowedIntents) }
+        let privileged = [
+            (Intents::GUILD_PRESENCES, User::APPLICATION_PRESENCE),
+            (Intents::GUILD_MEMBERS, User::APPLICATION_GUILD_MEMBERS),
+            (Intents::MESSAGE_CONTENT, User::APPLICATION_MESSAGE_CONTENT),
+        ];
+        let granted = privileged.iter().filter(|(_, flags)| account.application_flags & flags != 0);
+        let granted = granted.fold(Intents::NONE, |all, (intent, _)| all | *intent);
+        let ungranted = intents & Intents::PRIVILEGED & Intents(!granted.0);
+        if ungranted != Intents::NONE {
+            return Err(IdentifyError::UngrantedIntents(ungranted));
+        }
+        match intents & Intents::USER_ONLY {
+            Intents::NONE => Ok(intents),
+            of_users => Err(IdentifyError::UserIntents(of_users)),
+        }
     }
 
     /// What this account's client can take. Bots may send the bits too, and are served as if they had not.
@@ -169,17 +191,39 @@ mod tests {
         };
         let all_granted = bot(1 << 12 | 1 << 15 | 1 << 18);
         check(json!(33281), &all_granted, Ok(33281));
-        check(json!(33281), &bot(0), Err(IdentifyError::DisallowedIntents));
+        let ungranted = Intents::MESSAGE_CONTENT;
+        check(json!(33281), &bot(0), Err(IdentifyError::UngrantedIntents(ungranted)));
         check(json!(513), &bot(0), Ok(513));
         check(json!(0), &bot(0), Ok(0));
-        check(json!(null), &bot(0), Err(IdentifyError::InvalidIntents));
-        check(json!(-1), &bot(0), Err(IdentifyError::InvalidIntents));
-        check(json!("513"), &bot(0), Err(IdentifyError::InvalidIntents));
-        check(json!(1u64 << 29), &all_granted, Err(IdentifyError::InvalidIntents));
-        check(json!(1 << 18), &all_granted, Err(IdentifyError::DisallowedIntents));
+        check(json!(null), &bot(0), Err(IdentifyError::MalformedIntents));
+        check(json!(-1), &bot(0), Err(IdentifyError::MalformedIntents));
+        check(json!("513"), &bot(0), Err(IdentifyError::MalformedIntents));
+        check(json!(1u64 << 29), &all_granted, Err(IdentifyError::UnknownIntents(1 << 29)));
+        check(json!(1 << 18), &all_granted, Err(IdentifyError::UserIntents(Intents::PRIVATE_CHANNELS)));
         let user = User::new(UserId::new(2), "ana");
         check(json!(null), &user, Ok(Intents::ALL.0));
         check(json!(513), &user, Ok(513));
+    }
+
+    #[test]
+    fn close_reasons_name_the_intent_and_fit_a_close_frame() {
+        let reason = |error: IdentifyError| error.close_reason();
+        let some = Intents::GUILD_MEMBERS | Intents::MESSAGE_CONTENT;
+        assert_eq!(
+            reason(IdentifyError::UngrantedIntents(some)),
+            "Disallowed intent(s): GUILD_MEMBERS, MESSAGE_CONTENT not granted by application_flags"
+        );
+        assert_eq!(reason(IdentifyError::UnknownIntents(1 << 29)), "Invalid intent(s): unknown bits: 536870912");
+        // A close frame has 123 bytes for it.
+        for error in [
+            IdentifyError::MalformedIntents,
+            IdentifyError::UnknownIntents(u64::MAX),
+            IdentifyError::UngrantedIntents(Intents::PRIVILEGED),
+            IdentifyError::UserIntents(Intents::USER_ONLY),
+            IdentifyError::InvalidShard,
+        ] {
+            assert!(reason(error).len() <= 123, "{}", reason(error));
+        }
     }
 
     #[test]

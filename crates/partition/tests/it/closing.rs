@@ -233,6 +233,36 @@ fn c4014_intents_that_were_not_granted() {
 }
 
 #[test]
+fn close_reasons_say_which_intent_or_field() {
+    let reason = |send: &dyn Fn(&mut Value)| {
+        let (mut pair, client) = greeted(ClientParams::JSON);
+        identify(&gob().username, |d| send(d))(pair.client(client));
+        match pair.take(client).as_slice() {
+            [Received::Close(_, reason), Received::End] => reason.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        reason(&|d| d["intents"] = (1 << 1 | 1 << 15 | 1 << 9).into()),
+        "Disallowed intent(s): GUILD_MEMBERS, MESSAGE_CONTENT not granted by application_flags"
+    );
+    assert_eq!(reason(&|d| d["intents"] = (1 << 19).into()), "Disallowed intent(s): CALLS not for bots");
+    assert_eq!(reason(&|d| d["intents"] = (1u64 << 40).into()), "Invalid intent(s): unknown bits: 1099511627776");
+    assert_eq!(
+        reason(&|d| d["intents"] = Value::Null),
+        "Invalid intent(s): `intents` must be a number, and bots must send it"
+    );
+    assert_eq!(
+        reason(&|d| d["shard"] = json!([1, 1])),
+        "Invalid shard: `shard` must be [id, count] with id below count"
+    );
+    assert_eq!(
+        reason(&|d| d["token"] = Value::Null),
+        "Unknown opcode or invalid payload for it: IDENTIFY: `token` must be a string"
+    );
+}
+
+#[test]
 fn c4015_too_many_sessions() {
     let (mut pair, client) = greeted(ClientParams::JSON);
     pair.gate.deny_next(Denial::Close(CloseCode::TooManySessions));

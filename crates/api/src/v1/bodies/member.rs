@@ -2,13 +2,14 @@
 
 use super::user::{UserBody, UserPut, no_discriminator};
 use crate::v1::{
+    error::V1Error,
     input::{Check, Faults},
     types::{Snowflake, Time},
 };
 use guildhall_guild::NewMember;
-use guildhall_model::{Member, User};
+use guildhall_model::{GuildId, Member, User};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 use utoipa::ToSchema;
 
 const ROLES_MAX: usize = 250;
@@ -52,6 +53,22 @@ impl Check for MemberPut {
 fn check_fields(nick: Option<&str>, roles: &[Snowflake], faults: &mut Faults) {
     faults.optional_text("nick", nick, 32);
     faults.count("roles", roles.len(), 0, ROLES_MAX);
+    let mut seen = HashSet::new();
+    for (index, role) in roles.iter().enumerate().take(ROLES_MAX) {
+        if !seen.insert(role.0) {
+            faults.add(format!("roles[{index}]"), "This role is there twice: leave it out once.");
+        }
+    }
+}
+
+/// Refuses `@everyone` among a member's roles, as every member has it.
+pub(crate) fn check_not_everyone(guild_id: GuildId, roles: &[Snowflake]) -> Result<(), V1Error> {
+    match roles.iter().position(|role| role.0 == guild_id.get()) {
+        None => Ok(()),
+        Some(index) => {
+            Err(V1Error::field(format!("roles[{index}]"), "This is @everyone, which every member has: leave it out."))
+        }
+    }
 }
 
 impl MemberPut {

@@ -13,7 +13,7 @@ mod user;
 
 pub(crate) use channel::{ChannelBody, ChannelPut};
 pub(crate) use guild::{GuildBody, GuildPut};
-pub(crate) use member::{ImportLine, ImportUser, MemberBody, MemberPut};
+pub(crate) use member::{ImportLine, ImportUser, MemberBody, MemberPut, check_not_everyone};
 pub(crate) use patch::{ChannelChange, GuildChange, MemberChange, Patch, RoleChange, UserChange};
 pub(crate) use role::{RoleBody, RolePut};
 pub(crate) use user::{UserBody, UserPut};
