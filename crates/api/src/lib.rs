@@ -29,6 +29,7 @@ mod state;
 mod tree;
 mod unserved;
 mod upload;
+mod user_policy;
 mod v1;
 
 pub use dictionaries::dictionaries_router;
@@ -38,6 +39,7 @@ pub use ops::ops_router;
 pub use peer::{Peer, peer_from};
 pub use state::{ApiState, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
+pub use user_policy::UserPolicy;
 pub use v1::{
     Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, v1_document,
     v1_router,

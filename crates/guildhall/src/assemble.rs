@@ -8,8 +8,8 @@
 
 use crate::{
     config::{
-        AuthConfig, CodecConfig, Config, DatabaseCheck, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, Secret,
-        StreamMode, Synchronous, TlsConfig, UploadMode,
+        Allowed, AuthConfig, CodecConfig, Config, DatabaseCheck, DirectsFrom, ExpireSessions, GatewayUrl, IoUring,
+        Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
     },
     deflate,
     dictionaries::{self, DictionaryError},
@@ -24,8 +24,8 @@ use crate::{
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, Files, FilesOptions, SessionEvents, Sweeper, Unserved, V1Limits, V1State, dictionaries_router,
-    files_router, ops_router, router, v1_router,
+    ApiLimits, ApiState, Files, FilesOptions, SessionEvents, Sweeper, Unserved, UserPolicy, V1Limits, V1State,
+    dictionaries_router, files_router, ops_router, router, v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::GuildLimits;
@@ -676,10 +676,10 @@ fn node_limits(config: &Config) -> NodeLimits {
     let audit_entries_max = config.limits.audit_log_entries_max as usize;
     let guild = GuildLimits { voice_endpoint, temporary_away_ms, audit_entries_max, ..GuildLimits::default() };
     let directs = DirectLimits {
-        who: match config.directs.who {
-            DirectsFrom::CommonGuild => DirectsWho::CommonGuild,
-            DirectsFrom::Anyone => DirectsWho::Anyone,
-            DirectsFrom::Backend => DirectsWho::Backend,
+        who: match (config.directs.who, config.users.preset) {
+            (Some(DirectsFrom::CommonGuild), _) | (None, UsersPreset::Open) => DirectsWho::CommonGuild,
+            (Some(DirectsFrom::Anyone), _) => DirectsWho::Anyone,
+            (Some(DirectsFrom::Backend), _) | (None, UsersPreset::Backend) => DirectsWho::Backend,
         },
         directs_per_day_max: config.directs.created_per_day_max,
         groups_per_day_max: config.directs.groups_created_per_day_max,
@@ -782,10 +782,25 @@ fn server_config(
 }
 
 fn api_limits(config: &Config) -> ApiLimits {
-    match config.limits.rest_rate_percent {
+    let limits = match config.limits.rest_rate_percent {
         0 => ApiLimits::unlimited(),
         100 => ApiLimits::default(),
         percent => ApiLimits::default().scaled(f64::from(percent) / 100.0),
+    };
+    ApiLimits { users: user_policy(config), ..limits }
+}
+
+fn user_policy(config: &Config) -> UserPolicy {
+    let users = &config.users;
+    let may = |setting: Option<Allowed>| match (setting, users.preset) {
+        (Some(Allowed::Everyone), _) | (None, UsersPreset::Open) => true,
+        (Some(Allowed::Backend), _) | (None, UsersPreset::Backend) => false,
+    };
+    UserPolicy {
+        create_guilds: may(users.create_guilds),
+        change_names: may(users.change_names),
+        create_invites: may(users.create_invites),
+        leave_guilds: may(users.leave_guilds),
     }
 }
 

@@ -10,6 +10,7 @@ mod limiter;
 pub use bucket::Bucket;
 pub(crate) use limiter::{Limiter, Verdict};
 
+use crate::user_policy::UserPolicy;
 use axum::http::{HeaderMap, HeaderValue, header};
 use guildhall_model::UserId;
 use guildhall_stdx::{Instant, Now};
@@ -74,6 +75,8 @@ pub struct ApiLimits {
     pub requests_in_flight_max: usize,
     /// Requests with files at the same time, some 300 KiB of memory each. Past it a request with files gets 503.
     pub uploads_in_flight_max: usize,
+    /// What accounts may do by themselves.
+    pub users: UserPolicy,
     /// Member searches at the same time: each reads a whole guild on a thread of its own. Further ones wait.
     pub searches_in_flight_max: usize,
 }
@@ -93,6 +96,7 @@ impl Default for ApiLimits {
             requests_in_flight_max: 2048,
             uploads_in_flight_max: 32,
             searches_in_flight_max: 2,
+            users: UserPolicy::OPEN,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     form,
     permit::ReadPermit,
     state::Api,
+    user_policy::SelfService,
 };
 use axum::{
     Json,
@@ -62,6 +63,9 @@ pub(super) async fn update_own_user(
         Some((username, form.nullable("global_name", |v| form::text(v, 0, 32))))
     });
     let (username, global_name) = read.await?;
+    if username.is_some() || global_name.is_some() {
+        caller.need(&api, SelfService::ChangeNames)?;
+    }
     let mut user = User::clone(&caller);
     user.username = username.unwrap_or(user.username);
     if let Some(global_name) = global_name {

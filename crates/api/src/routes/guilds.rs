@@ -8,6 +8,7 @@ use crate::{
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
     state::{Api, expect_reply},
+    user_policy::SelfService,
 };
 use axum::{
     Json,
@@ -61,6 +62,7 @@ pub(super) async fn create(
     caller: Caller,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
+    caller.need(&api, SelfService::CreateGuilds)?;
     let read = |form: &mut Form<'_>| form.required("name", |v| form::text(v, 2, 100));
     let name = input.read(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE, read).await?;
     need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;

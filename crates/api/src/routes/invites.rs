@@ -8,6 +8,7 @@ use crate::{
     form,
     permit::ReadPermit,
     state::{Api, expect_reply},
+    user_policy::SelfService,
 };
 use axum::{
     Json,
@@ -55,6 +56,7 @@ pub(super) async fn create(
     params: PathParams,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
+    caller.need(&api, SelfService::CreateInvites)?;
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let code = api.node.new_invite_code();

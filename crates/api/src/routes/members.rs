@@ -12,6 +12,7 @@ use crate::{
     form::{self, Form},
     permit::ReadPermit,
     state::{Api, expect_reply},
+    user_policy::SelfService,
 };
 use axum::{
     Json,
@@ -185,6 +186,7 @@ pub(super) async fn leave(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
+    caller.need(&api, SelfService::LeaveGuilds)?;
     api.ask(&caller, params.id("guild_id")?, Command::RemoveMember(caller.id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -24,11 +24,12 @@ pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig,
-    TlsConfig, UploadsConfig, VoiceConfig,
+    TlsConfig, UploadsConfig, UsersConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring, LogFilter,
-    LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, VoiceEndpoint,
+    Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring,
+    LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, UsersPreset,
+    VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

@@ -7,9 +7,9 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring,
-        LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, Value,
-        VoiceEndpoint,
+        Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl,
+        IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode,
+        UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -227,12 +227,28 @@ settings! {
         /// Requests a second of one key of the backend API (/v1); the lines of a stream do not count. 0: no limit.
         backend_requests_per_s: u32, 0..=1_000_000 => defaults::BACKEND_REQUESTS_PER_S;
     }
+    /// Things that accounts may do by themselves. Each setting takes "everyone" or "backend": only the backend does it, over
+    /// `/v1`, and an account that tries is refused with 50013.
+    users: UsersConfig {
+        /// What settings of this section and `directs.who` are when they are not set. "open": accounts may do everything;
+        /// "backend": nothing, the backend has its own database of accounts, guilds and names.
+        preset: UsersPreset => UsersPreset::Open;
+        /// Create guilds. Not set: by `preset`.
+        create_guilds: Option<Allowed> => None;
+        /// Change their own username and display name. Not set: by `preset`.
+        change_names: Option<Allowed> => None;
+        /// Create invites. Not set: by `preset`.
+        create_invites: Option<Allowed> => None;
+        /// Leave guilds. Not set: by `preset`.
+        leave_guilds: Option<Allowed> => None;
+    }
     /// Direct messages and groups that accounts make by themselves; what there is already stays open to those in it. Backends make
     /// any number, by `POST /v1/directs`.
     directs: DirectsConfig {
         /// With whom. "common-guild": members of a guild that the account is in, too; "anyone": any account; "backend": nobody, only
         /// backends make them. Others are refused (50007).
-        who: DirectsFrom => defaults::DIRECTS_WHO;
+        /// Not set: by `users.preset`, "common-guild" with "open".
+        who: Option<DirectsFrom> => None;
         /// New direct messages of one account a day; past it 40003. To open one that is there again costs nothing.
         created_per_day_max: u32, 0..=1_000_000 => defaults::DIRECTS_CREATED_PER_DAY_MAX;
         /// New groups of one account a day; past it 40003.

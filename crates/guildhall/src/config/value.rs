@@ -163,6 +163,26 @@ choices! {
 }
 
 choices! {
+    /// What accounts may do by themselves, unless a setting of its own says otherwise.
+    UsersPreset {
+        /// Everything.
+        Open = "open",
+        /// Only the backend creates guilds, changes names, opens direct messages, creates invites and removes members.
+        Backend = "backend",
+    }
+}
+
+choices! {
+    /// Who may do something.
+    Allowed {
+        /// Any account that has the permission for it.
+        Everyone = "everyone",
+        /// Only the backend, over `/v1`.
+        Backend = "backend",
+    }
+}
+
+choices! {
     /// Whether frames are sent in batches.
     IoUring {
         /// Where the system has it and allows it.

@@ -25,4 +25,5 @@ mod support;
 mod surface;
 mod tls;
 mod town;
+mod users_policy;
 mod ws;
