@@ -87,6 +87,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// One account.
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
+    /// Accounts, ascending by id, above `after`, at most `limit`.
+    async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`. Direct messages are none.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// The direct messages and groups that an account is in and has not closed, at most `limit`: direct messages before groups,

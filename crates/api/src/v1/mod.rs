@@ -236,6 +236,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(members::read, members::put, members::update, members::delete))
         .routes(routes!(import::import))
         .routes(routes!(users::read, users::put, users::update, users::delete))
+        .routes(routes!(users::list))
         .routes(routes!(users::guilds))
         .routes(routes!(directs::create))
         .routes(routes!(publish::publish))

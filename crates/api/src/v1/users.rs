@@ -8,8 +8,8 @@ use super::{
     bodies::{UserBody, UserChange, UserPut},
     caller::{Caller, Read, Write},
     error::V1Error,
-    guilds,
-    input::{Body, Changes, Path},
+    guilds::{self, Page},
+    input::{Body, Changes, Path, Query},
     tokens,
     types::{Snowflake, check_new_id},
 };
@@ -49,6 +49,24 @@ async fn put_user(v1: &V1, user: User) -> Result<Json<UserBody>, V1Error> {
     v1.in_time(v1.node.put_user(user.clone())).await??;
     ask_guilds(v1, user.id, || Command::Backend(Box::new(BackendCommand::RefreshUser(user.clone())))).await?;
     Ok(Json(body))
+}
+
+/// Some of the accounts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Users {
+    /// Ascending by id. Fewer than `limit`: these are the last.
+    users: Vec<UserBody>,
+}
+
+/// Lists all accounts
+#[utoipa::path(get, path = "/v1/users", tag = "users", params(Page), responses((status = 200, body = Users)))]
+pub(super) async fn list(
+    _: Caller<Read>,
+    State(v1): State<Arc<V1>>,
+    Query(page): Query<Page>,
+) -> Result<Json<Users>, V1Error> {
+    let users = v1.in_time(v1.node.store().users(page.after(), page.limit())).await??;
+    Ok(Json(Users { users: users.iter().map(|user| UserBody::from(&**user)).collect() }))
 }
 
 /// Reads an account

@@ -85,6 +85,10 @@ impl Store for MemoryStore {
         Ok(self.lock().state.user(user_id))
     }
 
+    async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        Ok(self.lock().state.users(after).take(limit as usize).collect())
+    }
+
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         Ok(self.lock().state.guilds_of_user(user_id).take(limit as usize).collect())
     }

@@ -11,6 +11,7 @@ use guildhall_model::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -320,6 +321,10 @@ impl State {
 
     pub(super) fn user(&self, id: UserId) -> Option<Arc<User>> {
         self.users.get(&id).cloned()
+    }
+
+    pub(super) fn users(&self, after: UserId) -> impl Iterator<Item = Arc<User>> {
+        self.users.range((Bound::Excluded(after), Bound::Unbounded)).map(|(_, user)| Arc::clone(user))
     }
 
     pub(super) fn guilds_of_user(&self, id: UserId) -> impl Iterator<Item = GuildId> {

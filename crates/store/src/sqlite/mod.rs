@@ -313,6 +313,10 @@ impl Store for SqliteStore {
         read::user(&self.read_pool, &self.accounts, user_id).await
     }
 
+    async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        read::users(&self.read_pool, after, limit).await
+    }
+
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         read::guilds_of_user(&self.read_pool, user_id, limit).await
     }

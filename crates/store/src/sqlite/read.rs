@@ -269,6 +269,12 @@ pub(super) async fn user(
     row.map(|row| Ok(accounts.share(object("account", &row, 0)?))).transpose()
 }
 
+/// Not shared with loaded guilds: a listing must not keep accounts in memory.
+pub(super) async fn users(pool: &SqlitePool, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+    let query = sqlx::query("SELECT data FROM users WHERE id > ?1 ORDER BY id LIMIT ?2");
+    each_of(pool, query.bind(int(after)).bind(limit), |row| Ok(Arc::new(object("account", row, 0)?))).await
+}
+
 pub(super) async fn guilds_of_user(pool: &SqlitePool, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
     each_of(pool, sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }

@@ -155,6 +155,10 @@ impl Store for FaultStore {
         self.inner.user(user_id).await
     }
 
+    async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
+        self.inner.users(after, limit).await
+    }
+
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
         self.inner.guilds_of_user(user_id, limit).await
     }
