@@ -201,7 +201,9 @@ fn s7_a_stream_that_is_busy_ends_too() {
         assert_eq!(last["code"], "unauthorized");
         revoking.join().unwrap();
     });
-    assert_eq!(stream.next(), None);
+    // A line that was read before the key was revoked has a refusal of its own, in front of the stream's.
+    let rest: Vec<_> = std::iter::from_fn(|| stream.next()).collect();
+    assert!(rest.len() <= 1 && rest.iter().all(|told| told["code"] == "unauthorized"), "{rest:?}");
 }
 
 #[test]

@@ -221,7 +221,8 @@ fn no_allocation_per_delivery() {
 /// forty rounds when it has been there for long.
 #[test]
 fn no_allocation_per_delivery_of_a_shared_match_stream() {
-    const COUNTS: [usize; 2] = [20, 200];
+    // Both get the optimal parse: what a search allocates depends on its effort, and this test is about deliveries.
+    const COUNTS: [usize; 2] = [100, 300];
     for compression in [Compression::Zstd, Compression::Zlib, TAKEOVER] {
         let [few, many] = COUNTS.map(|count| {
             let mut crowd = Crowd::new(Kind::Active, compression, count);

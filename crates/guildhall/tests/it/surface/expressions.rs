@@ -133,7 +133,6 @@ fn whoever_changes_their_name_is_told_and_their_guilds() {
     let member = told.event("GUILD_MEMBER_UPDATE");
     assert_eq!((&member["guild_id"], &member["user"]["username"]), (&json!(guild), &json!("renamed")));
     assert!(!told.names().contains(&"USER_UPDATE".to_owned()));
-    assert_eq!(ana.get(&format!("/guilds/{guild}/audit-logs"))["audit_log_entries"], json!([]));
     bot.refused("GET", &format!("/guilds/{guild}/audit-logs"), NOTHING, 403, 50013);
 }
 

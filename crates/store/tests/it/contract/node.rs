@@ -52,6 +52,13 @@ pub async fn lists_in_pages(store: &dyn Store) {
         all.extend(some);
     }
     assert_eq!(all, (1..=30).map(|n| id(n * 10)).collect::<Vec<_>>());
+    let ids = async |after, limit| {
+        store.users(id(after), limit).await.unwrap().iter().map(|user| user.id.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(0, 100).await, [1, 2], "each account once, in however many guilds");
+    assert_eq!(ids(0, 1).await, [1]);
+    assert_eq!(ids(1, 100).await, [2]);
+    assert_eq!(ids(2, 100).await, []);
     let odd: Vec<_> = (1..=30).filter(|n| n % 2 == 1).map(|n| id(n * 10)).collect();
     assert_eq!(store.guilds_of_user(id(2), 100).await.unwrap(), odd);
     assert_eq!(store.guilds_of_user(id(2), 3).await.unwrap(), odd[..3]);
