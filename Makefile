@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test tidy fmt lint unit release deb package-test sim conformance fuzz bench clean tools tools-test
+.PHONY: help run build test tidy fmt lint unit memcheck release deb package-test sim conformance fuzz bench clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -32,6 +32,7 @@ test: tools-test ## Every check and every test, from a fresh clone
 	$(MAKE) --no-print-directory fmt
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory memcheck
 	$(MAKE) --no-print-directory sim
 	$(MAKE) --no-print-directory conformance
 	$(MAKE) --no-print-directory fuzz
@@ -49,6 +50,13 @@ lint: tools ## Clippy, warnings denied
 
 unit: tools ## Unit, integration and process tests
 	$(CARGO) test --workspace --locked
+
+# AddressSanitizer comes with the pinned toolchain. It watches the Rust side of the C interfaces, and what both allocate; C code
+# is not instrumented: a compiler of another family takes constants of zstd for the stack.
+memcheck: tools ## The tests of slab and codec under AddressSanitizer
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CFLAGS="-fno-sanitize=all" \
+	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/asan \
+	$(CARGO) test --locked --target $$(rustc -vV | sed -n 's/^host: //p') -p guildhall-slab -p guildhall-codec --lib --test it
 
 sim: tools ## A guild and its sessions under seeded faults, SIM_SEEDS times
 	$(CARGO) run --release --locked -p guildhall-sim --bin sim -- --seeds $(SIM_SEEDS)

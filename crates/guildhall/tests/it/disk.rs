@@ -26,7 +26,9 @@ fn s21_3_a_full_disk_is_told_and_passes() {
     assert_eq!(demo.terminate(), Some(0));
 
     // No disk has so much room.
-    fs::write(&file, "[store]\nfree_bytes_min = 1_000_000_000_000_000\n").unwrap();
+    let settings =
+        |free_bytes_min: &str| format!("[server]\nmetrics = \"open\"\n[store]\nfree_bytes_min = {free_bytes_min}\n");
+    fs::write(&file, settings("1_000_000_000_000_000")).unwrap();
     let (node, addr, log) = serve(&data, &["--config".as_ref(), file.as_os_str()]);
     let mut http = Http::new(addr, &token);
     let path = format!("/api/v10/channels/{channel}/messages");
@@ -47,7 +49,7 @@ fn s21_3_a_full_disk_is_told_and_passes() {
     assert_eq!(value("store_writes_stopped"), 1.0);
     assert!(value("store_database_bytes") > 10_000.0 && value("store_disk_free_bytes") > 0.0);
 
-    fs::write(&file, "[store]\nfree_bytes_min = 0\n").unwrap();
+    fs::write(&file, settings("0")).unwrap();
     node.signal("HUP");
     wait_for_line(&log, "the disk has room again: writes are accepted");
     wait_for("/readyz", || get(addr, "/readyz").starts_with("HTTP/1.1 200").then_some(()));
