@@ -371,5 +371,5 @@ fn n1_1_a_refused_import_shows_the_answer_every_time() {
     fs::write(&file, "{}\n".repeat(400_000)).unwrap();
     let told = ask(&mine, GUILD);
     assert!(told.contains("1000 lines could not be taken: is it the right file?"), "{told}");
-    assert!(told.contains("line 1: user: missing field"), "{}", &told[..200]);
+    assert!(told.contains("line 1: user: Must be there."), "{}", &told[..200]);
 }
