@@ -8,7 +8,6 @@
 //! Not here    sockets and sessions (`guildhall-net`), HTTP (`guildhall-api`).
 #![forbid(unsafe_code)]
 
-mod account_changes;
 mod cache;
 mod commits;
 mod directory;
@@ -36,7 +35,6 @@ pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use refusals::{Fault, KeyFault, TokenFault};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
-use account_changes::AccountChanges;
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
@@ -203,7 +201,6 @@ struct Inner {
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
-    account_changes: AccountChanges,
     writes: Arc<WriteGate>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
@@ -287,7 +284,6 @@ impl Node {
             writes,
             direct_limits,
             made_today,
-            account_changes: AccountChanges::default(),
             threads,
         };
         Self { inner: Arc::new(inner) }
@@ -529,20 +525,22 @@ impl Node {
         self.inner.directory.put_user(user).await
     }
 
-    /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after the other, also if
-    /// the caller goes away. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded next.
+    /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after the
+    /// other. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded next.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// When the store cannot be written, or the account's guilds cannot be read.
     pub async fn update_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
-        let node = self.clone();
-        let stored = tokio::spawn(async move {
-            node.inner.directory.put_user(user.clone()).await?;
-            node.inner.relays.announce_user(&user);
-            Ok(node.announce_to_guilds(user.id))
-        });
-        let mut announced = stored.await.unwrap_or(Err(guildhall_store::StoreError::Closed))?;
-        while announced.changed().await.is_ok() {}
+        self.inner.directory.put_user(user.clone()).await?;
+        self.inner.relays.announce_user(&user);
+        let directs = self.inner.store.directs_of_user(user.id, directs::DIRECTS_OF_USER_MAX).await?;
+        let directs = directs.into_iter().map(|direct| direct.channel.guild_id);
+        for guild_id in self.guilds_of_user(user.id).await?.into_iter().chain(directs) {
+            let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user.clone())).await;
+            if let Err(refusal) = refreshed {
+                tracing::debug!(%guild_id, %refusal, "a guild was not told that an account changed");
+            }
+        }
         Ok(())
     }
 

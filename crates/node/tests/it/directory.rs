@@ -1,7 +1,7 @@
 //! The directory is right after every answer, and asks the store once.
 
-use crate::support::{OWNER, World, bounded, user};
-use guildhall_guild::{Command, Reply};
+use crate::support::{OWNER, World, user};
+use guildhall_guild::Command;
 use guildhall_model::{ChannelId, User, UserId};
 use std::sync::Arc;
 
@@ -67,47 +67,4 @@ async fn a_write_that_fails_is_told() {
     world.store.set(|faults| faults.failing_commits = 1);
     assert!(world.node.put_user(user(UserId::new(42))).await.is_err());
     assert!(world.node.user(UserId::new(42)).await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn s21_guilds_learn_of_a_changed_account_though_the_caller_went_away() {
-    let world = World::new();
-    world.node.put_user(user(OWNER)).await.unwrap();
-    let mut guild_ids = Vec::new();
-    for _ in 0..3 {
-        guild_ids.push(world.guild().await);
-    }
-    // Guilds that have to be loaded first keep the caller waiting.
-    let world = world.restarted().await;
-    world.store.set(|faults| faults.hold_loads = true);
-    let name_in = async |guild_id| match world.command(guild_id, Command::ReadMember(OWNER)).await {
-        Ok(Reply::Member(member)) => member.user.username.clone(),
-        other => panic!("{other:?}"),
-    };
-    for name in ["first", "second", "third"] {
-        let changed = Arc::new(User::new(OWNER, name));
-        let update = world.node.update_user(changed);
-        let gone = async {
-            world.store.wait(|counts| counts.loads_begun > 0).await;
-            while world.node.user(OWNER).await.unwrap().is_none_or(|user| user.username != name) {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::select! {
-            biased;
-            updated = update => panic!("no guild was told yet: {updated:?}"),
-            () = bounded(gone) => {}
-        }
-    }
-    world.store.set(|faults| faults.hold_loads = false);
-    for guild_id in guild_ids {
-        bounded(async {
-            while name_in(guild_id).await != "third" {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-    }
-    let last = bounded(world.node.update_user(Arc::new(User::new(OWNER, "last")))).await;
-    assert!(last.is_ok());
 }

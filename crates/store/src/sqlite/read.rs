@@ -463,8 +463,10 @@ mod tests {
             (GUILD_OF_CHANNEL, &[]),
             (GUILDS_OF_USER, &[]),
             (GUILD_IDS, &[]),
-            (DIRECT_CHANNELS, &[]),
-            (DIRECT_RECIPIENTS, &[]),
+            // Within one account's direct messages: who closed each, and their order.
+            (DIRECT_CHANNELS, &["SCAN closed VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"]),
+            // The asked ids are a list of the caller's.
+            (DIRECT_RECIPIENTS, &["SCAN asked"]),
             (DIRECT_OF_PAIR, &[]),
             (BELONGINGS, &[]),
             (GUILD_OF_BELONGING, &[]),
