@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if let Some(presence) = PresenceUpdate::parse(&d) {
-        assert!(presence.activities.len() <= PresenceUpdate::ACTIVITIES_MAX);
+        assert!(presence.activities.len() <= guildhall_model::activity::ACTIVITIES_MAX);
     }
     if let Ok(request) = RequestGuildMembers::parse(&d) {
         // None at all is asked for by an empty list, and by nothing else.
