@@ -46,7 +46,9 @@ pub(super) struct DirectMade {
 /// The first account has the channel in its list from then on. All accounts receive CHANNEL_CREATE for a new channel. The settings in
 /// `[directs]` do not apply to backends.
 #[utoipa::path(post, path = "/v1/directs", tag = "users", request_body = DirectPut,
-    responses((status = 200, body = DirectMade), (status = 404, body = V1Error)))]
+    responses((status = 200, body = DirectMade), (status = 404, body = V1Error),
+              (status = 409, description = "These accounts cannot write to each other: the same one twice, or two bots",
+               body = V1Error)))]
 pub(super) async fn create(
     caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
