@@ -73,7 +73,10 @@ impl Partition {
     /// arrive here: to their sessions that is an outage.
     pub fn hand_over(&mut self, now: Now, bytes_max: usize, may_have_lost: bool, link: &mut impl Link) -> HandOver {
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
-        for (guild_id, relays) in &mut self.relays {
+        // In the order of their ids, so that the dispatches of a session do not depend on the layout of a map.
+        let mut by_guild: Vec<_> = self.relays.iter_mut().collect();
+        by_guild.sort_unstable_by_key(|(guild_id, _)| **guild_id);
+        for (guild_id, relays) in by_guild {
             for (index, entry) in relays {
                 let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
                 entry.relay.update_passive(now, &mut fanout);

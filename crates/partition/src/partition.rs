@@ -109,6 +109,12 @@ impl Partition {
         self.core.matchers.spoil(after);
     }
 
+    /// Searches of shared-match take this effort whatever their audience, for tests. Before the first connection.
+    #[doc(hidden)]
+    pub fn set_search_effort(&mut self, effort: Option<guildhall_shared_match::Effort>) {
+        self.core.matchers.set_effort(effort);
+    }
+
     /// Connections now.
     #[must_use]
     pub fn conns_count(&self) -> usize {

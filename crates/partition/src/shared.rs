@@ -361,6 +361,11 @@ impl Matchers {
         self.spoils_after = Some(after);
     }
 
+    /// Searches take this effort whatever their audience.
+    pub fn set_effort(&mut self, effort: Option<shared_match::Effort>) {
+        self.limits.effort = effort;
+    }
+
     fn of(&mut self, encoding: Encoding) -> &mut Matcher {
         let form = match encoding {
             Encoding::Json => Form::Json,

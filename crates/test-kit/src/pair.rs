@@ -246,6 +246,11 @@ impl Pair {
         &mut self.sides[0].partition
     }
 
+    /// A partition, to do something to it.
+    pub fn partition_at_mut(&mut self, side: usize) -> &mut Partition {
+        &mut self.sides[side].partition
+    }
+
     /// A partition, for counters and inspection.
     #[must_use]
     pub fn partition_at(&self, side: usize) -> &Partition {

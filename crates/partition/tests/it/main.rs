@@ -17,6 +17,7 @@ mod identify;
 mod joins;
 mod members;
 mod moves;
+mod noninterference;
 mod passive;
 mod redaction;
 mod relays;
