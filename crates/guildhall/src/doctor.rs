@@ -1,7 +1,7 @@
-//! Doctor: what is wrong with this machine, the configuration, or the data, before or while a node runs.
+//! Doctor: finds faults of this machine, the configuration and the data, before or while a node runs.
 //!
-//! Owns        one function per thing that is looked at, and what to do about each finding.
-//! Invariants  nothing is changed. What a running node needs (its lock, its port) is not touched.
+//! Owns        one function per check, and the advice for each finding.
+//! Invariants  a check changes nothing, and leaves the lock and the port of a running node alone.
 //! Limits      the check of the database reads all of it: as long as that takes.
 //! Not here    clocks of other machines: there is nobody to ask without a network.
 
@@ -23,7 +23,7 @@ use std::{
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// In order.
+    /// Nothing to do.
     Fine,
     /// It works, and could be better.
     Warning,
@@ -36,9 +36,9 @@ pub enum Level {
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
-    /// What was looked at.
+    /// Name of the check.
     pub what: &'static str,
-    /// What was found, and what to do.
+    /// The finding, and the advice.
     pub text: String,
 }
 
@@ -65,7 +65,7 @@ fn wrong(what: &'static str, text: impl Into<String>) -> Finding {
     Finding { level: Level::Wrong, what, text: text.into() }
 }
 
-/// Below so many days a certificate should have been renewed.
+/// A certificate with fewer days left is reported.
 const CERTIFICATE_DAYS_MIN: i64 = 14;
 const DAY_S: i64 = 86_400;
 /// When this program was written; no right clock is before it: 2026-01-01.
@@ -189,13 +189,17 @@ fn disk(config: &Config) -> Finding {
 
 fn descriptors(connections_max: u32) -> Finding {
     const WHAT: &str = "open files";
-    let (allowed, needed) = open_files::allowed_and_needed(connections_max);
-    match allowed {
-        Some(allowed) if allowed < needed => warning(
+    let places = open_files::places(connections_max, open_files::allowed());
+    match places.allowed {
+        Some(allowed) if places.connections_max < connections_max => warning(
             WHAT,
-            format!("{allowed} are allowed, server.connections_max needs {needed}: raise LimitNOFILE= or `ulimit -Hn`"),
+            format!(
+                "{allowed} are allowed, room for {} of {connections_max} sockets (server.connections_max): \
+                 raise LimitNOFILE= or `ulimit -Hn`",
+                places.connections_max
+            ),
         ),
-        Some(allowed) => fine(WHAT, format!("{allowed} are allowed, {needed} are needed")),
+        Some(allowed) => fine(WHAT, format!("{allowed} are allowed, room for {connections_max} sockets")),
         None => fine(WHAT, "there is no limit"),
     }
 }

@@ -34,17 +34,17 @@ pub fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// How many files may be open after `raise_limit`, none if there is no limit, and how many a node needs.
-pub fn allowed_and_needed(connections_max: u32) -> (Option<u64>, u64) {
-    (getrlimit(Resource::Nofile).maximum, u64::from(connections_max) + RESERVED)
-}
-
 /// The same for a bench, which warns when its clients do not fit.
 pub fn raise_limit_for(connections: u32) {
     let allowed = raise_limit();
     if places(connections, allowed).connections_max < connections {
         tracing::warn!(allowed, connections, "fewer open files are allowed than the bench needs: see ulimit -n");
     }
+}
+
+/// How many files may be open once `raise_limit` was called. None: there is no limit.
+pub fn allowed() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum
 }
 
 /// How many sockets there is room for.

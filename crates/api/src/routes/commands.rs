@@ -20,9 +20,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::Command;
 use guildhall_model::{ApplicationId, GuildId, Id, Permissions};
-use guildhall_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -50,6 +48,7 @@ type Fields = Map<String, Value>;
 struct Scope {
     application_id: ApplicationId,
     guild_id: Option<GuildId>,
+    permit: ReadPermit,
 }
 
 impl Scope {
@@ -60,21 +59,15 @@ impl Scope {
             return Err(ApiError::coded(StatusCode::FORBIDDEN, 20012, message));
         }
         let guild_id = if params.text("guild_id").is_empty() { None } else { Some(params.id("guild_id")?) };
-        if let Some(guild_id) = guild_id
-            && api.ask(caller, guild_id, Command::ReadGuild).await.is_err()
-        {
-            return Err(ApiError::MISSING_ACCESS);
-        }
-        Ok(Self { application_id, guild_id })
-    }
-
-    /// Reads the body, after it checked that the bot is a member of the guild.
-    async fn body(&self, api: &Api, caller: &Caller, input: JsonRequest) -> Result<JsonBody, ApiError> {
-        let permit = match self.guild_id {
-            Some(guild_id) => ReadPermit::guild(api, caller, guild_id).await?,
+        let permit = match guild_id {
+            Some(guild_id) => ReadPermit::guild(api, caller, guild_id).await.map_err(|_| ApiError::MISSING_ACCESS)?,
             None => ReadPermit::caller(caller),
         };
-        input.json(api, permit, BodyLimits::COMMANDS).await
+        Ok(Self { application_id, guild_id, permit })
+    }
+
+    async fn body(&self, api: &Api, input: JsonRequest) -> Result<JsonBody, ApiError> {
+        input.json(api, self.permit, BodyLimits::COMMANDS).await
     }
 
     fn record_id(&self) -> [u8; 16] {
@@ -97,7 +90,7 @@ impl Scope {
             return Ok(());
         }
         let data = serde_json::to_vec(commands).map_err(|_| ApiError::Bug("commands that can be written"))?;
-        Ok::<_, StoreError>(store.put_record(RECORDS, &self.record_id(), &data).await?).map_err(Into::into)
+        Ok(store.put_record(RECORDS, &self.record_id(), &data).await?)
     }
 
     /// A command that is new, or takes the place of `before` and keeps its id.
@@ -275,7 +268,7 @@ fn options(form: &mut Form<'_>, depth: u8) -> Option<Vec<Value>> {
     Some(options)
 }
 
-/// A command, checked. `before`: what it changes; its type stays.
+/// Checks a command. `before` is the stored command that a PATCH changes; it keeps its type.
 fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
     let fields = form::object(value, |form| {
         let mut fields = before.cloned().unwrap_or_else(defaults);
@@ -346,7 +339,7 @@ pub(super) async fn replace(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
-    let input = scope.body(&api, &caller, input).await?;
+    let input = scope.body(&api, input).await?;
     let wanted = form::list(&input.value, 0, COMMANDS_MAX, |value| command(value, None))?;
     check_all(&wanted)?;
     let _turn = api.commands.lock().await;
@@ -368,7 +361,7 @@ pub(super) async fn create(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
-    let input = scope.body(&api, &caller, input).await?;
+    let input = scope.body(&api, input).await?;
     let fields = command(&input.value, None)?;
     let _turn = api.commands.lock().await;
     let mut commands = scope.read(&api).await?;
@@ -410,7 +403,7 @@ pub(super) async fn update(
     let scope = Scope::of(&api, &params, &caller).await?;
     // An unknown command is answered before its body is read, and looked up again behind it, under the lock.
     find(&scope.read(&api).await?, &params)?;
-    let input = scope.body(&api, &caller, input).await?;
+    let input = scope.body(&api, input).await?;
     let _turn = api.commands.lock().await;
     let mut commands = scope.read(&api).await?;
     let at = find(&commands, &params)?;
@@ -479,7 +472,7 @@ mod tests {
     #[test]
     fn a_patch_keeps_the_rest() {
         let before = command(&json!({"name": "a", "description": "d", "nsfw": true, "junk": 1}), None).unwrap();
-        assert!(!before.contains_key("junk"), "what is not known is not kept");
+        assert!(!before.contains_key("junk"), "unknown fields are dropped");
         let after = command(&json!({"description": "e", "default_member_permissions": "8"}), Some(&before)).unwrap();
         assert_eq!((&after["name"], &after["description"], &after["nsfw"]), (&json!("a"), &json!("e"), &json!(true)));
         assert_eq!(after["default_member_permissions"], "8");
