@@ -35,9 +35,10 @@
 //! stream with a reference decoder that has seen nothing but that stream; a reference to anything else would decode to
 //! something else, or not at all.
 //!
-//! Lengths are another matter, as with every compression: *that* a later event is short may tell that it resembles
-//! something. Here parses are made of what many have, so an event's length on one connection also depends on what
-//! other recipients of the same event were sent, though never on its bytes.
+//! Lengths are another matter, as with every compression: a short event resembles an earlier one. History and index
+//! belong to a visibility domain (`Domain`), so the length of an event on one connection depends on bodies that its
+//! account may view, on static tables, and on load: which of these bodies the other recipients have, and how far back
+//! their streams reach. See docs/security.md, "Lengths of frames".
 #![forbid(unsafe_code)]
 
 mod alone;
