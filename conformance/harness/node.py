@@ -25,7 +25,7 @@ def free_port():
 
 
 class Node:
-    """A server under test. Clients are told `gateway_port`, where a proxy may stand; None: the node's own port."""
+    """A server under test. It announces `gateway_port` as its gateway, where a proxy may listen; None: its own port."""
 
     def __init__(self, server, folder, gateway_port, community, patience):
         self._server = server

@@ -100,7 +100,7 @@ const TEMPLATES: &[&str] = &[
     "/users/{user_id}/profile",
 ];
 
-/// How often each was asked for.
+/// Requests per unserved route since the start.
 #[derive(Debug)]
 pub struct Unserved {
     known: Vec<AtomicU64>,

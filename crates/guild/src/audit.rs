@@ -279,7 +279,8 @@ impl Guild {
         self.publish(event, Effect::None);
     }
 
-    /// Adds a deletion to the newest entry, if that is of the same. It is not told again, as upstream.
+    /// Adds a deletion to the newest entry if both have the same moderator, author, channel and reason. As upstream, the changed
+    /// entry is not dispatched again.
     fn counts_as_one(
         &mut self,
         now: Now,

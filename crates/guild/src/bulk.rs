@@ -35,7 +35,7 @@ pub(crate) struct Bulk {
     /// Whoever comes after this one was not looked for yet; none when all were.
     more_after: Option<UserId>,
     done_count: u64,
-    /// For the audit log: who was away for this long, and why they go.
+    /// For the audit log: days of inactivity, and the reason for the prune.
     days: i64,
     reason: Option<Arc<str>>,
 }

@@ -275,8 +275,7 @@ impl Guild {
         self.publish(event, effect);
     }
 
-    /// Whether messages may be edited there. SEND_MESSAGES is not asked: who lost it since may still correct themselves, as
-    /// upstream.
+    /// Whether members may edit messages there. An author who has lost SEND_MESSAGES since may still edit, as upstream.
     fn need_editable(&self, here: &Here) -> Result<(), Refusal> {
         here.need_free()?;
         self.need_open(here)?;

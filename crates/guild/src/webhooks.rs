@@ -30,7 +30,7 @@ pub enum WebhookAccess {
 }
 
 impl WebhookAccess {
-    /// Who asks, for the audit log: of a token nobody knows.
+    /// Actor for the audit log. A webhook's token names no account.
     fn actor(&self) -> Actor {
         if let Self::Actor(actor) = self { *actor } else { Actor::System }
     }

@@ -67,8 +67,8 @@ const JWT_SECRET_SETTING: &str = "jwt_secret";
 
 /// Where the store keeps the key that links to files are signed with.
 const FILES_SECRET_SETTING: &str = "files_secret";
-/// So long a start waits for the check of the database; a larger one is checked beside the running node. Less than clients wait
-/// for a restart.
+/// Longest time that a start waits for the check of the database; a longer check continues in the background. Below
+/// the time that clients wait for a restart.
 const CHECK_WAIT_MS: u32 = 10_000;
 /// In the data directory.
 const FILES_DIR: &str = "files";
@@ -112,9 +112,9 @@ pub enum StartError {
     /// The certificate.
     #[error("tls.cert_file ({}) and tls.key_file ({}) cannot be used", .cert_file.display(), .key_file.display())]
     Tls {
-        /// The chain.
+        /// Certificate chain, PEM.
         cert_file: PathBuf,
-        /// The key.
+        /// Private key, PEM.
         key_file: PathBuf,
         /// Why.
         #[source]

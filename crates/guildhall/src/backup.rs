@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 const PIECE_BYTES: usize = 1 << 20;
 /// No line of a manifest is longer.
 const LINE_BYTES_MAX: u64 = 4096;
-/// What a new file system has by itself.
+/// Directory that a new ext4 file system contains.
 const LOST_AND_FOUND: &str = "lost+found";
 
 #[derive(Serialize, Deserialize)]
@@ -47,7 +47,7 @@ struct Entry {
     sha256: String,
 }
 
-/// What a backup has.
+/// Size of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Bytes of the database.
@@ -117,7 +117,7 @@ pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
 ///
 /// # Errors
 /// When `from` is no whole backup, when anything in it differs from its manifest, when `data` has something in it or is in use.
-/// What was copied until then is removed again, if it can be.
+/// A failed restore removes the files that it copied, if it can.
 pub fn restore(from: &Path, data: &Path) -> anyhow::Result<Summary> {
     let entries = read_manifest(from)?;
     ensure!(
@@ -165,7 +165,7 @@ fn copy_all(from: &Path, to: &Path, entries: &[Entry]) -> anyhow::Result<Summary
     Ok(summary)
 }
 
-/// What a whole backup says that it has.
+/// Reads the manifest of a complete backup.
 fn read_manifest(from: &Path) -> anyhow::Result<Vec<Entry>> {
     let path = from.join(MANIFEST);
     let file = match File::open(&path) {

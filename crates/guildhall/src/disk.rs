@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a data directory takes, and what is left.
+/// Disk space that a data directory uses, and free space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
     /// The database without its log.
@@ -34,7 +34,7 @@ pub struct DiskUse {
 }
 
 impl DiskUse {
-    /// Looks.
+    /// Reads it from the file system.
     #[must_use]
     pub fn of(dir: &Path) -> Self {
         let bytes = |name: &str| fs::metadata(dir.join(name)).map_or(0, |file| file.len());
@@ -97,7 +97,7 @@ impl DiskWatch {
         Self { bytes_min, task }
     }
 
-    /// From now on.
+    /// Changes the limit. The task applies it at its next look.
     pub fn set_bytes_min(&self, bytes_min: u64) {
         self.bytes_min.store(bytes_min, Ordering::Relaxed);
     }

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 
 fn run_async(command: Command) -> Result<(), Failure> {
     if command.keeps_secrets() {
-        // What the process creates is for its user alone, also in a directory that others may read.
+        // Files that the process creates are readable by its user only, also in a directory that others may read.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
     // Names and values that are not text cannot be ours.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 macro_rules! actions {
     ($($n:literal $name:ident),* $(,)?) => {
-        /// What was done. The numbers are those of the wire, and are stored.
+        /// Logged action. The numbers are those of the wire, and are stored.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum AuditAction { $(#[doc = concat!("Action ", stringify!($n), ".")] $name = $n,)* }
@@ -78,9 +78,9 @@ pub struct AuditChange {
 pub struct AuditEntry {
     /// Its id, from which its time is read.
     pub id: Id<()>,
-    /// What was done.
+    /// Logged action.
     pub action: AuditAction,
-    /// By whom.
+    /// The account that acted.
     pub user_id: UserId,
     /// To whom or what; none: the action has no target, or names it in `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct AuditEntry {
     /// Details of certain actions.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub options: Map<String, Value>,
-    /// Why, in the words of whoever did it.
+    /// Reason that the actor gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

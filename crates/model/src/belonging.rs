@@ -95,7 +95,7 @@ pub enum BelongingKind {
     ThreadMember = 5,
     /// By the user.
     TemporaryMember = 6,
-    /// By its id.
+    /// Entry of the audit log, by its id.
     AuditEntry = 7,
 }
 

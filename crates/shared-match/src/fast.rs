@@ -1,10 +1,10 @@
 //! Fast search and parse, for bodies that few connections are sent: one probe per hash and position, as zstd's `dfast` has them,
 //! and a greedy or lazy choice among them.
 //!
-//! Owns        `FastIndex` (two hash tables of one domain), `FastCandidates` (what they held for each position of a body),
+//! Owns        `FastIndex` (two hash tables of one domain), `FastCandidates` (the tables' entries for each position of a body),
 //!             `FastParser`.
-//! Invariants  the index and the candidates depend on bodies of the domain and its parent alone: whom a body is sent plays no
-//!             part before `FastParser::parse`, whose result is for connections that have its sources.
+//! Invariants  the index and the candidates depend on bodies of the domain and its parent alone. The recipients of a body
+//!             play no part before `FastParser::parse`; its result serves connections that have its sources.
 //! Limits      the newest position of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
 
 use crate::{
@@ -19,10 +19,10 @@ use crate::{
 /// Bytes that a position's two hashes are of.
 const LONG_BYTES: usize = 8;
 const SHORT_BYTES: usize = 5;
-/// One slot of each table for so many bytes of the ring, as a power of two.
+/// Bytes of the ring per slot of each table, as a power of two.
 const SLOT_POSITIONS_LOG: u32 = 3;
 const SLOTS_LOG_MIN: u32 = 6;
-/// Positions are passed over once so many literals had no match, as a power of two.
+/// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
 /// Resolved sources that are remembered per parse.
 const SOURCES: usize = 64;
@@ -38,10 +38,11 @@ pub struct FastIndex {
     short: Vec<u32>,
 }
 
-/// What a position's hashes led to: an earlier position with the same eight and five bytes, probably; [`Place::END`] for none.
+/// Candidates for one position: earlier positions with, probably, the same eight and the same five bytes;
+/// [`Place::END`] for none.
 pub type Probes = [Place; 2];
 
-/// What the index of a body's domain and that of the parent held for its positions.
+/// Candidates for each position of a body, from the index of its domain and from that of the parent domain.
 #[derive(Debug, Default)]
 pub struct FastCandidates {
     pub own: Vec<Probes>,
@@ -50,7 +51,7 @@ pub struct FastCandidates {
 }
 
 impl FastIndex {
-    /// For a ring of so many bytes.
+    /// An empty index for a ring of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
         let log = capacity.max(1).ilog2().saturating_sub(SLOT_POSITIONS_LOG).max(SLOTS_LOG_MIN);
         Self { long: vec![0; 1 << log], short: vec![0; 1 << log] }
@@ -64,7 +65,7 @@ impl FastIndex {
         [long as usize, short as usize]
     }
 
-    /// What the tables hold for each position of a body that begins at `begin`; they hold these positions afterwards.
+    /// Looks up each position of a body that begins at `begin`, and inserts it.
     pub fn push(&mut self, body: &[u8], begin: Place, found: &mut Vec<Probes>) {
         found.clear();
         if self.long.is_empty() {
@@ -80,7 +81,7 @@ impl FastIndex {
         }));
     }
 
-    /// What the tables hold for each position of a body of another domain.
+    /// Looks up each position of a body of another domain, and inserts none.
     pub fn look_up(&self, body: &[u8], found: &mut Vec<Probes>) {
         found.clear();
         if self.long.is_empty() {
@@ -97,13 +98,13 @@ impl FastIndex {
     }
 }
 
-/// What a format and an effort allow.
+/// Limits of the fast parse for one format and effort.
 #[derive(Clone, Copy, Debug)]
 pub struct FastLimits {
     pub match_bytes_max: usize,
     /// The last offsets are cheap to repeat.
     pub has_repeats: bool,
-    /// What a literal, a repeated offset and an explicit one take, roughly, in bits.
+    /// Approximate cost in bits of a literal, of a repeated offset and of an explicit one.
     pub literal_bits: i32,
     pub repeat_bits: i32,
     pub explicit_bits: i32,
@@ -113,7 +114,7 @@ pub struct FastLimits {
     pub reach: usize,
 }
 
-/// What is parsed.
+/// Input of one parse.
 #[derive(Clone, Copy)]
 pub struct FastTask<'a> {
     pub history: &'a History,
@@ -145,7 +146,7 @@ struct Match<'a> {
 }
 
 impl FastLimits {
-    /// What a match saves, roughly, in bits.
+    /// Approximate gain of a match in bits.
     #[inline]
     fn gain(&self, found: &Match<'_>) -> i32 {
         let offset = if found.repeat.is_some() { self.repeat_bits } else { self.explicit_bits };
@@ -175,7 +176,7 @@ fn similar_slot(bytes: &[u8], at: usize) -> Option<usize> {
     Some(((eight << (64 - 8 * SHORT_BYTES)).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - SIMILAR_LOG)) as usize)
 }
 
-/// One parse.
+/// State of one parse.
 struct Parse<'a, 'p, U> {
     task: FastTask<'a>,
     limits: FastLimits,

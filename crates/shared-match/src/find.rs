@@ -116,18 +116,18 @@ impl Longer {
     }
 }
 
-/// What is looked for: the bytes of a body from some position on.
+/// Search key: the bytes of a body from one position on.
 struct Wanted<'a> {
     history: &'a History,
     coverage: &'a Coverage,
     text: &'a Entry,
     bytes: &'a [u8],
-    /// The body has so many recipients that sources which only some have are not worth the search.
+    /// The body has too many recipients for the search to consider sources that only some of them have.
     is_for_many: bool,
 }
 
 impl Wanted<'_> {
-    /// What the search needs to know of an earlier body, or of this one; an evicted one has no bytes.
+    /// Metadata of an earlier body or of this one; an evicted body has no bytes.
     #[cold]
     fn owner(&self, id: BodyId) -> Owner {
         let Some(source) = self.history.text(id) else { return Owner::new(id, (Place::END, 0), false) };
@@ -302,7 +302,7 @@ impl Finder {
             let enough = if since_full == 0 { u32::MAX } else { ENOUGH_BYTES };
             for search in &mut self.searches {
                 if since_full == 0 {
-                    // What goes on from long ago would draw the parse to sources that fewer have than those that are nearer.
+                    // Continuations of old matches would draw the parse to sources that fewer recipients have than nearer ones.
                     search.earlier.clear();
                 }
                 compared += search.search(&wanted, &mut self.owners, at, enough);

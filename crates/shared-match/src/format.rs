@@ -26,7 +26,7 @@ pub struct PricesOf {
 pub(crate) trait Format {
     type State;
     type Program;
-    /// What the fast parse needs to know of the format.
+    /// Limits and costs of the format for the fast parse.
     const FAST: FastLimits;
     fn window(state: &Self::State) -> u32;
     fn prices(prices: &PricesOf) -> Prices<'_>;

@@ -32,7 +32,7 @@ pub enum Variant {
     Had,
     /// One text.
     Only(BodyId),
-    /// What the connection has that it was made for, as the fast search finds it, and a body of another domain.
+    /// Sources that one connection has, as the fast search finds them, and a body of another domain.
     Fast(Option<BodyId>),
     /// Nothing, for streams with a window of so many bytes.
     Itself(u32),

@@ -279,7 +279,7 @@ impl<'a> Workshop<'a> {
             Variant::Only(only) => {
                 match history.text(only) {
                     Some(source) => self.finder.find_in(history, text, source, self.candidates, self.one),
-                    // Evicted: what is there is of another body.
+                    // Evicted: its place belongs to another body.
                     None => self.one.clear(),
                 }
                 candidates = &*self.one;

@@ -21,7 +21,7 @@ pub enum StoreError {
     /// The database file cannot be opened, or is no database.
     #[error("the database {} cannot be opened", path.display())]
     Open {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// Why.
         #[source]

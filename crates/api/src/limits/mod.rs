@@ -68,8 +68,8 @@ pub struct ApiLimits {
     /// Bytes of bodies that arrive at the same time, over all requests. The share of an account, webhook or address is an eighth,
     /// and at least one body of the largest size. Past either a request gets 503.
     pub bodies_bytes_max: usize,
-    /// Bytes of JSON trees over all requests. The share of an account, webhook or address is a quarter. Past either a request
-    /// gets 503.
+    /// Bytes of JSON trees over all requests. The share of an account, webhook or address is a quarter. A request past
+    /// either limit gets 503.
     pub trees_bytes_max: usize,
     /// Requests in flight. The share of an account or address is a quarter. Past either a request gets 503.
     pub requests_in_flight_max: usize,

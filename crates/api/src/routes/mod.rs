@@ -197,8 +197,8 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Neither needs a token to be told, but a peer cannot ask without end. A method that a route lacks counts as unserved only
-/// if upstream has another route with that path.
+/// Both answers need no token; the limit per peer applies. A method that a route lacks counts as unserved only if
+/// upstream has another route with that path.
 fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> Response {
     match gate::anonymous(&api, &request) {
         Ok(()) => {

@@ -51,14 +51,14 @@ const ROLES_MAX: usize = 250;
 /// Events of one request that were handed to their guilds and are not counted yet.
 const UNDER_WAY_MAX: usize = 64;
 
-/// Whom an event is for: `guild` alone; `channel`, with its `guild` or without; `roles` with their `guild`; `users`, with a `guild` or
-/// without.
+/// Recipients of an event: `guild` alone; `channel`, optionally with its `guild`; `roles` with their `guild`; `users`,
+/// optionally with a `guild`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Audience)]
 struct AudienceBody {
-    /// Every member of this guild. With `roles` or `users`: the guild these are meant in. With `channel`: the guild that the channel
-    /// must be in.
+    /// Every member of this guild. With `roles` or `users`: the guild that these belong to. With `channel`: the guild that
+    /// the channel must belong to.
     #[serde(default)]
     guild: Option<Snowflake>,
     /// Members who can view this channel, when it is sent and when it is replayed; of a direct message those in it.

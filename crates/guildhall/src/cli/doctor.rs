@@ -1,4 +1,4 @@
-//! `guildhall doctor`: its arguments; what is looked at is in `crate::doctor`.
+//! `guildhall doctor`: its arguments. The checks are in `crate::doctor`.
 
 use super::{Common, Failure, flags, load_config, say};
 use crate::doctor::{self, Level};

@@ -93,7 +93,7 @@ impl Server {
     /// Connects, and by TLS trusts the certificates in `ca`, or those that the system trusts.
     async fn connect(&self, ca: Option<&Path>) -> anyhow::Result<Box<dyn Carrier>> {
         let Self { is_tls, host, port, authority } = self;
-        // Before anything is sent: a wrong file is told though no node runs.
+        // Before the first byte is sent, so that a wrong file is reported even if no node runs.
         let tls = is_tls.then(|| trust(ca)).transpose()?;
         let tcp = TcpStream::connect((host.as_str(), *port)).await;
         let tcp = tcp.with_context(|| format!("no node answers at {authority}"))?;

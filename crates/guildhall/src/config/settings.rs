@@ -230,7 +230,7 @@ settings! {
     /// Things that accounts may do by themselves. Each setting takes "everyone" or "backend": only the backend does it, over
     /// `/v1`, and an account that tries is refused with 50013.
     users: UsersConfig {
-        /// What settings of this section and `directs.who` are when they are not set. "open": accounts may do everything;
+        /// Default of the other settings of this section and of `directs.who`. "open": accounts may do everything;
         /// "backend": nothing, the backend has its own database of accounts, guilds and names.
         preset: UsersPreset => UsersPreset::Open;
         /// Create guilds. Not set: by `preset`.
@@ -304,7 +304,7 @@ settings! {
         /// "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
         /// "quick": every page of the database is read and checked at the start; a damaged one keeps the node from starting. After
-        /// ten seconds the node starts, and the check continues beside it. "off": damage is found where it is read.
+        /// ten seconds the node starts, and the check continues in the background. "off": damage is found where it is read.
         check: DatabaseCheck => defaults::STORE_CHECK;
         /// With fewer free bytes on the disk, writes are refused (503) and reads continue; they begin again a quarter above it.
         free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;

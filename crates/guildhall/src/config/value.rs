@@ -155,9 +155,9 @@ choices! {
 choices! {
     /// Whether the database is checked at the start.
     DatabaseCheck {
-        /// Every page.
+        /// Reads every page, by `PRAGMA quick_check`.
         Quick = "quick",
-        /// Not at all.
+        /// Skips the check.
         Off = "off",
     }
 }
@@ -165,7 +165,7 @@ choices! {
 choices! {
     /// What accounts may do by themselves, unless a setting of its own says otherwise.
     UsersPreset {
-        /// Everything.
+        /// Accounts may do everything.
         Open = "open",
         /// Only the backend creates guilds, changes names, opens direct messages, creates invites and removes members.
         Backend = "backend",
@@ -173,7 +173,7 @@ choices! {
 }
 
 choices! {
-    /// Who may do something.
+    /// Whether accounts or only the backend may do something.
     Allowed {
         /// Any account that has the permission for it.
         Everyone = "everyone",

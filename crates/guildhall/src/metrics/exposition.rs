@@ -64,7 +64,7 @@ fn classic(text: &str) -> String {
             _ => "",
         };
         if let Some(help) = line.strip_prefix("# HELP ") {
-            // TYPE follows HELP, and tells what the name is.
+            // The TYPE line follows the HELP line and decides the suffix of its name.
             let kind = lines.peek().filter(|next| next.starts_with("# TYPE ")).map_or("", |next| suffix(next));
             let (name, help) = help.split_once(' ').unwrap_or((help, ""));
             out.push_str(&format!("# HELP {name}{kind} {help}\n"));

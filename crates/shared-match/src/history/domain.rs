@@ -34,14 +34,14 @@ const CAUGHT_UP_BYTES_MAX: usize = 256 << 10;
 pub enum Domain {
     /// Events that everybody in a guild may view.
     Public {
-        /// The guild.
+        /// Id of the guild.
         guild: u64,
         /// Redaction and privileged-intent class: domains of different views never share.
         view: u8,
     },
     /// Events of one channel or thread that not everybody in the guild may view.
     Restricted {
-        /// The guild, whose public domain is searched too.
+        /// Id of the guild. Its public domain is the parent domain.
         guild: u64,
         /// The channel or thread.
         channel: u64,
@@ -50,7 +50,7 @@ pub enum Domain {
     },
     /// Events of one direct message or group.
     Direct {
-        /// Its channel.
+        /// Id of the direct message's channel.
         channel: u64,
     },
 }
@@ -76,11 +76,11 @@ impl Domain {
 /// Where an event belongs. Events of the same scope are expected to reach the same connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Who may view it.
+    /// Visibility domain of the body.
     pub domain: Domain,
-    /// Who of these is sent it: a channel, a member list; 0 for all.
+    /// Recipients within the domain: a channel, a member list; 0 for all.
     pub class: u64,
-    /// What a recipient has to have subscribed to: an intent.
+    /// Subscription that a recipient needs: an intent.
     pub kind: u64,
 }
 
@@ -140,7 +140,7 @@ impl DomainHistory {
         self.entries.front().is_none_or(|oldest| oldest.address + self.capacity() as u64 >= end)
     }
 
-    /// Where the next body of so many bytes begins (H1: not around the end of the ring).
+    /// Address of the next body, which takes `taken` bytes (H1: it does not wrap around the end of the ring).
     fn address_for(&self, taken: usize) -> u64 {
         match self.at(self.next_address) + taken > self.capacity() {
             true => self.next_address.next_multiple_of(self.capacity() as u64),
@@ -187,7 +187,7 @@ impl DomainHistory {
         self.entries.push_back(entry);
     }
 
-    /// Who is expected to receive the next body of a class and kind: the recipients of the last.
+    /// Expected recipients of the next body of a class and kind: those of the last one.
     pub fn expected(&self, class: u64, kind: u64) -> Sampled {
         let last = self.newest.get(&(class, kind)).or_else(|| self.newest_of_kind.get(&kind));
         last.and_then(|last| self.entry(*last)).map_or(Sampled::default(), |last| last.got)
@@ -260,7 +260,7 @@ impl DomainHistory {
         self.fast.push(bytes, newest.place(0), found);
     }
 
-    /// What the fast index holds for a body of another domain.
+    /// Candidates that the fast index holds for a body of another domain.
     pub fn look_up_fast(&self, bytes: &[u8], found: &mut Vec<Probes>) {
         self.fast.look_up(bytes, found);
     }
@@ -332,7 +332,7 @@ impl DomainHistory {
     }
 
     fn prefetch(&self, found: &[Places], oldest: Place) {
-        // What goes on is in the same cache line, mostly.
+        // The bytes behind it are mostly in the same cache line.
         let kept = self.kept();
         let places = found.iter().step_by(PREFETCHED_ONE_IN).flat_map(|places| places.newest_first(oldest));
         places.for_each(|place| kept.prefetch(place));

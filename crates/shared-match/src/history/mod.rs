@@ -1,7 +1,7 @@
 //! History: the bodies that later ones may refer to, by visibility domain.
 //!
 //! Owns        one `DomainHistory` per domain that has bodies; body ids, which are unique over all domains; message sizes by id.
-//! Doors       `push` once per event; `restrict` and `forget` when who may view something changes.
+//! Doors       `push` once per event; `restrict` and `forget` when permissions change.
 //! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower domain at most,
 //!             never to a wider one.
 //! Limits      `bytes_max` over all rings, and `IDS_MAX` ids. A domain's ring grows and shrinks by powers of two: the one that gives
@@ -48,7 +48,7 @@ pub struct Entry {
     /// The sampled connections that are expected to receive it: those that got the last of its scope; and how many.
     pub expected: Sampled,
     pub expected_count: u32,
-    /// Its domain.
+    /// Slot of the body's domain.
     pub slot: Slot,
     address: u64,
     length: u32,
@@ -146,8 +146,8 @@ impl History {
         }
     }
 
-    /// The newest bodies of an event name in all domains, newest first. What of these a connection has, only its own parses may
-    /// refer to.
+    /// The newest bodies of an event name in all domains, newest first. Only a parse for one connection may refer to those
+    /// that this connection has.
     pub fn named(&self, name: &str) -> impl Iterator<Item = BodyId> + '_ {
         self.named.get(name).into_iter().flatten().rev().copied()
     }
@@ -194,7 +194,7 @@ impl History {
         slot
     }
 
-    /// Lets a domain's ring grow for a body, as far as it may, so that at least this one body fits.
+    /// Grows a domain's ring for a body within the limit, so that at least this one body fits.
     fn make_room(&mut self, slot: Slot, bytes: usize) {
         let Some(home) = self.domains[slot as usize].as_ref() else { return };
         if home.has_room(bytes) {
@@ -350,7 +350,7 @@ impl History {
         self.domains[slot as usize].as_deref_mut().expect("the domain of a body that is kept")
     }
 
-    /// The domain that all who may view `entry` may view as well, beside its own.
+    /// The parent of the domain of `entry`: every account that may view `entry` may view the parent's bodies.
     pub fn parent(&self, entry: &Entry) -> Option<Slot> {
         self.slots.get(&entry.scope.domain.parent()?).copied()
     }
@@ -368,7 +368,7 @@ impl History {
         .take(LOOKED_AT_MAX)
     }
 
-    /// Its bytes.
+    /// Bytes of an entry; H2 says that they are complete.
     pub fn bytes(&self, entry: &Entry) -> &[u8] {
         self.domain(entry.slot).body(entry)
     }

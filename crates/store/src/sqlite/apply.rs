@@ -26,7 +26,7 @@ impl Fault {
     fn new(what: &'static str, error: sqlx::Error) -> Self {
         match error.as_database_error() {
             Some(error) if error.is_foreign_key_violation() => Self::Dangling(what),
-            // What it belongs to is deleted, and not purged yet (`0027_deleted.sql`).
+            // Its guild or channel is deleted, and not purged yet (`0027_deleted.sql`).
             Some(error) if error.code().as_deref() == Some(CONSTRAINT_TRIGGER) => Self::Dangling(what),
             _ => error.into(),
         }

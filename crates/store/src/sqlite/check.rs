@@ -3,7 +3,7 @@
 //! Owns        the connection on which `PRAGMA quick_check` runs, and the task that waits for it.
 //! Invariants  a database that is found damaged within `SqliteOptions::check_wait_ms` is not opened. (tests `s21_8_*`)
 //! Limits      one check per start. It reads the whole database, so a large one takes longer than a start may; then it continues
-//!             beside the writer and reports in the log. Meanwhile the write-ahead log cannot be cut back.
+//!             in the background and logs its result. The write-ahead log cannot be truncated until it ends.
 //! Spec        <https://sqlite.org/pragma.html#pragma_quick_check>
 
 use crate::StoreError;
@@ -23,7 +23,7 @@ const CANCEL_OPS: i32 = 10_000;
 /// What SQLite answers for a database in order.
 const IN_ORDER: &str = "ok";
 
-/// A check that continues beside the store. Cancelled when dropped.
+/// A check that continues in the background. Dropping it cancels it.
 #[derive(Debug)]
 pub(super) struct Check {
     cancelled: Arc<AtomicBool>,

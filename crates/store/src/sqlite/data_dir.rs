@@ -1,6 +1,6 @@
 //! Data directory: where a node keeps its database, one process at a time.
 //!
-//! Owns        `guildhall.db` (with SQLite's `-wal` and `-shm` beside it), `guildhall.lock`, and the access rights of everything
+//! Owns        `guildhall.db` (with SQLite's `-wal` and `-shm`), `guildhall.lock`, and the access rights of everything
 //!             that a node keeps in the directory (`PRIVATE`).
 //! Invariants  the lock is the operating system's: it goes with the process, however that ends. Other users of the machine can
 //!             read nothing in the directory, whatever the umask is: secrets and messages lie there. (tests `s14_*`)
@@ -77,7 +77,7 @@ impl DataDir {
             return Err(StoreError::RestoreUnfinished { path: self.path.clone() });
         }
         let path = self.path.join(DATABASE_FILE);
-        // What is no file is SQLite's to refuse.
+        // SQLite refuses a path that is no file.
         if !path.exists() {
             private().truncate(false).open(&path).map_err(|error| StoreError::data_dir(&self.path, error))?;
         }
@@ -125,7 +125,7 @@ fn make_private(dir: &Path) -> Result<(), StoreError> {
         if mode & 0o077 == 0 {
             continue;
         }
-        // A link may lead anywhere: what it names is not changed, only looked at.
+        // A link may lead anywhere: the mode of its target is checked and never changed.
         let changed =
             !link.is_symlink() && fs::set_permissions(&path, fs::Permissions::from_mode(mode & 0o7700)).is_ok();
         if !changed {

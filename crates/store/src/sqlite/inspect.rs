@@ -1,4 +1,4 @@
-//! Inspection: what a database says of itself, without a store and beside a running node.
+//! Inspection: reads facts about a database without opening a store, also while a node runs.
 
 use super::{MIGRATIONS, check, data_dir::DATABASE_FILE, pool_options, read};
 use crate::StoreError;
@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-/// What was found.
+/// Facts about a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// Schema version of the database.

@@ -463,7 +463,7 @@ mod tests {
             (GUILD_OF_CHANNEL, &[]),
             (GUILDS_OF_USER, &[]),
             (GUILD_IDS, &[]),
-            // Within one account's direct messages: who closed each, and their order.
+            // Bounded by the direct messages of one account: the accounts that closed each, and the order.
             (DIRECT_CHANNELS, &["SCAN closed VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"]),
             // The asked ids are a list of the caller's.
             (DIRECT_RECIPIENTS, &["SCAN asked"]),

@@ -82,7 +82,7 @@ pub(super) struct Writer {
     pub(super) write: WriteEnd,
     /// None in memory.
     pub(super) merger: Option<Merger>,
-    /// Wakes the task that purges what a commit marked as deleted, and tells it of the end.
+    /// Wakes the task that purges content which a commit marked as deleted, and signals shutdown to it.
     pub(super) purge: Arc<Notify>,
     pub(super) read_pool: SqlitePool,
     pub(super) statements: Statements,
