@@ -25,7 +25,10 @@ use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError, TokenHash, TokenRecord};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, errors::ErrorKind};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{
+    Arc, Mutex, PoisonError, RwLock,
+    atomic::{AtomicI64, Ordering},
+};
 
 /// The longest token, wherever one is taken: REST, gateway, revocation. One of ours has about 230 bytes, one signed by RSA with
 /// 2,048 bits and a usual set of claims 650 to 1,200, with 4,096 bits 340 more. An IDENTIFY with it fits the 15,360 bytes that a
@@ -63,6 +66,8 @@ pub(crate) struct Tokens {
     unrevoked: Cache<[u8; 32], ()>,
     /// User tokens of an account made at this moment or before are not good any more.
     floors: Cache<UserId, Timestamp>,
+    /// The latest floor that this process has set, in Unix milliseconds. New tokens are dated after it.
+    latest_floor_ms: AtomicI64,
     /// Counts revocations. Written before sessions are told to end, read around every check.
     revocations: RwLock<u64>,
     /// Where the next look for revoked tokens goes that would have ended by now.
@@ -135,6 +140,7 @@ impl Tokens {
             good: Cache::new(CACHED_MAX),
             unrevoked: Cache::new(CACHED_MAX),
             floors: Cache::new(CACHED_MAX),
+            latest_floor_ms: AtomicI64::new(i64::MIN),
             revocations: RwLock::new(0),
             sweep_at: Mutex::default(),
             issuers: IssuersInForce::default(),
@@ -267,11 +273,13 @@ impl Tokens {
     }
 
     pub(crate) fn mint_user_token(&self, user_id: UserId, ttl_s: u64, now: Timestamp) -> String {
-        let iat = u64::try_from(now.unix_s()).unwrap_or(0);
+        // A token of the same millisecond as a revocation came after it, and must not count as revoked.
+        let made_at = now.max(Timestamp(self.latest_floor_ms.load(Ordering::Acquire).saturating_add(1)));
+        let iat = u64::try_from(made_at.unix_s()).unwrap_or(0);
         let claims = Claims {
             sub: user_id.to_string(),
             iat,
-            ms: now.0.rem_euclid(1000) as u16,
+            ms: made_at.0.rem_euclid(1000) as u16,
             exp: iat.saturating_add(ttl_s),
             jti: URL_SAFE_NO_PAD.encode(random_bytes::<16>()),
         };
@@ -316,6 +324,7 @@ impl Tokens {
 
     /// Revokes all tokens of an account. How many bot tokens there were; user tokens are not counted, nobody keeps them.
     pub(crate) async fn revoke_all(&self, user_id: UserId, now: Timestamp) -> Result<u64, StoreError> {
+        self.latest_floor_ms.fetch_max(now.0, Ordering::AcqRel);
         let done = self.store.put_record(FLOOR, &user_id.get().to_be_bytes(), &now.0.to_be_bytes()).await;
         self.floors.forget(user_id);
         self.was_revoked();

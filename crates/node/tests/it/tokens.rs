@@ -261,6 +261,8 @@ async fn user_tokens_are_revoked_one_by_one_and_all_at_once() {
     assert_eq!(world.node.revoke_tokens_of(BOT).await.unwrap(), 1);
     check(&world, &two, None).await;
     check(&world, &bot, None).await;
+    let same_millisecond = world.node.mint_user_token(BOT, 60);
+    check(&world, &same_millisecond, Some(BOT)).await;
     world.pass(1);
     check(&world, &world.node.mint_user_token(BOT, 60), Some(BOT)).await;
     // What was revoked stays so for whoever opens the store next.
