@@ -10,7 +10,7 @@
 use crate::{
     candidates::ITSELF,
     dictionary::{DICTIONARY, Dictionary},
-    history::{DomainHistory, Entry, History, Slot},
+    history::{DomainHistory, Entry, History, HistoryKey},
     parse::{Alignment, Offset, Sequence, best_sources},
     places::{Place, equal_bytes},
     ring::BodyId,
@@ -46,8 +46,11 @@ pub type Probes = [Place; 2];
 #[derive(Debug, Default)]
 pub struct FastCandidates {
     pub own: Vec<Probes>,
+    /// The history that `own` are positions of.
+    pub own_of: Option<HistoryKey>,
     pub parent: Vec<Probes>,
-    pub parent_slot: Option<Slot>,
+    /// The history that `parent` are positions of.
+    pub parent_of: Option<HistoryKey>,
 }
 
 impl FastIndex {
@@ -181,8 +184,9 @@ struct Parse<'a, 'p, U> {
     task: FastTask<'a>,
     limits: FastLimits,
     bytes: &'a [u8],
-    domain: &'a DomainHistory,
-    parent: Option<&'a DomainHistory>,
+    /// The body's domain and its parent, each with the positions found there.
+    own: Option<(&'a DomainHistory, &'a [Probes])>,
+    parent: Option<(&'a DomainHistory, &'a [Probes])>,
     similar: &'a [u8],
     parser: &'p mut FastParser,
     usable: U,
@@ -228,8 +232,8 @@ impl FastParser {
         }
         let parse = Parse {
             bytes: history.bytes(text),
-            domain: history.domain(text.slot),
-            parent: candidates.parent_slot.map(|slot| history.domain(slot)),
+            own: history.find(candidates.own_of).map(|domain| (domain, &*candidates.own)),
+            parent: history.find(candidates.parent_of).map(|domain| (domain, &*candidates.parent)),
             similar,
             parser: self,
             usable,
@@ -291,12 +295,14 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
         if best.is_some_and(|best| best.length >= LONG_BYTES) {
             return best;
         }
-        let own = self.task.candidates.own.get(at).copied().unwrap_or([Place::END; 2]);
-        let parent = self.task.candidates.parent.get(at).copied().unwrap_or([Place::END; 2]);
+        let probes = |probes: &[Probes]| probes.get(at).copied().unwrap_or([Place::END; 2]);
         for hash in 0..2 {
-            let mut probe = self.probe(self.domain, own[hash], at);
-            if let Some(parent_domain) = self.parent {
-                let other = self.probe(parent_domain, parent[hash], at);
+            let mut probe = None;
+            if let Some((own, found)) = self.own {
+                probe = self.probe(own, probes(found)[hash], at);
+            }
+            if let Some((parent, found)) = self.parent {
+                let other = self.probe(parent, probes(found)[hash], at);
                 if other.is_some_and(|other| probe.is_none_or(|probe| probe.length < other.length)) {
                     probe = other;
                 }

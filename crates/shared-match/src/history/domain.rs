@@ -5,7 +5,7 @@
 //!             read: a body that is found is complete. H3 ids are ascending.
 //! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted.
 
-use super::{BodyId, Entry, Slot};
+use super::{BodyId, Entry, HistoryKey};
 use crate::{
     coverage::Sampled,
     fast::{FastIndex, Probes},
@@ -88,7 +88,7 @@ pub struct Scope {
 #[derive(Debug)]
 pub struct DomainHistory {
     pub domain: Domain,
-    slot: Slot,
+    pub key: HistoryKey,
     bytes: Vec<u8>,
     /// Per grain: the body that it belongs to.
     owners: Vec<BodyId>,
@@ -108,10 +108,10 @@ pub struct DomainHistory {
 }
 
 impl DomainHistory {
-    pub fn new(domain: Domain, slot: Slot) -> Self {
+    pub fn new(domain: Domain, key: HistoryKey) -> Self {
         Self {
             domain,
-            slot,
+            key,
             bytes: Vec::new(),
             owners: Vec::new(),
             fast: FastIndex::default(),
@@ -183,7 +183,7 @@ impl DomainHistory {
             named.pop_front();
         }
         named.push_back(entry.id);
-        (entry.address, entry.length, entry.slot) = (address, body.len() as u32, self.slot);
+        (entry.address, entry.length, entry.slot) = (address, body.len() as u32, self.key.slot);
         self.entries.push_back(entry);
     }
 

@@ -37,6 +37,13 @@ const CANDIDATES: usize = 16;
 pub type Slot = u32;
 const NO_SLOT: Slot = Slot::MAX;
 
+/// Names one domain's history for as long as it exists: a slot serves another domain once its history is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryKey {
+    slot: Slot,
+    serial: u64,
+}
+
 /// A body in the history.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -80,6 +87,8 @@ pub struct History {
     domains: Vec<Option<Box<DomainHistory>>>,
     free: Vec<Slot>,
     slots: HashMap<Domain, Slot, FixedState>,
+    /// Histories made so far.
+    serials: u64,
     /// The domain of each id, from `first` on.
     ids: VecDeque<Slot>,
     first: BodyId,
@@ -99,6 +108,7 @@ impl History {
             domains: Vec::new(),
             free: Vec::new(),
             slots: HashMap::default(),
+            serials: 0,
             ids: VecDeque::new(),
             first: 1,
             spans: Spans::default(),
@@ -136,13 +146,17 @@ impl History {
 
     /// Puts a body, the newest, into the fast index of its domain; `found` is what this and the parent's held before.
     pub fn push_fast(&mut self, id: BodyId, bytes: &[u8], found: &mut FastCandidates) {
+        found.own.clear();
         found.parent.clear();
-        found.parent_slot = None;
-        let Some(entry) = self.text(id).cloned() else { return found.own.clear() };
-        self.domain_mut(entry.slot).push_fast(bytes, &mut found.own);
-        found.parent_slot = self.parent(&entry);
-        if let Some(parent) = found.parent_slot {
-            self.domain(parent).look_up_fast(bytes, &mut found.parent);
+        (found.own_of, found.parent_of) = (None, None);
+        let Some(entry) = self.text(id).cloned() else { return };
+        let own = self.domain_mut(entry.slot);
+        own.push_fast(bytes, &mut found.own);
+        found.own_of = Some(own.key);
+        if let Some(parent) = self.parent(&entry) {
+            let parent = self.domain(parent);
+            parent.look_up_fast(bytes, &mut found.parent);
+            found.parent_of = Some(parent.key);
         }
     }
 
@@ -189,7 +203,9 @@ impl History {
             self.domains.push(None);
             self.domains.len() as Slot - 1
         });
-        self.domains[slot as usize] = Some(Box::new(DomainHistory::new(domain, slot)));
+        self.serials += 1;
+        let key = HistoryKey { slot, serial: self.serials };
+        self.domains[slot as usize] = Some(Box::new(DomainHistory::new(domain, key)));
         self.slots.insert(domain, slot);
         slot
     }
@@ -343,6 +359,12 @@ impl History {
     #[inline]
     pub fn domain(&self, slot: Slot) -> &DomainHistory {
         self.domains[slot as usize].as_deref().expect("the domain of a body that is kept")
+    }
+
+    /// The history with this key, unless it was removed since.
+    pub fn find(&self, key: Option<HistoryKey>) -> Option<&DomainHistory> {
+        let key = key?;
+        self.domains.get(key.slot as usize)?.as_deref().filter(|domain| domain.key == key)
     }
 
     /// As [`History::domain`].

@@ -166,3 +166,32 @@ fn what_an_observer_is_sent_depends_on_nothing_that_it_may_not_view() {
         }
     }
 }
+
+/// A public domain can be forgotten, and its slot can serve another guild, between the search of a restricted body and its
+/// first write.
+#[test]
+fn a_parent_that_is_forgotten_serves_no_parse() {
+    let text = "the same forty bytes of text in both guilds";
+    let body = |n: u32| format!("{{\"content\":\"{text} {n}\",\"channel_id\":\"1\"}}");
+    let name = NAMES[0];
+    let cases = [true, false]
+        .map(|zstd| [Effort::Greedy, Effort::Lazy].map(|effort| [true, false].map(|takes| (zstd, effort, takes))));
+    for (is_zstd, effort, takes_slot) in cases.into_iter().flatten().flatten() {
+        let mut matcher = matcher(Some(effort));
+        let mut stream = Stream::new(is_zstd);
+        let push = |matcher: &mut Matcher, domain, body: &str| {
+            matcher.push(Scope { domain, class: 1, kind: 1 }, 4, name, body.as_bytes())
+        };
+        let public = Domain::Public { guild: 1, view: 0 };
+        let (first, restricted) = (body(1), body(2));
+        let id = push(&mut matcher, public, &first);
+        stream.write(&mut matcher, id, 1, (name, first.as_bytes()));
+        let searched = push(&mut matcher, Domain::Restricted { guild: 1, channel: 9, view: 0 }, &restricted);
+        matcher.forget(public);
+        if takes_slot {
+            let other = body(3);
+            push(&mut matcher, Domain::Public { guild: 2, view: 0 }, &other);
+        }
+        stream.write(&mut matcher, searched, 2, (name, restricted.as_bytes()));
+    }
+}
