@@ -1,7 +1,8 @@
 //! Positions: several channels or roles put into order at once.
 //!
 //! Owns        `MoveChannels`, `MoveRoles`.
-//! Invariants  all are checked before any is moved; each that moved is told by itself.
+//! Invariants  all are checked before any is moved; each that moved has an event of its own. The first event carries the whole
+//!             move, and no other event comes before the last.
 //! Limits      as many as the guild has channels or roles.     Spec  docs/protocol.md §5.2, §10.4.
 
 use crate::{
@@ -41,8 +42,7 @@ impl Guild {
         // Nothing is refused from here on.
 
         let changed: Vec<Arc<Channel>> = changed.into_values().map(Arc::new).collect();
-        let before = |channel: &Arc<Channel>| Some((channel.id, self.meta.channels.get(&channel.id)?.clone()));
-        let mut befores: BTreeMap<ChannelId, Arc<Channel>> = changed.iter().filter_map(before).collect();
+        let channels_before = self.meta.channels.clone();
         changed.iter().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
         let mut effect = Effect::None;
         if !changed.is_empty() {
@@ -50,13 +50,13 @@ impl Guild {
                 Arc::make_mut(&mut meta.channels).extend(changed.iter().map(|channel| (channel.id, channel.clone())));
             });
         }
-        for channel in changed {
-            let before = befores.remove(&channel.id);
-            let after = channel.clone();
-            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
+        for channel in &changed {
+            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel.clone()));
             self.publish(event, std::mem::replace(&mut effect, Effect::None));
-            if let Some(before) = before {
-                self.log_channel(now, actor, &before, &after);
+        }
+        for channel in &changed {
+            if let Some(before) = channels_before.get(&channel.id) {
+                self.log_channel(now, actor, before, channel);
             }
         }
         Ok(Reply::Done)

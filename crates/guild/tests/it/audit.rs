@@ -2,9 +2,10 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, AuditQuery, Command, Guild, GuildLimits, MemberPatch, NewBan, NewInvite, Outcome, Refusal, Reply, RolePatch,
+    Actor, AuditQuery, ChannelMove, Command, Guild, GuildLimits, MemberPatch, NewBan, NewInvite, Outcome, Refusal,
+    Reply, RolePatch,
 };
-use guildhall_model::{AuditAction, AuditEntry, ChannelId, InviteCode, Permissions, UserId};
+use guildhall_model::{AuditAction, AuditEntry, ChannelId, ChannelType, EventName, InviteCode, Permissions, UserId};
 use std::sync::Arc;
 
 const DAY_MS: u64 = 86_400_000;
@@ -162,4 +163,19 @@ fn texts_are_cut_and_roles_are_named() {
     let entry = world.audit_events().remove(0);
     let name = entry.changes[0].new_value.as_ref().and_then(|name| name.as_str()).unwrap();
     assert_eq!(name.chars().count(), 512);
+}
+
+/// The first update carries the whole move: a relay that has it knows all the new places, so the other updates follow at once.
+#[test]
+fn nothing_comes_between_the_updates_of_one_move() {
+    let mut world = world(GuildLimits::default());
+    let category = world.channel(new_channel("category", ChannelType::Category));
+    let channels = [world.text_channel(), world.text_channel(), world.text_channel()];
+    world.sent.clear();
+    let into = |id| ChannelMove { id, position: None, parent_id: Some(Some(category)), lock_permissions: false };
+    world.by(OWNER, Command::MoveChannels(channels.map(into).to_vec())).unwrap();
+    let names: Vec<EventName> = world.all_events().iter().map(|published| published.event.name).collect();
+    let (updates, entries) = names.split_at(channels.len());
+    assert_eq!(updates, [EventName::ChannelUpdate; 3]);
+    assert_eq!(entries, [EventName::GuildAuditLogEntryCreate; 3]);
 }

@@ -502,7 +502,8 @@ impl World {
         self.all_events().iter().filter_map(entry).collect()
     }
 
-    fn all_events(&mut self) -> Vec<Arc<Published>> {
+    /// As `events`, with those of the audit log.
+    pub fn all_events(&mut self) -> Vec<Arc<Published>> {
         let messages = self.take().into_iter().filter(|(relay, _)| *relay == P0);
         messages
             .filter_map(|(_, message)| match message {
