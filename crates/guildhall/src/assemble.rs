@@ -116,7 +116,7 @@ pub enum StartError {
         cert_file: PathBuf,
         /// Private key, PEM.
         key_file: PathBuf,
-        /// Why.
+        /// Reason of the refusal.
         #[source]
         source: CertificateError,
     },

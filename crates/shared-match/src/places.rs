@@ -48,9 +48,9 @@ impl Places {
 /// See the module.
 #[derive(Debug)]
 pub struct Index {
-    /// Of four equal bytes.
+    /// Places where four equal bytes begin.
     short: Buckets<SHORT_PLACES>,
-    /// Of eight.
+    /// Places where eight equal bytes begin.
     long: Buckets<LONG_PLACES>,
 }
 

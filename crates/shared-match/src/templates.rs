@@ -27,9 +27,9 @@ const HASH_LOG: u32 = 12;
 /// Where equal bytes begin in a template, and how many they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Where in it.
+    /// Offset in the template.
     pub from: u32,
-    /// Which of all.
+    /// Index of the template.
     pub template: u8,
     pub length: u32,
 }
@@ -37,11 +37,12 @@ pub struct Found {
 /// A position in a template.
 #[derive(Clone, Copy, Debug)]
 struct Indexed {
-    /// In `bytes`.
+    /// Offset in `Templates::bytes`.
     at: u32,
     template: u8,
-    /// In the template, and bytes from there to its end.
+    /// Offset in the template.
     from: u32,
+    /// Bytes from there to its end.
     left: u32,
     /// One more than the index of the one before with the same hash.
     before: u32,
@@ -51,7 +52,7 @@ struct Indexed {
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
     pub id: BodyId,
-    /// Nearly all who get the text have got it.
+    /// Nearly all recipients of the text were sent the template.
     pub is_common: bool,
 }
 

@@ -64,7 +64,7 @@ pub enum StoreError {
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// The database file.
         path: PathBuf,
         /// The first thing that SQLite found.
         finding: String,

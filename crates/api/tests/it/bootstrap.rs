@@ -67,7 +67,7 @@ async fn commands_are_kept() {
         (&json!("ping"), &json!(1), &json!("200"))
     );
     world.get(&world.bot, all).await.is(200, put.clone());
-    // Bulk: what was there keeps its id, what is not named goes.
+    // A bulk update keeps the id of each command that it names, and deletes the others.
     let again = world.call(&world.bot, "PUT", all, Some(json!([ping]))).await.json();
     assert_eq!((&again[0]["id"], again.as_array().unwrap().len()), (&put[0]["id"], 1));
     assert_ne!(again[0]["version"], put[0]["version"]);

@@ -22,6 +22,14 @@ pub fn demo(dir: &tempfile::TempDir) -> Demo {
     Demo::start(dir.path(), &["--members", "3", "--rate", "0"])
 }
 
+/// A demo node, and a backend with its root key that has built its guild.
+pub fn built(dir: &tempfile::TempDir) -> (Demo, Backend) {
+    let demo = demo(dir);
+    let mut backend = Backend::root(&demo);
+    backend.build();
+    (demo, backend)
+}
+
 /// A backend with the root key.
 pub struct Backend {
     pub http: Http,
@@ -74,7 +82,7 @@ impl Backend {
     }
 
     /// A guild with two members and a bot; one channel is for those with the role only, whom nobody has.
-    pub fn build(&mut self) {
+    pub(super) fn build(&mut self) {
         for (id, name, bot) in [(ANA, "ana", false), (BOB, "bob", false), (BOT, "helper", true)] {
             self.put(&format!("/users/{id}"), json!({"username": name, "bot": bot, "application_flags": 0}), 201);
         }
@@ -207,9 +215,7 @@ fn keys_say_what_they_may() {
 #[test]
 fn objects_have_the_ids_that_the_backend_gave_them() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     // Putting the same again changes nothing; what is told can be put.
     let channel = backend.get(&format!("/guilds/{GUILD}/channels/{SECRET}"));
     let mut again = channel.clone();
@@ -284,9 +290,7 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
 #[test]
 fn events_reach_whom_they_are_for() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);
     let bot = backend.token(BOT);
     let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
@@ -366,9 +370,7 @@ fn events_reach_whom_they_are_for() {
 #[test]
 fn events_reach_who_is_in_a_direct_message() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let [ana, bob, bot] = [ANA, BOB, BOT].map(|id| backend.token(id));
     let mut rest = Http::new(demo.addr, &bob);
     let path = "/api/v10/users/@me/channels";
@@ -401,9 +403,7 @@ fn next_single_letter(client: &mut Client) -> Value {
 #[test]
 fn batches_streams_and_keys_of_events() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);
     let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
     let event = |n: u32| json!({"t": "TICK", "d": n, "audience": {"guild": GUILD}});
@@ -446,9 +446,7 @@ fn batches_streams_and_keys_of_events() {
 #[test]
 fn members_are_imported_while_the_guild_works() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);
     let carl = "1200000000000000500";
     backend.put(&format!("/users/{carl}"), json!({"username": "carl"}), 201);
@@ -511,9 +509,7 @@ fn members_are_imported_while_the_guild_works() {
 #[test]
 fn tokens_and_sessions_end_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let mut news = backend.stream("GET", "/sessions/events?after=0");
     let [first, second, bot] = [BOB, BOB, BOT].map(|id| backend.token(id));
     let (mut one, ready) = client(&demo, &first, "encoding=json", 0);
@@ -598,9 +594,7 @@ fn tokens_and_sessions_end_at_once() {
 #[test]
 fn commands_ask_a_running_node() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);
     let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
     let key_file = dir.path().join("key");

@@ -118,7 +118,7 @@ fn a_backup_of_a_node_under_writes_has_everything_that_was_acknowledged() {
         let (head, body) = fetch(addr, path);
         assert!(head.starts_with("HTTP/1.1 200") && body == *content, "{path}: {head}");
     }
-    // What came during the backup is in it or not; if it is, it is whole.
+    // A message written during the backup may be missing from it, but is never cut.
     for (id, content) in history.iter().filter(|(_, content)| content.contains(" says ")) {
         assert_eq!(all.messages.get(id), Some(content));
     }

@@ -25,7 +25,7 @@ fn s21_3_a_full_disk_is_told_and_passes() {
     let (token, channel) = (demo.manifest["bot_token"].as_str().unwrap().to_owned(), demo.channels()[0].clone());
     assert_eq!(demo.terminate(), Some(0));
 
-    // No disk has so much room.
+    // More than any disk has free.
     let settings =
         |free_bytes_min: &str| format!("[server]\nmetrics = \"open\"\n[store]\nfree_bytes_min = {free_bytes_min}\n");
     fs::write(&file, settings("1_000_000_000_000_000")).unwrap();

@@ -1,4 +1,4 @@
-//! `guildhall doctor`: what is wrong, and what to do.
+//! `guildhall doctor`: its findings, and the advice with each.
 
 use crate::support::{Demo, guildhall};
 use std::{

@@ -1,7 +1,7 @@
 //! What must be exact over real sockets: callers who go away, keys that are revoked, tokens of every legal size.
 
 use crate::{
-    backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream, client, demo},
+    backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream, built, client, demo},
     support::{Demo, Http, PATIENCE, guildhall, stderr, wait_for},
     ws::{Got, PLAIN, Ws},
 };
@@ -30,7 +30,7 @@ const SEED: u64 = 0x5eed_0005;
 /// Longer than most publications take, so that resets fall before, into and after the hand-over.
 const RESET_WITHIN_US: u64 = 1_500;
 
-/// Sends a request, and resets the connection so many microseconds later.
+/// Sends a request, and resets the connection after the given time.
 fn broken_off(addr: SocketAddr, key: &str, event: &str, after: Duration) {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -55,9 +55,7 @@ fn published(backend: &mut Backend, event: &Value) -> Value {
 #[test]
 fn s5_requests_that_are_reset_and_retried_publish_once() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut backend = Backend::root(&demo);
-    backend.build();
+    let (demo, mut backend) = built(&dir);
     let bob = backend.token(BOB);
     let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
     println!("seed {SEED:#x}");
@@ -117,9 +115,7 @@ fn last_of(mut stream: Stream) -> Value {
 #[test]
 fn s7_a_revoked_key_ends_its_streams() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut root = Backend::root(&demo);
-    root.build();
+    let (demo, mut root) = built(&dir);
     let bob = root.token(BOB);
     let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
     let scopes = json!(["publish", "write", "sessions"]);
@@ -174,9 +170,7 @@ fn s7_a_revoked_key_ends_its_streams() {
 #[test]
 fn s7_a_stream_that_is_busy_ends_too() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut root = Backend::root(&demo);
-    root.build();
+    let (demo, mut root) = built(&dir);
     let made = root.ask("POST", "/keys", Some(json!({"name": "stolen", "scopes": ["publish"]})), 201);
     let stolen = Backend::with(demo.addr, made["key"].as_str().unwrap());
     let mut stream = stolen.stream("POST", "/publish");
@@ -209,9 +203,7 @@ fn s7_a_stream_that_is_busy_ends_too() {
 #[test]
 fn s19_a_key_may_be_limited_to_accounts() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut root = Backend::root(&demo);
-    root.build();
+    let (demo, mut root) = built(&dir);
     let refused =
         root.ask("POST", "/keys", Some(json!({"name": "x", "scopes": ["tokens", "read"], "accounts": [BOB]})), 400);
     assert_eq!(refused["errors"][0]["field"], "accounts", "{refused}");
@@ -340,9 +332,7 @@ fn metrics(demo: &Demo) -> String {
 #[test]
 fn n1_1_a_refused_import_shows_the_answer_every_time() {
     let dir = tempfile::tempdir().unwrap();
-    let demo = demo(&dir);
-    let mut root = Backend::root(&demo);
-    root.build();
+    let (demo, mut root) = built(&dir);
     let made = root.ask("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read"]})), 201);
     let (reader, mine) = (made["key"].as_str().unwrap().to_owned(), root.key.clone());
     let file = dir.path().join("members.ndjson");

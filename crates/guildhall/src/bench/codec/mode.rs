@@ -30,7 +30,8 @@ pub const NAMES: [&str; 13] = [
 
 /// A way to write messages to many connections.
 pub trait Mode {
-    /// Once per event, before its first delivery to so many recipients: whatever can be shared is made here.
+    /// Prepares what the deliveries of an event share. Called once per event, with the number of its recipients, before the first
+    /// delivery.
     ///
     /// # Errors
     /// The codec's own.
