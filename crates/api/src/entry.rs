@@ -47,7 +47,7 @@ pub(crate) async fn enter(api: Arc<Api>, routes: Router, mut request: Request) -
 fn inner_path(path: &str) -> Result<String, ApiError> {
     let rest = match path.strip_prefix("/api") {
         Some(rest) if rest.starts_with('/') => rest,
-        _ => return Err(ApiError::NotFound),
+        _ => return Err(ApiError::NotApi),
     };
     let (first, after) = match rest[1..].find('/') {
         Some(at) => rest[1..].split_at(at),

@@ -28,6 +28,12 @@ pub(crate) enum ApiError {
     /// No such route.
     #[error("404: Not Found")]
     NotFound,
+    /// A path outside `/api`.
+    #[error(
+        "404: Nothing is served at this path. REST is below /api/v10, the backend API below /v1 (GET /v1/openapi.json \
+         lists its routes), and the gateway takes WebSocket upgrades at /"
+    )]
+    NotApi,
     /// A route of upstream that this server does not have.
     #[error("404: This server does not serve {0}: see docs/protocol.md, \"What is served\"")]
     Unserved(&'static str),
@@ -105,7 +111,7 @@ impl ApiError {
     fn status_and_code(&self) -> (StatusCode, u32) {
         match self {
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, 0),
-            Self::NotFound | Self::Unserved(_) => (StatusCode::NOT_FOUND, 0),
+            Self::NotFound | Self::NotApi | Self::Unserved(_) => (StatusCode::NOT_FOUND, 0),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, 0),
             Self::InvalidVersion => (StatusCode::BAD_REQUEST, 50041),
             Self::MalformedBody => (StatusCode::BAD_REQUEST, 50109),

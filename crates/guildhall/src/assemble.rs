@@ -276,6 +276,12 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let tls = read_tls(&config.tls)?;
     let certificates = tls.as_ref().map(tls::Pair::watch);
     let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
+    if config.server.public_url.is_none() && local_addr.ip().is_unspecified() {
+        tracing::warn!(
+            gateway_url,
+            "clients on other machines are sent to an address of this one: set server.public_url to the URL they use"
+        );
+    }
     let dictionaries = match &config.codec.dictionaries_dir {
         Some(dir) => dictionaries::load(dir)?,
         None => Dictionaries::default(),

@@ -112,15 +112,15 @@ fn decide(
 fn tell(memory: Option<Memory>, decision: &Decision) {
     let Some(memory) = memory else { return };
     tracing::info!(
-        standing = ?decision.standing,
-        bound = ?memory.bound,
+        state = ?decision.standing,
+        limited_by = ?memory.bound,
         limit_bytes = memory.limit_bytes,
         used_bytes = memory.used_bytes,
         process_bytes = memory.process_bytes,
         budget_bytes = decision.budget_bytes,
         extra_bytes_max = decision.extra_bytes_max,
         reclaim_count = decision.reclaim_count,
-        "larger compression contexts",
+        "memory for larger compression contexts (codec.upgrades)",
     );
 }
 

@@ -574,6 +574,11 @@ impl Node {
 
     /// Mints a user token: a JWT that is valid for `ttl_s` seconds.
     pub fn mint_user_token(&self, user_id: UserId, ttl_s: u64) -> String {
+        self.mint_expiring_token(user_id, ttl_s).0
+    }
+
+    /// As [`Node::mint_user_token`]; with the Unix second at which the token expires.
+    pub fn mint_expiring_token(&self, user_id: UserId, ttl_s: u64) -> (String, u64) {
         self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
     }
 

@@ -272,7 +272,8 @@ impl Tokens {
         Ok(token)
     }
 
-    pub(crate) fn mint_user_token(&self, user_id: UserId, ttl_s: u64, now: Timestamp) -> String {
+    /// Makes a user token; with the second it expires at.
+    pub(crate) fn mint_user_token(&self, user_id: UserId, ttl_s: u64, now: Timestamp) -> (String, u64) {
         // A token of the same millisecond as a revocation came after it, and must not count as revoked.
         let made_at = now.max(Timestamp(self.latest_floor_ms.load(Ordering::Acquire).saturating_add(1)));
         let iat = u64::try_from(made_at.unix_s()).unwrap_or(0);
@@ -283,8 +284,9 @@ impl Tokens {
             exp: iat.saturating_add(ttl_s),
             jti: URL_SAFE_NO_PAD.encode(random_bytes::<16>()),
         };
-        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding_key)
-            .expect("four plain fields serialise, and HMAC takes any key")
+        let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding_key)
+            .expect("four plain fields serialise, and HMAC takes any key");
+        (token, claims.exp)
     }
 
     /// Revokes one token. Whose it was, and how sessions that came with it are marked; none if it is not good.

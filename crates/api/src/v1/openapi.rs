@@ -16,6 +16,7 @@ use utoipa::{
         ContentBuilder, Ref, RefOr, ResponseBuilder, SecurityRequirement,
         path::Operation,
         security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+        server::Server,
     },
 };
 
@@ -46,6 +47,7 @@ pub(super) fn base() -> utoipa::openapi::OpenApi {
     let mut document = Base::openapi();
     let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     document.components.get_or_insert_default().add_security_scheme("key", scheme);
+    document.servers = Some(vec![Server::new("/")]);
     document.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
     document
 }

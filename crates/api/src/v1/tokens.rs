@@ -50,6 +50,8 @@ pub(super) struct MintedToken {
     kind: &'static str,
     /// Names it, for DELETE; only of bots.
     id: Option<String>,
+    /// When it expires; none for bots, whose tokens are valid until they are revoked.
+    expires_at: Option<Time>,
 }
 
 /// A bot token, without what proves it.
@@ -86,6 +88,11 @@ fn from_hex(text: &str) -> Option<TokenHash> {
         *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
     }
     Some(TokenHash(hash))
+}
+
+/// None if the second is past what a timestamp holds.
+fn time_of(unix_s: u64) -> Option<Time> {
+    i64::try_from(unix_s).ok()?.checked_mul(1_000).map(|ms| Time(Timestamp(ms)))
 }
 
 async fn account(v1: &V1, user_id: UserId) -> Result<Arc<guildhall_model::User>, V1Error> {
@@ -129,10 +136,10 @@ pub(super) async fn mint(
             return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));
         }
         let token = v1.in_time(v1.node.mint_bot_token(user_id)).await??;
-        MintedToken { id: Some(hex(TokenHash::of(&token))), token, kind: "bot" }
+        MintedToken { id: Some(hex(TokenHash::of(&token))), token, kind: "bot", expires_at: None }
     } else {
-        let token = v1.node.mint_user_token(user_id, new.ttl_s.unwrap_or(TTL_S));
-        MintedToken { token, kind: "user", id: None }
+        let (token, expires_at_s) = v1.node.mint_expiring_token(user_id, new.ttl_s.unwrap_or(TTL_S));
+        MintedToken { token, kind: "user", id: None, expires_at: time_of(expires_at_s) }
     };
     Ok((StatusCode::CREATED, Json(minted)))
 }
@@ -228,12 +235,11 @@ impl From<Inspected> for InspectedBody {
             TokenKind::User => "user",
             TokenKind::SignOn => "sign_on",
         });
-        let time = |s: u64| i64::try_from(s).ok()?.checked_mul(1_000).map(|ms| Time(Timestamp(ms)));
         Self {
             valid: fault.is_none(),
             kind,
             user_id: user_id.map(Snowflake::from),
-            expires_at: expires_at_s.and_then(time),
+            expires_at: expires_at_s.and_then(time_of),
             reason: fault.map(Fault::name),
             message: fault.map(|fault| format!("{fault}.")),
         }

@@ -32,8 +32,14 @@ async fn all_versions_answer_alike() {
 async fn unknown_paths_are_answered_in_json() {
     let world = World::new().await;
     let not_found = json!({"message": "404: Not Found", "code": 0});
-    for path in ["/", "/api", "/api/", "/api/v10", "/api/v10/", "/gateway", "/api/v10/nothing", "/api/v10/gateway/"] {
+    for path in ["/api/", "/api/v10", "/api/v10/", "/api/v10/nothing", "/api/v10/gateway/"] {
         world.anonymous("GET", path, "::1").await.is(404, not_found.clone());
+    }
+    for path in ["/", "/api", "/gateway", "/v1", "/apiary"] {
+        let answer = world.anonymous("GET", path, "::1").await;
+        assert_eq!(answer.status, 404, "{path}");
+        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("/api/v10") && message.contains("/v1/openapi.json"), "{path}: {message}");
     }
     world.get(&world.bot, "/applications/detectable").await.is(404, not_found);
 }

@@ -97,7 +97,7 @@ settings! {
         /// Address and port for HTTP and WebSocket. Port 0 takes a free one.
         listen: SocketAddr => defaults::LISTEN;
         /// The URL that clients are told to open their WebSocket at, like "wss://gateway.example.net".
-        /// Not set: made from `listen`, which is right only without a proxy in front.
+        /// Not set: made from `listen`. Set it if clients come from other machines, through a proxy, or by TLS to a name.
         public_url: Option<GatewayUrl> => None;
         /// Threads that own connections; 0: one per core.
         partitions: u16, 0..=256 => defaults::PARTITIONS;

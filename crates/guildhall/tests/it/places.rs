@@ -276,6 +276,7 @@ fn s15_a_session_ends_with_its_token_also_after_a_restart() {
         assert!(http.request("PUT", "/v1/users/1200000000000000011", Some(&user)).unwrap().status < 300);
         let new = json!({"ttl_s": ttl_s});
         let minted = http.request("POST", "/v1/users/1200000000000000011/tokens", Some(&new)).unwrap();
+        assert!(minted.body["expires_at"].is_string(), "{minted:?}");
         minted.body["token"].as_str().unwrap_or_else(|| panic!("{minted:?}")).to_owned()
     };
     let resume = |addr: SocketAddr, of: &Ws, token: &str| {
