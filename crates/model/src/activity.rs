@@ -1,12 +1,14 @@
 //! Activities: the fields that others are shown, and the bounds on them.
 //!
-//! Owns        the table of known fields with their types and lengths; the byte limits of one activity, a session and a user.
+//! Owns        the table of known fields with their types and lengths; the byte limits of one activity, a session and a
+//!             user.
 //! Doors       `clean` for what a client sends; `within` for the aggregate over a user's sessions.
-//! Invariants  A1 a cleaned activity has known fields of the right type only, and at most `ACTIVITY_BYTES_MAX` bytes of JSON.
-//!             A2 cleaning is idempotent. (tests)
-//! Limits      each limit is a constant below. Long texts are cut; an activity that still does not fit is left out. A presence never
-//!             closes a connection: libraries send presences in IDENTIFY, so they would reconnect with the same presence.
-//! Spec        docs/protocol.md "Choices".
+//! Invariants  A1 a cleaned activity has known fields of the right type only, and at most `ACTIVITY_BYTES_MAX` bytes of
+//!             JSON. A2 cleaning is idempotent. (tests)
+//! Limits      each limit is a constant below. Long texts are cut; an activity that still does not fit is left out. A
+//!             presence never closes a connection: libraries send presences in IDENTIFY, so they would reconnect with
+//!             the same presence.
+//! Spec        docs/protocol/choices.md "Presences".
 
 use crate::presence::Activity;
 use serde::Serialize;
@@ -19,7 +21,8 @@ pub const ACTIVITIES_MAX: usize = 8;
 pub const ACTIVITY_BYTES_MAX: usize = 2 << 10;
 /// Bytes of all activities of a session as JSON; those that do not fit are left out.
 pub const SESSION_ACTIVITIES_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a user's activities over all sessions, as shown to others; the first activity that does not fit ends the list.
+/// Bytes of a user's activities over all sessions, as shown to others; the first activity that does not fit ends the
+/// list.
 pub const SHOWN_ACTIVITIES_BYTES_MAX: usize = 8 << 10;
 
 /// Characters of `name`, `state`, `details` and the texts of images. 128 as upstream.

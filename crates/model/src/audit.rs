@@ -1,6 +1,6 @@
-//! Audit log: what moderators did to a guild, as it is kept.
+//! Audit log: moderators' actions in a guild, as stored.
 //!
-//! Spec  docs/protocol.md "Audit log".
+//! Spec  docs/protocol/choices.md "Audit log".
 
 use crate::id::{Id, UserId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -40,7 +40,8 @@ actions! {
 }
 
 impl AuditAction {
-    /// Members do it without moderating. Such entries have a quota of their own, so that they push no others out.
+    /// Plain members do this without a moderator permission. Such entries have a quota of their own, so that
+    /// they evict no others.
     #[must_use]
     pub const fn is_of_members(self) -> bool {
         matches!(self, Self::InviteCreate | Self::ThreadCreate | Self::ThreadUpdate)
@@ -76,13 +77,13 @@ pub struct AuditChange {
 /// An entry of a guild's audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// Its id, from which its time is read.
+    /// The id also encodes the time of the entry.
     pub id: Id<()>,
     /// Logged action.
     pub action: AuditAction,
     /// The account that acted.
     pub user_id: UserId,
-    /// To whom or what; none: the action has no target, or names it in `changes`.
+    /// User, role, channel or other object acted on. None if the action has no target, or names it in `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_id: Option<Id<()>>,
     /// Which fields were changed, and how.

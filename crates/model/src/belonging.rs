@@ -1,8 +1,9 @@
-//! Belongings: what a guild keeps beside its roles, channels and members. They are stored in one table, each as one row.
+//! Guild resources: bans, invites, webhooks, pins, thread members and other records of a guild. One table stores them,
+//! one row each.
 //!
-//! Owns        `Belonging`, one variant per kind; `BelongingKey`, by which a row is found again.
-//! Invariants  the key is made of the content: the same thing put again replaces itself.
-//! Spec        docs/protocol.md §7.1, §7.2, §10.3, §10.4.
+//! Owns        `Belonging`, one variant per kind; `BelongingKey`, the key of its row.
+//! Invariants  the key is derived from the content, so writing the same resource again replaces it.
+//! Spec        docs/protocol/reference.md §7.1, §7.2, §10.3, §10.4.
 
 use crate::{
     audit::AuditEntry,
@@ -15,33 +16,32 @@ use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Somebody who may not come in.
+/// A banned account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ban {
-    /// Who, as they were when they were banned.
+    /// The account as it was when it was banned.
     pub user: Arc<User>,
-    /// Why.
+    /// Reason that the moderator gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A way to post into a channel without an account.
+/// Lets an application post into a channel without an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
-    /// Its id, also that of its messages' author.
+    /// Also the author id of its messages.
     pub id: WebhookId,
-    /// Where it is.
     pub guild_id: GuildId,
-    /// Where it posts.
+    /// Channel that receives the messages.
     pub channel_id: ChannelId,
-    /// What its messages are signed with.
+    /// Default author name of its messages.
     pub name: String,
-    /// Hash of the picture they are signed with.
+    /// Hash of the default author avatar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avatar: Option<String>,
-    /// Whoever knows it may post.
+    /// Secret; anyone who has it can post.
     pub token: String,
-    /// Who made it; none: the backend.
+    /// Creator; none if the backend created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Arc<User>>,
     /// The application that made it, if it was a bot.
@@ -49,69 +49,61 @@ pub struct Webhook {
     pub application_id: Option<ApplicationId>,
 }
 
-/// A message that is pinned in its channel.
+/// A message pinned in its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// Where.
     pub channel_id: ChannelId,
-    /// What.
     pub message_id: MessageId,
-    /// Since when.
+    /// Time of pinning.
     pub pinned_at: Timestamp,
 }
 
-/// Something that a guild keeps.
+/// One stored resource of a guild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Belonging {
-    /// A ban.
     Ban(Arc<Ban>),
-    /// An invite.
     Invite(Arc<Invite>),
-    /// A webhook.
     Webhook(Arc<Webhook>),
-    /// A pinned message.
     Pin(Pin),
-    /// Somebody who joined a thread.
+    /// Membership of one account in one thread.
     ThreadMember(ThreadMember),
-    /// A member for as long as they are there.
+    /// A member who joined by a temporary invite.
     TemporaryMember(UserId),
-    /// An entry of the audit log.
     AuditEntry(Arc<AuditEntry>),
 }
 
-/// What kind of thing it is. The numbers are stored.
+/// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum BelongingKind {
-    /// By the user.
+    /// Keyed by user id.
     Ban = 1,
-    /// By the code, as a number.
+    /// Keyed by the invite code as a number.
     Invite = 2,
-    /// By its id.
+    /// Keyed by webhook id.
     Webhook = 3,
-    /// By the channel, then the message.
+    /// Keyed by channel id, then message id.
     Pin = 4,
-    /// By the thread, then the user.
+    /// Keyed by thread id, then user id.
     ThreadMember = 5,
-    /// By the user.
+    /// Keyed by user id.
     TemporaryMember = 6,
-    /// Entry of the audit log, by its id.
+    /// Audit log entry, keyed by its id.
     AuditEntry = 7,
 }
 
-/// Where a belonging is found within its guild.
+/// Key of a resource within its guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BelongingKey {
-    /// What kind.
     pub kind: BelongingKind,
-    /// Which, below 2⁶³. Invites and webhooks are found by it in all guilds.
+    /// Below 2⁶³. For invites and webhooks it is unique across guilds.
     pub id: u64,
-    /// Which part of it; 0 for kinds without parts.
+    /// Second part of the key; 0 for kinds with one part.
     pub part: u64,
 }
 
 impl BelongingKey {
-    /// Of something that has no parts.
+    /// Key of a kind with one part.
     #[must_use]
     pub const fn whole(kind: BelongingKind, id: u64) -> Self {
         Self { kind, id, part: 0 }
@@ -119,7 +111,6 @@ impl BelongingKey {
 }
 
 impl Belonging {
-    /// Where it is found.
     #[must_use]
     pub fn key(&self) -> BelongingKey {
         use BelongingKind as K;
@@ -136,13 +127,13 @@ impl Belonging {
         }
     }
 
-    /// The member of a thread that it is.
+    /// The thread membership, if this is one.
     #[must_use]
     pub fn thread_member(&self) -> Option<ThreadMember> {
         if let Self::ThreadMember(member) = self { Some(*member) } else { None }
     }
 
-    /// Its content as JSON.
+    /// Serializes the content as JSON.
     ///
     /// # Errors
     /// Those of the serializer; none are known.
@@ -158,10 +149,10 @@ impl Belonging {
         }
     }
 
-    /// A thing of this kind from its content. None: there is no such kind, so a later version wrote it.
+    /// Deserializes content of the kind with number `kind`. None for an unknown kind, which a later version wrote.
     ///
     /// # Errors
-    /// When the content is not what was written.
+    /// When the content does not match the kind.
     pub fn from_json(kind: u8, json: &str) -> serde_json::Result<Option<Self>> {
         use BelongingKind as K;
         Ok(Some(match kind {
@@ -177,9 +168,8 @@ impl Belonging {
     }
 }
 
-/// Whoever posts by a webhook is shown as this account.
 impl Webhook {
-    /// The author of its messages, with another name or picture if the message asks for them.
+    /// The author of its messages. `name` and `avatar` override the webhook's own.
     #[must_use]
     pub fn author(&self, name: Option<&str>, avatar: Option<&str>) -> User {
         let id: UserId = self.id.cast();

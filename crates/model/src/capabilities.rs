@@ -1,10 +1,10 @@
-//! Capabilities: what a user client can take, and so how it is told things.
+//! Capabilities: protocol features that a user client supports.
 //!
-//! Spec  docs/protocol.md §8.1.
+//! Spec  docs/protocol/reference.md §8.1.
 
 use std::ops::BitOr;
 
-/// A set of capabilities. Kept whole, unknown bits included: newer clients set bits that mean nothing here.
+/// A set of capabilities. Unknown bits are preserved: newer clients set bits without a meaning here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities(pub u64);
 
@@ -24,13 +24,13 @@ capabilities! {
     2 VERSIONED_READ_STATES,
     /// `user_guild_settings` is a versioned array.
     3 VERSIONED_USER_GUILD_SETTINGS,
-    /// READY names each user once and refers to them by id.
+    /// READY contains each user once and refers to users by id.
     4 DEDUPE_USER_OBJECTS,
-    /// READY leaves members, presences and voice states to READY_SUPPLEMENTAL. See [`Self::is_prioritized`].
+    /// READY moves members, presences and voice states to READY_SUPPLEMENTAL. See [`Self::is_prioritized`].
     5 PRIORITIZED_READY_PAYLOAD,
     /// No effect here: there are no experiments.
     6 MULTIPLE_GUILD_EXPERIMENT_POPULATIONS,
-    /// No effect here: there are no read states beside those of channels.
+    /// No effect here: only channels have read states.
     7 NON_CHANNEL_READ_STATES,
     /// No effect here: tokens are not replaced in READY.
     8 AUTH_TOKEN_REFRESH,
@@ -42,17 +42,17 @@ capabilities! {
     11 PASSIVE_GUILD_UPDATE,
     /// No effect here: there are no calls.
     12 AUTO_CALL_CONNECT,
-    /// Bursts of reactions may come as one event.
+    /// Several reactions may be sent as one event.
     13 DEBOUNCE_MESSAGE_REACTIONS,
     /// PASSIVE_UPDATE_V2, whatever bit 11 says.
     14 PASSIVE_GUILD_UPDATE_V2,
-    /// Channels that may not be viewed come without name and topic.
+    /// Channels that the account cannot view are sent without name and topic.
     15 CHANNEL_OBFUSCATION,
     /// No effect here: there are no lobbies.
     16 AUTO_LOBBY_CONNECT,
 }
 
-/// How a session hears of guilds in which it is passive.
+/// Event that updates a session about guilds in which it is passive.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassiveUpdate {
     /// CHANNEL_UNREAD_UPDATE: channels only.
@@ -60,12 +60,12 @@ pub enum PassiveUpdate {
     ChannelUnreads,
     /// PASSIVE_UPDATE_V1: all channels, all voice states.
     Snapshot,
-    /// PASSIVE_UPDATE_V2: what changed since the last one.
+    /// PASSIVE_UPDATE_V2: changes since the previous update.
     Delta,
 }
 
 impl Capabilities {
-    /// What bots have, and user clients that say nothing.
+    /// Value for bots, and for user clients that send none.
     pub const NONE: Self = Self(0);
 
     /// All bits of `other` are in here.
@@ -74,13 +74,13 @@ impl Capabilities {
         self.0 & other.0 == other.0
     }
 
-    /// READY comes in two parts. Without deduplication the second part could not name users, so it takes both bits.
+    /// READY is split in two. This needs deduplication as well, because the second part refers to users by id.
     #[must_use]
     pub const fn is_prioritized(self) -> bool {
         self.contains(Self(Self::DEDUPE_USER_OBJECTS.0 | Self::PRIORITIZED_READY_PAYLOAD.0))
     }
 
-    /// The newest form of passive update that the client takes.
+    /// The newest passive update that the client supports.
     #[must_use]
     pub const fn passive_update(self) -> PassiveUpdate {
         if self.contains(Self::PASSIVE_GUILD_UPDATE_V2) {
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(capabilities.contains(Capabilities::CHANNEL_OBFUSCATION), obfuscated, "{bits}");
         };
         check(0, false, PassiveUpdate::ChannelUnreads, false);
-        // The three of docs/protocol.md §8.1, then discord.py-self's.
+        // The three of reference.md §8.1, then the one of discord.py-self.
         check(30_717, true, PassiveUpdate::Delta, false);
         check(161_789, true, PassiveUpdate::Delta, false);
         check(1_734_653, true, PassiveUpdate::Delta, false);

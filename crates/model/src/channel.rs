@@ -1,6 +1,6 @@
 //! Channels and their permission overwrites.
 //!
-//! Spec  docs/protocol.md §6.4, §6.5.
+//! Spec  docs/protocol/reference.md §6.4, §6.5.
 
 use crate::{
     direct::DirectFields,
@@ -14,13 +14,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 macro_rules! channel_types {
     ($($(#[$doc:meta])* $n:literal $name:ident),* $(,)?) => {
-        /// What kind of channel it is.
+        /// Channel type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum ChannelType { $($(#[$doc])* $name = $n,)* }
 
         impl ChannelType {
-            /// The kind with this number on the wire.
+            /// The type with this number on the wire.
             #[must_use]
             pub const fn from_wire(n: u8) -> Option<Self> {
                 match n { $($n => Some(Self::$name),)* _ => None }
@@ -29,7 +29,7 @@ macro_rules! channel_types {
     };
 }
 channel_types! {
-    /// Text.
+    /// Text channel of a guild.
     0 Text,
     /// Direct message between two accounts.
     1 Dm,
@@ -37,52 +37,52 @@ channel_types! {
     2 Voice,
     /// Direct messages between several accounts.
     3 GroupDm,
-    /// A heading over channels.
+    /// Groups other channels under a heading.
     4 Category,
-    /// Text that other guilds can follow.
+    /// Text channel that other guilds can follow.
     5 Announcement,
     /// Thread in an announcement channel.
     10 AnnouncementThread,
-    /// Thread that everybody who sees the parent sees.
+    /// Thread that everyone with access to the parent channel can see.
     11 PublicThread,
     /// Thread for invited members.
     12 PrivateThread,
-    /// Voice with an audience.
+    /// Voice channel with speakers and an audience.
     13 Stage,
     /// Directory of guilds.
     14 Directory,
-    /// Only threads.
+    /// Forum: contains only threads.
     15 Forum,
-    /// Only threads, about media.
+    /// Forum for media: contains only threads.
     16 Media,
 }
 
 impl ChannelType {
-    /// Messages can be written straight into it.
+    /// Messages can be posted directly into it.
     #[must_use]
     pub const fn holds_messages(self) -> bool {
         !matches!(self, Self::Category | Self::Directory | Self::Forum | Self::Media)
     }
 
-    /// It holds posts, which are threads, and no messages of its own.
+    /// Contains posts, which are threads, and no messages of its own.
     #[must_use]
     pub const fn holds_posts(self) -> bool {
         matches!(self, Self::Forum | Self::Media)
     }
 
-    /// People can connect to it by voice.
+    /// Users can connect to it by voice.
     #[must_use]
     pub const fn is_voice(self) -> bool {
         matches!(self, Self::Voice | Self::Stage)
     }
 
-    /// It is no guild's.
+    /// Belongs to no guild.
     #[must_use]
     pub const fn is_direct(self) -> bool {
         matches!(self, Self::Dm | Self::GroupDm)
     }
 
-    /// It is a thread inside another channel.
+    /// Is a thread of another channel.
     #[must_use]
     pub const fn is_thread(self) -> bool {
         matches!(self, Self::AnnouncementThread | Self::PublicThread | Self::PrivateThread)
@@ -102,58 +102,55 @@ impl<'de> Deserialize<'de> for ChannelType {
     }
 }
 
-/// Whom an overwrite is about.
+/// Role or member that an overwrite applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverwriteKind {
-    /// Everybody with the role.
+    /// Members with this role.
     Role(RoleId),
-    /// One member.
+    /// This member only.
     Member(UserId),
 }
 
-/// What a channel allows and denies to a role or a member, over what the guild says.
+/// Permissions that a channel grants or denies to a role or a member, on top of the guild's permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overwrite {
-    /// Whom it is about.
     pub target: OverwriteKind,
-    /// Granted here.
+    /// Permissions granted in this channel.
     pub allow: Permissions,
-    /// Taken away here; `allow` wins within the same step.
+    /// Permissions denied in this channel; `allow` wins within the same step.
     pub deny: Permissions,
 }
 
 /// A channel of a guild, or a direct message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
-    /// Its id.
     pub id: ChannelId,
-    /// The guild it belongs to. A direct message is kept in one of its own, with the same id.
+    /// The guild it belongs to. A direct message has a guild of its own with the same id (ADR 25).
     pub guild_id: GuildId,
-    /// What it is.
     #[serde(rename = "type")]
     pub kind: ChannelType,
     /// 1–100 characters.
     pub name: String,
-    /// Order: `(position, id)` ascending.
+    /// Sort key: `(position, id)`, ascending.
     #[serde(default)]
     pub position: i32,
-    /// Who may do what here.
+    /// Permission overwrites of roles and members.
     #[serde(default)]
     pub overwrites: Vec<Overwrite>,
-    /// The category, if it is in one.
+    /// Parent category, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<ChannelId>,
-    /// What it is about.
+    /// Description shown above the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// Age-restricted.
     #[serde(default)]
     pub nsfw: bool,
-    /// The newest message; may have been deleted since.
+    /// Id of the newest message, which may have been deleted since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_message_id: Option<MessageId>,
-    /// When something was last pinned.
+    /// Time of the latest pin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pin_timestamp: Option<Timestamp>,
     /// Seconds a member must wait between messages, 0–21600.
@@ -171,13 +168,13 @@ pub struct Channel {
     /// Minutes after which clients hide a new thread, unless its creator says otherwise: 60, 1440, 4320 or 10080.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_auto_archive_duration: Option<u16>,
-    /// What only forum and media channels have.
+    /// Set for forum and media channels only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forum: Option<Box<ForumFields>>,
-    /// What only threads have.
+    /// Set for threads only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Box<ThreadFields>>,
-    /// What only direct messages have.
+    /// Set for direct messages only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<Box<DirectFields>>,
 }

@@ -1,39 +1,39 @@
-//! Close codes: how the gateway says why it hangs up.
+//! Close codes: why the gateway closes a connection.
 //!
-//! Spec  docs/protocol.md §1.4.
+//! Spec  docs/protocol/reference.md §1.4.
 
-/// What becomes of the session when its connection ends with a code.
+/// Fate of the session when its connection is closed with a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionFate {
-    /// A later RESUME finds it.
+    /// The session can be resumed.
     Keep,
-    /// It is gone; a RESUME gets op 9 `false`.
+    /// The session ends; a RESUME gets op 9 `false`.
     Drop,
 }
 
 macro_rules! close_codes {
     ($($(#[$doc:meta])* $code:literal $name:ident $fate:ident $reason:literal),* $(,)?) => {
-        /// Why the gateway closes a connection. Each has one number, one reason text and one fate for the session.
+        /// Reason for closing a connection. Each has one number, one reason text and one fate of the session.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum CloseCode { $($(#[$doc])* $name,)* }
 
         impl CloseCode {
-            /// Every code there is, for metrics that count each.
+            /// All close codes, for metrics per code.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The number on the wire.
+            /// Number on the wire.
             #[must_use]
             pub const fn code(self) -> u16 {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// The text that goes with it.
+            /// Text of the close frame.
             #[must_use]
             pub const fn reason(self) -> &'static str {
                 match self { $(Self::$name => $reason,)* }
             }
 
-            /// Whether the session outlives the connection.
+            /// Whether the session survives.
             #[must_use]
             pub const fn session_fate(self) -> SessionFate {
                 match self { $(Self::$name => SessionFate::$fate,)* }
@@ -43,19 +43,19 @@ macro_rules! close_codes {
 }
 
 close_codes! {
-    /// An internal fault, a slow consumer, a takeover by RESUME, an overdue heartbeat: come back and resume.
+    /// Internal error, slow consumer, takeover by RESUME or overdue heartbeat: the client should reconnect and resume.
     4000 UnknownError Keep "Unknown error, reconnect and resume",
-    /// The opcode is not known, or its payload does not fit it.
+    /// The opcode is unknown, or its payload does not fit it.
     4001 UnknownOpcode Keep "Unknown opcode or invalid payload for it",
     /// The message could not be decoded, or was too large.
     4002 DecodeError Keep "Error while decoding payload",
-    /// Something other than heartbeat, identify or resume came before a session existed.
+    /// A payload other than heartbeat, IDENTIFY or RESUME arrived before the session existed.
     4003 NotAuthenticated Keep "Not authenticated",
     /// The token is wrong or was revoked.
     4004 AuthenticationFailed Drop "Authentication failed",
     /// A second IDENTIFY or RESUME.
     4005 AlreadyAuthenticated Keep "Already authenticated",
-    /// More than the allowed number of messages a minute.
+    /// The client sent more messages per minute than allowed.
     4008 RateLimited Keep "Rate limited",
     /// The session expired while it was connected.
     4009 SessionTimedOut Drop "Session timed out",

@@ -1,6 +1,6 @@
 //! Direct messages: channels of accounts, without a guild around them.
 //!
-//! Spec  docs/protocol.md §6.4; ADR 25.
+//! Spec  docs/protocol/reference.md §6.4; ADR 25.
 
 use crate::{
     channel::ChannelType,
@@ -10,43 +10,43 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What only direct messages and groups have.
+/// Fields of direct messages and groups only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectFields {
-    /// Who may throw others out of a group. None between two.
+    /// Account that may remove others from a group. None for a direct message between two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<UserId>,
-    /// Who has closed it: they are not told that it is there until something is said in it.
+    /// Accounts that closed the channel. It is hidden from them until the next message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed_by: Vec<UserId>,
 }
 
-/// A direct message or a group, with who is in it.
+/// A direct message or a group with its recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Direct {
-    /// Itself, with its newest message's id.
+    /// The channel, including the id of its newest message.
     pub channel: Arc<crate::Channel>,
-    /// Everybody in it, by id.
+    /// All accounts in the channel, sorted by id.
     pub recipients: Arc<[Arc<User>]>,
 }
 
 impl Direct {
-    /// People in a group, whoever made it among them. 10 as upstream.
+    /// Accounts in a group, including its creator. 10 as upstream.
     pub const RECIPIENTS_MAX: usize = 10;
 
-    /// It is a group, however many are in it.
+    /// Is a group, whatever its number of recipients.
     #[must_use]
     pub fn is_group(&self) -> bool {
         self.channel.kind == ChannelType::GroupDm
     }
 
-    /// Sort key of lists: the id of the newest message, or of the channel if it has no message.
+    /// Sort key of channel lists: the id of the newest message, or of the channel if it has no message.
     #[must_use]
     pub fn newest_activity(&self) -> u64 {
         self.channel.last_message_id.map_or(self.channel.id.get(), MessageId::get)
     }
 
-    /// The account has it in their list.
+    /// The account has not closed the channel.
     #[must_use]
     pub fn is_open_for(&self, user_id: UserId) -> bool {
         let is_in = self.recipients.iter().any(|user| user.id == user_id);

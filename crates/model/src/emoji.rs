@@ -1,6 +1,6 @@
 //! Emoji, custom and unicode.
 //!
-//! Spec  docs/protocol.md §6.7.
+//! Spec  docs/protocol/reference.md §6.7.
 
 use crate::{
     id::{EmojiId, RoleId},
@@ -9,28 +9,27 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A guild's own emoji.
+/// A custom emoji of a guild.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emoji {
-    /// Its id.
     pub id: EmojiId,
-    /// Its name, without colons.
+    /// Without colons.
     pub name: String,
-    /// Whether it moves.
+    /// Is an animation.
     #[serde(default)]
     pub animated: bool,
-    /// Only for these, if there are any. Told, not enforced.
+    /// Roles that may use the emoji; empty for everyone. Sent to clients, not enforced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<RoleId>,
-    /// Who made it.
+    /// Account that uploaded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Arc<User>>,
 }
 
-/// What a reaction is made with: a unicode emoji (`id` none) or a custom one.
+/// Emoji of a reaction: a unicode emoji (`id` none) or a custom one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ReactionEmoji {
-    /// The custom emoji's id; none for unicode.
+    /// Id of a custom emoji; none for unicode.
     pub id: Option<EmojiId>,
     /// The unicode emoji itself, or the custom emoji's name.
     pub name: String,

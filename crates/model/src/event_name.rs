@@ -1,17 +1,17 @@
 //! Names of dispatch events, with the intents that gate each.
 //!
-//! Spec  docs/protocol.md §4.1, §7.
+//! Spec  docs/protocol/reference.md §4.1, §7.
 
 use crate::intents::Intents;
 
 macro_rules! events {
     ($($variant:ident $wire:literal $($intent:ident)|*;)*) => {
-        /// A dispatch event that the gateway itself makes.
+        /// A dispatch event that the gateway itself sends.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum EventName { $(#[doc = $wire] $variant,)* }
 
         impl EventName {
-            /// Every name there is, for metrics that count each.
+            /// All names, for metrics per event.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The value of `t`.
@@ -20,13 +20,13 @@ macro_rules! events {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// The event with this name, if it is one of ours.
+            /// The event with this name, if Guildhall sends it.
             #[must_use]
             pub fn from_wire(name: &str) -> Option<Self> {
                 match name { $($wire => Some(Self::$variant),)* _ => None }
             }
 
-            /// A session needs any of these to get it in a guild; none means it needs nothing.
+            /// A session needs any of these intents to receive the event in a guild; none: no intent is needed.
             #[must_use]
             pub const fn guild_intents(self) -> Intents {
                 match self { $(Self::$variant => Intents(0 $(| Intents::$intent.0)*),)* }
@@ -104,12 +104,13 @@ events! {
     PassiveUpdateV1 "PASSIVE_UPDATE_V1" ;
     PassiveUpdateV2 "PASSIVE_UPDATE_V2" ;
     ChannelUnreadUpdate "CHANNEL_UNREAD_UPDATE" ;
-    // Stands for whatever name a backend made up; the name itself is in the payload.
+    // Placeholder for names that backends choose; the payload has the actual name.
     Backend "BACKEND" ;
 }
 
 impl EventName {
-    /// A bot's session needs any of these to get it about a direct message. Nobody gives bots the last of them.
+    /// A bot's session needs any of these intents to receive the event about a direct message. Bots cannot
+    /// have the last one.
     #[must_use]
     pub const fn direct_intents(self) -> Intents {
         match self {

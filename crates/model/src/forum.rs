@@ -1,18 +1,18 @@
-//! Forums: the tags that posts carry, and what a new post starts with.
+//! Forums: the tags of posts, and defaults of new posts.
 //!
-//! Spec  docs/protocol.md §6.4.
+//! Spec  docs/protocol/reference.md §6.4.
 
 use crate::{emoji::ReactionEmoji, id::EmojiId};
 use serde::{Deserialize, Serialize};
 
-/// A tag that posts of a forum can carry.
+/// A tag for the posts of a forum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForumTag {
-    /// Its id, unique within the guild.
+    /// Unique within the guild.
     pub id: crate::id::Id<()>,
     /// 0–20 characters.
     pub name: String,
-    /// Only members with MANAGE_THREADS put it on a post or take it off.
+    /// Only members with MANAGE_THREADS can add it to a post or remove it.
     #[serde(default)]
     pub moderated: bool,
     /// A custom emoji. At most one of this and `emoji_name` is set.
@@ -44,7 +44,7 @@ impl From<ReactionEmoji> for DefaultReaction {
 /// Fields that only forum and media channels have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForumFields {
-    /// At most `ForumFields::TAGS_MAX`, in the order in which they are shown.
+    /// At most `ForumFields::TAGS_MAX`, in display order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub available_tags: Vec<ForumTag>,
     /// Emoji of the reaction button.
@@ -56,7 +56,7 @@ pub struct ForumFields {
     /// 0 not set, 1 list, 2 gallery.
     #[serde(default)]
     pub default_forum_layout: u8,
-    /// `REQUIRE_TAG` or nothing.
+    /// `REQUIRE_TAG` or 0.
     #[serde(default)]
     pub flags: u32,
 }

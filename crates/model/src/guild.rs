@@ -1,6 +1,6 @@
-//! Guilds: the base fields, without what belongs to them.
+//! Guilds: their own fields, without roles, channels and members.
 //!
-//! Spec  docs/protocol.md §6.11.
+//! Spec  docs/protocol/reference.md §6.11.
 
 use crate::{
     emoji::Emoji,
@@ -10,58 +10,58 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A guild's own fields. Roles, channels and members are kept beside it.
+/// A guild's own fields. Roles, channels and members are separate objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guild {
-    /// Its id, also the id of its `@everyone` role.
+    /// Also the id of the guild's `@everyone` role.
     pub id: GuildId,
     /// 2–100 characters.
     pub name: String,
-    /// Hash of the picture.
+    /// Hash of the icon image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// What it is about.
+    /// Description shown to members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who may do everything.
+    /// The owner has every permission.
     pub owner_id: UserId,
-    /// Where idle people in voice go.
+    /// Voice channel that idle users are moved to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub afk_channel_id: Option<ChannelId>,
-    /// Seconds until then: 60, 300, 900, 1800 or 3600.
+    /// Seconds until an idle user is moved: 60, 300, 900, 1800 or 3600.
     #[serde(default = "afk_timeout")]
     pub afk_timeout: u16,
-    /// 0–4.
+    /// 0 none, 1 low, 2 medium, 3 high, 4 very high.
     #[serde(default)]
     pub verification_level: u8,
     /// 0 all messages, 1 only mentions.
     #[serde(default)]
     pub default_message_notifications: u8,
-    /// 0–2.
+    /// 0 disabled, 1 members without roles, 2 all members.
     #[serde(default)]
     pub explicit_content_filter: u8,
-    /// Where system messages go.
+    /// Channel that receives system messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_channel_id: Option<ChannelId>,
-    /// Feature names, passed through.
+    /// Feature names, passed through unchecked.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Its own emoji.
+    /// Custom emoji.
     #[serde(default)]
     pub emojis: Vec<Emoji>,
-    /// Its own stickers.
+    /// Custom stickers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stickers: Vec<Sticker>,
-    /// What is announced.
+    /// Scheduled events that have not ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduled_events: Vec<Arc<ScheduledEvent>>,
-    /// Stages that are open.
+    /// Open stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stage_instances: Vec<StageInstance>,
-    /// It is no guild to anybody, but what holds a direct message or a group (ADR 25).
+    /// Internal holder of a direct message or a group (ADR 25). Clients never see it as a guild.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_direct: bool,
-    /// Language.
+    /// Language tag, for example `en-US`.
     #[serde(default = "locale")]
     pub preferred_locale: String,
 }

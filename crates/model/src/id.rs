@@ -1,15 +1,14 @@
-//! Typed ids: a role id cannot pass for a user id.
+//! Typed ids: a role id cannot be passed as a user id.
 //!
 //! Invariants  an id is at most 2⁶³−1, so parsers with signed integers can read it.
-//! Spec        docs/protocol.md §2.1, §2.2 and §11: a decimal string in JSON, an integer in ETF;
+//! Spec        docs/protocol/reference.md §2.1, §2.2 and §11: a decimal string in JSON, an integer in ETF;
 //!             clients may send either.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{cmp::Ordering, fmt, hash, marker::PhantomData, str::FromStr};
 
-/// What an id can be an id of.
+/// Types of objects that ids identify.
 pub mod marker {
-    /// A community.
     #[derive(Debug)]
     pub enum Guild {}
     /// A channel or thread.
@@ -30,55 +29,44 @@ pub mod marker {
     /// An application, the owner of a bot account.
     #[derive(Debug)]
     pub enum Application {}
-    /// A webhook.
     #[derive(Debug)]
     pub enum Webhook {}
-    /// A sticker.
     #[derive(Debug)]
     pub enum Sticker {}
 }
 
-/// A guild's id.
 pub type GuildId = Id<marker::Guild>;
-/// A channel's id.
 pub type ChannelId = Id<marker::Channel>;
-/// A role's id.
 pub type RoleId = Id<marker::Role>;
-/// A user's id.
 pub type UserId = Id<marker::User>;
-/// A message's id.
 pub type MessageId = Id<marker::Message>;
-/// A custom emoji's id.
 pub type EmojiId = Id<marker::Emoji>;
-/// An application's id.
 pub type ApplicationId = Id<marker::Application>;
-/// A webhook's id.
 pub type WebhookId = Id<marker::Webhook>;
-/// A sticker's id.
 pub type StickerId = Id<marker::Sticker>;
 
-/// A snowflake that knows what it names.
+/// A snowflake, typed by the object it identifies.
 pub struct Id<T>(u64, PhantomData<fn(T) -> T>);
 
-/// Not a decimal number of at most 2⁶³−1.
+/// The text is not a decimal number of at most 2⁶³−1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a snowflake: expected a decimal number below 2^63")]
 pub struct ParseIdError;
 
 impl<T> Id<T> {
-    /// The id with this number; the top bit is dropped.
+    /// The id with this number; the top bit is cleared.
     #[must_use]
     pub const fn new(raw: u64) -> Self {
         Self(raw & (u64::MAX >> 1), PhantomData)
     }
 
-    /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The same number as the id of something else: the `@everyone` role has its guild's id.
+    /// The same number as the id of another type. Needed for example for the `@everyone` role, which
+    /// has its guild's id.
     #[must_use]
     pub const fn cast<U>(self) -> Id<U> {
         Id(self.0, PhantomData)

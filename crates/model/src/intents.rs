@@ -1,6 +1,6 @@
-//! Intents: the groups of events a session asks for.
+//! Intents: the event groups that a session subscribes to.
 //!
-//! Spec  docs/protocol.md §4.1.
+//! Spec  docs/protocol/reference.md §4.1.
 
 use std::ops::{BitAnd, BitOr};
 
@@ -13,7 +13,7 @@ macro_rules! intents {
         impl Intents {
             $(#[doc = concat!("Bit ", stringify!($bit), ".")] pub const $name: Self = Self(1 << $bit);)*
 
-            /// Every intent with its name.
+            /// All intents with their names.
             const NAMES: &[(Self, &str)] = &[$((Self::$name, stringify!($name))),*];
         }
     };
@@ -28,35 +28,35 @@ intents! {
 }
 
 impl Intents {
-    /// No intent: an event that asks for none is delivered to every session it is addressed to.
+    /// Empty set. An event that requires no intent is delivered to every session it is addressed to.
     pub const NONE: Self = Self(0);
-    /// Every bit that has a meaning: what a user account gets that names no intents.
+    /// All defined intents; a user account that sends no intents gets these.
     pub const ALL: Self = Self((1 << 29) - 1);
-    /// Intents that an application must have been granted.
+    /// Privileged intents: the application must have been granted them.
     pub const PRIVILEGED: Self = Self(1 << 1 | 1 << 8 | 1 << 15);
-    /// Intents that only user accounts may ask for.
+    /// Intents reserved for user accounts.
     pub const USER_ONLY: Self = Self(1 << 18 | 1 << 19 | 1 << 22 | 1 << 23);
 
-    /// All bits of `other` are in here.
+    /// All bits of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Any bit of `other` is in here.
+    /// Any bit of `other` is set.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The names of its bits: `GUILD_MEMBERS, MESSAGE_CONTENT`.
+    /// Names of the set bits: `GUILD_MEMBERS, MESSAGE_CONTENT`.
     #[must_use]
     pub fn names(self) -> String {
         let named = Self::NAMES.iter().filter(|(intent, _)| self.contains(*intent));
         named.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
     }
 
-    /// An event that needs any of `required` may go to a session with these intents.
+    /// A session with these intents may receive an event that requires any of `required`.
     #[must_use]
     pub const fn admit(self, required: Self) -> bool {
         required.0 == 0 || self.0 & required.0 != 0

@@ -1,6 +1,6 @@
-//! Invites: codes that let people in.
+//! Invites: codes that admit accounts to a guild.
 //!
-//! Spec  docs/protocol.md §7.1, §10.3.
+//! Spec  docs/protocol/reference.md §7.1, §10.3.
 
 use crate::{
     id::{ChannelId, GuildId},
@@ -13,26 +13,26 @@ use std::{fmt, str::FromStr, sync::Arc};
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const LEN: usize = 8;
 
-/// The code of an invite: eight letters and digits, so a number below 62⁸.
+/// Invite code of eight letters and digits, stored as a number below 62⁸.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InviteCode(u64);
 
-/// Not eight letters and digits.
+/// The text is not eight letters and digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an invite code: expected eight letters and digits")]
 pub struct ParseInviteCodeError;
 
 impl InviteCode {
-    /// How many there are.
+    /// Number of distinct codes.
     pub const COUNT: u64 = 62_u64.pow(LEN as u32);
 
-    /// The code with this number, of which what is past the largest is dropped.
+    /// The code with this number modulo [`Self::COUNT`].
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number % Self::COUNT)
     }
 
-    /// The number, as it is stored.
+    /// The number that is stored.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -76,40 +76,38 @@ impl<'de> Deserialize<'de> for InviteCode {
     }
 }
 
-/// An invite into a guild.
+/// An invite to a guild.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invite {
-    /// Its code.
     pub code: InviteCode,
-    /// Where to.
     pub guild_id: GuildId,
-    /// Which channel whoever comes in sees first.
+    /// Channel that a new member sees first.
     pub channel_id: ChannelId,
-    /// Who made it.
+    /// Account that created it; none: the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inviter: Option<Arc<User>>,
-    /// Since when.
     pub created_at: Timestamp,
-    /// For how long, seconds; 0 for ever.
+    /// Seconds until it expires; 0: never.
     pub max_age_s: u32,
-    /// How often it may be used; 0 as often as one likes.
+    /// Maximum number of uses; 0: unlimited.
     pub max_uses: u32,
-    /// Whoever comes in by it leaves with their last session, unless they got a role.
+    /// Grants temporary membership: the member is removed after their last session ends, unless they
+    /// have a role by then.
     #[serde(default)]
     pub temporary: bool,
-    /// How often it was used.
+    /// Number of uses so far.
     #[serde(default)]
     pub uses: u32,
 }
 
 impl Invite {
-    /// When it ends; none: never.
+    /// Time of expiry; none: never.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         (self.max_age_s > 0).then(|| Timestamp(self.created_at.0.saturating_add(i64::from(self.max_age_s) * 1000)))
     }
 
-    /// It lets nobody in any more.
+    /// Has expired or is used up.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at().is_some_and(|at| at <= now) || self.max_uses > 0 && self.uses >= self.max_uses

@@ -1,10 +1,10 @@
-//! The words of the wire: ids, bit sets, codes, and the objects that clients see.
+//! Vocabulary of the wire protocol: ids, bit sets, codes, and the objects that clients see.
 //!
-//! Owns        the vocabulary of docs/protocol.md, spelled once: typed ids, intents, capabilities, permissions,
-//!             opcodes, close codes; the state objects (`User`, `Guild`, …) as we keep and store them;
-//!             `from_gateway`, the bodies we send; `to_gateway`, the bodies we are sent.
-//! Invariants  a state object is never sent as it is: a body in `from_gateway` borrows from it and
-//!             adds what the protocol wants present, so storage and wire can change apart.
+//! Owns        the terms of the protocol reference, each defined once: typed ids, intents, capabilities, permissions,
+//!             opcodes, close codes; the state objects (`User`, `Guild`, …) as the store keeps them;
+//!             `from_gateway`, the bodies that the gateway sends; `to_gateway`, the payloads that clients send.
+//! Invariants  a state object is never serialized to clients directly: a body in `from_gateway` borrows from it and
+//!             adds the constants of the protocol, so storage and wire format change independently.
 //! Not here    behaviour, encoding, I/O.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Members: a user's standing in one guild.
+//! Members: an account's membership in one guild.
 //!
-//! Spec  docs/protocol.md §6.2.
+//! Spec  docs/protocol/reference.md §6.2.
 
 use crate::id::RoleId;
 use crate::user::User;
@@ -9,18 +9,16 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A member of a guild. The user is shared: one object per account and node, not one per guild.
+/// A member of a guild. All memberships of an account on this node share one `User`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Who it is.
     pub user: Arc<User>,
-    /// Guild-specific name, 1–32 characters.
+    /// Name in this guild, 1–32 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nick: Option<String>,
     /// Roles, sorted by id, without `@everyone`.
     #[serde(default)]
     pub roles: SmallVec<[RoleId; 4]>,
-    /// When they joined.
     pub joined_at: Timestamp,
     /// Server-deafened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -31,16 +29,16 @@ pub struct Member {
     /// Member flags.
     #[serde(default)]
     pub flags: u32,
-    /// End of a time-out, if one was set; it may lie in the past.
+    /// End of the latest time-out; may be in the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication_disabled_until: Option<Timestamp>,
 }
 
 impl Member {
-    /// Flags of a member that automatic moderation quarantined: same limits as a time-out.
+    /// Member flags that automatic moderation sets for quarantine. A quarantined member has the limits of a time-out.
     pub const QUARANTINE_FLAGS: u32 = 1 << 7 | 1 << 10;
 
-    /// A member who just joined.
+    /// A new member without nick, roles and flags.
     #[must_use]
     pub fn new(user: Arc<User>, joined_at: Timestamp) -> Self {
         Self {
@@ -55,7 +53,7 @@ impl Member {
         }
     }
 
-    /// The name others see in this guild.
+    /// The name that other members see in this guild.
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.nick.as_deref().unwrap_or_else(|| self.user.display_name())

@@ -1,6 +1,6 @@
 //! Messages.
 //!
-//! Spec  docs/protocol.md §6.6.
+//! Spec  docs/protocol/reference.md §6.6.
 
 use crate::{
     id::{ChannelId, GuildId, Id, MessageId, RoleId, StickerId, UserId, WebhookId},
@@ -11,139 +11,133 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A client's own mark on a message, echoed in its original JSON type.
+/// Identifier chosen by the client for a message, echoed with its original JSON type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Nonce {
-    /// As a number.
+    /// Sent as a number.
     Number(i64),
-    /// As a string of at most 25 characters.
+    /// Sent as a string of at most 25 characters.
     Text(String),
 }
 
-/// The message that a message answers.
+/// Reference to the message that this one replies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageReference {
-    /// Which message; 0 for the channel itself.
+    /// 0 refers to the channel itself.
     pub message_id: MessageId,
-    /// In which channel.
     pub channel_id: ChannelId,
-    /// In which guild; 0 for a direct message.
+    /// 0 for a direct message.
     pub guild_id: GuildId,
 }
 
-/// A file: one that this server keeps, or one that lies somewhere else.
+/// A file attached to a message: stored by this node, or hosted elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Its id.
     pub id: Id<()>,
     /// 1–1024 characters.
     pub filename: String,
-    /// Bytes; of what lies somewhere else, as whoever gave it says.
+    /// Size in bytes. For a file hosted elsewhere the sender's own value, unchecked.
     pub size: u64,
-    /// Where it lies.
+    /// Where clients download the file.
     pub url: String,
-    /// Media type.
+    /// Media type, for example `image/png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// What it shows.
+    /// Alternative text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Of a picture, pixels.
+    /// Height of an image in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
-    /// Of a picture, pixels.
+    /// Width of an image in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
 }
 
-/// A sticker on a message, as it was then.
+/// A sticker in a message, as it was when the message was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StickerItem {
-    /// Which.
     pub id: StickerId,
-    /// Its name.
     pub name: String,
     /// 1 PNG, 2 APNG, 3 Lottie, 4 GIF.
     pub format_type: u8,
 }
 
-/// A message, as it is kept. Reactions are kept beside it.
+/// A message as stored. Its reactions are stored separately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its id, strictly increasing within a channel.
+    /// Strictly increasing within a channel.
     pub id: MessageId,
-    /// Where it was said.
     pub channel_id: ChannelId,
-    /// The guild of that channel; 0 for a direct message.
+    /// 0 for a direct message.
     pub guild_id: GuildId,
-    /// Who said it, as they were then.
+    /// The author's account as it was when the message was sent.
     pub author: Arc<User>,
     /// At most 2000 characters.
     pub content: String,
-    /// When it was last edited.
+    /// Time of the last edit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_timestamp: Option<Timestamp>,
-    /// To be read aloud.
+    /// Clients read it aloud (text to speech).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tts: bool,
-    /// Mentions everybody (or everybody who is there).
+    /// Mentions `@everyone` or `@here`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mention_everyone: bool,
-    /// Mentioned users, as they were then.
+    /// Mentioned accounts, as they were when the message was sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<Arc<User>>,
-    /// Mentioned roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mention_roles: Vec<RoleId>,
-    /// Rich content, passed through.
+    /// Embeds, passed through.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub embeds: Vec<Value>,
-    /// Interactive parts, passed through.
+    /// Interactive components, passed through.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Value>,
-    /// Files, by where they lie.
+    /// Attached files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// Stickers.
+    /// At most 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sticker_items: Vec<StickerItem>,
-    /// Echo of the sender's mark. Not stored: it concerns only the moment of sending.
+    /// Echo of the sender's nonce. Not stored: only the MESSAGE_CREATE event carries it.
     #[serde(skip)]
     pub nonce: Option<Nonce>,
-    /// Pinned in its channel.
+    /// Is pinned in its channel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// 0 default, 19 reply; others are passed through.
+    /// Message type: 0 default, 19 reply; others are passed through.
     #[serde(rename = "type", default)]
     pub kind: u8,
     /// Message flags.
     #[serde(default)]
     pub flags: u32,
-    /// What it answers.
+    /// The message this one replies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_reference: Option<MessageReference>,
-    /// The webhook that posted it; `author` is its name then.
+    /// The webhook that posted it; `author` then has the webhook's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_id: Option<WebhookId>,
 }
 
 impl Message {
-    /// The kind of a plain message.
+    /// Type of a plain message.
     pub const KIND_DEFAULT: u8 = 0;
-    /// The kind of the note that somebody came into a group.
+    /// Type of the system message "an account was added to the group".
     pub const KIND_RECIPIENT_ADD: u8 = 1;
-    /// The kind of the note that somebody left a group.
+    /// Type of the system message "an account left the group".
     pub const KIND_RECIPIENT_REMOVE: u8 = 2;
-    /// The kind of the note that a group has another name.
+    /// Type of the system message "the group was renamed".
     pub const KIND_NAME_CHANGE: u8 = 4;
-    /// The kind of the note that a message was pinned.
+    /// Type of the system message "a message was pinned".
     pub const KIND_PIN: u8 = 6;
-    /// The kind of the note in a channel that a thread was begun there.
+    /// Type of the system message "a thread was started in this channel".
     pub const KIND_THREAD_CREATED: u8 = 18;
-    /// The kind of what a thread begins with that was begun from a message: that message, by reference.
+    /// Type of the first message of a thread that was started from a message. It refers to that message.
     pub const KIND_THREAD_STARTER: u8 = 21;
-    /// The kind of an answer to another message.
+    /// Type of a reply.
     pub const KIND_REPLY: u8 = 19;
 
     /// An empty message.
@@ -173,7 +167,7 @@ impl Message {
         }
     }
 
-    /// The message that it answers, or that its thread was begun from.
+    /// The message that this one replies to, or from which its thread was started.
     #[must_use]
     pub fn answers(&self) -> Option<(ChannelId, MessageId)> {
         let reference = self.message_reference?;
@@ -181,13 +175,13 @@ impl Message {
             .then_some((reference.channel_id, reference.message_id))
     }
 
-    /// It was said in no guild.
+    /// Was sent in a direct message.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.guild_id.get() == 0
     }
 
-    /// Nothing is in it.
+    /// Has neither content nor attachments, embeds or stickers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content.trim().is_empty()
@@ -197,7 +191,7 @@ impl Message {
             && self.sticker_items.is_empty()
     }
 
-    /// The account wrote the message or is mentioned in it: its content is never withheld from them.
+    /// The account wrote the message or is mentioned in it. The gateway never redacts its content for that account.
     #[must_use]
     pub fn concerns(&self, user_id: UserId) -> bool {
         self.author.id == user_id || self.mentions.iter().any(|user| user.id == user_id)

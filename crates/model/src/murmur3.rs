@@ -1,8 +1,7 @@
-//! murmur3: the hash that user clients use to compare lists of ids with ours.
+//! murmur3: the hash by which user clients compare lists of ids with the server's.
 //!
-//! Spec  docs/protocol.md §8.6, §8.8: the x86 variant with 32 bits and seed 0.
+//! Spec  docs/protocol/reference.md §8.6, §8.8: the x86 variant with 32 bits and seed 0.
 
-/// Hashes `bytes`.
 #[must_use]
 pub fn murmur3_32(bytes: &[u8]) -> u32 {
     let mut hash: u32 = 0;
@@ -43,7 +42,7 @@ mod tests {
 
     #[test]
     fn every_length_of_tail() {
-        // Computed with an independent implementation.
+        // Expected values from an independent implementation.
         let check = |text: &str, expected: u32| assert_eq!(murmur3_32(text.as_bytes()), expected, "{text}");
         check("a", 1_009_084_850);
         check("aa", 923_832_745);

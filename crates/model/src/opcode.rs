@@ -1,52 +1,52 @@
-//! Opcodes: what kind of payload it is.
+//! Opcodes: types of payloads.
 //!
-//! Spec  docs/protocol.md §1.3.
+//! Spec  docs/protocol/reference.md §1.3.
 
-/// An opcode that a client may send. Anything else closes the connection with 4001.
+/// An opcode that clients may send. Any other closes the connection with 4001.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
-    /// 1, and 40 (QoS): answered by op 11.
+    /// Ops 1 and 40; answered by op 11.
     Heartbeat,
-    /// 2
+    /// Op 2: opens a session.
     Identify,
-    /// 3
+    /// Op 3: sets the presence.
     PresenceUpdate,
-    /// 4
+    /// Op 4: joins, changes or leaves voice.
     VoiceStateUpdate,
-    /// 6
+    /// Op 6: continues a session.
     Resume,
-    /// 8
+    /// Op 8: requests members.
     RequestGuildMembers,
-    /// 14, deprecated: what the client looks at in one guild.
+    /// Op 14, deprecated: changes the subscription to one guild.
     GuildSubscription,
-    /// 30: which of the entities the client remembers still exist.
+    /// Op 30: which of the objects in the client's cache still exist.
     GetDeletedEntityIds,
-    /// 31
+    /// Op 31: soundboards.
     RequestSoundboardSounds,
-    /// 34
+    /// Op 34: newest messages of channels.
     RequestLastMessages,
-    /// 35
+    /// Op 35: members by time of joining.
     SearchRecentMembers,
-    /// 36, deprecated.
+    /// Op 36, deprecated.
     RequestChannelStatuses,
-    /// 37: what the client looks at in several guilds.
+    /// Op 37: changes the subscriptions to several guilds.
     GuildSubscriptionsBulk,
-    /// 38: channels that came obfuscated, and may be viewed now.
+    /// Op 38: requests channels that the client has in obfuscated form and can view now.
     GuildChannelsResync,
-    /// 39
+    /// Op 39: members per channel.
     RequestChannelMemberCount,
-    /// 40: a heartbeat with measurements around it.
+    /// Op 40: a heartbeat with measurements.
     QosHeartbeat,
-    /// 41: the only other opcode that clients send before they identify.
+    /// Op 41: the only other opcode that clients send before IDENTIFY.
     TimeSpentSession,
-    /// 43
+    /// Op 43: channel statuses.
     RequestChannelInfo,
-    /// Known, and safe to ignore: signalling of features that have no server side here.
+    /// Defined upstream and ignored here: signalling for features that Guildhall does not have.
     Ignored(u8),
 }
 
 impl Opcode {
-    /// The opcode a client may send under this number, if there is one.
+    /// The client opcode with this number.
     #[must_use]
     pub fn from_client(op: u64) -> Option<Self> {
         Some(match op {
@@ -74,17 +74,17 @@ impl Opcode {
     }
 }
 
-/// Opcodes that only the gateway sends.
+/// Opcodes that only the gateway sends. Op 1 from the gateway requests a heartbeat.
 pub mod from_gateway {
-    /// "Send me a heartbeat now."
+    /// Requests a heartbeat from the client.
     pub const HEARTBEAT: u8 = 1;
-    /// "Go away and resume."
+    /// Asks the client to reconnect and resume.
     pub const RECONNECT: u8 = 7;
-    /// "This session is not (or no longer) usable."
+    /// The session is invalid; `d` says whether the client may resume.
     pub const INVALID_SESSION: u8 = 9;
-    /// The first message on every connection.
+    /// First payload on every connection.
     pub const HELLO: u8 = 10;
-    /// The answer to a heartbeat.
+    /// Acknowledges a heartbeat.
     pub const HEARTBEAT_ACK: u8 = 11;
 }
 

@@ -1,9 +1,9 @@
-//! Permissions: what a member may do, in a guild and in a channel.
+//! Permissions: actions that a member may perform in a guild and in a channel.
 //!
-//! Owns        the bits and the algorithm of docs/protocol.md §5.1 and §5.2.
-//! Invariants  owner and administrators hold every bit; within a step allow beats deny; role order
+//! Owns        the bits, and the algorithm of reference.md §5.1 and §5.2.
+//! Invariants  owner and administrators hold every bit; within a step allow beats deny; the order of roles
 //!             does not matter. (tests below)
-//! Not here    who asks, and what it gates: `guildhall-guild` for requests, `guildhall-relay` for events.
+//! Not here    which action needs which permission: `guildhall-guild` for requests, `guildhall-relay` for events.
 
 use crate::{
     channel::{Channel, OverwriteKind},
@@ -12,7 +12,7 @@ use crate::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
-/// A set of permissions. On the wire a decimal string, in every encoding.
+/// A set of permissions. On the wire it is a decimal string, in every encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Permissions(pub u64);
 
@@ -35,14 +35,15 @@ permissions! {
 }
 
 impl Permissions {
-    /// None.
+    /// Empty set.
     pub const NONE: Self = Self(0);
     /// Every bit in use: 0–46 and 48–52.
     pub const ALL: Self = Self(0x1F_7FFF_FFFF_FFFF);
-    /// What remains of a member who is timed out or quarantined.
+    /// Permissions that a timed-out or quarantined member keeps.
     pub const TIMED_OUT: Self = Self(1 << 10 | 1 << 16);
-    /// What everybody may in a direct message: view, write, react, pin, embed, attach, read history, use emoji and stickers from
-    /// outside, mention everybody, TTS, voice messages.
+    /// Permissions of every account in a direct message: view, send, react, pin, embed, attach, read
+    /// history, use external
+    /// emoji and stickers, mention everyone, TTS, voice messages.
     pub const DIRECT: Self = Self(
         1 << 6
             | 1 << 10
@@ -57,7 +58,7 @@ impl Permissions {
             | 1 << 46
             | 1 << 51,
     );
-    /// What a new guild's `@everyone` role gets.
+    /// Default permissions of a new guild's `@everyone` role.
     pub const DEFAULT_EVERYONE: Self = Self(
         1 << 0
             | 1 << 6
@@ -86,13 +87,13 @@ impl Permissions {
             | 1 << 49,
     );
 
-    /// All bits of `other` are in here.
+    /// All bits of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Any bit of `other` is in here.
+    /// Any bit of `other` is set.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -153,21 +154,21 @@ impl<'de> Deserialize<'de> for Permissions {
     }
 }
 
-/// What the algorithm needs to know of a member.
+/// Input of the permission algorithm for one member.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberStanding<'a> {
-    /// Who.
     pub user_id: UserId,
-    /// Their roles, without `@everyone`.
+    /// Roles of the member without `@everyone`.
     pub roles: &'a [RoleId],
-    /// They own the guild.
+    /// The member owns the guild.
     pub is_owner: bool,
-    /// Timed out at this moment, or quarantined.
+    /// The member is timed out now, or quarantined.
     pub is_silenced: bool,
 }
 
 /// Permissions in the guild as a whole; every bit for the owner and for administrators.
-/// `role_permissions` answers for the guild's roles, `@everyone` (the guild's own id) included, and none for unknown ids.
+/// `role_permissions` returns the permissions of a role of this guild, including `@everyone` (the guild's own id), and
+/// none for unknown ids.
 pub fn guild_permissions(
     guild_id: GuildId,
     member: MemberStanding<'_>,
@@ -190,7 +191,7 @@ fn base(
     if granted.contains(Permissions::ADMINISTRATOR) { Permissions::ALL } else { granted }
 }
 
-/// Permissions in one channel, implicit denials applied.
+/// Permissions in one channel, with implicit denials applied.
 pub fn channel_permissions(
     guild_id: GuildId,
     member: MemberStanding<'_>,
@@ -297,21 +298,21 @@ mod tests {
         check(&[], &[], false, VIEW | SEND | EMBED);
         check(&[], &[hidden], false, NONE);
         check(&[MOD], &[hidden, may_see], false, VIEW | SEND | EMBED | Permissions::MANAGE_MESSAGES);
-        // Roles are merged before they are applied: allow beats deny, whatever the order.
+        // Overwrites of roles are merged before they are applied: allow beats deny, whatever the order.
         check(
             &[MOD, MUTED],
             &[must_not, may_see, hidden],
             false,
             VIEW | EMBED.without(EMBED) | Permissions::MANAGE_MESSAGES,
         );
-        // A member's own overwrite comes last.
+        // The member's own overwrite is applied last.
         check(&[MOD], &[hidden, may_see, overwrite(OverwriteKind::Member(ME), NONE, VIEW)], false, NONE);
         check(&[], &[hidden, overwrite(OverwriteKind::Member(ME), VIEW, NONE)], false, VIEW | SEND | EMBED);
-        // Without SEND_MESSAGES what depends on it goes too.
+        // Without SEND_MESSAGES the permissions that depend on it are removed as well.
         check(&[], &[overwrite(everyone, NONE, SEND)], false, VIEW);
-        // A time-out leaves looking, also against an explicit grant.
+        // A time-out leaves only viewing, even against an explicit grant.
         check(&[MOD], &[overwrite(OverwriteKind::Member(ME), SEND, NONE)], true, VIEW);
-        // Administrators are past all of it.
+        // Administrators bypass overwrites and time-outs.
         check(&[ADMIN], &[hidden, must_not], true, Permissions::ALL);
         // A role that no longer exists grants nothing.
         check(&[RoleId::new(77)], &[hidden], false, NONE);

@@ -1,26 +1,24 @@
-//! Presence: whether somebody is there, and what they do.
+//! Presence: online status and activities of an account.
 //!
-//! Spec  docs/protocol.md §6.9.
+//! Spec  docs/protocol/reference.md §6.9.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-/// How present somebody is. The order is the one in which several sessions are aggregated.
+/// Online status. Aggregation over several sessions takes the greatest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Not there, or wishing to seem so.
+    /// Offline or invisible.
     #[default]
     Offline,
-    /// Away.
     Idle,
-    /// There.
     Online,
     /// Do not disturb.
     Dnd,
 }
 
-/// Where a session runs, told by `properties.browser` of IDENTIFY.
+/// Platform of a session, from `properties.browser` in IDENTIFY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Platform {
@@ -28,7 +26,7 @@ pub enum Platform {
     Desktop,
     /// `Discord Android`, `Discord iOS`.
     Mobile,
-    /// Everything else, all bots included.
+    /// Everything else, including all bots.
     Web,
     /// `Discord Embedded`.
     Embedded,
@@ -37,7 +35,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The platform a `browser` property stands for.
+    /// The platform of a `browser` property.
     #[must_use]
     pub fn from_browser(browser: &str) -> Self {
         match browser {
@@ -50,14 +48,14 @@ impl Platform {
     }
 }
 
-/// Status per platform; `Offline` means that platform is not listed.
+/// Status per platform; `Offline` means that the platform is not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStatus {
     statuses: [Status; 5],
 }
 
 impl ClientStatus {
-    /// Raises `platform` to `status` if that is more present.
+    /// Sets `platform` to `status` if that is greater.
     pub fn raise(&mut self, platform: Platform, status: Status) {
         let slot = &mut self.statuses[platform as usize];
         *slot = (*slot).max(status);
@@ -77,16 +75,15 @@ impl Serialize for ClientStatus {
     }
 }
 
-/// Something somebody does: known fields only, once `activity::clean` has seen it.
+/// One activity. After `activity::clean` it has known fields only.
 pub type Activity = Map<String, Value>;
 
-/// A presence as others see it: aggregated over a user's sessions.
+/// A presence as others see it, aggregated over an account's sessions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Presence {
-    /// The best status over the sessions that are not invisible.
+    /// Greatest status over the sessions that are not invisible.
     pub status: Status,
-    /// What they do, over all sessions.
+    /// Activities of all sessions.
     pub activities: Vec<Activity>,
-    /// Status per platform.
     pub client_status: ClientStatus,
 }

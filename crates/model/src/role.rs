@@ -1,6 +1,6 @@
 //! Roles.
 //!
-//! Spec  docs/protocol.md §6.3.
+//! Spec  docs/protocol/reference.md §6.3.
 
 use crate::{id::RoleId, permissions::Permissions};
 use serde::{Deserialize, Serialize};
@@ -8,30 +8,29 @@ use serde::{Deserialize, Serialize};
 /// A role. The one whose id is the guild's id is `@everyone`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
-    /// Its id.
     pub id: RoleId,
     /// 1–100 characters.
     pub name: String,
-    /// RGB, 0 for none.
+    /// RGB; 0: no colour.
     #[serde(default)]
     pub color: u32,
-    /// Shown apart in the member list.
+    /// Forms its own group in the member list.
     #[serde(default)]
     pub hoist: bool,
-    /// Order: `(position, id)` ascending; `@everyone` is 0.
+    /// Sort key: `(position, id)`, ascending; `@everyone` has position 0.
     #[serde(default)]
     pub position: i32,
-    /// What it grants.
+    /// Permissions granted to its members.
     pub permissions: Permissions,
-    /// Owned by an integration.
+    /// Managed by an integration.
     #[serde(default)]
     pub managed: bool,
-    /// Everybody may mention it.
+    /// Everyone may mention it.
     #[serde(default)]
     pub mentionable: bool,
 }
 
-/// The newer form of a role's colour.
+/// Newer representation of a role's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RoleColors {
     /// Same as `color`.

@@ -1,43 +1,42 @@
-//! Users: the accounts behind sessions, members and messages.
+//! Users: the accounts of sessions, members and messages.
 //!
-//! Spec  docs/protocol.md §6.1.
+//! Spec  docs/protocol/reference.md §6.1.
 
 use crate::id::UserId;
 use serde::{Deserialize, Serialize};
 
-/// The two client families. The account decides, not what IDENTIFY contains.
+/// Client family. The account determines it, not the content of IDENTIFY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountKind {
-    /// Intents, sharding, lazy guilds.
+    /// Uses intents and sharding; receives guilds one by one after READY.
     Bot,
-    /// Capabilities, guild subscriptions, guilds inside READY.
+    /// Uses capabilities and guild subscriptions; receives guilds inside READY.
     User,
 }
 
-/// An account.
+/// A user account or bot account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Its id.
     pub id: UserId,
     /// 2–32 characters.
     pub username: String,
     /// `"0"` for names without one; bots may have four digits.
     #[serde(default = "no_discriminator")]
     pub discriminator: String,
-    /// Display name.
+    /// Display name shown to other users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_name: Option<String>,
-    /// Hash of the picture.
+    /// Hash of the avatar image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avatar: Option<String>,
-    /// Whether it is a bot account.
+    /// Is a bot account.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bot: bool,
-    /// Public flags.
+    /// Flags visible to other users.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub public_flags: u32,
-    /// Flags of the bot's application (docs/protocol.md §4.2): which privileged intents it was granted.
+    /// Flags of the bot's application (reference.md §4.2): which privileged intents it was granted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub application_flags: u32,
 }
@@ -50,7 +49,7 @@ impl User {
     /// Application flags that grant MESSAGE_CONTENT (either of two).
     pub const APPLICATION_MESSAGE_CONTENT: u32 = 1 << 18 | 1 << 19;
 
-    /// A plain account with nothing but a name.
+    /// A user account with only a name.
     #[must_use]
     pub fn new(id: UserId, username: &str) -> Self {
         Self {
@@ -65,13 +64,13 @@ impl User {
         }
     }
 
-    /// Which client family the account belongs to.
+    /// Client family of the account.
     #[must_use]
     pub fn kind(&self) -> AccountKind {
         if self.bot { AccountKind::Bot } else { AccountKind::User }
     }
 
-    /// The name others see, before any nick.
+    /// The name that others see outside of guilds.
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.global_name.as_deref().unwrap_or(&self.username)

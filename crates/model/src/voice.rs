@@ -1,38 +1,37 @@
-//! Voice states: who is connected to which voice channel, without the media.
+//! Voice states: which account is connected to which voice channel. Media is out of scope.
 //!
-//! Spec  docs/protocol.md §6.8, §9.
+//! Spec  docs/protocol/reference.md §6.8, §9.
 
 use crate::id::{ChannelId, UserId};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One account's voice state in one guild. Never stored: it ends with the session.
+/// An account's voice state in one guild. Never stored: it ends with the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoiceState {
-    /// Where; none once disconnected.
+    /// Connected channel; none after a disconnect.
     pub channel_id: Option<ChannelId>,
-    /// Who.
     pub user_id: UserId,
-    /// The gateway session that is in voice.
+    /// Gateway session that is connected.
     pub session_id: String,
     /// Server-deafened.
     pub deaf: bool,
     /// Server-muted.
     pub mute: bool,
-    /// Deafened by themselves.
+    /// Deafened by the account itself.
     pub self_deaf: bool,
-    /// Muted by themselves.
+    /// Muted by the account itself.
     pub self_mute: bool,
-    /// Camera on.
+    /// The camera is on.
     pub self_video: bool,
-    /// In a stage's audience.
+    /// In the audience of a stage.
     pub suppress: bool,
-    /// Asked to speak on a stage.
+    /// Time of the request to speak on a stage.
     pub request_to_speak_timestamp: Option<Timestamp>,
 }
 
 impl VoiceState {
-    /// Of somebody who is connected to no channel, and whom nobody muted.
+    /// State of an account that is not connected and not server-muted.
     #[must_use]
     pub fn new(user_id: UserId) -> Self {
         Self {

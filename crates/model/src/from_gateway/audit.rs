@@ -1,4 +1,4 @@
-//! Audit log entries. Spec  docs/protocol.md "Audit log".
+//! Audit log entries. Spec  docs/protocol/choices.md "Audit log".
 
 use crate::{
     audit::{AuditAction, AuditChange, AuditEntry},
@@ -7,7 +7,7 @@ use crate::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// An entry, as REST and GUILD_AUDIT_LOG_ENTRY_CREATE have it.
+/// An audit log entry, for REST and GUILD_AUDIT_LOG_ENTRY_CREATE.
 #[derive(Clone, Debug, Serialize)]
 pub struct AuditEntryBody<'a> {
     id: Id<()>,
@@ -40,7 +40,7 @@ impl<'a> From<&'a AuditEntry> for AuditEntryBody<'a> {
 }
 
 impl AuditEntryBody<'_> {
-    /// As the event has it.
+    /// Adds the guild id, which only the event has.
     #[must_use]
     pub fn with_guild(self, guild_id: GuildId) -> Self {
         Self { guild_id: Some(guild_id), ..self }

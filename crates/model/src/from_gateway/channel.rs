@@ -1,4 +1,4 @@
-//! Channels. Spec  docs/protocol.md §6.4, §6.5.
+//! Channels. Spec  docs/protocol/reference.md §6.4, §6.5.
 
 use crate::{
     channel::{Channel, ChannelType, Overwrite, OverwriteKind},
@@ -32,12 +32,11 @@ impl Serialize for OverwriteBody<'_> {
     }
 }
 
-/// The overwrites of a channel.
 #[derive(Clone, Copy, Debug)]
 enum Overwrites<'a> {
-    /// As they are.
+    /// The channel's own overwrites.
     Stored(&'a [Overwrite]),
-    /// One that says only: you may not view this.
+    /// A single overwrite that denies VIEW_CHANNEL to everyone.
     Hidden(GuildId),
 }
 
@@ -144,19 +143,20 @@ impl<'a> From<&'a Channel> for ChannelBody<'a> {
     }
 }
 
-/// Name and topic of a channel that may not be viewed.
+/// Name and topic of an obfuscated channel.
 const HIDDEN: &str = "___hidden___";
-/// The flag of a channel that may not be viewed: what clients go by, for a real channel can have that name.
+/// Flag of an obfuscated channel. Clients must check it, because a real channel can have the name `___hidden___`.
 const OBFUSCATED: u32 = 1 << 17;
 
 impl<'a> ChannelBody<'a> {
-    /// The channel for those who may not view it and can take CHANNEL_OBFUSCATION (docs/protocol.md §8.1).
-    ///
-    /// Its id, type, position and category are true, as upstream has it: they keep the client's order and references
-    /// whole. Everything else would tell something. Overwrites name roles and people who are let in; the newest
-    /// message and pin tell when something was said (and a message's id, when); slow mode, age limit, bit rate, user limit and
-    /// a forum's tags tell what the channel is for. In place of the overwrites stands one that denies everybody the view, so that a client
-    /// that computes permissions comes to the right answer. Nothing depends on the receiver: one body serves all of them.
+    /// Obfuscated form of a channel, for clients with CHANNEL_OBFUSCATION whose account cannot view it
+    /// (reference.md §8.1).
+    /// Id, type, position and category are true, as upstream does it: the client's order and references stay intact.
+    /// Every other field would leak something. Overwrites name roles and users with access; the newest message and pin
+    /// reveal when someone posted; slow mode, age limit, bit rate, user limit and forum tags hint at the
+    /// channel's purpose.
+    /// One overwrite that denies VIEW_CHANNEL to everyone replaces the real ones, so that a client which computes
+    /// permissions gets the right result. Nothing depends on the recipient: one body serves all of them.
     #[must_use]
     pub fn obfuscated(channel: &'a Channel) -> Self {
         let blank = Self::from(channel);
@@ -179,7 +179,8 @@ impl<'a> ChannelBody<'a> {
         }
     }
 
-    /// With a newer newest message than the channel knows of. Obfuscated and message-less channels stay as they are.
+    /// Sets a newer newest message than the channel object has. Obfuscated channels and channels without
+    /// messages stay unchanged.
     #[must_use]
     pub fn with_last_message(mut self, last_message_id: MessageId) -> Self {
         if let Some(text) = &mut self.text

@@ -1,4 +1,5 @@
-//! DELETED_ENTITY_IDS: the ids that exist, of each kind where the client remembers others. Spec  docs/protocol.md §8.8.
+//! DELETED_ENTITY_IDS: the ids that exist, of each kind where the client remembers others. Spec
+//! docs/protocol/reference.md §8.8.
 
 use crate::{
     id::{ChannelId, EmojiId, GuildId, Id, RoleId},
@@ -8,18 +9,18 @@ use crate::{
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// What there is in a guild, in any order: exactly what the client was told of, or its hash can never be ours.
+/// Ids of the objects in a guild, in any order. They must be exactly the ids sent to the client, else the
+/// hashes never match.
 #[derive(Clone, Debug, Default)]
 pub struct ExistingEntities {
-    /// Channels without threads.
+    /// Without threads.
     pub channels: Vec<ChannelId>,
-    /// Roles with `@everyone`.
+    /// With `@everyone`.
     pub roles: Vec<RoleId>,
-    /// Custom emoji.
     pub emojis: Vec<EmojiId>,
 }
 
-/// DELETED_ENTITY_IDS. A kind is in it if the client asked about it and has not the same ids.
+/// DELETED_ENTITY_IDS. Contains a kind if the client sent a hash for it that differs.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeletedEntityIdsBody {
     guild_id: GuildId,
@@ -33,11 +34,11 @@ pub struct DeletedEntityIdsBody {
     stickers: Option<Vec<StickerId>>,
 }
 
-/// There are no stickers yet.
+/// Stickers are not hashed yet.
 type StickerId = Id<()>;
 
 impl DeletedEntityIdsBody {
-    /// The answer to `request`.
+    /// Answers `request`.
     #[must_use]
     pub fn new(request: &GetDeletedEntityIds, existing: ExistingEntities) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl DeletedEntityIdsBody {
     }
 }
 
-/// The ids in order, unless the client did not ask or has the same.
+/// The sorted ids, unless the client sent no hash or an equal one.
 fn unless_known<T>(hash: Option<u32>, mut ids: Vec<Id<T>>) -> Option<Vec<Id<T>>> {
     let hash = hash?;
     ids.sort_unstable();

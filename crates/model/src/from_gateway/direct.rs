@@ -1,4 +1,4 @@
-//! Direct messages and groups. Spec  docs/protocol.md §6.4.
+//! Direct messages and groups. Spec  docs/protocol/reference.md §6.4.
 
 use super::UserBody;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// A direct message or a group, as one of those in it sees it: who reads it is not listed.
+/// A direct message or a group. The recipient of the body is not listed in it.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectBody<'a> {
     id: ChannelId,
@@ -35,14 +35,14 @@ struct GroupFields<'a> {
 }
 
 impl<'a> DirectBody<'a> {
-    /// For one of those in it.
+    /// Body for one of the recipients.
     #[must_use]
     pub fn new(direct: &'a Direct, reader: UserId) -> Self {
         let others = direct.recipients.iter().filter(|user| user.id != reader);
         Self { recipients: Some(others.map(|user| (&**user).into()).collect()), ..Self::without_recipients(direct) }
     }
 
-    /// The same in READY for a client that takes users apart (DEDUPE_USER_OBJECTS).
+    /// Body in READY for a client with DEDUPE_USER_OBJECTS.
     #[must_use]
     pub fn deduplicated(direct: &'a Direct, reader: UserId) -> Self {
         let others = direct.recipients.iter().map(|user| user.id).filter(|id| *id != reader);

@@ -1,8 +1,9 @@
-//! A guild as the gateway tells a user client of it: GUILD_CREATE and `guilds` of READY. Spec  docs/protocol.md §6.11, §8.2, §8.3.
+//! Guild as user clients receive it: GUILD_CREATE and `guilds` of READY. Spec  docs/protocol/reference.md §6.11, §8.2,
+//! §8.3.
 //!
-//! Owns        the two shapes, flat and CLIENT_STATE_V2, and which people are inside.
-//! Doors       `GuildSnapshot` and `GuildPeople` are filled in by who knows the guild; `GatewayGuildBody` writes them.
-//! Not here    who is listed, and which channels are obfuscated: the filler decides both.
+//! Owns        the two shapes, flat and CLIENT_STATE_V2, and where members, presences and voice states go.
+//! Doors       the caller fills in `GuildSnapshot` and `GuildPeople`; `GatewayGuildBody` serializes them.
+//! Not here    which members are listed and which channels are obfuscated: the caller decides both.
 
 use super::{
     ChannelBody, MemberBody, Nothing, PresenceBody, RoleBody, ScheduledEventBody, StageInstanceBody, StickerBody,
@@ -20,46 +21,46 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// A guild without the people in it: the large part, which READY has built for one guild at a time.
+/// A guild without members, presences and voice states. It is large, so READY builds one guild's snapshot at a time.
 #[derive(Clone, Debug)]
 pub struct GuildSnapshot<'a> {
-    /// Base fields.
     pub guild: &'a Guild,
-    /// In order.
+    /// In display order.
     pub roles: Vec<RoleBody<'a>>,
-    /// Every channel that is not a thread; those that may not be viewed obfuscated, for a client that can take it.
+    /// All channels that are not threads. Channels that the account cannot view are obfuscated if the
+    /// client supports it.
     pub channels: Vec<ChannelBody<'a>>,
-    /// Open threads that the receiver follows and can view.
+    /// Open threads that the recipient joined and can view.
     pub threads: Vec<ThreadBody<'a>>,
-    /// `member_count` is past the client's `large_threshold`.
+    /// `member_count` exceeds the client's `large_threshold`.
     pub large: bool,
-    /// Exact.
     pub member_count: u64,
-    /// Changes with every event that touches the guild.
+    /// Changes with every event of the guild.
     pub version: u64,
 }
 
-/// Who is told to be in a guild. READY goes over them several times, so these are references.
+/// Members listed in a guild. READY iterates over them several times, so these are references.
 #[derive(Clone, Debug)]
 pub struct GuildPeople<'a> {
-    /// The receiver's own member.
+    /// Member object of the recipient.
     pub own: &'a Member,
-    /// Everybody else who is listed: at least those in `presences` and `voice_states`, so that no id is left without its user.
+    /// All other listed members. Must include the users of `presences` and `voice_states`, so that each id
+    /// has its user object.
     pub others: Vec<&'a Member>,
-    /// Of `others`, without offline ones.
+    /// Presences of members in `others` who are not offline.
     pub presences: Vec<(UserId, &'a Presence)>,
-    /// Who is in voice.
+    /// Voice states of all connected users.
     pub voice_states: Vec<&'a VoiceState>,
 }
 
 impl<'a> GuildPeople<'a> {
-    /// The receiver, then everybody else.
+    /// The recipient, then the others.
     pub(super) fn members(&self) -> impl Iterator<Item = &'a Member> + '_ {
         std::iter::once(self.own).chain(self.others.iter().copied())
     }
 }
 
-/// A guild that is there.
+/// A guild that is available.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayGuildBody<'b, 'a> {
     snapshot: &'b GuildSnapshot<'a>,
@@ -73,14 +74,14 @@ pub struct GatewayGuildBody<'b, 'a> {
 }
 
 impl<'b, 'a> GatewayGuildBody<'b, 'a> {
-    /// GUILD_CREATE.
+    /// Body of GUILD_CREATE.
     #[must_use]
     pub fn event(capabilities: Capabilities, snapshot: &'b GuildSnapshot<'a>, people: &'b GuildPeople<'a>) -> Self {
         let has_properties = capabilities.contains(Capabilities::CLIENT_STATE_V2);
         Self { snapshot, people, has_properties, has_people: true, has_voice: true }
     }
 
-    /// Inside READY, which with some capabilities has the people elsewhere.
+    /// Body inside READY, which with some capabilities has members and presences elsewhere.
     pub(super) fn within_ready(
         capabilities: Capabilities,
         snapshot: &'b GuildSnapshot<'a>,
@@ -121,7 +122,7 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
     }
 }
 
-/// Who is in voice, as it is told inside a guild.
+/// Voice states in the form used inside a guild.
 pub(super) fn voice_states<'a>(people: &GuildPeople<'a>) -> Vec<VoiceStateBody<'a>> {
     people.voice_states.iter().map(|state| VoiceStateBody::within_guild(state)).collect()
 }
@@ -156,7 +157,7 @@ struct PropertiesShape<'b, 'a> {
     belongings: Belongings<'b, 'a>,
 }
 
-/// What both shapes have beside the base fields.
+/// Fields of both shapes in addition to the base fields.
 #[derive(Serialize)]
 struct Belongings<'b, 'a> {
     premium_subscription_count: u32,

@@ -1,4 +1,4 @@
-//! Guilds: base form, GUILD_CREATE, and the stand-in for one that is not there. Spec  docs/protocol.md §6.11.
+//! Guilds: base fields, GUILD_CREATE, and the body of an unavailable guild. Spec  docs/protocol/reference.md §6.11.
 
 use super::{RoleBody, StickerBody, UserBody};
 use crate::{
@@ -8,24 +8,22 @@ use crate::{
 };
 use serde::Serialize;
 
-/// A guild that is not loaded, is out of order, or (without the key) that the receiver is no longer in.
+/// A guild that is not loaded or has an outage, or (without the key) one that the recipient has left.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UnavailableGuild {
-    /// Which.
     pub id: GuildId,
-    /// `Some(true)` for an outage, none for "you are no longer in it".
+    /// `Some(true)` for an outage, none for "you are no longer a member".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<bool>,
 }
 
-/// Just the guild's id, in small events.
+/// Body of small events that contain only the guild's id.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct GuildReference {
-    /// Which.
     pub guild_id: GuildId,
 }
 
-/// A guild's own emoji.
+/// A custom emoji.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EmojiBody<'a> {
     id: EmojiId,
@@ -54,7 +52,7 @@ impl<'a> From<&'a Emoji> for EmojiBody<'a> {
     }
 }
 
-/// The base fields without what CLIENT_STATE_V2 keeps outside of `properties`.
+/// Base fields except those that CLIENT_STATE_V2 places outside of `properties`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct GuildProperties<'a> {
     id: GuildId,
@@ -138,7 +136,7 @@ impl<'a> From<&'a Guild> for GuildProperties<'a> {
     }
 }
 
-/// The base fields: GUILD_UPDATE, REST, and the start of GUILD_CREATE.
+/// Base fields: GUILD_UPDATE, REST, and the first part of GUILD_CREATE.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuildBody<'a> {
     #[serde(flatten)]
@@ -150,7 +148,7 @@ pub struct GuildBody<'a> {
 }
 
 impl<'a> GuildBody<'a> {
-    /// The base form of `guild` with its roles in order.
+    /// Base fields of `guild` with its roles in display order.
     pub fn new(guild: &'a Guild, roles: impl Iterator<Item = RoleBody<'a>>) -> Self {
         Self {
             properties: guild.into(),
@@ -162,10 +160,9 @@ impl<'a> GuildBody<'a> {
     }
 }
 
-/// A guild over REST: the base form, with counts where they were asked for.
+/// A guild over REST: base fields, with counts if the caller requested them.
 #[derive(Clone, Debug, Serialize)]
 pub struct RestGuildBody<'a> {
-    /// The base form.
     #[serde(flatten)]
     pub guild: GuildBody<'a>,
     /// With `with_counts`.

@@ -1,4 +1,4 @@
-//! Stickers, scheduled events and stages. Spec  docs/protocol.md §6.7, §6.10.
+//! Stickers, scheduled events and stages. Spec  docs/protocol/reference.md §6.7, §6.10.
 
 use super::UserBody;
 use crate::{
@@ -9,7 +9,6 @@ use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A sticker.
 #[derive(Clone, Debug, Serialize)]
 pub struct StickerBody<'a> {
     id: StickerId,
@@ -26,7 +25,7 @@ pub struct StickerBody<'a> {
 }
 
 impl<'a> StickerBody<'a> {
-    /// A sticker of this guild.
+    /// Body of a sticker of `guild_id`.
     #[must_use]
     pub fn new(guild_id: GuildId, sticker: &'a Sticker) -> Self {
         Self {
@@ -65,7 +64,7 @@ pub struct ScheduledEventBody<'a> {
 }
 
 impl<'a> ScheduledEventBody<'a> {
-    /// An event of this guild.
+    /// Body of an event of `guild_id`.
     #[must_use]
     pub fn new(guild_id: GuildId, event: &'a ScheduledEvent) -> Self {
         Self {
@@ -89,7 +88,7 @@ impl<'a> ScheduledEventBody<'a> {
     }
 }
 
-/// A stage that is open.
+/// An open stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageInstanceBody<'a> {
     id: Id<()>,

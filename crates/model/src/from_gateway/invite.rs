@@ -1,4 +1,4 @@
-//! Invites: as INVITE_CREATE tells them, and over REST. Spec  docs/protocol.md §7.1, §10.3.
+//! Invites: INVITE_CREATE and REST. Spec  docs/protocol/reference.md §7.1, §10.3.
 
 use super::UserBody;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// What both forms say.
+/// Fields of both forms.
 #[derive(Clone, Debug, Serialize)]
 pub struct InviteEventBody<'a> {
     code: InviteCode,
@@ -46,7 +46,7 @@ impl<'a> From<&'a Invite> for InviteEventBody<'a> {
     }
 }
 
-/// What whoever holds an invite is told of the guild.
+/// Guild fields visible to anyone who has an invite code.
 #[derive(Clone, Debug, Serialize)]
 struct InviteGuildBody<'a> {
     id: GuildId,
@@ -70,7 +70,7 @@ struct InviteChannelBody<'a> {
     kind: ChannelType,
 }
 
-/// An invite over REST. What tells how it is used is for those who manage it.
+/// An invite over REST. Usage counts are visible only to members who may manage invites.
 #[derive(Clone, Debug, Serialize)]
 pub struct InviteBody<'a> {
     #[serde(flatten)]
@@ -85,7 +85,7 @@ pub struct InviteBody<'a> {
     approximate_presence_count: Option<u64>,
 }
 
-/// What anybody is told who knows the code.
+/// Fields visible to anyone who has the code.
 #[derive(Clone, Debug, Serialize)]
 struct KnownInvite<'a> {
     code: InviteCode,
@@ -98,7 +98,7 @@ struct KnownInvite<'a> {
 }
 
 impl<'a> InviteBody<'a> {
-    /// For anybody who knows the code.
+    /// Body for anyone who has the code.
     #[must_use]
     pub fn known(invite: &'a Invite, guild: &'a Guild, channel: Option<&'a Channel>) -> Self {
         let known = KnownInvite {
@@ -111,7 +111,7 @@ impl<'a> InviteBody<'a> {
         Self { invite: None, known: Some(known), ..Self::managed(invite, guild, channel) }
     }
 
-    /// For those who manage it.
+    /// Body for members who may manage invites.
     #[must_use]
     pub fn managed(invite: &'a Invite, guild: &'a Guild, channel: Option<&'a Channel>) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl<'a> InviteBody<'a> {
         }
     }
 
-    /// With how many there are.
+    /// Adds the guild's member and presence counts.
     #[must_use]
     pub fn with_counts(mut self, members: u64, presences: u64) -> Self {
         (self.approximate_member_count, self.approximate_presence_count) = (Some(members), Some(presences));

@@ -1,4 +1,4 @@
-//! Members. Spec  docs/protocol.md §6.2, §7.3.
+//! Members. Spec  docs/protocol/reference.md §6.2, §7.3.
 
 use super::user::UserBody;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// A member without the user: beside a message's author, who is the user.
+/// A member without the user object, used in messages next to the author's user object.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PartialMemberBody<'a> {
     nick: Option<&'a str>,
@@ -72,7 +72,7 @@ impl<'a> MemberUpdateBody<'a> {
     }
 }
 
-/// A member beside deduplicated users: READY and READY_SUPPLEMENTAL (docs/protocol.md §8.2).
+/// A member for READY and READY_SUPPLEMENTAL with deduplicated users (reference.md §8.2).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct MergedMemberBody<'a> {
     user_id: UserId,

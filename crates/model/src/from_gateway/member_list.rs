@@ -1,4 +1,4 @@
-//! GUILD_MEMBER_LIST_UPDATE. Spec  docs/protocol.md §8.6.
+//! GUILD_MEMBER_LIST_UPDATE. Spec  docs/protocol/reference.md §8.6.
 
 use super::{MemberBody, PresenceBody};
 use crate::{id::GuildId, member::Member, presence::Presence};
@@ -8,17 +8,16 @@ use std::borrow::Cow;
 /// GUILD_MEMBER_LIST_UPDATE.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemberListUpdateBody<'a> {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// Which of its lists: `everyone`, or a hash of who may view.
+    /// List id: `everyone`, or a hash of the channel's view permissions.
     pub id: &'a str,
-    /// Members of the guild.
+    /// Number of members of the guild.
     pub member_count: u64,
     /// Members who are not offline.
     pub online_count: u64,
-    /// Every group that is not empty, in order, as it is after `ops`.
+    /// All groups that are not empty, in display order, after `ops` have been applied.
     pub groups: Vec<MemberListGroup<'a>>,
-    /// What to do to the rows, in order.
+    /// Changes of rows, in the order of application.
     pub ops: Vec<MemberListOp<'a>>,
 }
 
@@ -31,55 +30,39 @@ pub struct MemberListGroup<'a> {
     pub count: u64,
 }
 
-/// A change to rows. Rows count from 0; each op sees what the ones before it did.
+/// A change of rows. Row indexes start at 0; each operation sees the result of the previous ones.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "op", rename_all = "UPPERCASE")]
 pub enum MemberListOp<'a> {
-    /// These rows are as follows.
+    /// Replaces these rows.
     Sync {
         /// First and last row; the list may end before the last.
         range: (u32, u32),
-        /// What is in them.
         items: Vec<MemberListItem<'a>>,
     },
-    /// A new row; those from here on move down.
-    Insert {
-        /// Where.
-        index: u32,
-        /// What.
-        item: MemberListItem<'a>,
-    },
-    /// A row has changed.
-    Update {
-        /// Which.
-        index: u32,
-        /// What it is now.
-        item: MemberListItem<'a>,
-    },
-    /// A row is gone; those after it move up.
-    Delete {
-        /// Which.
-        index: u32,
-    },
-    /// These rows are not kept up to date any more.
+    /// Inserts a row; rows from `index` on move down.
+    Insert { index: u32, item: MemberListItem<'a> },
+    /// Replaces one row.
+    Update { index: u32, item: MemberListItem<'a> },
+    /// Deletes a row; the rows behind it move up.
+    Delete { index: u32 },
+    /// Ends updates of these rows.
     Invalidate {
         /// First and last row.
         range: (u32, u32),
     },
 }
 
-/// What is in a row.
+/// Content of a row.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberListItem<'a> {
-    /// A header.
     Group(MemberListGroup<'a>),
-    /// A member.
     Member(MemberListMember<'a>),
 }
 
 impl<'a> MemberListItem<'a> {
-    /// A member's row; without a presence they are offline.
+    /// A member's row; no presence means offline.
     #[must_use]
     pub fn member(member: &'a Member, presence: Option<&'a Presence>) -> Self {
         let presence = PresenceBody::of(None, member.user.id, presence);
@@ -92,7 +75,7 @@ impl<'a> MemberListItem<'a> {
     }
 }
 
-/// A member with their presence inside.
+/// A member with the presence inside.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MemberListMember<'a> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Messages and reactions. Spec  docs/protocol.md §6.6, §6.7.
+//! Messages and reactions. Spec  docs/protocol/reference.md §6.6, §6.7.
 
 use super::{Nothing, member::PartialMemberBody, user::UserBody};
 use crate::{
@@ -14,7 +14,7 @@ use guildhall_stdx::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// What a reaction was made with.
+/// Emoji of a reaction.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ReactionEmojiBody<'a> {
     id: Option<EmojiId>,
@@ -28,7 +28,7 @@ impl<'a> From<&'a ReactionEmoji> for ReactionEmojiBody<'a> {
     }
 }
 
-/// How often a message was given one reaction; only over REST.
+/// Count of one reaction on a message; REST only.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ReactionBody<'a> {
     count: u64,
@@ -46,7 +46,7 @@ struct CountDetails {
 }
 
 impl<'a> ReactionBody<'a> {
-    /// `count` reactions with `emoji`, one of them the receiver's if `me`.
+    /// `count` reactions with `emoji`; `me` if one of them is the recipient's.
     #[must_use]
     pub fn new(emoji: &'a ReactionEmoji, count: u64, me: bool) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<'a> ReactionBody<'a> {
     }
 }
 
-/// A mentioned user, in gateway events with their standing in the guild.
+/// A mentioned user. Gateway events include the member object.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MentionBody<'a> {
     #[serde(flatten)]
@@ -69,14 +69,14 @@ pub struct MentionBody<'a> {
     member: Option<PartialMemberBody<'a>>,
 }
 
-/// The message that a reply answers.
+/// The message that a reply refers to.
 #[derive(Clone, Debug)]
 pub enum ReferencedMessage<'a> {
     /// Not a reply: the key is absent.
     NotAReply,
-    /// It was deleted: the key is null.
+    /// The message was deleted: the key is null.
     Deleted,
-    /// Here it is.
+    /// The message exists.
     Found(Box<MessageBody<'a>>),
 }
 
@@ -117,15 +117,15 @@ impl From<&MessageReference> for ReferenceBody {
     }
 }
 
-/// What a message carries only on the gateway.
+/// Fields of a message that only gateway events have.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MessageExtras<'a> {
-    /// Where; none for a direct message.
+    /// None for a direct message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guild_id: Option<GuildId>,
-    /// What kind of channel.
+    /// Type of the message's channel.
     pub channel_type: ChannelType,
-    /// The author's standing, unless they have left.
+    /// The author's member object; none if the author has left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<PartialMemberBody<'a>>,
 }
@@ -140,7 +140,7 @@ impl Serialize for Attachments<'_> {
             filename: &of.filename,
             size: of.size,
             url: &of.url,
-            // There is no proxy in between.
+            // Guildhall has no media proxy, so both URLs are equal.
             proxy_url: &of.url,
             content_type: of.content_type.as_deref(),
             description: of.description.as_deref(),
@@ -227,7 +227,7 @@ pub struct MessageBody<'a> {
 }
 
 impl<'a> MessageBody<'a> {
-    /// The message as it is over REST, without reactions or the message it answers.
+    /// The message for REST, without reactions and without the message it replies to.
     #[must_use]
     pub fn new(message: &'a Message) -> Self {
         Self {
@@ -264,7 +264,8 @@ impl<'a> MessageBody<'a> {
         }
     }
 
-    /// With what only the gateway sends: guild, channel kind, and the standing of author and mentioned users.
+    /// Adds the fields that only gateway events have: guild, channel type, and the members of author
+    /// and mentioned users.
     #[must_use]
     pub fn with_extras(
         mut self,
@@ -281,22 +282,22 @@ impl<'a> MessageBody<'a> {
         self
     }
 
-    /// With the reactions it was given.
+    /// Adds reactions.
     #[must_use]
     pub fn with_reactions(mut self, reactions: Vec<ReactionBody<'a>>) -> Self {
         self.reactions = reactions;
         self
     }
 
-    /// With the message it answers.
+    /// Adds the message that this one replies to.
     #[must_use]
     pub fn with_referenced(mut self, referenced: ReferencedMessage<'a>) -> Self {
         self.referenced_message = referenced;
         self
     }
 
-    /// Without what a bot may not read that lacks MESSAGE_CONTENT (docs/protocol.md §4.3). The message it answers is
-    /// judged, and redacted, apart.
+    /// Removes the content that a bot without MESSAGE_CONTENT must not read (reference.md §4.3). The message that this
+    /// one replies to is redacted separately.
     #[must_use]
     pub fn redacted(mut self) -> Self {
         self.content = "";

@@ -1,7 +1,7 @@
 //! Bodies that the gateway and the REST API send.
 //!
-//! Owns        one borrowing struct per object of docs/protocol.md §6, with every field that strict
-//!             parsers demand (docs/protocol.md §12), constants included.
+//! Owns        one borrowing struct per object of reference.md §6, with every field that strict
+//!             parsers require (reference.md §12), including constant ones.
 //! Invariants  ids serialise through `Id`, so JSON gets strings and ETF gets integers.
 
 mod audit;
@@ -53,8 +53,8 @@ pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
 pub use voice::VoiceStateBody;
 pub use webhook::{BanBody, WebhookBody};
 
-/// Serialises as an empty array, whatever is meant to be in it one day.
+/// Serializes as an empty array. Placeholder for lists that Guildhall does not fill.
 pub type Nothing = [(); 0];
-/// Serialises as an empty object.
+/// Serializes as an empty object.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Empty {}

@@ -1,4 +1,4 @@
-//! What a session hears of a guild in which it is passive. Spec  docs/protocol.md §8.5.
+//! Passive updates: events about a guild in which a session is passive. Spec  docs/protocol/reference.md §8.5.
 
 use super::{MemberBody, VoiceStateBody};
 use crate::{
@@ -8,14 +8,13 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// How far a channel has got.
+/// Newest message and pin of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ChannelUnread {
-    /// Which.
     pub id: ChannelId,
-    /// Its newest message; null when there never was one.
+    /// Null if there has never been a message.
     pub last_message_id: Option<MessageId>,
-    /// When something was last pinned. Absent when nothing was.
+    /// Time of the latest pin. Absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_pin_timestamp: Option<Timestamp>,
 }
@@ -30,23 +29,21 @@ impl From<&Channel> for ChannelUnread {
     }
 }
 
-/// CHANNEL_UNREAD_UPDATE: channels that moved, for clients without either passive capability.
+/// CHANNEL_UNREAD_UPDATE: channels with news, for clients without either passive capability.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelUnreadUpdateBody {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// Those that moved since the last one.
+    /// Channels with news since the previous update.
     pub channel_unread_updates: Vec<ChannelUnread>,
 }
 
-/// PASSIVE_UPDATE_V1: everything as it is.
+/// PASSIVE_UPDATE_V1: the complete current state.
 #[derive(Clone, Debug, Serialize)]
 pub struct PassiveUpdateV1Body<'a> {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// All channels that the receiver may view.
+    /// All channels that the recipient can view.
     pub channels: Vec<ChannelUnread>,
-    /// Who is in voice. Absent when nobody is.
+    /// Voice states of all connected users. Absent when there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub voice_states: Vec<VoiceStateBody<'a>>,
     /// The members of `voice_states`.
@@ -54,23 +51,22 @@ pub struct PassiveUpdateV1Body<'a> {
     pub members: Vec<MemberBody<'a>>,
 }
 
-/// PASSIVE_UPDATE_V2: what changed since the last one. All keys are always there.
+/// PASSIVE_UPDATE_V2: changes since the previous update. All keys are always present.
 #[derive(Clone, Debug, Serialize)]
 pub struct PassiveUpdateV2Body<'a> {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// Channels whose newest message or pin moved.
+    /// Channels with a new newest message or pin.
     pub updated_channels: Vec<ChannelUnread>,
-    /// Who joined voice, moved, or changed there.
+    /// Voice states that are new or changed.
     pub updated_voice_states: Vec<VoiceStateBody<'a>>,
-    /// Who left voice.
+    /// Users who left voice.
     pub removed_voice_states: Vec<UserId>,
     /// The members of `updated_voice_states`.
     pub updated_members: Vec<MemberBody<'a>>,
 }
 
 impl PassiveUpdateV2Body<'_> {
-    /// Nothing changed: not worth sending.
+    /// Nothing changed, so there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.updated_channels.is_empty() && self.updated_voice_states.is_empty() && self.removed_voice_states.is_empty()

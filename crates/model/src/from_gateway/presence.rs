@@ -1,4 +1,4 @@
-//! Presences. Spec  docs/protocol.md §6.9.
+//! Presences. Spec  docs/protocol/reference.md §6.9.
 
 use crate::{
     id::{GuildId, UserId},
@@ -11,7 +11,7 @@ struct UserRef {
     id: UserId,
 }
 
-/// A presence; `guild_id` only where the event stands alone.
+/// A presence. Only PRESENCE_UPDATE has `guild_id`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PresenceBody<'a> {
     user: UserRef,
@@ -23,7 +23,7 @@ pub struct PresenceBody<'a> {
 }
 
 impl<'a> PresenceBody<'a> {
-    /// The form inside GUILD_CREATE and chunks (`guild_id` none) or of PRESENCE_UPDATE.
+    /// Body inside GUILD_CREATE and chunks (`guild_id` none) or of PRESENCE_UPDATE.
     #[must_use]
     pub fn new(guild_id: Option<GuildId>, user_id: UserId, presence: &'a Presence) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> PresenceBody<'a> {
         }
     }
 
-    /// As [`Self::new`], for somebody who may be offline.
+    /// As [`Self::new`], for a user who may be offline.
     #[must_use]
     pub fn of(guild_id: Option<GuildId>, user_id: UserId, presence: Option<&'a Presence>) -> Self {
         match presence {
@@ -51,7 +51,7 @@ impl<'a> PresenceBody<'a> {
     }
 }
 
-/// A presence beside deduplicated users: READY and READY_SUPPLEMENTAL (docs/protocol.md §8.2).
+/// A presence for READY and READY_SUPPLEMENTAL with deduplicated users (reference.md §8.2).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct MergedPresenceBody<'a> {
     user_id: UserId,

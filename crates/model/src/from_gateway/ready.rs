@@ -1,4 +1,4 @@
-//! READY, for bots and for user clients without capabilities. Spec  docs/protocol.md §1.8.
+//! READY, for bots and for user clients without capabilities. Spec  docs/protocol/reference.md §1.8.
 
 use super::{Empty, Nothing, SelfUserBody};
 use crate::id::ApplicationId;
@@ -7,49 +7,48 @@ use serde::Serialize;
 /// The application behind a bot.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ApplicationRef {
-    /// Its id; here the same number as the bot account's.
+    /// The same number as the bot account's id.
     pub id: ApplicationId,
-    /// Which privileged intents it was granted, and more.
+    /// Includes the bits of granted privileged intents.
     pub flags: u32,
 }
 
-/// READY of a bot: guilds are only named, and follow one by one.
+/// READY of a bot. It contains only the guilds' ids; GUILD_CREATE follows for each.
 #[derive(Clone, Debug, Serialize)]
 pub struct BotReadyBody<'a> {
-    /// 10.
+    /// Gateway version, always 10.
     pub v: u8,
-    /// The bot itself.
+    /// The bot's own account.
     pub user: SelfUserBody<'a>,
-    /// Only those of this shard.
+    /// Guilds of this shard.
     pub guilds: Vec<super::UnavailableGuild>,
-    /// For RESUME.
+    /// The client sends it in RESUME.
     pub session_id: &'a str,
-    /// Where to resume.
+    /// Gateway URL for RESUME.
     pub resume_gateway_url: &'a str,
-    /// Echoed when IDENTIFY had it.
+    /// Echo of the value in IDENTIFY.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<(u32, u32)>,
-    /// The application.
     pub application: ApplicationRef,
-    /// `normal`.
+    /// Always `normal`.
     pub session_type: &'static str,
-    /// None for bots: they learn of a direct message by what is said in it.
+    /// Always empty: a bot learns of a direct message by its first message.
     pub private_channels: Nothing,
-    /// None for bots.
+    /// Always empty.
     pub presences: Nothing,
-    /// None for bots.
+    /// Always empty.
     pub relationships: Nothing,
-    /// None for bots.
+    /// Always empty.
     pub user_settings: Empty,
-    /// None.
+    /// Always empty.
     pub geo_ordered_rtc_regions: Nothing,
-    /// None.
+    /// Always empty.
     pub guild_join_requests: Nothing,
-    /// None.
+    /// Always empty.
     pub auth: Empty,
 }
 
-/// Fields of a user's READY that never vary here.
+/// Fields of a user account's READY with constant values.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReadyConstants {
     relationships: Nothing,

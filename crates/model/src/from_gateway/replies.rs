@@ -1,7 +1,7 @@
-//! Answers to the smaller requests of user clients. Spec  docs/protocol.md §1.3, §7.2, §7.4, §8.8.
+//! Answers to the smaller requests of user clients. Spec  docs/protocol/reference.md §1.3, §7.2, §7.4, §8.8.
 //!
-//! What there is nothing to say about yet (soundboards, statuses, threads) is answered with an empty list: a client that
-//! waits for an answer gets one.
+//! Features that Guildhall does not have (soundboards, statuses) are answered with an empty list, so that a client
+//! which waits for an answer gets one.
 
 use super::{ChannelBody, MessageBody, Nothing};
 use crate::id::{ChannelId, GuildId};
@@ -10,22 +10,19 @@ use serde::Serialize;
 /// LAST_MESSAGES, for op 34.
 #[derive(Clone, Debug, Serialize)]
 pub struct LastMessagesBody<'a> {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// The newest message of each channel asked for that the receiver may view and that has one.
+    /// Newest message of each requested channel that the recipient can view and that has one.
     pub messages: Vec<MessageBody<'a>>,
 }
 
 /// CHANNEL_MEMBER_COUNT_UPDATE, for op 39.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ChannelMemberCountUpdateBody {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// Which channel.
     pub channel_id: ChannelId,
-    /// Members who can view it.
+    /// Number of members who can view the channel.
     pub member_count: u64,
-    /// Those of them who are not offline.
+    /// Number of those members who are not offline.
     pub presence_count: u64,
 }
 
@@ -38,7 +35,7 @@ pub struct ChannelSyncBody<'a> {
 }
 
 impl<'a> ChannelSyncBody<'a> {
-    /// `channels` are those asked for that the receiver may view.
+    /// `channels` are the requested ones that the recipient can view.
     #[must_use]
     pub fn new(guild_id: GuildId, channels: Vec<ChannelBody<'a>>) -> Self {
         Self { guild_id, channels, integrity_check: false }

@@ -1,4 +1,4 @@
-//! Roles. Spec  docs/protocol.md §6.3.
+//! Roles. Spec  docs/protocol/reference.md §6.3.
 
 use crate::{
     id::RoleId,
@@ -7,7 +7,6 @@ use crate::{
 };
 use serde::Serialize;
 
-/// A role.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RoleBody<'a> {
     id: RoleId,

@@ -1,4 +1,4 @@
-//! An account's own sessions: READY and SESSIONS_REPLACE. Spec  docs/protocol.md §6.9.
+//! An account's own sessions: READY and SESSIONS_REPLACE. Spec  docs/protocol/reference.md §6.9.
 
 use super::Nothing;
 use crate::{
@@ -10,31 +10,30 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 /// One of an account's own live sessions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SessionBody<'a> {
-    /// Its id.
     pub session_id: &'a str,
-    /// What it shows.
+    /// Status that the session set.
     pub status: Status,
-    /// What it does.
+    /// Activities that the session set.
     pub activities: &'a [Activity],
     /// Always empty.
     pub hidden_activities: Nothing,
-    /// What runs it.
+    /// Client program of the session.
     pub client_info: ClientInfo<'a>,
 }
 
-/// What runs a session.
+/// Client program of a session.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClientInfo<'a> {
     /// `web`, `desktop`, `mobile`, `vr` or `unknown`.
     pub client: &'a str,
-    /// As told.
+    /// Operating system, as sent in IDENTIFY.
     pub os: &'a str,
-    /// 0.
+    /// Always 0.
     pub version: u32,
 }
 
 impl<'a> ClientInfo<'a> {
-    /// As told in IDENTIFY.
+    /// Values from IDENTIFY.
     #[must_use]
     pub fn new(platform: Platform, os: &'a str) -> Self {
         let client = match platform {
@@ -48,20 +47,20 @@ impl<'a> ClientInfo<'a> {
     }
 }
 
-/// SESSIONS_REPLACE, and `sessions` of READY: an array. When there are several, one called `all` goes first, with the best
-/// status and everything they do.
+/// SESSIONS_REPLACE, and `sessions` of READY: an array. With several sessions the first entry is one called `all`, with
+/// the greatest status and the activities of all sessions.
 #[derive(Clone, Debug)]
 pub struct SessionsBody<'a> {
-    /// The receiver's own first: past `SESSIONS_MAX` they are left out.
+    /// The recipient's own session first. Sessions past `SESSIONS_MAX` are omitted.
     pub sessions: Vec<SessionBody<'a>>,
 }
 
 impl SessionsBody<'_> {
-    /// Most sessions listed, beside `all`.
+    /// Maximum number of listed sessions, not counting `all`.
     pub const SESSIONS_MAX: usize = 15;
 }
 
-/// All sessions as one.
+/// Aggregate of all sessions.
 #[derive(Serialize)]
 struct AllSessions<'a> {
     session_id: &'static str,
@@ -75,7 +74,7 @@ impl Serialize for SessionsBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let listed = &self.sessions[..self.sessions.len().min(Self::SESSIONS_MAX)];
         let aggregate = (self.sessions.len() > 1).then(|| {
-            // Invisible sessions show nothing, in the aggregate as elsewhere.
+            // Invisible sessions contribute nothing to the aggregate.
             let shown = || self.sessions.iter().filter(|session| session.status != Status::Offline);
             AllSessions {
                 session_id: "all",

@@ -1,4 +1,4 @@
-//! Threads and their members. Spec  docs/protocol.md §6.5, §7.2.
+//! Threads and their members. Spec  docs/protocol/reference.md §6.5, §7.2.
 
 use super::{ChannelBody, MemberBody};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// `member_count` stops here, as upstream.
+/// Largest `member_count`, as upstream.
 const MEMBERS_SHOWN_MAX: usize = 50;
 
 #[derive(Clone, Debug, Serialize)]
@@ -25,7 +25,7 @@ struct ThreadMetadata {
     create_timestamp: Timestamp,
 }
 
-/// A thread: a channel with more.
+/// A thread: a channel with additional fields.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadBody<'a> {
     #[serde(flatten)]
@@ -46,7 +46,7 @@ pub struct ThreadBody<'a> {
 }
 
 impl<'a> ThreadBody<'a> {
-    /// A thread that so many joined, with the receiver's own member if that is known.
+    /// A thread with `members_count` members, and with the recipient's own membership if known.
     #[must_use]
     pub fn new(channel: &'a Channel, members_count: usize, own: Option<ThreadMember>) -> Self {
         let thread = channel.thread.as_deref();
@@ -71,7 +71,7 @@ impl<'a> ThreadBody<'a> {
         }
     }
 
-    /// It was not there before.
+    /// Marks the thread as created by this event.
     #[must_use]
     pub fn newly_created(mut self) -> Self {
         self.newly_created = Some(true);
@@ -79,7 +79,7 @@ impl<'a> ThreadBody<'a> {
     }
 }
 
-/// Somebody in a thread.
+/// Membership of an account in a thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadMemberBody<'a> {
     id: ChannelId,
@@ -106,14 +106,14 @@ impl From<ThreadMember> for ThreadMemberBody<'_> {
 }
 
 impl<'a> ThreadMemberBody<'a> {
-    /// With who they are in the guild.
+    /// Adds the guild member.
     #[must_use]
     pub fn with_member(mut self, member: Option<&'a Member>) -> Self {
         self.member = member.map(Into::into);
         self
     }
 
-    /// As THREAD_MEMBER_UPDATE.
+    /// Adds the guild id, for THREAD_MEMBER_UPDATE.
     #[must_use]
     pub fn with_guild(mut self, guild_id: GuildId) -> Self {
         self.guild_id = Some(guild_id);
@@ -134,7 +134,7 @@ pub struct ThreadMembersBody<'a> {
 }
 
 impl<'a> ThreadMembersBody<'a> {
-    /// Who came, and who went.
+    /// Members who joined and who left.
     #[must_use]
     pub fn new(
         guild_id: GuildId,
@@ -166,7 +166,7 @@ pub struct ThreadListSyncBody<'a> {
 }
 
 impl<'a> ThreadListSyncBody<'a> {
-    /// The open threads of these channels, or of the whole guild, and the receiver's own members of them.
+    /// Open threads of these channels, or of the whole guild, with the recipient's own memberships.
     #[must_use]
     pub fn new(
         guild_id: GuildId,

@@ -1,4 +1,4 @@
-//! Users, as others see them and as they see themselves. Spec  docs/protocol.md §6.1.
+//! Users: as others see them, and the recipient's own account. Spec  docs/protocol/reference.md §6.1.
 
 use crate::{id::UserId, user::User};
 use serde::Serialize;
@@ -32,7 +32,7 @@ impl<'a> From<&'a User> for UserBody<'a> {
     }
 }
 
-/// The receiver's own account: READY, `/users/@me`.
+/// The recipient's own account: READY, `/users/@me`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SelfUserBody<'a> {
     #[serde(flatten)]

@@ -1,10 +1,11 @@
-//! READY and READY_SUPPLEMENTAL of a user account, by capability. Spec  docs/protocol.md §1.8, §8.1, §8.2.
+//! READY and READY_SUPPLEMENTAL of a user account, by capability. Spec  docs/protocol/reference.md §1.8, §8.1, §8.2.
 //!
-//! Owns        which part of an account's state is in which of the two, and in which form.
-//! Doors       `UserReady` is filled in and written as READY; `UserReady::supplemental` is what follows.
-//! Invariants  U1 every array beside `guilds` has one slot for each of them, in the same order. U2 every user id in either part
-//!             is in `users`. (tests in `tests/it/ready.rs`)
-//! Limits      one guild's snapshot is held at a time; people are held as references.
+//! Owns        how an account's state is split between READY and READY_SUPPLEMENTAL, by capability.
+//! Doors       the caller fills in `UserReady` and serializes it as READY; `UserReady::supplemental` returns the second
+//!             part.
+//! Invariants  U1 every array parallel to `guilds` has one slot per guild, in the same order. U2 `users` contains every
+//!             user id of either part. (tests in `tests/it/ready.rs`)
+//! Limits      one guild's snapshot is in memory at a time; members are held as references.
 
 use super::{
     DirectBody, Empty, GatewayGuildBody, GuildPeople, GuildSnapshot, Nothing, SelfUserBody, SessionsBody, UserBody,
@@ -21,22 +22,21 @@ use crate::{
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// The version we speak; 9 differs in nothing that is served here.
+/// Version sent in READY; 9 does not differ in anything served here.
 const API_VERSION: u8 = 10;
 
 /// A guild of the account.
 #[derive(Clone, Debug)]
 pub enum ReadyGuild<'a, G> {
-    /// It is there.
+    /// The guild is available.
     Complete {
-        /// Its id.
         id: GuildId,
-        /// Who is told to be in it.
+        /// Members, presences and voice states.
         people: GuildPeople<'a>,
-        /// Makes the rest of it. Called when READY gets to this guild, and dropped right after.
+        /// Builds the rest of the guild. Called when READY serializes this guild, and dropped right after.
         snapshot: G,
     },
-    /// It is not there (yet); GUILD_CREATE follows once it is.
+    /// The guild is not available (yet); GUILD_CREATE follows when it is.
     Unavailable(GuildId),
 }
 
@@ -52,26 +52,25 @@ impl<'a, G> ReadyGuild<'a, G> {
 /// READY of a user account.
 #[derive(Clone, Debug)]
 pub struct UserReady<'a, G> {
-    /// What the client can take.
     pub capabilities: Capabilities,
-    /// The account itself.
+    /// The recipient's account.
     pub user: &'a User,
-    /// For RESUME.
+    /// The client sends it in RESUME.
     pub session_id: &'a str,
-    /// Where to resume.
+    /// Gateway URL for RESUME.
     pub resume_gateway_url: &'a str,
-    /// Echoed when IDENTIFY had it.
+    /// Echo of the value in IDENTIFY.
     pub shard: Option<(u32, u32)>,
-    /// The account's own sessions, this one first.
+    /// Sessions of the account, this one first.
     pub sessions: SessionsBody<'a>,
     /// All guilds of the account.
     pub guilds: Vec<ReadyGuild<'a, G>>,
-    /// The direct messages in its list.
+    /// Direct messages that the account has not closed.
     pub directs: &'a [Direct],
 }
 
 impl<'a, G> UserReady<'a, G> {
-    /// READY_SUPPLEMENTAL, for a client that wants READY in two parts.
+    /// READY_SUPPLEMENTAL, if the client wants READY in two parts.
     #[must_use]
     pub fn supplemental(&self) -> Option<ReadySupplementalBody<'_, 'a, G>> {
         self.capabilities.is_prioritized().then_some(ReadySupplementalBody { guilds: &self.guilds })
@@ -82,7 +81,7 @@ impl<'a, G> UserReady<'a, G> {
         self.directs.iter().map(|direct| body(direct, self.user.id)).collect()
     }
 
-    /// Every user who is named in either part, once.
+    /// Every user referenced by either part, once.
     fn users(&self) -> BTreeMap<UserId, &'a User> {
         let people = self.guilds.iter().filter_map(ReadyGuild::people);
         let members = people.flat_map(GuildPeople::members).map(|member| &*member.user);
@@ -152,7 +151,7 @@ struct Ready<'r, 'a, G> {
     constants: ReadyConstants,
 }
 
-/// READY_SUPPLEMENTAL: who else is in the guilds of READY.
+/// READY_SUPPLEMENTAL: the other members of the guilds in READY.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadySupplementalBody<'r, 'a, G> {
     guilds: &'r [ReadyGuild<'a, G>],
@@ -183,7 +182,7 @@ struct Supplemental<'r, 'a, G> {
     game_invites: Nothing,
 }
 
-/// What READY left out of a guild; of one that is unavailable, only the id.
+/// Parts of a guild that READY left out; only the id for an unavailable guild.
 #[derive(Serialize)]
 struct SupplementalGuild<'a> {
     id: GuildId,
@@ -244,7 +243,7 @@ struct AbsentGuild {
     unavailable: bool,
 }
 
-/// Whom `merged_members` lists.
+/// Members in `merged_members`.
 #[derive(Clone, Copy)]
 enum Listed {
     Own,
@@ -252,7 +251,7 @@ enum Listed {
     Everybody,
 }
 
-/// Members by guild, in the order of `guilds`; none for one that is unavailable.
+/// Members per guild, in the order of `guilds`; empty for an unavailable guild.
 struct MergedMembers<'r, 'a, G> {
     guilds: &'r [ReadyGuild<'a, G>],
     listed: Listed,
@@ -272,7 +271,7 @@ impl<'a, G> Serialize for MergedMembers<'_, 'a, G> {
     }
 }
 
-/// Presences by guild, in the order of `guilds`. Friends are none yet.
+/// Presences per guild, in the order of `guilds`. The list of friends is empty.
 #[derive(Serialize)]
 struct MergedPresences<'a> {
     friends: Nothing,
@@ -289,7 +288,7 @@ impl<'a> MergedPresences<'a> {
     }
 }
 
-/// A list that nothing is kept of yet, in the form that the client reads.
+/// An always empty list in the shape that the client expects.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum EmptyArray {

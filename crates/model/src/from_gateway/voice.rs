@@ -1,4 +1,4 @@
-//! Voice states. Spec  docs/protocol.md §6.8.
+//! Voice states. Spec  docs/protocol/reference.md §6.8.
 
 use super::member::MemberBody;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 
-/// A voice state; `guild_id` and `member` only where the event stands alone.
+/// A voice state. Only VOICE_STATE_UPDATE has `guild_id` and `member`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct VoiceStateBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub struct VoiceStateBody<'a> {
 }
 
 impl<'a> VoiceStateBody<'a> {
-    /// The form inside GUILD_CREATE.
+    /// Body inside GUILD_CREATE.
     #[must_use]
     pub fn within_guild(state: &'a VoiceState) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'a> VoiceStateBody<'a> {
         }
     }
 
-    /// The form of VOICE_STATE_UPDATE.
+    /// Body of VOICE_STATE_UPDATE.
     #[must_use]
     pub fn event(guild_id: GuildId, state: &'a VoiceState, member: Option<&'a Member>) -> Self {
         Self { guild_id: Some(guild_id), member: member.map(Into::into), ..Self::within_guild(state) }

@@ -1,4 +1,4 @@
-//! Webhooks and bans over REST. Spec  docs/protocol.md §10.4.
+//! Webhooks and bans over REST. Spec  docs/protocol/reference.md §10.4.
 
 use super::UserBody;
 use crate::{
@@ -7,7 +7,6 @@ use crate::{
 };
 use serde::Serialize;
 
-/// A webhook.
 #[derive(Clone, Debug, Serialize)]
 pub struct WebhookBody<'a> {
     id: WebhookId,
@@ -40,14 +39,13 @@ impl<'a> From<&'a Webhook> for WebhookBody<'a> {
 }
 
 impl WebhookBody<'_> {
-    /// As whoever has only the token is shown it: not who made it.
+    /// Removes the creator. For callers that authenticate by the webhook's token only.
     #[must_use]
     pub fn without_user(self) -> Self {
         Self { user: None, ..self }
     }
 }
 
-/// A ban.
 #[derive(Clone, Debug, Serialize)]
 pub struct BanBody<'a> {
     reason: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! What a client asks about channels (ops 34, 36, 38, 39, 43). Spec  docs/protocol.md §1.3, §8.8.
+//! Requests about channels (ops 34, 36, 38, 39, 43). Spec  docs/protocol/reference.md §1.3, §8.8.
 
 use super::{PayloadError, guild_of, ids_of, required_id};
 use crate::id::{ChannelId, GuildId};
@@ -7,20 +7,19 @@ use serde_json::Value;
 /// Op 34: the newest message of each of these channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLastMessages {
-    /// In which guild.
     pub guild_id: GuildId,
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub channel_ids: Vec<ChannelId>,
 }
 
 impl RequestLastMessages {
-    /// More channels than these are dropped.
+    /// Further channels are dropped.
     pub const CHANNELS_MAX: usize = 100;
 
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
-    /// When it is no object, `guild_id` no snowflake, or `channel_ids` no array.
+    /// When it is not an object, `guild_id` not a snowflake, or `channel_ids` not an array.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         const OPCODE: &str = "REQUEST_LAST_MESSAGES";
         let (guild_id, d) = guild_of(OPCODE, d)?;
@@ -34,37 +33,35 @@ impl RequestLastMessages {
 /// Op 36: the statuses of voice channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestChannelStatuses {
-    /// In which guild.
     pub guild_id: GuildId,
 }
 
 impl RequestChannelStatuses {
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
-    /// When it is no object or `guild_id` no snowflake.
+    /// When it is not an object or `guild_id` not a snowflake.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         guild_of("REQUEST_CHANNEL_STATUSES", d).map(|(guild_id, _)| Self { guild_id })
     }
 }
 
-/// Op 38: channels that the client only has obfuscated, and thinks it may view by now.
+/// Op 38: requests channels that the client has in obfuscated form and believes it can view now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildChannelsResync {
-    /// In which guild.
     pub guild_id: GuildId,
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub obfuscated_channel_ids: Vec<ChannelId>,
 }
 
 impl GuildChannelsResync {
-    /// More channels than these are dropped: as many as a guild may have.
+    /// Further channels are dropped. Equals the channel limit of a guild.
     pub const CHANNELS_MAX: usize = 500;
 
-    /// Reads the payload. Without a list of channels there is nothing to answer with.
+    /// Parses the payload. A missing or malformed list of channels is an empty one.
     ///
     /// # Errors
-    /// When it is no object or `guild_id` no snowflake.
+    /// When it is not an object or `guild_id` not a snowflake.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let (guild_id, d) = guild_of("GUILD_CHANNELS_RESYNC", d)?;
         let ids = d.get("obfuscated_channel_ids").and_then(|ids| ids_of(ids, Self::CHANNELS_MAX));
@@ -72,20 +69,18 @@ impl GuildChannelsResync {
     }
 }
 
-/// Op 39: how many members can view a channel.
+/// Op 39: the number of members who can view a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestChannelMemberCount {
-    /// In which guild.
     pub guild_id: GuildId,
-    /// Of which channel.
     pub channel_id: ChannelId,
 }
 
 impl RequestChannelMemberCount {
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
-    /// When it is no object, or `guild_id` or `channel_id` no snowflake.
+    /// When it is not an object, or `guild_id` or `channel_id` not a snowflake.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         const OPCODE: &str = "REQUEST_CHANNEL_MEMBER_COUNT";
         let (guild_id, d) = guild_of(OPCODE, d)?;
@@ -94,22 +89,21 @@ impl RequestChannelMemberCount {
     }
 }
 
-/// Op 43: short-lived facts about voice channels. Bots send it too.
+/// Op 43: short-lived properties of voice channels. Bots send it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestChannelInfo {
-    /// In which guild.
     pub guild_id: GuildId,
-    /// `fields` has `status`.
+    /// `fields` contains `status`.
     pub status: bool,
-    /// `fields` has `voice_start_time`.
+    /// `fields` contains `voice_start_time`.
     pub voice_start_time: bool,
 }
 
 impl RequestChannelInfo {
-    /// Reads the payload. Fields nobody knows are not answered.
+    /// Parses the payload. Unknown fields are ignored.
     ///
     /// # Errors
-    /// When it is no object or `guild_id` no snowflake.
+    /// When it is not an object or `guild_id` not a snowflake.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let (guild_id, d) = guild_of("REQUEST_CHANNEL_INFO", d)?;
         let fields = d.get("fields").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! IDENTIFY (op 2). Spec  docs/protocol.md §1.7; order of checks as given there.
+//! IDENTIFY (op 2). Spec  docs/protocol/reference.md §1.7; order of checks as given there.
 
 use super::{PayloadError, PresenceUpdate, bare_token};
 use crate::{
@@ -10,51 +10,51 @@ use crate::{
 };
 use serde_json::Value;
 
-/// The slice of an account's guilds that a session asks for.
+/// Shard that a session requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardId {
-    /// Below `count`.
+    /// Less than `count`.
     pub id: u32,
-    /// At least 1.
+    /// 1 to `SHARDS_MAX`.
     pub count: u32,
 }
 
-/// What a client says when it opens a session.
+/// IDENTIFY: opens a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identify {
-    /// Without any prefix. Not in `Debug` output of anything that is logged.
+    /// Without the `Bot ` prefix. Secret: `Debug` output of this struct must not be logged.
     pub token: String,
-    /// Payload compression.
+    /// The client wants large payloads compressed with zlib.
     pub compress: bool,
     /// Clamped to 25–250.
     pub large_threshold: Option<u16>,
-    /// As sent; judged by `shard`.
+    /// Raw value; `Self::shard` validates it.
     shard: Option<Value>,
-    /// What to show from the start.
+    /// Initial presence.
     pub presence: Option<PresenceUpdate>,
-    /// As sent; judged by `intents`.
+    /// Raw value; `Self::intents` validates it.
     intents: Option<Value>,
-    /// As sent; who may have them is judged by `capabilities`.
+    /// Raw bits; `Self::capabilities` returns none for bots.
     capabilities: Capabilities,
-    /// Where the client runs.
+    /// Platform of the client.
     pub platform: Platform,
     /// `properties.os`, at most 32 bytes.
     pub os: String,
 }
 
-/// Why an IDENTIFY cannot start a session, once the account is known.
+/// Reason why an IDENTIFY cannot start a session, once the account is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
-    /// Not a number, or negative; or missing for a bot.
+    /// `intents` is not a number or is negative; or is missing for a bot.
     #[error("`intents` must be a number, and bots must send it")]
     MalformedIntents,
-    /// Bits without a meaning.
+    /// Undefined bits are set.
     #[error("unknown bits: {0}")]
     UnknownIntents(u64),
     /// Privileged intents that the application was not granted.
     #[error("{} not granted by application_flags", .0.names())]
     UngrantedIntents(Intents),
-    /// Intents that only user accounts may use.
+    /// Intents reserved for user accounts.
     #[error("{} not for bots", .0.names())]
     UserIntents(Intents),
     /// Not `[id, count]` with `id < count`.
@@ -63,7 +63,7 @@ pub enum IdentifyError {
 }
 
 impl IdentifyError {
-    /// The code to close with.
+    /// Close code of the connection.
     #[must_use]
     pub fn close_code(self) -> CloseCode {
         match self {
@@ -73,22 +73,22 @@ impl IdentifyError {
         }
     }
 
-    /// The text to close with: the code's, and what is wrong.
+    /// Reason text of the close frame: that of the code, plus details.
     #[must_use]
     pub fn close_reason(self) -> String {
         format!("{}: {self}", self.close_code().reason())
     }
 }
 
-/// Most shards an account may split into: far above need, low enough to bound what is kept per shard.
+/// Maximum number of shards of an account. Far above need; bounds the memory per shard.
 const SHARDS_MAX: u64 = 16_384;
 
 impl Identify {
-    /// Reads the payload. `client_state`, hints of what the client has cached, is accepted and not used: a complete READY is
-    /// always right.
+    /// Parses the payload. `client_state`, a hint about the client's cache, is ignored: a complete
+    /// READY is always correct.
     ///
     /// # Errors
-    /// When it is no object, or has no token.
+    /// When it is not an object, or has no token.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let error = |problem| PayloadError { opcode: "IDENTIFY", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;
@@ -111,10 +111,10 @@ impl Identify {
         })
     }
 
-    /// The intents this account gets.
+    /// The intents of a session of this account.
     ///
     /// # Errors
-    /// For a bot without intents, for unknown bits, and for intents that were not granted.
+    /// For a bot without intents, for undefined bits, and for intents that were not granted.
     pub fn intents(&self, account: &User) -> Result<Intents, IdentifyError> {
         let kind = account.kind();
         let Some(sent) = &self.intents else {
@@ -146,7 +146,7 @@ impl Identify {
         }
     }
 
-    /// What this account's client can take. Bots may send the bits too, and are served as if they had not.
+    /// The capabilities of this account's client. Bits that a bot sends are ignored.
     #[must_use]
     pub fn capabilities(&self, account: &User) -> Capabilities {
         match account.kind() {
@@ -155,10 +155,10 @@ impl Identify {
         }
     }
 
-    /// The shard asked for, if any.
+    /// The requested shard, if any.
     ///
     /// # Errors
-    /// When it is not two numbers, the first below the second.
+    /// When it is not two numbers, the first less than the second.
     pub fn shard(&self) -> Result<Option<ShardId>, IdentifyError> {
         let Some(sent) = &self.shard else { return Ok(None) };
         match sent.as_array().map(Vec::as_slice) {
@@ -214,7 +214,7 @@ mod tests {
             "Disallowed intent(s): GUILD_MEMBERS, MESSAGE_CONTENT not granted by application_flags"
         );
         assert_eq!(reason(IdentifyError::UnknownIntents(1 << 29)), "Invalid intent(s): unknown bits: 536870912");
-        // A close frame has 123 bytes for it.
+        // A close frame has room for 123 bytes of reason text.
         for error in [
             IdentifyError::MalformedIntents,
             IdentifyError::UnknownIntents(u64::MAX),

@@ -1,45 +1,43 @@
-//! Request guild members (op 8). Spec  docs/protocol.md §8.7.
+//! Request guild members (op 8). Spec  docs/protocol/reference.md §8.7.
 
 use super::{PayloadError, id_of, nonce_of};
 use crate::id::{GuildId, UserId};
 use serde_json::Value;
 
-/// Which members are asked for.
+/// Which members a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberQuery {
-    /// Everybody.
+    /// All members.
     All,
-    /// Whose name starts with `prefix` (not empty), at most `limit` (1–100).
+    /// Members whose name starts with `prefix` (not empty), at most `limit` (1–100).
     Prefix {
-        /// As sent.
         prefix: String,
-        /// Most members to return.
+        /// 1–100.
         limit: usize,
     },
-    /// Exactly these, at most 100.
+    /// These accounts, at most 100.
     Ids(Vec<UserId>),
 }
 
 /// A request for members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestGuildMembers {
-    /// Of which guilds; bots name one.
+    /// A bot names one guild.
     pub guild_ids: Vec<GuildId>,
-    /// Which members.
     pub query: MemberQuery,
-    /// With their presences.
+    /// Include presences.
     pub presences: bool,
     /// Echoed in the answer; at most 32 bytes.
     pub nonce: Option<String>,
 }
 
 impl RequestGuildMembers {
-    /// More ids than these are dropped.
+    /// Further ids are dropped.
     pub const IDS_MAX: usize = 100;
-    /// Further guilds are left out.
+    /// Further guilds are dropped.
     pub const GUILDS_MAX: usize = 200;
 
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
     /// When no guild is named, except by an empty list; when there is neither `query` nor `user_ids`.
@@ -51,7 +49,7 @@ impl RequestGuildMembers {
             Some(one) => id_of(one).into_iter().collect(),
             None => Vec::new(),
         };
-        // An empty list asks for nothing, and a library for user accounts sends it at each start.
+        // An empty list requests nothing. A library for user accounts sends it at each start.
         let asks_for_nothing = matches!(d.get("guild_id"), Some(Value::Array(items)) if items.is_empty());
         if guild_ids.is_empty() && !asks_for_nothing {
             return Err(error("`guild_id` must be a snowflake"));
@@ -69,7 +67,7 @@ impl RequestGuildMembers {
                 prefix: prefix.chars().take(100).collect(),
                 limit: if limit == 0 { 100 } else { limit.min(100) },
             },
-            // JDA and others leave `query` out when they want everybody.
+            // JDA and others omit `query` to request all members.
             (None, None) if d.get("limit").is_some() => MemberQuery::All,
             (None, None) => return Err(error("one of `query` and `user_ids` is required")),
         };

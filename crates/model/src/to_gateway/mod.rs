@@ -1,8 +1,8 @@
-//! Payloads that clients send, read as leniently as docs/protocol.md §12 asks.
+//! Payloads that clients send, parsed as leniently as reference.md §12 requires.
 //!
 //! Doors       one `parse(d)` per opcode, from a decoded `Value`.
-//! Invariants  nothing here panics or allocates more than its input; what is malformed but harmless is
-//!             dropped, what the protocol names an error is an error with its close code in one place.
+//! Invariants  nothing here panics or allocates more than its input. Malformed but harmless input is
+//!             dropped; input that the protocol calls an error is an error, and one place maps it to a close code.
 
 mod channels;
 mod identify;
@@ -29,17 +29,16 @@ pub use voice::VoiceStateUpdate;
 use crate::id::{GuildId, Id};
 use serde_json::{Map, Value};
 
-/// The payload does not have the shape its opcode asks for: close code 4001.
+/// The payload does not have the shape that its opcode requires: close code 4001.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("payload of {opcode} is invalid: {problem}")]
 pub struct PayloadError {
-    /// Name of the opcode.
     pub opcode: &'static str,
-    /// What is wrong and what is expected.
+    /// Sent to the client: describes the error and the expected form.
     pub problem: &'static str,
 }
 
-/// An id as a string, a number, or an array of one of those.
+/// Reads an id from a string, a number, or an array of one of those.
 fn id_of<T>(value: &Value) -> Option<Id<T>> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -49,7 +48,7 @@ fn id_of<T>(value: &Value) -> Option<Id<T>> {
     }
 }
 
-/// The first `max` ids of an array, sorted, each once; none when it is no array.
+/// The first `max` ids of an array, sorted, without duplicates; none if it is not an array.
 fn ids_of<T>(value: &Value, max: usize) -> Option<Vec<Id<T>>> {
     let mut ids: Vec<Id<T>> = value.as_array()?.iter().filter_map(id_of).take(max).collect();
     ids.sort_unstable();
@@ -67,18 +66,18 @@ fn required_id<T>(
     d.get(key).and_then(id_of).ok_or(PayloadError { opcode, problem })
 }
 
-/// The guild that a payload is about, and the payload as an object.
+/// The guild id of a payload, and the payload as an object.
 fn guild_of<'d>(opcode: &'static str, d: &'d Value) -> Result<(GuildId, &'d Map<String, Value>), PayloadError> {
     let d = d.as_object().ok_or(PayloadError { opcode, problem: "expected an object" })?;
     Ok((required_id(opcode, d, "guild_id", "`guild_id` must be a snowflake")?, d))
 }
 
-/// What to echo in the answer; one that is too long or no text is as good as none.
+/// The nonce to echo; none if it is too long or not a string.
 fn nonce_of(d: &Map<String, Value>) -> Option<String> {
     d.get("nonce").and_then(Value::as_str).filter(|nonce| nonce.len() <= 32).map(str::to_owned)
 }
 
-/// A token without the `Bot ` or `Bearer ` that some libraries put in front.
+/// The token without the prefix `Bot ` or `Bearer ` that some libraries add.
 fn bare_token(token: &str) -> String {
     let token = token.trim();
     ["Bot ", "Bearer "].iter().find_map(|prefix| token.strip_prefix(prefix)).unwrap_or(token).trim().to_owned()

@@ -1,4 +1,4 @@
-//! Presence update (op 3, and inside IDENTIFY). Spec  docs/protocol.md §6.9.
+//! Presence update (op 3, and inside IDENTIFY). Spec  docs/protocol/reference.md §6.9.
 
 use crate::{
     activity,
@@ -7,18 +7,18 @@ use crate::{
 };
 use serde_json::Value;
 
-/// What a session wants to show.
+/// Presence that a session sets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PresenceUpdate {
-    /// `Offline` stands for invisible too.
+    /// `Offline` also means invisible.
     pub status: Status,
     /// Cleaned and bounded: see `activity`.
     pub activities: Vec<Activity>,
 }
 
 impl PresenceUpdate {
-    /// Reads the payload as far as it makes sense; none when it is no object. A status that is missing,
-    /// null, empty or unknown is `online`. Activities must be objects with a `name`; see `activity` for their limits.
+    /// Parses the payload leniently; none if it is not an object. A status that is missing, null, empty or unknown is
+    /// `online`. Activities must be objects with a `name`; see `activity` for their limits.
     #[must_use]
     pub fn parse(d: &Value) -> Option<Self> {
         let d = d.as_object()?;
@@ -35,7 +35,7 @@ impl PresenceUpdate {
         Some(Self { status, activities })
     }
 
-    /// Removes fields that accounts of this kind do not set: bots have `name`, `type`, `state` and `url`.
+    /// Removes fields that accounts of this kind cannot set: bots have `name`, `type`, `state` and `url`.
     #[must_use]
     pub fn of_kind(mut self, kind: AccountKind) -> Self {
         if kind == AccountKind::Bot {

@@ -1,31 +1,30 @@
-//! Search recent members (op 35). Spec  docs/protocol.md §8.7.
+//! Search recent members (op 35). Spec  docs/protocol/reference.md §8.7.
 
 use super::{PayloadError, guild_of, nonce_of};
 use crate::id::{GuildId, UserId};
 use serde_json::Value;
 
-/// Members by when they joined, newest first.
+/// Op 35: members by time of joining, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchRecentMembers {
-    /// Of which guild.
     pub guild_id: GuildId,
-    /// Empty for everybody, otherwise one member is looked for; at most `QUERY_CHARS_MAX` characters.
+    /// Searches for one member; empty: all members. At most `QUERY_CHARS_MAX` characters.
     pub query: String,
-    /// Go on after this member.
+    /// Continue after this member.
     pub continuation_token: Option<UserId>,
     /// Echoed in the answer; at most 32 bytes.
     pub nonce: Option<String>,
 }
 
 impl SearchRecentMembers {
-    /// A longer query is cut. Names have at most 32.
+    /// A longer query is truncated. Names have at most 32 characters.
     pub const QUERY_CHARS_MAX: usize = 100;
 
-    /// Reads the payload. A missing or malformed `query` is an empty one.
+    /// Parses the payload. A missing or malformed `query` is an empty one.
     ///
     /// # Errors
-    /// When it is no object, `guild_id` no snowflake, or `continuation_token` neither null nor a snowflake: starting
-    /// anew instead would send a client that pages on in circles.
+    /// When it is not an object, `guild_id` not a snowflake, or `continuation_token` neither null nor a snowflake.
+    /// Starting from the first page instead would send a paginating client in circles.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         const OPCODE: &str = "SEARCH_RECENT_MEMBERS";
         let (guild_id, d) = guild_of(OPCODE, d)?;

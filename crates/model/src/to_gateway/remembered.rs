@@ -1,30 +1,29 @@
-//! What a client asks when it comes back with things it remembers (ops 30, 31). Spec  docs/protocol.md §1.3, §8.8.
+//! Requests by which a client validates its cache (ops 30, 31). Spec  docs/protocol/reference.md §1.3, §8.8.
 
 use super::{PayloadError, guild_of, ids_of};
 use crate::id::GuildId;
 use serde_json::Value;
 
-/// Op 30: a hash over the ids of each kind that the client has; it is told those that exist where the hash differs.
-/// None: it does not ask about that kind.
+/// Op 30: hashes of the cached ids per kind. For each hash that differs, the answer lists the ids that exist. None: the
+/// client did not send that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetDeletedEntityIds {
-    /// In which guild.
     pub guild_id: GuildId,
-    /// Over channel ids.
+    /// Hash of channel ids.
     pub channel_ids_hash: Option<u32>,
-    /// Over role ids.
+    /// Hash of role ids.
     pub role_ids_hash: Option<u32>,
-    /// Over emoji ids.
+    /// Hash of emoji ids.
     pub emoji_ids_hash: Option<u32>,
-    /// Over sticker ids.
+    /// Hash of sticker ids.
     pub sticker_ids_hash: Option<u32>,
 }
 
 impl GetDeletedEntityIds {
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
-    /// When it is no object or `guild_id` no snowflake.
+    /// When it is not an object or `guild_id` not a snowflake.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let (guild_id, d) = guild_of("GET_DELETED_ENTITY_IDS", d)?;
         let hash = |key: &str| match d.get(key)? {
@@ -45,18 +44,18 @@ impl GetDeletedEntityIds {
 /// Op 31: the soundboards of some guilds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestSoundboardSounds {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub guild_ids: Vec<GuildId>,
 }
 
 impl RequestSoundboardSounds {
-    /// More guilds than these are dropped: as many as an account may be in.
+    /// Further guilds are dropped. Equals the guild limit of an account.
     pub const GUILDS_MAX: usize = 200;
 
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
-    /// When it is no object or `guild_ids` no array.
+    /// When it is not an object or `guild_ids` not an array.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let error = |problem| PayloadError { opcode: "REQUEST_SOUNDBOARD_SOUNDS", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;

@@ -1,24 +1,23 @@
-//! RESUME (op 6). Spec  docs/protocol.md §1.10.
+//! RESUME (op 6). Spec  docs/protocol/reference.md §1.10.
 
 use super::{PayloadError, bare_token};
 use serde_json::Value;
 
-/// What a client says when it takes up a session again.
+/// RESUME: continues a session on a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
-    /// Without any prefix.
+    /// Without the `Bot ` prefix.
     pub token: String,
-    /// Which session.
     pub session_id: String,
-    /// The last sequence it saw.
+    /// The last sequence number that the client received.
     pub seq: u64,
 }
 
 impl Resume {
-    /// Reads the payload. A missing or null `seq` means nothing was seen.
+    /// Parses the payload. A missing or null `seq` means that nothing was received.
     ///
     /// # Errors
-    /// When it is no object, or `token`, `session_id` or `seq` has the wrong type.
+    /// When it is not an object, or `token`, `session_id` or `seq` has the wrong type.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let error = |problem| PayloadError { opcode: "RESUME", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;

@@ -1,18 +1,20 @@
-//! Guild subscriptions (op 14, op 37): what a user client looks at in a guild. Spec  docs/protocol.md §8.4.
+//! Guild subscriptions (op 14, op 37): events of a guild that a user client subscribes to. Spec
+//! docs/protocol/reference.md §8.4.
 //!
-//! Owns        `GuildSubscriptions`, a message; `SubscriptionPatch`, its part about one guild; `Subscription`, what
-//!             patches add up to.
-//! Invariants  B1 a `Subscription` is inside its limits, whatever came. B2 a key that is absent, null or of a wrong
-//!             type changes nothing. B3 a patch merged twice is a patch merged once. (tests `b1_*`, `b2_*`, `b3_*`)
-//! Limits      `GUILDS_MAX`, `CHANNELS_MAX`, `RANGES_MAX`, `RANGE_ROWS_MAX`, `MEMBERS_MAX`, `THREAD_LISTS_MAX`; what is past
-//!             them is dropped without a word.
-//! Not here    whether guild and channels exist and may be seen, and what follows from a change.
+//! Owns        `GuildSubscriptions`, a payload; `SubscriptionPatch`, its part about one guild; `Subscription`, the
+//!             result of merging patches.
+//! Invariants  B1 a `Subscription` is inside its limits, whatever the input was. B2 a key that is absent, null or of a
+//!             wrong
+//!             type changes nothing. B3 merging a patch twice equals merging it once. (tests `b1_*`, `b2_*`, `b3_*`)
+//! Limits      `GUILDS_MAX`, `CHANNELS_MAX`, `RANGES_MAX`, `RANGE_ROWS_MAX`, `MEMBERS_MAX`, `THREAD_LISTS_MAX`; the
+//!             excess is dropped silently.
+//! Not here    whether guild and channels exist and are visible, and the effects of a change.
 
 use super::{PayloadError, guild_of, ids_of};
 use crate::id::{ChannelId, GuildId, UserId};
 use serde_json::{Map, Value};
 
-/// Rows of a member list, both ends included.
+/// Rows of a member list, both ends inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowRange {
     /// First row, counted from 0.
@@ -22,15 +24,15 @@ pub struct RowRange {
 }
 
 impl RowRange {
-    /// How many rows.
+    /// Number of rows.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is no empty range: both ends are in it")]
     pub fn len(self) -> u32 {
         self.last - self.first + 1
     }
 
-    /// `[first, last]`, cut to `RANGE_ROWS_MAX` rows. None for a range that runs backwards, is negative, or starts past
-    /// every list.
+    /// Parses `[first, last]`, truncated to `RANGE_ROWS_MAX` rows. None for a range that runs backwards, is negative,
+    /// or starts past every list.
     fn parse(value: &Value) -> Option<Self> {
         let [first, last] = value.as_array()?.as_slice() else { return None };
         let (first, last) = (first.as_u64()?, last.as_u64()?);
@@ -40,36 +42,35 @@ impl RowRange {
     }
 }
 
-/// Rows looked at in the member list of a channel.
+/// Subscribed rows in the member list of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelRanges {
-    /// Whose member list.
     pub channel_id: ChannelId,
-    /// No two the same; they may overlap.
+    /// No duplicates; ranges may overlap.
     pub ranges: Vec<RowRange>,
 }
 
-/// What a client changes of its subscription to one guild. None: as it was.
+/// Changes of the subscription to one guild. None: unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionPatch {
     /// TYPING_START; true makes the session active in the guild.
     pub typing: Option<bool>,
-    /// Stored; no effect is known.
+    /// Stored without effect: the protocol documents none.
     pub activities: Option<bool>,
-    /// THREAD_* of all viewable threads.
+    /// THREAD_* events of all visible threads.
     pub threads: Option<bool>,
-    /// GUILD_MEMBER_ADD, _UPDATE and _REMOVE of everybody.
+    /// GUILD_MEMBER_ADD, _UPDATE and _REMOVE of all members.
     pub member_updates: Option<bool>,
-    /// Whose changes and presences to send; sorted, each once.
+    /// Accounts whose member updates and presences to send; sorted, without duplicates.
     pub members: Option<Vec<UserId>>,
-    /// Which rows of which member lists to keep up to date; each channel once.
+    /// Subscribed rows of member lists; each channel once.
     pub channels: Option<Vec<ChannelRanges>>,
-    /// Threads whose members to send; sorted, each once.
+    /// Threads whose members to send; sorted, without duplicates.
     pub thread_member_lists: Option<Vec<ChannelId>>,
 }
 
 impl SubscriptionPatch {
-    /// Reads what makes sense.
+    /// Parses the valid keys.
     fn parse(sub: &Map<String, Value>) -> Self {
         let flag = |key: &str| sub.get(key).and_then(Value::as_bool);
         Self {
@@ -86,13 +87,13 @@ impl SubscriptionPatch {
     }
 }
 
-/// A map of channel ids to arrays of ranges. A channel without a sound range is not looked at.
+/// Parses a map of channel ids to arrays of ranges. A channel without a valid range is dropped.
 fn channels_of(value: &Value) -> Option<Vec<ChannelRanges>> {
     let mut channels: Vec<ChannelRanges> = Vec::new();
     for (id, ranges) in value.as_object()? {
         let (Ok(channel_id), Some(ranges)) = (id.parse(), ranges.as_array()) else { continue };
         let ranges = distinct(ranges.iter().filter_map(RowRange::parse), Subscription::RANGES_MAX);
-        // One id can be spelled in two ways, with zeros in front.
+        // Leading zeros can spell one id in two ways.
         let is_new = channels.iter().all(|known| known.channel_id != channel_id);
         if is_new && !ranges.is_empty() {
             channels.push(ChannelRanges { channel_id, ranges });
@@ -117,30 +118,30 @@ fn distinct(ranges: impl Iterator<Item = RowRange>, max: usize) -> Vec<RowRange>
     kept
 }
 
-/// One message of op 14 or op 37: patches in the order in which to merge them.
+/// One payload of op 14 or op 37: patches in the order of merging.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuildSubscriptions {
-    /// Which guild changes in what. Whether the session is in it, is for the receiver to check.
+    /// The receiver must check that the account is in the guild.
     pub patches: Vec<(GuildId, SubscriptionPatch)>,
 }
 
 impl GuildSubscriptions {
-    /// More guilds than these are dropped: as many as an account may be in.
+    /// Further guilds are dropped. Equals the guild limit of an account.
     pub const GUILDS_MAX: usize = 200;
 
-    /// Reads op 14: `{guild_id, …}`, one guild.
+    /// Parses op 14: `{guild_id, …}`, one guild.
     ///
     /// # Errors
-    /// When it is no object or does not name a guild.
+    /// When it is not an object or does not name a guild.
     pub fn parse_single(d: &Value) -> Result<Self, PayloadError> {
         let (guild_id, d) = guild_of("GUILD_SUBSCRIPTIONS", d)?;
         Ok(Self { patches: vec![(guild_id, SubscriptionPatch::parse(d))] })
     }
 
-    /// Reads op 37: `{subscriptions: {guild_id: {…}, …}}`.
+    /// Parses op 37: `{subscriptions: {guild_id: {…}, …}}`.
     ///
     /// # Errors
-    /// When it is no object or `subscriptions` is none. Guilds whose id or part is malformed are left out.
+    /// When it or `subscriptions` is not an object. Guilds with a malformed id or part are dropped.
     pub fn parse_bulk(d: &Value) -> Result<Self, PayloadError> {
         let error = |problem| PayloadError { opcode: "GUILD_SUBSCRIPTIONS_BULK", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;
@@ -155,7 +156,7 @@ impl GuildSubscriptions {
     }
 }
 
-/// What a session looks at in one guild: all patches so far, merged.
+/// A session's subscription to one guild: all patches so far, merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscription {
     /// See [`SubscriptionPatch::typing`].
@@ -166,27 +167,27 @@ pub struct Subscription {
     pub threads: bool,
     /// See [`SubscriptionPatch::member_updates`].
     pub member_updates: bool,
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub members: Vec<UserId>,
     /// Each channel once.
     pub channels: Vec<ChannelRanges>,
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub thread_member_lists: Vec<ChannelId>,
 }
 
 impl Subscription {
-    /// Channels whose member list is looked at.
+    /// Channels with subscribed member lists.
     pub const CHANNELS_MAX: usize = 5;
     /// Ranges per channel.
     pub const RANGES_MAX: usize = 5;
-    /// Rows per range: four of the blocks of a hundred that clients ask for.
+    /// Rows per range: four of the 100-row blocks that clients request.
     pub const RANGE_ROWS_MAX: u32 = 400;
-    /// Members followed one by one.
+    /// Members subscribed individually.
     pub const MEMBERS_MAX: usize = 100;
-    /// Threads whose members are followed.
+    /// Threads with subscribed members.
     pub const THREAD_LISTS_MAX: usize = 10;
 
-    /// Takes over what the patch has; the rest stays.
+    /// Replaces the keys that the patch has.
     pub fn merge(&mut self, patch: SubscriptionPatch) {
         fn take<T>(mine: &mut T, new: Option<T>) {
             if let Some(new) = new {

@@ -1,29 +1,29 @@
-//! Voice state update (op 4). Spec  docs/protocol.md §9.
+//! Voice state update (op 4). Spec  docs/protocol/reference.md §9.
 
 use super::{PayloadError, id_of};
 use crate::id::{ChannelId, GuildId};
 use serde_json::Value;
 
-/// Where a session wants to be in voice.
+/// Op 4: a session joins, changes or leaves a voice channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoiceStateUpdate {
     /// None for calls in direct messages.
     pub guild_id: Option<GuildId>,
     /// None to leave.
     pub channel_id: Option<ChannelId>,
-    /// Muted by themselves.
+    /// Muted by the account itself.
     pub self_mute: bool,
-    /// Deafened by themselves.
+    /// Deafened by the account itself.
     pub self_deaf: bool,
-    /// Camera on.
+    /// The camera is on.
     pub self_video: bool,
 }
 
 impl VoiceStateUpdate {
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
-    /// When it is no object or an id is neither null nor a snowflake.
+    /// When it is not an object, or an id is neither null nor a snowflake.
     pub fn parse(d: &Value) -> Result<Self, PayloadError> {
         let error = |problem| PayloadError { opcode: "VOICE_STATE_UPDATE", problem };
         let d = d.as_object().ok_or(error("expected an object"))?;

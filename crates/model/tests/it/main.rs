@@ -1,4 +1,4 @@
-//! Bodies for user accounts, byte for meaning: what is written, in both encodings, against what docs/protocol.md shows.
+//! Bodies for user accounts in both encodings, compared with the examples of docs/protocol/reference.md.
 
 mod channel;
 mod guild;

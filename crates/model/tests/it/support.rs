@@ -25,7 +25,7 @@ pub fn check(body: &impl Serialize, expected: &Value) {
     assert_eq!(etf_of(body), ids_as_integers(expected), "ETF");
 }
 
-/// What a JSON client reads. Fails on a key that is written twice: clients differ in which of the two they take.
+/// Parses as a JSON client does. Fails on duplicate keys, because clients differ in which of the two they use.
 #[track_caller]
 pub fn json_of(body: &impl Serialize) -> Value {
     let mut text = Vec::new();
@@ -33,7 +33,7 @@ pub fn json_of(body: &impl Serialize) -> Value {
     serde_json::from_slice::<WithoutDuplicates>(&text).unwrap().0
 }
 
-/// What an ETF client reads.
+/// Decodes as an ETF client does.
 pub fn etf_of(body: &impl Serialize) -> Value {
     let mut term = vec![etf::VERSION];
     Encoding::Etf.encode(body, &mut term).unwrap();
@@ -168,7 +168,7 @@ pub fn in_lounge_json(user_id: UserId) -> Value {
         "request_to_speak_timestamp": null})
 }
 
-/// What is kept of the examples' guild.
+/// The guild of the examples as stored.
 pub struct World {
     pub guild: Guild,
     pub everyone: Role,
@@ -240,7 +240,7 @@ pub fn properties_json() -> Value {
         "incidents_data": null, "region": "deprecated"})
 }
 
-/// What `World`'s guild has beside them in both shapes, with nobody in it.
+/// Additional fields of `World`'s guild in both shapes, with no one in it.
 pub fn belongings_json() -> Value {
     json!({"premium_subscription_count": 0, "emojis": [], "stickers": [],
         "roles": [{"id": GUILD, "name": "@everyone", "color": 0, "colors": {"primary_color": 0, "secondary_color": null,

@@ -120,7 +120,7 @@ fn b2_only_keys_that_are_present_and_sound_change_anything() {
     assert_eq!(subscription, Subscription::default());
 }
 
-/// What a client could send in place of `SUB`: keys that mean something, with values of every kind.
+/// Values for `SUB`: meaningful keys with values of every type.
 fn sub() -> impl Strategy<Value = Value> {
     let id = prop_oneof![
         (0u64..20).prop_map(|id| json!(id)),
