@@ -1,9 +1,11 @@
-//! What a client may send of permessage-deflate: offers, and any bytes as compressed messages, with and without takeover.
+//! What a client may send of permessage-deflate: offers, and any bytes as compressed messages, with and without
+//! takeover.
 //!
-//! Input       one byte: windows and takeover; the rest in pieces of a length that each says first, as messages, and whole as a
-//!             header.
-//! Oracle      no panic; no more output than allowed, and after an error none. With history kept by us, the result is that of
-//!             one stream of zlib's that never forgets (as long as no message has a final block or an error). An answer reads back.
+//! Input       one byte: windows and takeover; the rest in pieces of a length that each says first, as messages, and
+//!             whole as a header.
+//! Oracle      no panic; no more output than allowed, and after an error none. With history kept by us, the result is
+//!             that of one stream of zlib's that never forgets (as long as no message has a final block or an error).
+//!             An answer reads back.
 // max_len: 4096
 #![no_main]
 

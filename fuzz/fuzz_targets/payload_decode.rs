@@ -1,8 +1,8 @@
 //! Any bytes as a client's message, in both encodings.
 //!
 //! Input       the message.
-//! Oracle      no panic; an accepted message, written in the other encoding, means the same; transcoding JSON text gives
-//!             the term of the parsed text, and refuses the same texts but for depth.
+//! Oracle      no panic; an accepted message, written in the other encoding, means the same; transcoding JSON text
+//!             gives the term of the parsed text, and refuses the same texts but for depth.
 // max_len: 4096
 #![no_main]
 

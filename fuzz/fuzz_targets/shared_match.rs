@@ -1,9 +1,10 @@
-//! Shared-match: connections that join, miss events, get messages of their own, fall behind, drop and change what they see.
+//! Shared-match: connections that join, miss events, get messages of their own, fall behind, drop and change what they
+//! see.
 //!
-//! Input       one byte: format, form, whether zstd streams begin with a dictionary, whether there is a crowd; then operations of one byte,
-//!             some with bytes of their own.
-//! Oracle      what each connection decodes, message by message, is what it was sent; by libzstd or zlib, which have seen this
-//!             connection's bytes and nothing else.
+//! Input       one byte: format, form, whether zstd streams begin with a dictionary, whether there is a crowd; then
+//!             operations of one byte, some with bytes of their own.
+//! Oracle      what each connection decodes, message by message, is what it was sent; by libzstd or zlib, which have
+//!             seen this connection's bytes and nothing else.
 // max_len: 4096
 #![no_main]
 

@@ -3,7 +3,7 @@
 //! Invariants  V1 the first row is not behind the last. V2 the intervals of one client do not overlap: a row that
 //!             goes in is told once, not once per interval that holds it. (test `v2_*`)
 //! Limits      `PER_LIST_MAX` intervals of `ROWS_MAX` rows each; what is more is left out.
-//! Spec        docs/protocol.md §8.4.
+//! Spec        docs/protocol/reference.md §8.4.
 
 use serde::{Serialize, Serializer};
 

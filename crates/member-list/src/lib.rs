@@ -5,7 +5,7 @@
 //! Invariants  a change, a lookup and a row cost O(log n) steps, whatever the number of members. (tests `scale`)
 //! Not here    who may view a channel: only members who may are given to a list. When to tell watchers, who they
 //!             are, and bodies: whoever holds the list. Clocks, I/O.
-//! Spec        docs/protocol.md §8.6.
+//! Spec        docs/protocol/reference.md §8.6.
 //!
 //! ```
 //! use guildhall_member_list::{Interval, ListOp, ListRules, MemberList, Watch};

@@ -10,7 +10,7 @@
 //!             the slack of `Ranked` 30 when built and 41 after many changes (test `memory`); members and presences
 //!             are shared with whoever else holds them.
 //! Not here    who may be in it: the caller passes only members who can view the list's channels.
-//! Spec        docs/protocol.md §8.6.
+//! Spec        docs/protocol/reference.md §8.6.
 
 use crate::{
     build::sorted_rows,

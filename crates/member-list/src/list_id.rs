@@ -3,7 +3,7 @@
 //! Invariants  the id is the one clients work out for themselves from the channel's overwrites: the test for
 //!             `everyone` is coarser than real permissions, and has to stay so. (test `vectors`)
 //! Not here    whether somebody may view a channel: `guildhall_model::channel_permissions`.
-//! Spec        docs/protocol.md §8.6; MurmurHash3_x86_32 (Austin Appleby, public domain).
+//! Spec        docs/protocol/reference.md §8.6; MurmurHash3_x86_32 (Austin Appleby, public domain).
 
 use guildhall_model::{Overwrite, OverwriteKind, Permissions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};

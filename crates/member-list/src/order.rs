@@ -3,7 +3,7 @@
 //! Owns        `RowKey`, what a list keeps of each row: 24 bytes; `Place`, where a row belongs.
 //! Invariants  O1 the head of a place orders as group and whole name do, so that most comparisons end there, and
 //!             only equal heads ask the members themselves. (test `o1_*`)
-//! Spec        docs/protocol.md §8.6 "Rows".
+//! Spec        docs/protocol/reference.md §8.6 "Rows".
 
 use guildhall_model::{Member, Presence};
 use std::{cmp::Ordering, sync::Arc};

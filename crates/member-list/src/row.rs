@@ -1,7 +1,7 @@
 //! Rows: a group's header, or a member with what they show.
 //!
 //! Owns        `Row`, which borrows from a list; `Item`, the same to keep and to send.
-//! Not here    how they are written: whoever renders bodies.     Spec  docs/protocol.md §8.6 "Rows".
+//! Not here    how they are written: whoever renders bodies.     Spec  docs/protocol/reference.md §8.6 "Rows".
 
 use guildhall_model::{Member, Presence, RoleId, UserId};
 use serde::{Serialize, Serializer};

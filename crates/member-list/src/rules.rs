@@ -3,7 +3,7 @@
 //! Invariants  U1 the highest hoisted role decides, for nobody who is offline. U2 two guild states with equal rules
 //!             sort every member alike, so a list needs building anew only when the rules differ. (tests `u1_*`)
 //! Limits      `ROLES_MAX` hoisted roles; members of lower ones are shown among those without.
-//! Spec        docs/protocol.md §8.6 "Rows".
+//! Spec        docs/protocol/reference.md §8.6 "Rows".
 
 use crate::row::GroupId;
 use guildhall_model::{Member, Presence, Role, RoleId, Status};

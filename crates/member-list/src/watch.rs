@@ -8,15 +8,15 @@
 //!             intervals that do not overlap. (tests `client`)
 //! Limits      the rows of one interval, as pointers.
 //! Not here    who watches, when to flush, and the bodies.
-//! Spec        docs/protocol.md §8.6 "Event", "When".
+//! Spec        docs/protocol/reference.md §8.6 "Event", "When".
 //!
 //! How to use it, for W1 and W2 to hold:
 //!
 //! * *Flush.* Take the list's touched rows (`MemberList::take_touched`), `update` every watch of the list that they
 //!   meet, and send each client one event with the operations of all its intervals, lowest interval first, and
 //!   the list's groups as they are then. The watches they do not meet have nothing to say.
-//! * *Join.* Flush first, unless nothing is touched: the event of a `sync` carries the groups too, and clients cut their
-//!   rows to them, so rows and groups have to be of the same moment.
+//! * *Join.* Flush first, unless nothing is touched: the event of a `sync` carries the groups too, and clients cut
+//!   their rows to them, so rows and groups have to be of the same moment.
 //! * *Another list* takes the place of this one (other rules, built anew): all its rows are touched, so the next flush
 //!   tells the difference. Its id did not change; if it did, `invalidate` and watch the other.
 

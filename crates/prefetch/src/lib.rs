@@ -1,8 +1,9 @@
 //! Prefetch: asks memory for what will be read soon, and does not wait for it.
 //!
-//! Why         an event goes to thousands of connections, each of which has its own few lines of memory that nothing has
-//!             touched since its last message. One after another, every line is waited for; asked for a few connections
-//!             ahead, they come while others are written to. On a machine without the instruction it does nothing.
+//! Why         an event goes to thousands of connections, each of which has its own few lines of memory that nothing
+//!             has touched since its last message. One after another, every line is waited for; asked for a few
+//!             connections ahead, they come while others are written to. On a machine without the instruction it does
+//!             nothing.
 //! Safety      the instruction changes nothing that a program can see, and never faults, whatever the address; the
 //!             address here is that of a value that is borrowed.
 #![deny(unsafe_code)]
@@ -36,8 +37,8 @@ fn prefetch_at(_: *const u8) {}
 mod tests {
     use super::*;
 
-    /// There is nothing to see, so this is for tools that watch memory: a value of no bytes, one that ends within a line, one that is
-    /// longer than what is asked for, and one at the end of an allocation.
+    /// There is nothing to see, so this is for tools that watch memory: a value of no bytes, one that ends within a
+    /// line, one that is longer than what is asked for, and one at the end of an allocation.
     #[test]
     fn values_are_left_as_they_are() {
         let long: Box<[u8; 1000]> = Box::new(std::array::from_fn(|index| index as u8));

@@ -3,8 +3,8 @@
 use crate::SlabError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts resident bytes against a bound that may be changed at any time. Lowering it takes nothing back: nothing new is
-/// given until there is room again.
+/// Counts resident bytes against a bound that may be changed at any time. Lowering it takes nothing back: nothing new
+/// is given until there is room again.
 #[derive(Debug)]
 pub struct Budget {
     bytes: AtomicU64,

@@ -1,12 +1,12 @@
 //! Slab: large blocks of one size whose memory is exactly what the system says it is.
 //!
 //! Owns        the mappings, which slots of them are taken, and the account of both.
-//! Doors       `Pool::new` for one size of slot, `Pool::open` for a `Slot`; dropping it gives it back. A `Budget` bounds
-//!             several pools together.
+//! Doors       `Pool::new` for one size of slot, `Pool::open` for a `Slot`; dropping it gives it back. A `Budget`
+//!             bounds several pools together.
 //! Invariants  S1 two slots never overlap, and lie on pages of their own. S2 a slot is all zeros when it is handed out:
-//!             nobody sees what was there before. S3 the account is never below what is resident, and is the same once no
-//!             `open` or drop is under way: a slot's pages are made resident when it is opened and given back when it is
-//!             dropped. S4 a slab without slots in use is unmapped. (tests `s1_*` to `s4_*`)
+//!             nobody sees what was there before. S3 the account is never below what is resident, and is the same once
+//!             no `open` or drop is under way: a slot's pages are made resident when it is opened and given back when
+//!             it is dropped. S4 a slab without slots in use is unmapped. (tests `s1_*` to `s4_*`)
 //! Limits      `Budget::bytes_max` over all pools that share it; past it `open` says `Full`.
 //! Not here    what is kept in a slot.     Spec  docs/adr/0016.
 #![deny(unsafe_code)]

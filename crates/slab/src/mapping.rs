@@ -46,8 +46,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new` with this length and is unmapped once. No slot of it is in use: the pool drops a
-        // slab only then (S4), and a slot holds the pool.
+        // SAFETY: it was mapped by `new` with this length and is unmapped once. No slot of it is in use: the pool drops
+        // a slab only then (S4), and a slot holds the pool.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "the range of a mapping can be unmapped");
     }

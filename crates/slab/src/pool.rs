@@ -163,7 +163,8 @@ pub struct Slot {
     place: Place,
 }
 
-// SAFETY: a slot is the only way to its bytes (S1), and memory belongs to no thread; the pool it goes back to is `Sync`.
+// SAFETY: a slot is the only way to its bytes (S1), and memory belongs to no thread; the pool it goes back to is
+// `Sync`.
 #[expect(unsafe_code, reason = "a slot may change threads")]
 unsafe impl Send for Slot {}
 
@@ -183,7 +184,8 @@ impl Slot {
     #[expect(unsafe_code, reason = "a slot as a slice")]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `slot_bytes` mapped, initialised (the system gives zeros) bytes that only this slot reaches (S1); the
-        // slice borrows it, so nothing else does meanwhile, and the slab stays mapped for as long as the slot lives (S4).
+        // slice borrows it, so nothing else does meanwhile, and the slab stays mapped for as long as the slot lives
+        // (S4).
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.shared.slot_bytes) }
     }
 }
@@ -192,8 +194,8 @@ impl Drop for Slot {
     #[expect(unsafe_code, reason = "gives a slot's pages back")]
     fn drop(&mut self) {
         let shared = &self.shared;
-        // SAFETY: the slot's own pages, whole, of a slab that is mapped while the slot counts as used. Nobody else has it,
-        // and nothing reads it after this.
+        // SAFETY: the slot's own pages, whole, of a slab that is mapped while the slot counts as used. Nobody else has
+        // it, and nothing reads it after this.
         let is_discarded = unsafe { mapping::discard(self.base, shared.slot_bytes) }.is_ok();
         let given_back = shared.slabs().give_back(self.place, is_discarded);
         if !is_discarded && given_back.emptied.is_none() {

@@ -1,8 +1,8 @@
 //! Slabs: which slots are taken, and which slab the next one comes from.
 //!
 //! Owns        the table of slabs and, of those with free slots, their order.
-//! Invariants  T1 a slot comes from the fullest slab that has one, so that the others can empty. T2 a slab without slots
-//!             in use is handed out, to be unmapped.
+//! Invariants  T1 a slot comes from the fullest slab that has one, so that the others can empty. T2 a slab without
+//!             slots in use is handed out, to be unmapped.
 
 use crate::mapping::Mapping;
 use std::collections::BTreeSet;

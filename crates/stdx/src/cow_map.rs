@@ -3,9 +3,9 @@
 //! Owns        `CowMap`, a B+ tree with its nodes behind `Arc`; the count of what its changes copied.
 //! Doors       `insert`, `remove`, `with_mut` change it; a sorted iterator builds it without searching.
 //! Invariants  C1 it is a sorted map. C2 all leaves are equally deep, no node exceeds its maximum, none but an
-//!             empty root is empty, a root that is a branch has two children or more. C3 two neighbours under one parent
-//!             hold more than half a node together, so a map that shrank is at least about a quarter full.
-//!             C4 a snapshot never changes. C5 a change copies at most a node and a half per level. (tests `c1_*` to `c5_*`)
+//!             empty root is empty, a root that is a branch has two children or more. C3 two neighbours under one
+//!             parent hold more than half a node together, so a map that shrank is at least about a quarter full. C4 a
+//!             snapshot never changes. C5 a change copies at most a node and a half per level. (tests `c1_*` to `c5_*`)
 //! Limits      `LEAF` entries per leaf, `BRANCH` children per branch. With the defaults ten million entries are
 //!             four levels or five; a change after a snapshot copies some 200 entries and pointers, and never
 //!             more than 96 per level.

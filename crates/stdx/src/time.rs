@@ -1,7 +1,7 @@
 //! Time as a value: a monotonic `Instant` for deadlines, a wall-clock `Timestamp` for the wire.
 //!
 //! Invariants  both are plain millisecond counts; neither can read a clock.
-//! Spec        the text form is ISO 8601 with microseconds and offset (docs/protocol.md, Notation).
+//! Spec        the text form is ISO 8601 with microseconds and offset (docs/protocol/reference.md, Notation).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! Owns        what a client library keeps: its decoder and decompressor, the last `s`, the session id.
 //! Doors       `read` gives what arrived; the rest sends.
-//! Invariants  everything that comes is held to docs/protocol.md §1.2: frame types, keys and their order, one
+//! Invariants  everything that comes is held to docs/protocol/reference.md §1.2: frame types, keys and their order, one
 //!             message per frame, compressed as asked for. What is not is a `ClientFault`.
 //! Not here    whether what came is what should have come.
 

@@ -611,8 +611,8 @@ impl Pair {
         side.partition.take_back_upgrades(now, count, &mut side.link)
     }
 
-    /// The process ends, and another one begins with the sessions of the first, and with these guilds as the store has them.
-    /// Every connection is cut. What went over, as it did.
+    /// The process ends, and another one begins with the sessions of the first, and with these guilds as the store has
+    /// them. Every connection is cut. What went over, as it did.
     pub fn restart(&mut self, guilds: Vec<Guild>, bytes_max: usize) -> Vec<HandOver> {
         for client in 0..self.clients.len() {
             self.clients[client].client.socket().cut();

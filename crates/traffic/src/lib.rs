@@ -1,12 +1,13 @@
 //! Traffic: what a busy gateway has to send, made up from a seed; to measure, to train, and to test codecs with.
 //!
-//! Owns        what happens (`Traffic`, an endless iterator of events), who of many sessions is told (`Viewer`), what is
-//!             said (`Chat`).
+//! Owns        what happens (`Traffic`, an endless iterator of events), who of many sessions is told (`Viewer`), what
+//!             is said (`Chat`).
 //! Doors       `Traffic::new`; `Viewer::sees` per (session, event).
 //! Invariants  T1 the same parameters and the same chat give the same bytes, on every machine. T2 bodies are written by
 //!             the product's own serialisers, from the product's own objects: their shape cannot differ. T3 snowflakes
 //!             ascend, and what is edited, reacted to or deleted was said before. (tests `t1_*` …)
-//! Limits      what is remembered per guild: `RECENT_MAX` messages, `VOICE_MAX` people in voice, `JOINED_MAX` newcomers.
+//! Limits      what is remembered per guild: `RECENT_MAX` messages, `VOICE_MAX` people in voice, `JOINED_MAX`
+//!             newcomers.
 //! Not here    envelopes and sequence numbers (`guildhall_codec::DispatchFrame`), clocks, files.
 //!
 //! # What it is like
@@ -24,12 +25,12 @@
 //! * Member lists are told every 200 ms at most where rows 0 to 99 changed, as the guild's own list says.
 //! * Passive updates are told every 30 s of the traffic's time; 20 things happen per second.
 //! * Each session is sent something large of its own about every 1,500 deliveries: a guild (GUILD_CREATE, 8 KB to
-//!   1.3 MB, as guilds are large and the session asks), a chunk of 25 to 1,000 members, or, if it is a person, the first
-//!   hundred rows of a member list.
+//!   1.3 MB, as guilds are large and the session asks), a chunk of 25 to 1,000 members, or, if it is a person, the
+//!   first hundred rows of a member list.
 //!
-//! Who sees what: one session in seven is a bot, in nearly all guilds and active in each, with or without the intents for
-//! members, presences and typing. The others are people, in three of four guilds, and look at about a third of those; at
-//! which, changes every ten minutes. So no two streams are alike for long.
+//! Who sees what: one session in seven is a bot, in nearly all guilds and active in each, with or without the intents
+//! for members, presences and typing. The others are people, in three of four guilds, and look at about a third of
+//! those; at which, changes every ten minutes. So no two streams are alike for long.
 //!
 //! Not in it, since the product does not send them yet: attachments, threads, polls, scheduled events.
 #![forbid(unsafe_code)]

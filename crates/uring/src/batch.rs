@@ -34,8 +34,8 @@ pub struct SendBatch {
     arena: Box<[u8]>,
     arena_used: usize,
     sends: Vec<Send>,
-    /// Sends that the kernel may be working on, or will be when it is entered. Zero except within `submit`, and after it
-    /// broke or panicked.
+    /// Sends that the kernel may be working on, or will be when it is entered. Zero except within `submit`, and after
+    /// it broke or panicked.
     under_way: usize,
 }
 
@@ -46,7 +46,8 @@ impl SendBatch {
     /// When the kernel is too old (Linux 6.1 is needed), io_uring is forbidden, or does not do what we need.
     pub fn new() -> io::Result<Self> {
         let ring = IoUring::<squeue::Entry, cqueue::Entry>::builder()
-            // One thread submits, and completions come when it asks for them: the kernel needs no locks and no interrupts.
+            // One thread submits, and completions come when it asks for them: the kernel needs no locks and no
+            // interrupts.
             .setup_single_issuer()
             .setup_defer_taskrun()
             .build(SENDS_MAX as u32)?;
@@ -111,11 +112,12 @@ impl SendBatch {
         true
     }
 
-    /// Sends everything that was pushed, to the sockets that `fd_of` names by their tags (none: that send is dropped), and
-    /// tells `short` of each send that did not take everything. Nothing is left behind.
+    /// Sends everything that was pushed, to the sockets that `fd_of` names by their tags (none: that send is dropped),
+    /// and tells `short` of each send that did not take everything. Nothing is left behind.
     ///
     /// # Errors
-    /// When the ring broke; then the batch is of no use any more, and what is not known to have gone out was told as dead.
+    /// When the ring broke; then the batch is of no use any more, and what is not known to have gone out was told as
+    /// dead.
     pub fn submit<'fd>(
         &mut self,
         mut fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,

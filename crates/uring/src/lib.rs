@@ -1,12 +1,14 @@
 //! Uring: many small sends to many sockets with one system call, by io_uring.
 //!
 //! Owns        the ring, and the memory that the kernel reads from while it sends.
-//! Doors       `SendBatch::new` is the probe: it fails wherever io_uring does not do what is needed. `push`, then `submit`.
-//! Invariants  U1 whatever the kernel was told to read stays where it is, unchanged, until the kernel is done with it: the
-//!             memory is the batch's own, and `submit` does not return before every send has completed. U2 a send never
-//!             waits: a socket without room completes at once, like a non-blocking `send`.
+//! Doors       `SendBatch::new` is the probe: it fails wherever io_uring does not do what is needed. `push`, then
+//!             `submit`.
+//! Invariants  U1 whatever the kernel was told to read stays where it is, unchanged, until the kernel is done with it:
+//!             the memory is the batch's own, and `submit` does not return before every send has completed. U2 a send
+//!             never waits: a socket without room completes at once, like a non-blocking `send`.
 //! Limits      `SENDS_MAX` sends and `ARENA_BYTES` bytes per batch; past either the caller submits first.
-//! Not here    which sockets and when (`guildhall-net`), what becomes of bytes that did not fit (`guildhall-partition`).
+//! Not here    which sockets and when (`guildhall-net`), what becomes of bytes that did not fit
+//!             (`guildhall-partition`).
 #![deny(unsafe_code)]
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,5 @@
-//! Batches of sends over real sockets. Where io_uring is not to be had there is nothing to test but that the probe says so.
+//! Batches of sends over real sockets. Where io_uring is not to be had there is nothing to test but that the probe says
+//! so.
 #![cfg(target_os = "linux")]
 
 use guildhall_uring::{ARENA_BYTES, SENDS_MAX, SendBatch, Shortfall};

@@ -4,7 +4,8 @@
 //! Doors       [`DeflateNegotiation`] for servers; [`DeflateParams::from_answer`] for our own clients.
 //! Invariants  An answer never has a parameter that its offer did not allow. Of several offers the first that can be
 //!             accepted is. An offer that cannot be accepted is declined, a header that breaks the syntax refused.
-//! Not here    the compression itself (codec), RSV1 on frames (decoder, encode).     Spec  RFC 7692 §5, §7; RFC 6455 §9.1.
+//! Not here    the compression itself (codec), RSV1 on frames (decoder, encode).     Spec  RFC 7692 §5, §7; RFC 6455
+//!             §9.1.
 
 mod header;
 

@@ -19,8 +19,7 @@ pub struct ClientHandshake {
 }
 
 impl ClientHandshake {
-    /// `host` is the Host header (`name:port`), `target` the path and query, `nonce` should differ for each
-    /// connection.
+    /// `host` is the Host header (`name:port`), `target` the path and query, `nonce` should differ for each connection.
     ///
     /// # Panics
     /// If `host` or `target` has a space, a control character or a non-ASCII one: both come from our own code.
