@@ -1,7 +1,7 @@
-//! Building a list: all rows sorted at once.
+//! Construction of a list: sorts all rows at once.
 //!
-//! Limits      O(n log n) comparisons; while it lasts, 48 bytes per row and the folded names. For a worker, not for a
-//!             guild's loop.
+//! Limits      O(n log n) comparisons. Temporary memory: 48 bytes per row plus the case-folded names. Too slow for a
+//!             guild's loop; run it on the background pool.
 
 use crate::{
     order::{RowKey, fold_onto, second_head},
@@ -10,11 +10,10 @@ use crate::{
 use guildhall_model::{Member, Presence};
 use std::{cmp::Ordering, sync::Arc};
 
-/// A row with its name at hand: what would take long is to read a million names through three pointers each, for
-/// each of twenty comparisons.
+/// A row with its name inline. Otherwise each of about twenty comparisons per member would follow three pointers.
 struct Candidate {
     row: RowKey,
-    /// The bytes of the name behind those in the row's head.
+    /// The eight bytes of the folded name that follow those in the head of the row.
     second_head: u64,
     name_from: usize,
     name_bytes: u32,
@@ -35,10 +34,10 @@ impl Candidate {
     }
 }
 
-/// Headers and rows in order, and how many members each group has.
+/// Headers and rows in order, and the number of members per group.
 ///
 /// # Panics
-/// If a member comes twice.
+/// If a member occurs twice.
 pub(crate) fn sorted_rows(
     rules: &ListRules,
     members: impl IntoIterator<Item = (Arc<Member>, Option<Arc<Presence>>)>,

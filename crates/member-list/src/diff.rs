@@ -1,9 +1,10 @@
-//! What changed between the rows told and the rows there now: as few row operations as can be, if they are worth it.
+//! Difference between the rows last sent and the current rows: minimal row operations, if they are shorter than a SYNC.
 //!
-//! Invariants  D1 applied in order they turn the one into the other. D2 first DELETEs from the back, then INSERTs from
-//!             the front, then UPDATEs: a member that moves is deleted before it is inserted, and every index is a row
-//!             number of the told rows or of the new ones. D3 an interval that was full and stays full gets as many
-//!             INSERTs as DELETEs, so the rows behind it stay where clients have them. (tests here and `watch`)
+//! Invariants  D1 the operations, applied in order, turn the old rows into the new ones. D2 DELETEs
+//!             come first, from the
+//!             back; then INSERTs, from the front; then UPDATEs. A member that moves is deleted before it is inserted,
+//!             and each index is a row number of the old or the new rows. D3 a full interval that stays full gets as
+//!             many INSERTs as DELETEs, so rows behind it keep their index. (tests here and `watch`)
 //! Limits      O(w log w) for w rows.
 
 use crate::{
@@ -11,15 +12,16 @@ use crate::{
     watch::ListOp,
 };
 
-/// At most this many bytes of an operation are not its item: `{"op":"INSERT","index":1000000,"item":},`.
+/// Upper bound for the bytes of an operation around its item: `{"op":"INSERT","index":1000000,"item":},`.
 const OP_BYTES: usize = 40;
-/// At least so many bytes has a member's item, with short names and nothing shown. In a SYNC it stands for each row
-/// that row operations would not have to repeat.
+/// Lower bound for a member's item: short names, no presence. A SYNC repeats one such item for each row that row
+/// operations can omit.
 const MEMBER_BYTES: usize = 250;
-/// And a group's item.
+/// Lower bound for a group's item.
 const GROUP_BYTES: usize = 40;
 
-/// Row operations from `told` to `now`, whose first row has number `first`; nothing if a SYNC would be shorter.
+/// Row operations from `told`, the rows last sent, to `now`; row 0 of both has number `first`. None if
+/// a SYNC is shorter.
 pub(crate) fn row_ops(told: &[Item], now: &[Item], first: usize) -> Option<Vec<ListOp>> {
     let kept = kept_rows(told, now);
     let (mut told_kept, mut now_kept) = (vec![false; told.len()], vec![false; now.len()]);
@@ -33,11 +35,11 @@ pub(crate) fn row_ops(told: &[Item], now: &[Item], first: usize) -> Option<Vec<L
     let mut ops: Vec<_> = gone.map(|from| ListOp::Delete { index: first + from }).collect();
     ops.extend(come.map(|to| ListOp::Insert { index: first + to, item: now[to].clone() }));
     ops.extend(changed.map(|to| ListOp::Update { index: first + to, item: now[to].clone() }));
-    // With no row told before, where clients may not have rows up to, every row is repeated: that is always a SYNC.
+    // Without old rows it is unknown how many rows clients have, so only a SYNC is correct.
     (ops.len() * OP_BYTES <= bytes_not_repeated(&ops, now)).then_some(ops)
 }
 
-/// What a SYNC would have to say that these operations need not.
+/// Bytes that a SYNC needs and these operations do not.
 fn bytes_not_repeated(ops: &[ListOp], now: &[Item]) -> usize {
     let bytes = |item: &Item| match item {
         Item::Group(_) => GROUP_BYTES,
@@ -50,7 +52,7 @@ fn bytes_not_repeated(ops: &[ListOp], now: &[Item]) -> usize {
     now.iter().map(bytes).sum::<usize>() - repeated.sum::<usize>()
 }
 
-/// Pairs of indices of the rows that stay: as many as can keep their order, ascending.
+/// Index pairs of the rows that stay: a largest set that keeps its order, ascending.
 fn kept_rows(told: &[Item], now: &[Item]) -> Vec<(usize, usize)> {
     let same = |(a, b): &(&Item, &Item)| a.id() == b.id();
     let head = told.iter().zip(now).take_while(same).count();
@@ -69,9 +71,9 @@ fn kept_rows(told: &[Item], now: &[Item]) -> Vec<(usize, usize)> {
     kept
 }
 
-/// A longest subsequence whose first numbers ascend. (Schensted; patience sorting with links back.)
+/// A longest subsequence with ascending first numbers (Schensted; patience sorting with back links).
 fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // For each length, where the subsequence with the smallest end stands; for each pair, the one before it.
+    // Per length, the end of the subsequence with the smallest last number; per pair, its predecessor.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (at, (from, _)) in pairs.iter().enumerate() {
@@ -123,13 +125,13 @@ mod tests {
     #[test]
     fn fewest_operations() {
         check(&[1, 2, 3], &[1, 2, 3], Some(""));
-        // In the middle, and what goes in or out at the end.
+        // Changes in the middle, and insertions and deletions at the end.
         check(&[1, 2, 3, 4], &[1, 9, 2, 3], Some("-103 +101"));
         check(&[1, 2, 3, 4], &[1, 3, 4, 5], Some("-101 +103"));
-        // Moves: the one that moves is the one that is told.
+        // For a move the operations contain the moved row only.
         check(&[1, 2, 3, 4], &[2, 3, 4, 1], Some("-100 +103"));
         check(&[1, 2, 3, 4], &[4, 1, 2, 3], Some("-103 +100"));
-        // The list's end.
+        // End of the list.
         check(&[1, 2, 3], &[1, 2, 3, 4], Some("+103"));
         check(&[1, 2, 3], &[1, 2], Some("-102"));
     }
@@ -140,7 +142,7 @@ mod tests {
         check(&[], &[1], None);
         check(&[1], &[], None);
         check(&[], &[], Some(""));
-        // One row in three stays, and pays for six operations.
+        // One row in three stays; that saves more than six operations cost.
         check(&[1, 2, 3, 9], &[4, 5, 6, 9], Some("-102 -101 -100 +100 +101 +102"));
         check(&[1, 2, 3, 4, 9], &[5, 6, 7, 8, 9], None);
     }
@@ -151,7 +153,7 @@ mod tests {
         let mut now = told.clone();
         now[0] = member(0, 1);
         now[4] = member(4, 1);
-        // Equal, though not the same object.
+        // Equal values in different objects.
         now[5] = member(5, 0);
         now.remove(2);
         let ops = row_ops(&told, &now, 0).expect("shorter than a SYNC");

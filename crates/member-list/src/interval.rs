@@ -1,8 +1,8 @@
-//! Intervals of rows that clients watch.
+//! Intervals of rows that clients subscribe to.
 //!
-//! Invariants  V1 the first row is not behind the last. V2 the intervals of one client do not overlap: a row that
-//!             goes in is told once, not once per interval that holds it. (test `v2_*`)
-//! Limits      `PER_LIST_MAX` intervals of `ROWS_MAX` rows each; what is more is left out.
+//! Invariants  V1 the first row is not behind the last. V2 the intervals of one client do not overlap: an inserted
+//!             row is sent once, not once per interval that contains it. (test `v2_*`)
+//! Limits      `PER_LIST_MAX` intervals of `ROWS_MAX` rows each; the excess is dropped.
 //! Spec        docs/protocol/reference.md §8.4.
 
 use serde::{Serialize, Serializer};
@@ -15,13 +15,12 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Most intervals a client may watch of one list.
+    /// Maximum number of intervals per client and list.
     pub const PER_LIST_MAX: usize = 5;
-    /// Most rows of one interval.
+    /// Maximum number of rows per interval.
     pub const ROWS_MAX: usize = 400;
 
-    /// What becomes of the ranges a client asks for: in order, apart, not too many, none too wide. Malformed ones
-    /// are left out.
+    /// Normalizes the ranges that a client requests: sorted, disjoint, within the limits. Malformed ranges are dropped.
     #[must_use]
     pub fn from_ranges(ranges: impl IntoIterator<Item = [u64; 2]>) -> Vec<Self> {
         let mut ranges: Vec<_> = ranges.into_iter().filter_map(|[first, last]| Self::new(first, last)).collect();
@@ -38,25 +37,23 @@ impl Interval {
     }
 
     fn new(first: u64, last: u64) -> Option<Self> {
-        // No list has so many rows, and sums stay far from overflow.
+        // Larger than any list, and small enough that sums cannot overflow.
         let first = usize::try_from(first).ok().filter(|first| *first <= u32::MAX as usize)?;
         let last = usize::try_from(last).unwrap_or(usize::MAX);
         (first <= last).then(|| Self { first, last: last.min(first + Self::ROWS_MAX - 1) })
     }
 
-    /// The first row.
     #[must_use]
     pub fn first(self) -> usize {
         self.first
     }
 
-    /// The last row.
     #[must_use]
     pub fn last(self) -> usize {
         self.last
     }
 
-    /// The rows it spans.
+    /// Row numbers in the interval.
     #[must_use]
     pub fn rows(self) -> std::ops::Range<usize> {
         self.first..self.last + 1

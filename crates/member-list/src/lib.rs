@@ -1,10 +1,11 @@
-//! The member list: who is shown beside a channel, in which order, and how watchers of a part of it are kept right.
+//! The member list: the sidebar of members next to a channel, its order, and incremental updates for its watchers.
 //!
-//! Owns        which list a channel has (`ListId`); the rows of a list in order (`MemberList`), counted so that any
-//!             row is found without a walk (`Ranked`); what watchers of an interval know (`Watch`).
-//! Invariants  a change, a lookup and a row cost O(log n) steps, whatever the number of members. (tests `scale`)
-//! Not here    who may view a channel: only members who may are given to a list. When to tell watchers, who they
-//!             are, and bodies: whoever holds the list. Clocks, I/O.
+//! Owns        the id of a channel's list (`ListId`); its rows in order (`MemberList`), with an order-statistic tree
+//!             that finds any row without a scan (`Ranked`); the rows that watchers of an interval have (`Watch`).
+//! Invariants  a change, a lookup and a row cost O(log n) steps for n members. (tests `scale`)
+//! Not here    permissions: the caller passes only members who can view the channel. Clocks, I/O. The
+//!             caller also decides
+//!             when to send updates, knows the watchers and renders bodies.
 //! Spec        docs/protocol/reference.md §8.6.
 //!
 //! ```
@@ -20,7 +21,7 @@
 //! list.set(None, Some((member(3, "Andi"), None)));
 //! if list.take_touched().meets(watch.interval()) {
 //!     let ops = watch.update(&list).unwrap_or_default();
-//!     // A header and ana stand before; the header counts one more.
+//! A header and ana come first; the header's count is one higher.
 //!     assert!(matches!(ops[..], [ListOp::Insert { index: 2, .. }, ListOp::Update { index: 0, .. }]), "{ops:?}");
 //! }
 //! ```

@@ -1,14 +1,14 @@
-//! A member list: headers and members in order, kept so through every change.
+//! A member list: headers and members in order, maintained through every change.
 //!
-//! Owns        the rows in a `Ranked`, headers among them, so that a row's number is its rank; the count of each
-//!             group; which rows were touched.
-//! Doors       `build` from all members at once, off whichever loop there is; `set` for each change; `rows`, `groups`
-//!             and `row_of` to look; `take_touched` when watchers are brought up to date.
-//! Invariants  L1 the rows are those of §8.6 for the members given. L2 a group has a header exactly when it has
+//! Owns        the rows, including headers, in a `Ranked`, so that the number of a row is its rank; the count of each
+//!             group; the touched rows.
+//! Doors       `build` from all members at once, on a background thread; `set` for each change; `rows`, `groups` and
+//!             `row_of` to read; `take_touched` before watchers are updated.
+//! Invariants  L1 the rows are those of §8.6 for the given members. L2 a group has a header exactly if it has
 //!             members. L3 rows outside `Touched` are as they were when it was last taken. (tests `naive`, `watch`)
 //! Limits      none on members. `set` costs at most six searches of O(log n) steps. Memory: 24 bytes per row, with
 //!             the slack of `Ranked` 30 when built and 41 after many changes (test `memory`); members and presences
-//!             are shared with whoever else holds them.
+//!             are shared with the guild.
 //! Not here    who may be in it: the caller passes only members who can view the list's channels.
 //! Spec        docs/protocol/reference.md §8.6.
 
@@ -23,17 +23,17 @@ use crate::{
 use guildhall_model::{Member, Presence};
 use std::{fmt, ops::Range, sync::Arc};
 
-/// The rows of a member list. To drop one of a million members takes as long as to forget as many pointers: leave
-/// it to a worker.
+/// The rows of a member list. Dropping a list of a million members frees a million pointers; do it on
+/// the background pool.
 pub struct MemberList {
     rules: ListRules,
     rows: Ranked<RowKey>,
-    /// Members per group, by the group's number.
+    /// Members per group, indexed by group number.
     counts: Vec<usize>,
     touched: Touched,
 }
 
-/// Rows that a change takes out, puts in or shifts.
+/// Rows that a change removes, inserts or shifts.
 struct Span {
     first: usize,
     last: usize,
@@ -47,27 +47,28 @@ impl Span {
 }
 
 impl MemberList {
-    /// A list of these members; no presence means offline. All its rows count as touched.
+    /// A list of these members; no presence means offline. All rows are touched.
     ///
     /// # Panics
-    /// If a member comes twice.
+    /// If a member occurs twice.
     #[must_use]
     pub fn build(rules: ListRules, members: impl IntoIterator<Item = (Arc<Member>, Option<Arc<Presence>>)>) -> Self {
         let (rows, counts) = sorted_rows(&rules, members);
         Self { rows: Ranked::from_sorted(rows), rules, counts, touched: Touched::everything() }
     }
 
-    /// What the list sorts by. When the guild's rules come to differ, it is time to build another.
+    /// The sort rules. If the guild's rules differ, the caller builds a new list.
     #[must_use]
     pub fn rules(&self) -> &ListRules {
         &self.rules
     }
 
-    /// A member came, changed or went, gained the view or lost it, or shows something else. `before` is exactly what
-    /// the list was told of this member last, nothing if they were not to be in it; `after` likewise from now on.
+    /// Replaces a member's row: the member joined, left, changed, or gained or lost access. `before`
+    /// must be exactly the
+    /// previous `after` of this member, none if the member was not listed.
     ///
     /// # Panics
-    /// If `before` is not in the list, or `after` is there already: then rows and counts could not be trusted.
+    /// If `before` is not in the list, or `after` is already: rows and counts would be wrong.
     pub fn set(
         &mut self,
         before: Option<(&Member, Option<&Presence>)>,
@@ -112,13 +113,13 @@ impl MemberList {
             span.include(row);
         }
         if span.first <= span.last {
-            // With as many rows as before, those behind the change are where they were.
+            // The number of rows is unchanged, so rows behind the change keep their number.
             let last = if self.rows.len() == rows_before { span.last } else { usize::MAX };
             self.touched.add(span.first, last);
         }
     }
 
-    /// A member of the group is gone, and with the last one its header.
+    /// Removes a member from the group, and its header with the last member.
     fn shrink(&mut self, group: u16, span: &mut Span) {
         let count = &mut self.counts[usize::from(group)];
         *count -= 1;
@@ -130,7 +131,7 @@ impl MemberList {
         }
     }
 
-    /// A member of the group is to come, and before the first one its header.
+    /// Adds a member to the group, and its header with the first member.
     fn grow(&mut self, group: u16, span: &mut Span) {
         let count = &mut self.counts[usize::from(group)];
         *count += 1;
@@ -149,19 +150,19 @@ impl MemberList {
         }
     }
 
-    /// How many rows, headers included.
+    /// Number of rows, headers included.
     #[must_use]
     pub fn len_rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many of the members are not offline.
+    /// Number of members who are not offline.
     #[must_use]
     pub fn online_count(&self) -> usize {
         self.counts[..=usize::from(self.rules.online())].iter().sum()
     }
 
-    /// All groups with members, in order.
+    /// All non-empty groups, in order.
     pub fn groups(&self) -> impl Iterator<Item = Group> {
         (0..).zip(&self.counts).filter(|(_, count)| **count > 0).map(|(group, _)| self.group(group))
     }
@@ -170,7 +171,7 @@ impl MemberList {
         Group { id: self.rules.group_id(group), count: self.counts[usize::from(group)] }
     }
 
-    /// The rows with these numbers, as far as there are any.
+    /// The rows with these numbers; fewer at the end of the list.
     pub fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter_from(range.start).take(range.len()).map(|key| match key.entry() {
             Some((member, presence)) => Row::Member(member, presence),
@@ -178,25 +179,25 @@ impl MemberList {
         })
     }
 
-    /// The row of a member the list was told of with just this name, these roles and this presence.
+    /// Row number of a member whose last `set` had exactly this name, these roles and this presence.
     #[must_use]
     pub fn row_of(&self, member: &Member, presence: Option<&Presence>) -> Option<usize> {
         let place = Place::of(self.rules.group_of(member, presence)?, member);
         self.rows.find(|key| key.place().cmp(&place)).ok()
     }
 
-    /// Rows touched since this was last called; from now on they count as looked at.
+    /// Takes the rows touched since the previous call.
     pub fn take_touched(&mut self) -> Touched {
         std::mem::take(&mut self.touched)
     }
 
-    /// Rows touched since `take_touched`.
+    /// Rows touched since the last `take_touched`.
     #[must_use]
     pub fn touched(&self) -> &Touched {
         &self.touched
     }
 
-    /// Work done on the rows so far, for tests and metrics; see `Ranked::steps`.
+    /// Steps of work so far, for tests and metrics; see `Ranked::steps`.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.rows.steps()
@@ -205,7 +206,7 @@ impl MemberList {
 
 impl fmt::Debug for MemberList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the rows: there may be a million.
+        // Omits the rows: there may be a million.
         f.debug_struct("MemberList").field("rows", &self.len_rows()).field("groups", &self.groups().count()).finish()
     }
 }

@@ -1,26 +1,26 @@
-//! List ids: channels that the same members can view share one list.
+//! List ids: channels that the same members can view share a list.
 //!
-//! Invariants  the id is the one clients work out for themselves from the channel's overwrites: the test for
-//!             `everyone` is coarser than real permissions, and has to stay so. (test `vectors`)
-//! Not here    whether somebody may view a channel: `guildhall_model::channel_permissions`.
+//! Invariants  the id equals the one that clients compute from the channel's overwrites: the test for `everyone`
+//!             is coarser than real permissions and must stay so. (test `vectors`)
+//! Not here    whether a member can view a channel: `guildhall_model::channel_permissions`.
 //! Spec        docs/protocol/reference.md §8.6; MurmurHash3_x86_32 (Austin Appleby, public domain).
 
 use guildhall_model::{Overwrite, OverwriteKind, Permissions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, str::FromStr};
 
-/// Which member list: on the wire `"everyone"` or a decimal number.
+/// Id of a member list: on the wire `"everyone"` or a decimal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListId {
-    /// No member is kept out.
+    /// Every member can view the channel.
     Everyone,
-    /// Hash of the overwrites that let members in or keep them out.
+    /// Hash of the overwrites that grant or deny VIEW_CHANNEL.
     Hash(u32),
 }
 
 impl ListId {
-    /// The list of a channel. `everyone_has_view`: the guild's `@everyone` role has VIEW_CHANNEL.
-    /// Threads have their parent's list.
+    /// The list of a channel. `everyone_has_view`: the guild's `@everyone` role has VIEW_CHANNEL. A thread has the
+    /// list of its parent.
     #[must_use]
     pub fn of_channel(everyone_has_view: bool, overwrites: &[Overwrite]) -> Self {
         let has_view = |permissions: Permissions| permissions.contains(Permissions::VIEW_CHANNEL);
@@ -39,13 +39,13 @@ impl ListId {
                 tokens.push(format!("deny:{id}"));
             }
         }
-        // As strings: "allow:10" comes before "allow:9".
+        // Sorted as strings: "allow:10" comes before "allow:9".
         tokens.sort_unstable();
         Self::Hash(murmur3_x86_32(tokens.join(",").as_bytes()))
     }
 }
 
-/// With seed 0.
+/// The seed is 0.
 fn murmur3_x86_32(bytes: &[u8]) -> u32 {
     fn scramble(block: u32) -> u32 {
         block.wrapping_mul(0xCC9E_2D51).rotate_left(15).wrapping_mul(0x1B87_3593)
@@ -72,7 +72,7 @@ impl fmt::Display for ListId {
     }
 }
 
-/// The text is no list id.
+/// The text is not a list id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseListIdError;
 
@@ -92,7 +92,7 @@ impl FromStr for ListId {
             return Ok(Self::Everyone);
         }
         let hash: u32 = text.parse().map_err(|_| ParseListIdError)?;
-        // One spelling per id: no sign, no leading zero.
+        // One spelling per id: no sign, no leading zeros.
         if hash.to_string() == text { Ok(Self::Hash(hash)) } else { Err(ParseListIdError) }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn hash_of_every_tail_length() {
-        // Known results; "aa" from a second implementation of the description.
+        // Published results; "aa" from an independent implementation.
         for (text, expected) in [
             ("", 0),
             ("a", 0x3C25_69B2),
@@ -159,11 +159,11 @@ mod tests {
         check(true, &[], "everyone");
         check(true, &[role(5, VIEW, NONE), role(6, Permissions::SEND_MESSAGES, NONE)], "everyone");
         check(true, &[role(5, NONE, Permissions::SEND_MESSAGES)], "everyone");
-        // A deny counts though its own allow undoes it, and one member's as well as a role's.
+        // A deny counts even if an allow undoes it, for members as well as for roles.
         let undone = ListId::of_channel(true, &[role(5, VIEW, VIEW)]);
         assert_eq!(undone, ListId::of_channel(false, &[role(5, VIEW, NONE)]));
         assert_ne!(ListId::of_channel(true, &[member(NONE, VIEW)]), ListId::Everyone);
-        // Without VIEW_CHANNEL in the guild an overwrite that gives it to @everyone does not make it "everyone".
+        // Without VIEW_CHANNEL in the guild, an overwrite that grants it to @everyone does not make the id "everyone".
         assert_ne!(ListId::of_channel(false, &[role(1, VIEW, NONE)]), ListId::Everyone);
     }
 

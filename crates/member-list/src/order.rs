@@ -1,23 +1,23 @@
-//! Order of rows: group, then name whatever its case, then id.
+//! Order of rows: by group, then case-insensitive name, then id.
 //!
-//! Owns        `RowKey`, what a list keeps of each row: 24 bytes; `Place`, where a row belongs.
-//! Invariants  O1 the head of a place orders as group and whole name do, so that most comparisons end there, and
-//!             only equal heads ask the members themselves. (test `o1_*`)
+//! Owns        `RowKey`, the 24 bytes that a list stores per row; `Place`, the sort key of a row.
+//! Invariants  O1 heads sort like group and full name do. Most comparisons need only the heads; equal heads compare
+//!             the members. (test `o1_*`)
 //! Spec        docs/protocol/reference.md §8.6 "Rows".
 
 use guildhall_model::{Member, Presence};
 use std::{cmp::Ordering, sync::Arc};
 
-/// Bytes of the folded name in a head; the other two are the group.
+/// Bytes of the folded name in a head; the other two bytes are the group.
 const HEAD_NAME_BYTES: usize = 6;
 
-/// A row of a list. The header of a group has no entry.
+/// A stored row. The header of a group has no member.
 pub(crate) struct RowKey {
     head: u64,
     entry: Option<(Arc<Member>, Option<Arc<Presence>>)>,
 }
 
-/// Where a row belongs: what `RowKey`s are ordered by.
+/// Sort key of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     head: u64,
@@ -33,7 +33,7 @@ impl RowKey {
         Self { head: Place::of(group, &member).head, entry: Some((member, presence)) }
     }
 
-    /// The row of a member whose folded display name is at hand.
+    /// Row of a member whose display name is already case-folded.
     pub(crate) fn folded(group: u16, name: &str, member: Arc<Member>, presence: Option<Arc<Presence>>) -> Self {
         Self { head: head(group, name.bytes()), entry: Some((member, presence)) }
     }
@@ -42,7 +42,7 @@ impl RowKey {
         self.entry.is_some()
     }
 
-    /// Group and start of the name.
+    /// Group and first bytes of the name.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
@@ -81,7 +81,7 @@ impl Ord for Place<'_> {
             (Some(a), Some(b)) => {
                 compare_folded(a.display_name(), b.display_name()).then_with(|| a.user.id.cmp(&b.user.id))
             }
-            // A header stands before its members.
+            // A header sorts before its members.
             (a, b) => a.is_some().cmp(&b.is_some()),
         })
     }
@@ -133,7 +133,7 @@ fn compare_folded(a: &str, b: &str) -> Ordering {
     folded(a).cmp(folded(b))
 }
 
-/// UTF-8 orders as characters do, also when it is cut.
+/// UTF-8 bytes sort like characters do, even when truncated.
 fn folded_bytes(name: &str) -> impl Iterator<Item = u8> + '_ {
     folded(name).flat_map(|c| {
         let mut utf8 = [0; 4];
@@ -142,7 +142,7 @@ fn folded_bytes(name: &str) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// Group and the first bytes of the folded name, zeros behind it.
+/// Group and the first bytes of the folded name, padded with zeros.
 fn head(group: u16, folded_name: impl Iterator<Item = u8>) -> u64 {
     let mut head = u64::from(group);
     let mut bytes = folded_name.chain(std::iter::repeat(0));
@@ -152,13 +152,13 @@ fn head(group: u16, folded_name: impl Iterator<Item = u8>) -> u64 {
     head
 }
 
-/// The eight bytes of a folded name behind those that go into a head.
+/// The eight bytes of a folded name that follow those in the head.
 pub(crate) fn second_head(folded_name: &str) -> u64 {
     let bytes = folded_name.as_bytes().iter().skip(HEAD_NAME_BYTES).chain(std::iter::repeat(&0));
     bytes.take(8).fold(0, |head, byte| head << 8 | u64::from(*byte))
 }
 
-/// Writes the folded name behind what is there.
+/// Appends the folded name to `names`.
 pub(crate) fn fold_onto(names: &mut String, name: &str) {
     if name.is_ascii() {
         let from = names.len();

@@ -1,18 +1,20 @@
-//! Ranked keys: a sorted set that knows the rank of each key, and the key of each rank.
+//! Order-statistic set: a sorted set that maps keys to ranks and ranks to keys.
 //!
-//! Owns        a B-tree with counts: each node knows how many keys lie below it.
-//! Doors       `from_sorted`, `insert`, `remove` change it; `find` gives a rank, `select` and `iter_from` take one.
-//! Invariants  R1 keys ascend. R2 each node's count is right, all leaves lie equally deep, and every node but the
+//! Owns        a B-tree with counts: each node stores the number of keys in its subtree.
+//! Doors       `from_sorted`, `insert`, `remove` change it; `find` returns a rank, `select` and `iter_from` take one.
+//! Invariants  R1 keys ascend. R2 each node's count is correct, all leaves have the same depth, and
+//!             every node except the
 //!             root has `KEYS_MIN..=KEYS_MAX` keys. R3 each operation costs at most some hundred steps per level,
 //!             and there are log₃₂ n levels. (tests `r1_*`, `r2_*` here, `scale`)
-//! Limits      none on how many keys. Memory per key, nodes included: 1.25 times its size when built at
-//!             once, 1.7 times after many changes, 2.5 times at the very worst. (for keys of 24 bytes, test `memory`)
-//! Not here    what a key is.
+//! Limits      no limit on the number of keys. Memory per key, nodes included: 1.25 times its size when built at
+//!             once, 1.7 times after many changes, 2.5 times in the worst case. (24-byte keys, test `memory`)
+//! Not here    the meaning of a key.
 //!
-//! Why this and not another. Keys are compared through pointers, so each should be compared against few: a B-tree
-//! holds every key once, in branches too, where a B⁺-tree would want copies of keys as fences, or a walk to a leaf
-//! per comparison. A chunked list with a counted directory needs no rebalancing, but its directory grows as a root
-//! of n. A balanced binary tree or a skip list costs two pointers and a count per key.
+//! Alternatives considered. Comparisons follow pointers, so their number matters most. A B-tree stores each key once,
+//! including in branches; a B⁺-tree needs copies of keys as separators, or a descent to a leaf per
+//! comparison. A chunked
+//! list with a counted directory needs no rebalancing, but its directory grows with the square root of n. A balanced
+//! binary tree or a skip list needs two pointers and a count per key.
 
 mod iter;
 mod node;
@@ -25,18 +27,18 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Counts work: comparisons, children looked at, keys and children moved.
+/// Counts work: comparisons, children visited, keys and children moved.
 #[derive(Default)]
 struct Steps(AtomicU64);
 
 impl Steps {
-    /// Not one atomic addition: when two threads read at once, some of their steps may be lost.
+    /// Not an atomic addition: concurrent readers may lose some steps.
     fn add(&self, count: usize) {
         self.0.store(self.0.load(Relaxed).wrapping_add(count as u64), Relaxed);
     }
 }
 
-/// A sorted set of keys that knows their ranks, counted from 0.
+/// A sorted set of keys with ranks from 0.
 pub struct Ranked<K> {
     root: Node<K>,
     steps: Steps,
@@ -55,45 +57,45 @@ impl<K: fmt::Debug> fmt::Debug for Ranked<K> {
 }
 
 impl<K> Ranked<K> {
-    /// How many keys.
+    /// Number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.root.len()
     }
 
-    /// Whether there are none.
+    /// Has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rank of a key. `compare` says how a key stands to the wanted one.
+    /// Rank of a key. `compare` orders a key relative to the wanted one.
     ///
     /// # Errors
-    /// If there is no such key: the rank it would have.
+    /// If there is no such key: the rank at which it would be inserted.
     pub fn find(&self, compare: impl Fn(&K) -> Ordering) -> Result<usize, usize> {
         self.root.find(&compare, &self.steps)
     }
 
-    /// The key with this rank.
+    /// Key with this rank.
     #[must_use]
     pub fn select(&self, rank: usize) -> Option<&K> {
         self.iter_from(rank).next()
     }
 
-    /// The keys from this rank on, ascending.
+    /// Keys from this rank on, ascending.
     pub fn iter_from(&self, rank: usize) -> impl Iterator<Item = &K> {
         Iter::new(&self.root, rank, &self.steps)
     }
 
-    /// Takes the key out that `compare` calls equal, and tells the rank it had.
+    /// Removes the key that `compare` calls equal, and returns the rank it had.
     pub fn remove(&mut self, compare: impl Fn(&K) -> Ordering) -> Option<(usize, K)> {
         let removed = self.root.remove(&compare, &self.steps);
         self.root.lower_if_hollow();
         removed
     }
 
-    /// Work done so far: comparisons, children looked at, keys and children moved. For tests and metrics.
+    /// Steps of work so far: comparisons, children visited, keys and children moved. For tests and metrics.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps.0.load(Relaxed)
@@ -101,15 +103,16 @@ impl<K> Ranked<K> {
 }
 
 impl<K: Ord> Ranked<K> {
-    /// All keys at once, in a few steps each. Each has to be greater than the one before; only tests look, for a
-    /// million comparisons through pointers cost more than all the rest.
+    /// Builds the set from all keys at once. Each key must be greater than the one before. Only debug
+    /// builds check it: a
+    /// million comparisons through pointers would cost more than the rest.
     #[must_use]
     pub fn from_sorted(keys: Vec<K>) -> Self {
         debug_assert!(keys.is_sorted_by(|a, b| a < b), "keys have to ascend: sort them first");
         Self { root: Node::from_sorted(keys), steps: Steps::default() }
     }
 
-    /// Puts a key in and tells its rank, and the equal key it replaced.
+    /// Inserts a key; returns its rank and the equal key that it replaced.
     pub fn insert(&mut self, key: K) -> (usize, Option<K>) {
         let inserted = self.root.insert(key, &self.steps);
         self.root.raise_if_overfull(&self.steps);
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
     use guildhall_stdx::Rng;
 
-    /// Changes and questions, the same to a `Ranked` and to a sorted `Vec`.
+    /// Compares a `Ranked` with a sorted `Vec` over random operations.
     fn check(seed: u64, keys_start: usize, keys_range: u64, changes: usize) {
         let mut rng = Rng::new(seed);
         let mut model: Vec<u64> = (0..keys_start).map(|_| rng.below(keys_range)).collect();
@@ -146,7 +149,7 @@ mod tests {
                 };
                 assert_eq!(ranked.insert(key), expected, "seed {seed}, change {change}");
             } else {
-                // Mostly one that is there.
+                // Usually an existing key.
                 let key = if rng.chance(0.9) { rng.pick(&model).copied().unwrap_or(key) } else { key };
                 let expected = model.binary_search(&key).ok().map(|rank| (rank, model.remove(rank)));
                 assert_eq!(ranked.remove(|other| other.cmp(&key)), expected, "seed {seed}, change {change}");
@@ -186,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Three levels deep, so that branches split, merge and hand children on too.
+    /// Three levels, so that branches also split, merge and move children.
     #[test]
     fn r2_filled_and_emptied_from_either_end_and_anywhere() {
         const KEYS: u64 = 15_000;

@@ -1,7 +1,7 @@
-//! Rows: a group's header, or a member with what they show.
+//! Rows: a group's header, or a member with presence.
 //!
-//! Owns        `Row`, which borrows from a list; `Item`, the same to keep and to send.
-//! Not here    how they are written: whoever renders bodies.     Spec  docs/protocol/reference.md §8.6 "Rows".
+//! Owns        `Row`, which borrows from a list; `Item`, its owned form.
+//! Not here    serialization (`guildhall-relay`).     Spec  docs/protocol/reference.md §8.6 "Rows".
 
 use guildhall_model::{Member, Presence, RoleId, UserId};
 use serde::{Serialize, Serializer};
@@ -12,9 +12,9 @@ use std::{fmt, sync::Arc};
 pub enum GroupId {
     /// Members whose highest hoisted role this is.
     Role(RoleId),
-    /// The others who are there.
+    /// Members without a hoisted role who are not offline.
     Online,
-    /// Who is not, or wishes to seem so.
+    /// Members who are offline or invisible.
     Offline,
 }
 
@@ -37,23 +37,22 @@ impl Serialize for GroupId {
 /// A header row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// Which group.
     pub id: GroupId,
-    /// Its members.
+    /// Number of members in the group.
     pub count: usize,
 }
 
-/// A row, as a list holds it.
+/// A row, borrowed from a list.
 #[derive(Clone, Copy, Debug)]
 pub enum Row<'a> {
-    /// The header of the group whose members follow.
+    /// Header of the group whose members follow.
     Group(Group),
     /// A member; no presence means offline.
     Member(&'a Arc<Member>, Option<&'a Arc<Presence>>),
 }
 
 impl Row<'_> {
-    /// The same, to keep.
+    /// The owned form.
     #[must_use]
     pub fn to_item(self) -> Item {
         match self {
@@ -62,7 +61,7 @@ impl Row<'_> {
         }
     }
 
-    /// The very same objects, not only equal ones.
+    /// Refers to the same objects, not only to equal ones.
     pub(crate) fn is(self, item: &Item) -> bool {
         match (self, item) {
             (Self::Group(group), Item::Group(other)) => group == *other,
@@ -74,16 +73,16 @@ impl Row<'_> {
     }
 }
 
-/// A row to keep or to send. Equality is by value, pointers first.
+/// An owned row. Equality is by value, after a comparison of pointers.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// A header.
+    /// Header of a group.
     Group(Group),
     /// A member; no presence means offline.
     Member(Arc<Member>, Option<Arc<Presence>>),
 }
 
-/// What makes a row the same row after a change.
+/// Identity of a row across changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RowId {
     Group(GroupId),

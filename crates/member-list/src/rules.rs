@@ -1,32 +1,32 @@
-//! Rules of a list: which groups there are, in which order, and who belongs to which.
+//! Rules of a list: its groups, their order, and the group of each member.
 //!
-//! Invariants  U1 the highest hoisted role decides, for nobody who is offline. U2 two guild states with equal rules
-//!             sort every member alike, so a list needs building anew only when the rules differ. (tests `u1_*`)
-//! Limits      `ROLES_MAX` hoisted roles; members of lower ones are shown among those without.
+//! Invariants  U1 the highest hoisted role decides, except for offline members. U2 guild states with equal rules sort
+//!             every member alike, so a list is rebuilt only if the rules differ. (tests `u1_*`)
+//! Limits      `ROLES_MAX` hoisted roles; members of lower ones are listed as if they had none.
 //! Spec        docs/protocol/reference.md §8.6 "Rows".
 
 use crate::row::GroupId;
 use guildhall_model::{Member, Presence, Role, RoleId, Status};
 use std::cmp::Reverse;
 
-/// Hoisted roles that can be told apart: far more than a guild may have, and groups are numbered with 16 bits.
+/// Maximum number of hoisted roles. Far more than a guild may have; group numbers have 16 bits.
 const ROLES_MAX: usize = 10_000;
 
-/// Which groups a list has. Made anew when roles change or the guild grows past the limit for offline members.
+/// The groups of a list. Recomputed when roles change or the guild grows past the limit for offline members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRules {
     /// Highest first.
     hoisted: Vec<RoleId>,
-    /// The same by id, with their place in `hoisted`.
+    /// The same sorted by id, with the index in `hoisted`.
     by_id: Vec<(RoleId, u16)>,
     offline_listed: bool,
 }
 
 impl ListRules {
-    /// Guilds with more members do not list those who are offline.
+    /// Guilds with more members do not list offline members.
     pub const OFFLINE_LISTED_MEMBERS_MAX: usize = 1000;
 
-    /// The rules of a guild with these roles and so many members.
+    /// Rules of a guild with these roles and `member_count` members.
     #[must_use]
     pub fn new<'a>(roles: impl IntoIterator<Item = &'a Role>, member_count: usize) -> Self {
         let mut hoisted: Vec<_> = roles.into_iter().filter(|role| role.hoist).collect();
@@ -38,7 +38,7 @@ impl ListRules {
         Self { hoisted, by_id, offline_listed: member_count <= Self::OFFLINE_LISTED_MEMBERS_MAX }
     }
 
-    /// The number of a member's group, in the order of the list; nothing for one who is not listed.
+    /// Group number of a member, in list order; none for a member who is not listed.
     pub(crate) fn group_of(&self, member: &Member, presence: Option<&Presence>) -> Option<u16> {
         if presence.is_none_or(|presence| presence.status == Status::Offline) {
             return self.offline_listed.then_some(self.online() + 1);
@@ -50,12 +50,12 @@ impl ListRules {
         Some(places.min().unwrap_or(self.online()))
     }
 
-    /// The number of the group of those without a hoisted role; the next is that of those who are offline.
+    /// Group number of members without a hoisted role; the next number is that of offline members.
     pub(crate) fn online(&self) -> u16 {
         self.hoisted.len() as u16
     }
 
-    /// Groups there may be, offline included.
+    /// Number of possible groups, offline included.
     pub(crate) fn groups_count(&self) -> usize {
         self.hoisted.len() + 2
     }

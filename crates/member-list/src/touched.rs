@@ -1,13 +1,14 @@
-//! Touched rows: where a list may differ from what it was.
+//! Touched rows: row ranges of a list that may have changed since the last update of its watchers.
 //!
-//! Owns        a few spans of row numbers, gathered from one look at the list's watchers to the next.
-//! Doors       `MemberList` adds; `MemberList::take_touched` hands over; `meets` tells which intervals to look at.
-//! Invariants  T1 a row outside all spans is the row it was. (tests `watch`)  T2 spans ascend and are apart.
-//! Limits      `SPANS_MAX` spans; then those nearest to each other become one, which costs needless looks only.
+//! Owns        a few spans of row numbers.
+//! Doors       `MemberList` adds; `MemberList::take_touched` moves them out; `meets` says which
+//!             intervals need an update.
+//! Invariants  T1 rows outside all spans are unchanged. (tests `watch`)  T2 spans ascend and do not touch.
+//! Limits      `SPANS_MAX` spans. Past it the two closest are merged, which only costs unnecessary comparisons.
 
 use crate::interval::Interval;
 
-/// A change makes at most three. Enough for the changes of a quiet moment; in a storm most of the list is touched.
+/// A change adds at most three. Enough for a quiet period; under load most of the list is touched anyway.
 const SPANS_MAX: usize = 16;
 
 /// Rows that may have changed.
@@ -23,7 +24,7 @@ impl Touched {
     }
 
     pub(crate) fn add(&mut self, first: usize, last: usize) {
-        // Spans that overlap the new one, or lie right beside it.
+        // Spans that overlap the new one or are adjacent to it.
         let from = self.spans.partition_point(|span| span.1.saturating_add(1) < first);
         let to = self.spans.partition_point(|span| span.0 <= last.saturating_add(1));
         let merged = match self.spans.get(from..to) {
@@ -51,7 +52,7 @@ impl Touched {
         self.spans.is_empty()
     }
 
-    /// Whether a row of the interval may have changed.
+    /// A row of the interval may have changed.
     #[must_use]
     pub fn meets(&self, interval: Interval) -> bool {
         let next = self.spans.partition_point(|span| span.1 < interval.first());

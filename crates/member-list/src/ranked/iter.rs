@@ -1,10 +1,9 @@
-//! Walking a `Ranked` in order, from any rank.
+//! Iteration over a `Ranked` in order, from any rank.
 
 use super::{Steps, node::Node};
 
-/// Keys in order.
 pub(super) struct Iter<'a, K> {
-    /// From the root down: each node with the index of its next key; what lies left of that key is done.
+    /// From the root down: each node with the index of its next key; everything before that key was returned.
     path: Vec<(&'a Node<K>, usize)>,
 }
 
@@ -16,7 +15,7 @@ impl<'a, K> Iter<'a, K> {
             path.push((node, index));
             let child = &node.children()[index];
             if within == child.len() {
-                // The wanted key is the one right of this child.
+                // The wanted key follows this child.
                 return Self { path };
             }
             (node, left) = (child, within);

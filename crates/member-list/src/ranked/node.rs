@@ -1,20 +1,20 @@
-//! Nodes of a `Ranked`: where keys are found, moved, split and merged.
+//! Nodes of a `Ranked`: search, move, split and merge.
 
 use super::Steps;
 use std::{cmp::Ordering, mem};
 
-/// One more fits in for the moment before a split: 64 places, which is what allocators like.
+/// One more fits temporarily before a split: 64 entries, a size that suits allocators.
 const KEYS_MAX: usize = 63;
-/// Below half, so that neither a split nor a merge leaves a node about to do the opposite.
+/// Less than half, so that a node after a split or merge is not about to do the opposite.
 const KEYS_MIN: usize = 27;
-/// Keys per node when all come at once: some room for changes. Those of an uneven tree get half of it, and a node
-/// has to have that many.
+/// Keys per node of a bulk-loaded tree, which leaves room for changes. If the tree is uneven, the last nodes get half
+/// of this, which must be at least `KEYS_MIN`.
 const KEYS_BUILT: usize = 55;
 const _: () = assert!(KEYS_MIN < KEYS_BUILT.div_ceil(2) && 2 * KEYS_MIN <= KEYS_MAX);
 
-/// A leaf when it has no children; otherwise it has one child more than keys.
+/// A leaf has no children; a branch has one child more than keys.
 pub(super) struct Node<K> {
-    /// Keys here and below.
+    /// Keys in the subtree.
     len: usize,
     keys: Vec<K>,
     children: Vec<Node<K>>,
@@ -25,7 +25,7 @@ impl<K> Node<K> {
         Self { len: 0, keys: Vec::new(), children: Vec::new() }
     }
 
-    /// With room for all the keys and children it may come to have.
+    /// Allocates for the maximum number of keys and children.
     fn new(keys: impl Iterator<Item = K>, children: impl Iterator<Item = Self>) -> Self {
         let mut node = Self { len: 0, keys: Vec::with_capacity(KEYS_MAX + 1), children: Vec::new() };
         node.keys.extend(keys);
@@ -50,7 +50,7 @@ impl<K> Node<K> {
         &self.children
     }
 
-    /// The child in or right behind which the key of `rank` lies, and the rank within; nothing for a leaf.
+    /// The child in or right behind which the key of `rank` is, and the rank within it; none for a leaf.
     pub(super) fn child_at(&self, rank: usize, steps: &Steps) -> Option<(usize, usize)> {
         let last = self.children.len().checked_sub(1)?;
         let mut left = rank;
@@ -71,13 +71,13 @@ impl<K> Node<K> {
         })
     }
 
-    /// How many keys lie left of the child at `index`; in a leaf, of the key.
+    /// Number of keys before the child at `index`; in a leaf, before the key.
     fn len_before(&self, index: usize, steps: &Steps) -> usize {
         steps.add(index.min(self.children.len()));
         index + self.children.iter().take(index).map(Self::len).sum::<usize>()
     }
 
-    /// The rank of `keys[index]`.
+    /// Rank of `keys[index]`.
     fn rank_of_key(&self, index: usize, steps: &Steps) -> usize {
         self.len_before(index, steps) + self.children.get(index).map_or(0, Self::len)
     }
@@ -99,7 +99,7 @@ impl<K> Node<K> {
         let removed = match self.search(compare, steps) {
             Ok(index) => {
                 let rank = self.rank_of_key(index, steps);
-                // A branch fills the gap with the greatest key below it.
+                // In a branch the greatest key of the left subtree replaces the removed key.
                 let stand_in = self.children.get_mut(index).and_then(|child| child.pop(steps));
                 let key = match stand_in {
                     Some(stand_in) => mem::replace(&mut self.keys[index], stand_in),
@@ -122,7 +122,7 @@ impl<K> Node<K> {
         Some(removed)
     }
 
-    /// Takes the greatest key out.
+    /// Removes and returns the greatest key.
     fn pop(&mut self, steps: &Steps) -> Option<K> {
         let key = match self.children.last_mut() {
             Some(child) => {
@@ -136,7 +136,7 @@ impl<K> Node<K> {
         Some(key)
     }
 
-    /// Brings the child at `index`, which may just have lost a key, back to `KEYS_MIN`.
+    /// Restores `KEYS_MIN` of the child at `index`, which may have lost a key.
     fn refill(&mut self, index: usize, steps: &Steps) {
         if self.children.get(index).is_none_or(|child| child.keys.len() >= KEYS_MIN) {
             return;
@@ -150,7 +150,7 @@ impl<K> Node<K> {
         }
     }
 
-    /// Moves one key from the child at `index` over the key between them to its right neighbour.
+    /// Moves one key from the child at `index` through the separating key to its right sibling.
     fn rotate_right(&mut self, index: usize, steps: &Steps) {
         let [left, right] = &mut self.children[index..index + 2] else { return };
         let Some(up) = left.keys.pop() else { return };
@@ -165,7 +165,7 @@ impl<K> Node<K> {
         right.len += moved;
     }
 
-    /// Moves one key to the child at `index` over the key between them from its right neighbour.
+    /// Moves one key to the child at `index` through the separating key from its right sibling.
     fn rotate_left(&mut self, index: usize, steps: &Steps) {
         let [left, right] = &mut self.children[index..index + 2] else { return };
         steps.add(right.keys.len() + right.children.len());
@@ -181,7 +181,7 @@ impl<K> Node<K> {
         right.len -= moved;
     }
 
-    /// Makes one of the child at `index`, the key right of it, and the next child.
+    /// Merges the child at `index`, the key behind it, and the next child.
     fn merge(&mut self, index: usize, steps: &Steps) {
         let mut right = self.children.remove(index + 1);
         let between = self.keys.remove(index);
@@ -193,7 +193,7 @@ impl<K> Node<K> {
         left.children.append(&mut right.children);
     }
 
-    /// A root without keys gives way to its only child.
+    /// Replaces a root without keys by its only child.
     pub(super) fn lower_if_hollow(&mut self) {
         if self.keys.is_empty()
             && let Some(child) = self.children.pop()
@@ -202,7 +202,7 @@ impl<K> Node<K> {
         }
     }
 
-    /// Cuts this node in two; the right half and the key between come out.
+    /// Splits this node; returns the middle key and the right half.
     fn split(&mut self, steps: &Steps) -> (K, Self) {
         let middle = self.keys.len() / 2;
         steps.add(self.keys.len() + self.children.len() - middle);
@@ -213,7 +213,7 @@ impl<K> Node<K> {
         (between, right)
     }
 
-    /// A root with too many keys becomes two nodes below a new root.
+    /// Splits a root that has too many keys and puts a new root above.
     pub(super) fn raise_if_overfull(&mut self, steps: &Steps) {
         if self.keys.len() > KEYS_MAX {
             let (between, right) = self.split(steps);
@@ -224,7 +224,7 @@ impl<K> Node<K> {
 }
 
 impl<K: Ord> Node<K> {
-    /// This node may come out with `KEYS_MAX + 1` keys: whoever holds it then splits it.
+    /// This node may end up with `KEYS_MAX + 1` keys; its parent then splits it.
     pub(super) fn insert(&mut self, key: K, steps: &Steps) -> (usize, Option<K>) {
         let index = match self.search(&|other: &K| other.cmp(&key), steps) {
             Ok(index) => {
@@ -253,7 +253,7 @@ impl<K: Ord> Node<K> {
 
 impl<K> Node<K> {
     pub(super) fn from_sorted(keys: Vec<K>) -> Self {
-        // Keys in a full tree of this height; leaves have 0.
+        // Keys in a full tree of this height; leaves have height 0.
         let (mut height, mut capacity) = (0, KEYS_BUILT);
         while capacity < keys.len() {
             capacity = capacity * (KEYS_BUILT + 1) + KEYS_BUILT;
@@ -263,7 +263,7 @@ impl<K> Node<K> {
         Self::build(&mut keys.into_iter(), len, height, capacity)
     }
 
-    /// A tree of `height` with the next `len` of the keys, at most `capacity`, evenly spread.
+    /// A tree of `height` with the next `len` keys, at most `capacity`, evenly distributed.
     fn build(keys: &mut impl Iterator<Item = K>, len: usize, height: u32, capacity: usize) -> Self {
         if height == 0 {
             return Self::new(keys.take(len), [].into_iter());
@@ -273,7 +273,7 @@ impl<K> Node<K> {
         let mut left = len + 1;
         let (mut between, mut children) = (Vec::new(), Vec::new());
         for index in 0..children_count {
-            // Each child takes its share of keys and of the keys between children.
+            // Each child takes its share of the keys.
             let share = left.div_ceil(children_count - index);
             left -= share;
             children.push(Self::build(keys, share - 1, height - 1, capacity_below));
@@ -287,7 +287,7 @@ impl<K> Node<K> {
 
 #[cfg(test)]
 impl<K: Ord> Node<K> {
-    /// R2 of the root and its children.
+    /// Checks R2 for the root and its children.
     pub(super) fn check_shape_shallow(&self) {
         assert!(self.keys.len() <= KEYS_MAX);
         assert!(self.children.is_empty() || self.children.len() == self.keys.len() + 1);
@@ -295,7 +295,7 @@ impl<K: Ord> Node<K> {
         assert!(self.children.iter().all(|child| (KEYS_MIN..=KEYS_MAX).contains(&child.keys.len())));
     }
 
-    /// R2 of the whole tree; its height comes out.
+    /// Checks R2 for the whole tree and returns its height.
     pub(super) fn check_shape(&self) -> u32 {
         self.check_shape_shallow();
         let heights: Vec<u32> = self.children.iter().map(Self::check_shape).collect();

@@ -1,10 +1,10 @@
-//! Watches against naive clients, who keep rows as §8.6 tells them to and know nothing else.
+//! Watches against naive clients, which keep rows as §8.6 says and know nothing else.
 
 use crate::world::World;
 use guildhall_member_list::{Group, Interval, Item, ListOp, Watch};
 use std::collections::BTreeMap;
 
-/// Rows as a client has them: none where it was told none.
+/// Rows of a client; none where nothing was sent.
 #[derive(Default)]
 struct Client {
     intervals: Vec<Interval>,
@@ -12,7 +12,7 @@ struct Client {
 }
 
 impl Client {
-    /// An event: operations in order, then `groups` is the truth.
+    /// Applies an event: operations in order, then truncation by `groups`.
     fn handle(&mut self, ops: Vec<ListOp>, groups: &[Group]) {
         for op in ops {
             match op {
@@ -60,7 +60,7 @@ fn name(item: &Item) -> String {
     }
 }
 
-/// A list, its watches and everybody who watches: what a guild and its relays do together.
+/// A list, its watches and its clients; plays the role of a guild with its relays.
 struct Stage {
     world: World,
     watches: BTreeMap<Interval, Watch>,
@@ -101,7 +101,7 @@ impl Stage {
         }
     }
 
-    /// Somebody opens the list, or another part of it.
+    /// A client subscribes, or changes its ranges.
     fn subscribe(&mut self, at: usize, intervals: Vec<Interval>) {
         let mut ops = Vec::new();
         for gone in self.clients[at].intervals.iter().filter(|old| !intervals.contains(old)) {
@@ -118,7 +118,7 @@ impl Stage {
         self.watches.retain(|interval, _| is_watched(interval));
     }
 
-    /// One, two or three intervals: side by side, apart, beyond the end; often the same as somebody else's.
+    /// One to three intervals: adjacent, apart or past the end; often equal to another client's.
     fn some_intervals(&mut self) -> Vec<Interval> {
         let rng = &mut self.world.rng;
         let width = *rng.pick(&[1, 4, 10, 25]).expect("some");
@@ -166,7 +166,7 @@ fn one_change_is_told_in_few_operations() {
             world.change();
             let rows_before = watch.told().len();
             let Some(ops) = watch.update(&world.list) else { continue };
-            // A move with a header gone, another come, and two rows pushed over the interval's ends.
+            // A move that removes one header, adds another and pushes two rows over the ends of the interval.
             let is_new_list = rules != *world.list.rules();
             let is_short = rows_before < 10;
             assert!(ops.len() <= 6 || is_new_list, "seed {seed}, change {change}: {ops:?}");

@@ -1,4 +1,4 @@
-//! The member list from outside: a module per theme.
+//! Tests of the member list's public API, one module per theme.
 
 mod client;
 mod memory;

@@ -1,4 +1,4 @@
-//! What a list costs beside the members themselves.
+//! Memory per row, excluding the members themselves.
 
 use crate::scale::{Crowd, rules};
 use allocation_counter::measure;
@@ -18,7 +18,7 @@ fn bytes_per_member() {
     let per_member = |bytes: i64| bytes as f64 / MEMBERS as f64;
     assert!(per_member(built.bytes_current) < 32.0, "{}", per_member(built.bytes_current));
 
-    // Churn until nothing is left of the order of building; what is swapped in is as large as what goes.
+    // Churn until the build order is gone; inserted members are as large as removed ones.
     let mut rng = Rng::new(1);
     let changed = measure(|| (0..4 * MEMBERS).for_each(|_| crowd.rejoin(&mut list, &mut rng)));
     let after = per_member(built.bytes_current + changed.bytes_current);

@@ -1,4 +1,4 @@
-//! The list against a model that keeps nothing in order and sorts everything on every question.
+//! The list against a model that sorts everything on every query.
 
 use crate::world::World;
 use guildhall_member_list::{Group, GroupId, Item, ListOp, MemberList, Watch};
@@ -62,7 +62,7 @@ fn an_unknown_before_is_not_passed_over() {
     world.list.set(Some((&member, presence.as_deref())), None);
 }
 
-/// A list is built by a worker, handed over, and its operations go to other threads.
+/// A background thread builds a list and moves it to the guild; its operations move to other threads.
 const _: fn() = || {
     fn may_cross_threads<T: Send + Sync>() {}
     may_cross_threads::<(MemberList, Watch, ListOp)>();

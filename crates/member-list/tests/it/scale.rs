@@ -1,4 +1,4 @@
-//! Work per change and per question, counted in steps, from a thousand members to a million.
+//! Steps per change and per query, from a thousand members to a million.
 
 use guildhall_member_list::{Interval, ListRules, MemberList, Ranked, Watch};
 use guildhall_model::{Member, Permissions, Presence, Role, RoleId, Status, User, UserId};
@@ -41,7 +41,7 @@ impl Crowd {
         self.members.iter().map(|member| (member.clone(), Some(self.presence.clone()))).collect()
     }
 
-    /// A member leaves the list and comes back in another place.
+    /// A member leaves the list and re-enters it at another position.
     pub fn rejoin(&mut self, list: &mut MemberList, rng: &mut Rng) {
         let at = rng.below(self.members.len() as u64) as usize;
         let member = &mut self.members[at];
@@ -51,7 +51,7 @@ impl Crowd {
     }
 }
 
-/// The most steps any of these took: changes of each kind, lookups, and the look of a watch.
+/// Maximum steps of each kind of change, of lookups, and of a watch update.
 fn most_steps(members_count: usize) -> [u64; 4] {
     let mut crowd = Crowd::new(members_count);
     let mut list = MemberList::build(rules(), crowd.people());
@@ -64,9 +64,9 @@ fn most_steps(members_count: usize) -> [u64; 4] {
             work(list);
             most[kind] = most[kind].max(list.steps() - before);
         };
-        // Out of the list and in again: two changes.
+        // Removes a member and inserts them: two changes.
         count(&mut list, 0, &mut |list| crowd.rejoin(list, &mut rng));
-        // Into a hoisted role's group and back, headers and all.
+        // Into a hoisted role's group and back, with headers.
         let member = crowd.members[at].clone();
         let mut hoisted = Member::clone(&member);
         hoisted.roles.push(RoleId::new(1 + round % 2));
@@ -92,7 +92,7 @@ fn steps_grow_with_the_logarithm() {
     }
 }
 
-/// Ten times the members may cost a level of nodes in each of a few searches, not ten times the steps.
+/// Ten times the members may cost one more level of nodes in each search, not ten times the steps.
 fn check(steps: impl Iterator<Item = u64>) {
     let steps: Vec<_> = steps.collect();
     assert!(steps[0] > 0, "it measures something");

@@ -1,4 +1,4 @@
-//! A guild seen from its member list: everything the list is told, and the rows worked out anew on every question.
+//! Model of a guild: produces every change of the list, and computes the expected rows from scratch.
 
 use guildhall_member_list::{Group, GroupId, Item, ListRules, MemberList};
 use guildhall_model::{Member, Permissions, Presence, Role, RoleId, Status, User, UserId};
@@ -27,7 +27,7 @@ pub struct World {
     pub rng: Rng,
     pub people: Vec<Person>,
     roles: Vec<Role>,
-    /// Members that nobody talks of, to come near the limit for offline members.
+    /// Members that take part in no change, to reach the limit for offline members.
     silent_members: usize,
     last_id: u64,
     pub list: MemberList,
@@ -88,12 +88,12 @@ impl World {
 
     fn presence(&mut self) -> Option<Arc<Presence>> {
         let status = *self.rng.pick(&[Status::Offline, Status::Idle, Status::Online, Status::Dnd]).expect("some");
-        // Offline may come as no presence, and as a presence that says so.
+        // Offline can be no presence or a presence with status offline.
         (status != Status::Offline || self.rng.chance(0.2))
             .then(|| Arc::new(Presence { status, ..Presence::default() }))
     }
 
-    /// Something happens, and the list is told.
+    /// Makes a random change and applies it to the list.
     pub fn change(&mut self) {
         let at = self.rng.below(self.people.len() as u64) as usize;
         match self.rng.below(100) {
@@ -126,7 +126,7 @@ impl World {
                 self.alter(at, |person| Arc::make_mut(&mut person.member).roles = roles.into());
             }
             85..90 => self.alter(at, |person| Arc::make_mut(&mut person.member).mute ^= true),
-            // The same values in other objects.
+            // Equal values in different objects.
             90..93 => self.alter(at, |person| person.member = Arc::new(Member::clone(&person.member))),
             93..97 => self.alter(at, |person| person.has_view ^= true),
             _ => {
@@ -152,7 +152,7 @@ impl World {
         self.list.set(before, after);
     }
 
-    /// §8.6 "Rows" word for word.
+    /// §8.6 "Rows", literally.
     pub fn naive_groups(&self) -> Vec<(GroupId, Vec<&Person>)> {
         let mut hoisted: Vec<_> = self.roles.iter().filter(|role| role.hoist).collect();
         hoisted.sort_by_key(|role| (Reverse(role.position), role.id));
