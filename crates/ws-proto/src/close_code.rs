@@ -1,9 +1,9 @@
-//! Close codes: which ones may stand in a close frame.
+//! Close codes that a close frame may carry.
 //!
 //! Spec  RFC 6455 §7.4 and the IANA registry, which added 1012 to 1014.
 
-/// Whether `code` may be sent in a close frame. The rest is reserved: 1005, 1006 and 1015 describe what
-/// never crosses the wire, 1004 and 1016 to 2999 have no meaning yet, and outside 1000 to 4999 nothing has.
+/// `code` may be sent in a close frame. All others are reserved: 1005, 1006 and 1015 are never sent, 1004 and 1016 to
+/// 2999 are unassigned, and codes outside 1000 to 4999 are invalid.
 #[must_use]
 pub fn close_code_is_valid(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)

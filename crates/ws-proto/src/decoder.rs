@@ -1,57 +1,59 @@
-//! Decoder: bytes as they arrive become messages and control frames.
+//! Decoder: turns bytes into messages and control frames.
 //!
-//! Owns        the place in the byte stream: a header cut off, a payload cut off, a fragmented message.
-//! Doors       `Decoder::handle` takes what the socket gave; `Events::poll` gives what it meant.
-//! Invariants  D1 nothing unfinished, no heap. D2 a frame that lies whole in the input is not copied.
-//!             D3 any cut of the input gives the same events and the same error. D4 after a close frame or
-//!             an error, all further input is dropped unread. (tests/it: `memory`, `split`, `close`)
-//! Limits      a message holds `message_bytes_max`, checked from the header; unfinished ones cost at most
-//!             twice what arrived, and never more than the limit (plus ~100 bytes of state).
-//! Not here    inflate: compressed messages are handed on as they are.     Spec  RFC 6455 §5, §7, §8.1.
+//! Owns        the position in the byte stream: a partial header, a partial payload, a fragmented message.
+//! Doors       `Decoder::handle` takes bytes of the socket; `Events::poll` returns events.
+//! Invariants  D1 the heap is used only while something is incomplete. D2 a frame that is complete in the input is not
+//!             copied. D3 events and errors do not depend on how the input is split. D4 after a close
+//!             frame or an error,
+//!             all further input is dropped unread. (tests/it: `memory`, `split`, `close`)
+//! Limits      a message holds `message_bytes_max`, checked from the header; an incomplete one costs at most twice the
+//!             bytes that arrived, and never more than the limit (plus ~100 bytes of state).
+//! Not here    inflate: compressed messages are returned compressed.     Spec  RFC 6455 §5, §7, §8.1.
 
 use crate::header::{Header, PARSED_BYTES_MAX, Rules};
 use crate::{CONTROL_BYTES_MAX, Opcode, Role, WsError, close_code_is_valid, mask};
 use std::ops::Range;
 
-/// First allocation for an unfinished message, unless the limit is lower: most inbound messages fit.
+/// First allocation for an incomplete message, unless the limit is lower: most inbound messages fit.
 const FIRST_PAYLOAD_BYTES: usize = 128;
 
-/// What the peer may make us hold.
+/// Bounds of the memory that the peer can occupy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes of one message, over all its fragments, as they come on the wire (compressed, if so).
+    /// Maximum bytes of one message over all its fragments, on the wire (compressed, if so).
     pub message_bytes_max: u32,
 }
 
-/// Something whole that the peer said. Borrows from the input, or from the decoder if it came in pieces.
+/// A complete message or control frame. Borrows from the input, or from the decoder if it arrived in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A text message.
     Text(&'a str),
     /// A binary message.
     Binary(&'a [u8]),
-    /// A message with RSV1 set, still compressed and so not checked for UTF-8. Never unless
-    /// [`Decoder::set_rsv1_allowed`] was called. `Limits` has only bounded what came in: bound the output too.
+    /// A message with RSV1 set, still compressed and so not checked for UTF-8. Only after
+    /// [`Decoder::set_rsv1_allowed`]. `Limits` bounds only the compressed size: the caller must bound
+    /// the inflated size.
     Compressed {
-        /// Whether it is text once inflated; else bytes.
+        /// The inflated message must be text; else bytes.
         text: bool,
         /// The compressed payload.
         payload: &'a [u8],
     },
-    /// Wants a pong with the same payload, at most 125 bytes.
+    /// Must be answered by a pong with the same payload, at most 125 bytes.
     Ping(&'a [u8]),
-    /// An answer to our ping, or unasked-for.
+    /// Answer to a ping, or unsolicited.
     Pong(&'a [u8]),
-    /// The peer closes. Nothing after this is read.
+    /// The peer closes. The decoder reads nothing after this.
     Close {
-        /// A valid code, if the peer gave one.
+        /// A valid code, if the frame has one.
         code: Option<u16>,
         /// At most 123 bytes; empty without a code.
         reason: &'a str,
     },
 }
 
-/// One direction of one connection. 16 bytes; heap only while something is unfinished.
+/// Decoder of one direction of one connection. 16 bytes; heap only while something is incomplete.
 #[derive(Debug)]
 pub struct Decoder {
     partial: Option<Box<Partial>>,
@@ -61,22 +63,22 @@ pub struct Decoder {
     done: bool,
 }
 
-/// What is unfinished at the end of the input.
+/// State of an incomplete frame or message.
 #[derive(Debug, Default)]
 struct Partial {
     at: At,
-    /// The data message that is incomplete: in the middle of a frame, between its fragments, or both.
+    /// The incomplete data message: in the middle of a frame, between its fragments, or both.
     message: Option<Message>,
-    /// Payload so far of the control frame at `at`.
+    /// Payload received so far of the control frame at `at`.
     control: Vec<u8>,
 }
 
-/// Where in the byte stream the input ended.
+/// Position in the frame structure.
 #[derive(Debug)]
 enum At {
-    /// In a header of which `len` bytes were seen; 0 between two fragments.
+    /// In a header of which `len` bytes have arrived; 0 between two fragments.
     Header { bytes: [u8; PARSED_BYTES_MAX], len: u8 },
-    /// In a payload of which `got_bytes` were seen.
+    /// In a payload of which `got_bytes` have arrived.
     Payload { header: Header, got_bytes: u32 },
 }
 
@@ -90,7 +92,7 @@ impl Default for At {
 struct Message {
     kind: Kind,
     payload: Vec<u8>,
-    /// How much of the payload is known to be UTF-8; the rest is the beginning of one character.
+    /// Bytes of the payload known to be UTF-8; the rest is the start of one character.
     utf8_bytes: usize,
 }
 
@@ -105,7 +107,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What an event from this frame will be; for a continuation, what the message began as.
+    /// Kind of the event that this frame belongs to; for a continuation, that of the message.
     fn of(header: Header, message: Option<&Message>) -> Self {
         match header.opcode {
             Opcode::Text | Opcode::Binary if header.rsv1 => Self::Compressed { text: header.opcode == Opcode::Text },
@@ -120,7 +122,7 @@ impl Kind {
     }
 }
 
-/// An event, before its bytes are borrowed.
+/// An event before its bytes are borrowed.
 struct Ready {
     kind: Kind,
     place: Place,
@@ -132,20 +134,20 @@ enum Place {
 }
 
 impl Decoder {
-    /// A decoder for a connection whose handshake has just ended.
+    /// A decoder for a connection after the handshake.
     #[must_use]
     pub fn new(role: Role, limits: Limits) -> Self {
         let Limits { message_bytes_max } = limits;
         Self { partial: None, message_bytes_max, role, rsv1_allowed: false, done: false }
     }
 
-    /// Changes the limits from the next frame header on. A frame whose header was accepted already may
-    /// finish; a fragmented message already over the new limit fails at its next fragment.
+    /// Changes the limits from the next frame header on. A frame whose header was accepted may complete; a fragmented
+    /// message already past the new limit fails at its next fragment.
     pub fn set_limits(&mut self, limits: Limits) {
         self.message_bytes_max = limits.message_bytes_max;
     }
 
-    /// The limits in force.
+    /// Current limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits { message_bytes_max: self.message_bytes_max }
@@ -158,13 +160,13 @@ impl Decoder {
         self.rsv1_allowed = allowed;
     }
 
-    /// Whether a close frame or an error has ended the stream. Further input is dropped.
+    /// A close frame or an error has ended the stream. Further input is dropped.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Bytes this decoder holds on the heap: 0 unless a frame or a fragmented message is unfinished.
+    /// Heap bytes of this decoder: 0 unless a frame or a fragmented message is incomplete.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.partial.as_ref().map_or(0, |partial| {
@@ -173,10 +175,9 @@ impl Decoder {
         })
     }
 
-    /// Takes what arrived. Payloads are unmasked where they lie, so `input` is scratch afterwards.
-    ///
-    /// Call [`Events::poll`] until it gives `None`. Whoever stops earlier must hand the last
-    /// [`Events::unread_bytes`] of `input` in again, or the stream is broken.
+    /// Takes input. Payloads are unmasked in place, so the content of `input` is undefined afterwards.
+    /// Call [`Events::poll`] until it returns `None`. A caller that stops earlier must pass the last
+    /// [`Events::unread_bytes`] of `input` in again, or the stream is corrupted.
     pub fn handle<'a>(&'a mut self, input: &'a mut [u8]) -> Events<'a> {
         Events { decoder: self, input, used: 0, held: Vec::new() }
     }
@@ -186,8 +187,8 @@ impl Decoder {
         self.partial = None;
     }
 
-    /// Moves through `input` from `used` to the end of the next whole message or control frame, or to the
-    /// end of the input. What had to be collected on the heap is moved to `held`.
+    /// Advances through `input` from `used` to the end of the next complete message or control frame, or to the end of
+    /// the input. Moves a payload that was collected on the heap to `held`.
     fn advance(&mut self, input: &mut [u8], used: &mut usize, held: &mut Vec<u8>) -> Result<Option<Ready>, WsError> {
         if self.done {
             *used = input.len();
@@ -221,7 +222,7 @@ impl Decoder {
             } else if complete || !chunk.is_empty() {
                 let new = || Message { kind, payload: Vec::new(), utf8_bytes: 0 };
                 let message = partial.message.get_or_insert_with(new);
-                // With the last fragment the size is known; before, only its limit is.
+                // The last fragment determines the size; before it only the limit is known.
                 let announced = message.payload.len() + missing;
                 let bytes_max = if header.fin { announced } else { announced.max(self.message_bytes_max as usize) };
                 message.append(chunk, bytes_max)?;
@@ -242,7 +243,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// The frame we are in and how much of its payload was seen; reads the next header if between frames.
+    /// The current frame and the number of its payload bytes seen; reads the next header if between frames.
     fn next_header(&mut self, input: &[u8], used: &mut usize) -> Result<Option<(Header, u32)>, WsError> {
         let mut rules = Rules {
             role: self.role,
@@ -273,7 +274,7 @@ impl Decoder {
             *used += header_bytes - seen;
             return Ok(Some((header, 0)));
         }
-        // Less than a header, so all of the input is in `bytes` now.
+        // The input is shorter than a header, so all of it is in `bytes`.
         *used = input.len();
         if len > 0 {
             self.partial.get_or_insert_default().at = At::Header { bytes, len: len as u8 };
@@ -281,7 +282,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// A frame has ended: keep only an open message.
+    /// End of a frame: keeps state only for an incomplete message.
     fn at_boundary(&mut self) {
         match &mut self.partial {
             Some(partial) if partial.message.is_some() => partial.at = At::default(),
@@ -291,11 +292,11 @@ impl Decoder {
 }
 
 impl Message {
-    /// Adds what arrived. The message will not grow past `bytes_max`.
+    /// Appends a chunk. The message will not grow past `bytes_max`.
     fn append(&mut self, chunk: &[u8], bytes_max: usize) -> Result<(), WsError> {
         let len = self.payload.len() + chunk.len();
         if len > self.payload.capacity() {
-            // Twice what we have, so that many small pieces stay cheap.
+            // Doubles, so that many small pieces stay cheap.
             let target = len.max(2 * self.payload.capacity()).max(FIRST_PAYLOAD_BYTES).min(bytes_max);
             self.payload.reserve_exact(target - self.payload.len());
         }
@@ -312,22 +313,22 @@ impl Message {
     }
 }
 
-/// The events in one piece of input, from [`Decoder::handle`].
+/// Iterator over the events in one piece of input; from [`Decoder::handle`].
 #[must_use = "the stream is broken unless the events are polled until there are none"]
 #[derive(Debug)]
 pub struct Events<'a> {
     decoder: &'a mut Decoder,
     input: &'a mut [u8],
     used: usize,
-    /// The payload of the last event, if it was collected from pieces.
+    /// Payload of the last event, if it was collected from pieces.
     held: Vec<u8>,
 }
 
 impl Events<'_> {
-    /// The next event; `None` when the input is used up, or after a close frame.
+    /// The next event; `None` at the end of the input, or after a close frame.
     ///
     /// # Errors
-    /// What the peer did wrong. The decoder is done then: later input is dropped and gives `None`.
+    /// The peer violated the protocol. The decoder is done then: later input is dropped and yields `None`.
     pub fn poll(&mut self) -> Result<Option<Event<'_>>, WsError> {
         let ready = match self.decoder.advance(self.input, &mut self.used, &mut self.held) {
             Ok(Some(ready)) => ready,
@@ -392,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_decoder_is_small() {
-        // One per connection: at a million connections each 16 bytes more are 16 MB.
+        // There is one per connection: at a million connections, 16 bytes more are 16 MB.
         assert!(size_of::<Decoder>() <= 16, "{} bytes", size_of::<Decoder>());
         assert!(size_of::<Partial>() <= 112, "{} bytes", size_of::<Partial>());
     }

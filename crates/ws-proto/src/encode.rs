@@ -1,22 +1,21 @@
-//! Encoding: frames as plain bytes, made once and sent to anybody.
+//! Encoding: frames as plain bytes that can be sent to any number of peers.
 //!
 //! Owns        headers of unmasked frames, control frames, and masked frames for our own client.
-//! Invariants  a frame from here decodes to what went in; lengths are minimal.
+//! Invariants  a frame from here decodes to its input; lengths are minimal.
 //! Limits      control payloads 125 bytes, hence close reasons 123.
-//! Not here    randomness: the client's mask key comes in as an argument.     Spec  RFC 6455 §5.2, §5.5.
+//! Not here    randomness: the client's mask key is an argument.     Spec  RFC 6455 §5.2, §5.5.
 
 use crate::{CONTROL_BYTES_MAX, Opcode, close_code_is_valid, mask};
 use std::ops::Deref;
 
-/// Longest header of an unmasked frame, in bytes: what to leave free in front of a payload.
+/// Longest header of an unmasked frame, in bytes: the room to leave in front of a payload.
 pub const HEADER_BYTES_MAX: usize = 10;
 
-/// The first byte of a frame. An [`Opcode`] alone converts to a whole, uncompressed message.
+/// First byte of a frame. An [`Opcode`] alone converts to a complete, uncompressed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What the frame is.
     pub opcode: Opcode,
-    /// Whether the message ends with this frame.
+    /// The message ends with this frame.
     pub fin: bool,
     /// RSV1: the message is compressed. Only on the first frame of a message, and only if negotiated.
     pub compressed: bool,
@@ -34,7 +33,7 @@ impl Head {
     }
 }
 
-/// Bytes of header in front of an unmasked payload of `payload_bytes`: 2, 4 or 10.
+/// Header bytes in front of an unmasked payload of `payload_bytes`: 2, 4 or 10.
 #[must_use]
 pub fn header_len(payload_bytes: usize) -> usize {
     match payload_bytes {
@@ -62,8 +61,8 @@ pub fn frame_header(head: impl Into<Head>, payload_bytes: usize, out: &mut [u8; 
     header_bytes
 }
 
-/// Writes the header of an unmasked frame to the *end* of `room` and returns where it starts, for payloads
-/// that are built behind ten spare bytes: frame = `buffer[start..]`, without moving the payload.
+/// Writes the header of an unmasked frame to the *end* of `room` and returns its start, for payloads that are built
+/// after ten spare bytes: frame = `buffer[start..]`, without moving the payload.
 pub fn frame_header_before(head: impl Into<Head>, payload_bytes: usize, room: &mut [u8; HEADER_BYTES_MAX]) -> usize {
     let mut header = [0; HEADER_BYTES_MAX];
     let header_bytes = frame_header(head, payload_bytes, &mut header);
@@ -81,7 +80,7 @@ pub fn append_frame(head: impl Into<Head>, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// An unmasked frame in an allocation of exactly its size.
+/// An unmasked frame, allocated with exactly its size.
 #[must_use]
 pub fn frame(head: impl Into<Head>, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(header_len(payload.len()) + payload.len());
@@ -89,8 +88,8 @@ pub fn frame(head: impl Into<Head>, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends a frame as a client sends it. `mask_key` should be unpredictable when the payload is chosen by
-/// somebody else and a cache may sit between (RFC 6455 §10.3); tests and benches may count.
+/// Appends a masked frame, as clients send it. `mask_key` should be unpredictable if someone else chooses the payload
+/// and a cache may be on the path (RFC 6455 §10.3); tests and benches may use a counter.
 pub fn append_masked_frame(head: impl Into<Head>, mask_key: [u8; 4], payload: &[u8], out: &mut Vec<u8>) {
     let mut header = [0; HEADER_BYTES_MAX];
     let header_bytes = frame_header(head, payload.len(), &mut header);
@@ -103,7 +102,7 @@ pub fn append_masked_frame(head: impl Into<Head>, mask_key: [u8; 4], payload: &[
     mask::apply(mask_key, 0, &mut out[start..]);
 }
 
-/// A whole unmasked control frame, kept inline: 2 to 127 bytes. Dereferences to its bytes.
+/// An unmasked control frame, stored inline: 2 to 127 bytes. Dereferences to its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlFrame {
     bytes: [u8; 2 + CONTROL_BYTES_MAX],
@@ -123,7 +122,7 @@ impl ControlFrame {
         frame
     }
 
-    /// The payload, which a client sends with [`append_masked_frame`].
+    /// The payload; a client sends it with [`append_masked_frame`].
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self[2..]
@@ -138,11 +137,11 @@ impl Deref for ControlFrame {
     }
 }
 
-/// A close frame. A `reason` over 123 bytes is cut at a character boundary. To answer a close, send its code
-/// back, or `None` if it had none; without a code the reason is left out, as the format has no place for it.
+/// A close frame. A `reason` over 123 bytes is truncated at a character boundary. To answer a close, use its code, or
+/// `None` if it had none; without a code the reason is omitted, because the format has no place for it.
 ///
 /// # Panics
-/// If `code` is one that must not be sent: ask [`close_code_is_valid`] when it comes from outside.
+/// If `code` must not be sent; check a code from outside with [`close_code_is_valid`].
 #[must_use]
 pub fn close_frame(code: Option<u16>, reason: &str) -> ControlFrame {
     let Some(code) = code else { return ControlFrame::new(Opcode::Close, [&[], &[]]) };
@@ -161,7 +160,7 @@ pub fn ping(payload: &[u8]) -> ControlFrame {
     ControlFrame::new(Opcode::Ping, [payload, &[]])
 }
 
-/// A pong frame. The payload of a ping that was decoded here always fits.
+/// A pong frame. The payload of a decoded ping always fits.
 ///
 /// # Panics
 /// If `payload` is over [`CONTROL_BYTES_MAX`].

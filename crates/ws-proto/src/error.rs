@@ -1,7 +1,6 @@
-//! What the peer did wrong on the wire. Each variant has exactly one close code.
+//! Protocol violations by the peer. Each variant has exactly one close code.
 
-/// The peer broke the protocol. The connection is over: send a close frame with
-/// [`close_code`](Self::close_code), then drop the socket.
+/// The peer violated the protocol. Send a close frame with [`close_code`](Self::close_code), then drop the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WsError {
     #[error("reserved bits {0:#04x} set in a frame header")]
@@ -32,7 +31,7 @@ pub enum WsError {
     CloseReasonNotUtf8,
     #[error("text message is not UTF-8")]
     TextNotUtf8,
-    /// `got_bytes` counts what the message holds so far plus what the header announces.
+    /// `got_bytes` counts the message so far plus the length in the new header.
     #[error("message of at least {got_bytes} bytes, the limit is {message_bytes_max}")]
     MessageTooBig { got_bytes: u64, message_bytes_max: u32 },
 }
@@ -40,7 +39,7 @@ pub enum WsError {
 impl WsError {
     /// The RFC 6455 close code: 1002 protocol error, 1007 invalid UTF-8, 1009 too big.
     ///
-    /// The gateway protocol has its own answer to an oversize message (4002); a session may prefer it.
+    /// The gateway protocol uses 4002 for an oversize message; a session may prefer it.
     #[must_use]
     pub fn close_code(&self) -> u16 {
         match self {

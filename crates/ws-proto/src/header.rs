@@ -1,8 +1,8 @@
-//! Frame header: two to fourteen bytes, read in order so that a fault is seen at its byte.
+//! Frame header: two to fourteen bytes, parsed in order, so that an error is detected at its byte.
 //!
-//! Owns        the vocabulary (`Role`, `Opcode`) and every rule that needs the header alone.
+//! Owns        the vocabulary (`Role`, `Opcode`) and every rule that needs the header only.
 //! Doors       `Header::parse` from `Decoder::handle`.
-//! Invariants  the verdict depends on the bytes, never on how many of them arrived at once.
+//! Invariants  the result depends on the bytes, never on how many of them arrived at once.
 //! Not here    payloads, close codes, UTF-8.     Spec  RFC 6455 §5.2, §5.4, §5.5.
 
 use crate::{CONTROL_BYTES_MAX, WsError};
@@ -10,29 +10,29 @@ use crate::{CONTROL_BYTES_MAX, WsError};
 /// First byte, length byte, eight bytes of length, mask key.
 pub(crate) const PARSED_BYTES_MAX: usize = 14;
 
-/// Which end we are. A server takes only masked frames, a client only unmasked ones.
+/// End of the connection. A server accepts only masked frames, a client only unmasked ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// We accepted the connection.
+    /// This end accepted the connection.
     Server,
-    /// We opened the connection.
+    /// This end opened the connection.
     Client,
 }
 
-/// What a frame is.
+/// Opcode of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
-    /// Goes on with the message begun before.
+    /// Continues a fragmented message.
     Continuation = 0,
-    /// Begins a message of UTF-8 text.
+    /// Starts a message of UTF-8 text.
     Text = 1,
-    /// Begins a message of bytes.
+    /// Starts a binary message.
     Binary = 2,
     /// Ends the connection.
     Close = 8,
-    /// Asks for a pong with the same payload.
+    /// Requests a pong with the same payload.
     Ping = 9,
-    /// Answers a ping, or just says that the sender lives.
+    /// Answers a ping, or is an unsolicited keep-alive.
     Pong = 10,
 }
 
@@ -49,24 +49,24 @@ impl Opcode {
         })
     }
 
-    /// Whether this is close, ping or pong.
+    /// Is close, ping or pong.
     #[must_use]
     pub fn is_control(self) -> bool {
         matches!(self, Self::Close | Self::Ping | Self::Pong)
     }
 }
 
-/// What the rules for the next header depend on.
+/// State that the rules for the next header depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) role: Role,
     pub(crate) rsv1_allowed: bool,
     pub(crate) message_bytes_max: u32,
-    /// Bytes so far of the fragmented message that is open, if one is.
+    /// Size so far of the open fragmented message, if there is one.
     pub(crate) message_bytes: Option<usize>,
 }
 
-/// A header that was read whole and broke no rule.
+/// A complete and valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) opcode: Opcode,
@@ -77,8 +77,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes` and says how long it is; `None` when more is needed.
-    /// Fourteen bytes are always enough.
+    /// Parses the header at the start of `bytes` and returns its length; `None` if it is incomplete. Fourteen
+    /// bytes always suffice.
     pub(crate) fn parse(rules: Rules, bytes: &[u8]) -> Result<Option<(Self, usize)>, WsError> {
         let Some((&first, bytes)) = bytes.split_first() else { return Ok(None) };
         let (fin, rsv) = (first & 0x80 != 0, first & 0x70);
@@ -137,7 +137,7 @@ impl Header {
 }
 
 impl Rules {
-    /// The announced length, if the message stays inside the limit with it. Control frames have their own.
+    /// The length in the header, if the message stays within its limit. Control frames have their own limit.
     fn admit(self, opcode: Opcode, announced: u64) -> Result<u32, WsError> {
         let message_bytes_max = self.message_bytes_max;
         let got_bytes = match opcode.is_control() {

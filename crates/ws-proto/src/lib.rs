@@ -1,16 +1,16 @@
 //! WebSocket: RFC 6455 without sockets. Bytes in, events out; payloads in, frames out.
 //!
-//! Owns        the frame format in both directions and both roles, and the opening handshake's rules.
-//! Doors       [`Decoder::handle`] for bytes that arrived; [`frame`] and its relatives for bytes to send;
+//! Owns        the frame format in both directions and both roles, and the rules of the opening handshake.
+//! Doors       [`Decoder::handle`] for received bytes; [`frame`] and its relatives for bytes to send;
 //!             [`handshake`] for the HTTP part.
-//! Invariants  an idle decoder holds no heap; whole frames are never copied; how the input was cut into
-//!             pieces never changes what comes out; nothing here panics on peer data.
-//! Limits      `message_bytes_max` per message, checked from the header before any payload is kept;
+//! Invariants  an idle decoder uses no heap; complete frames are never copied; events do not depend on how the input is
+//!             split; nothing here panics on peer data.
+//! Limits      `message_bytes_max` per message, checked from the header before any payload is stored;
 //!             125 bytes per control frame.
 //! Not here    sockets, clocks, randomness, HTTP parsing on the server side, rate limits, inflate.
-//! Spec        RFC 6455; RFC 7692 as far as the handshake and the RSV1 bit.
+//! Spec        RFC 6455; of RFC 7692 the negotiation and the RSV1 bit.
 //!
-//! A server reads into a buffer that belongs to the thread and keeps nothing per connection:
+//! A server reads into a buffer of the thread and keeps nothing per idle connection:
 //!
 //! ```
 //! use guildhall_ws_proto::{Decoder, Event, Limits, Role, pong};
@@ -51,5 +51,5 @@ pub use encode::{
 pub use error::WsError;
 pub use header::{Opcode, Role};
 
-/// Most bytes a control frame (close, ping, pong) may carry. RFC 6455 §5.5.
+/// Maximum payload of a control frame (close, ping, pong). RFC 6455 §5.5.
 pub const CONTROL_BYTES_MAX: usize = 125;

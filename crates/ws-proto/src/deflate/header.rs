@@ -1,12 +1,12 @@
-//! The syntax of `Sec-WebSocket-Extensions`, for any extension.
+//! Syntax of `Sec-WebSocket-Extensions`, for any extension.
 //!
-//! Doors       `Parser::next` gives extensions and their parameters in the order of the text.
-//! Invariants  Every byte is looked at once; nothing is allocated.     Spec  RFC 6455 §9.1, RFC 9110 §5.6.
+//! Doors       `Parser::next` returns extensions and their parameters in textual order.
+//! Invariants  Every byte is read once; nothing is allocated.     Spec  RFC 6455 §9.1, RFC 9110 §5.6.
 
-/// The header is not what the syntax allows.
+/// The header violates the syntax.
 pub struct Malformed;
 
-/// A piece of the header.
+/// An element of the header.
 pub enum Element<'a> {
     /// An extension's name; its parameters follow.
     Extension(&'a [u8]),
@@ -14,7 +14,7 @@ pub enum Element<'a> {
     Param(&'a [u8], Option<Value>),
 }
 
-/// The value of a parameter, unquoted. Longer ones than any that means something to us are not kept.
+/// Unquoted value of a parameter. Values longer than any known one are not stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Value {
     bytes: [u8; 4],
@@ -29,7 +29,7 @@ impl Value {
         self.length += 1;
     }
 
-    /// None if it is longer than what is kept.
+    /// None if the value was too long to be stored.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.bytes.get(..self.length)
     }
@@ -42,7 +42,7 @@ fn is_token_byte(byte: u8) -> bool {
 
 pub struct Parser<'a> {
     rest: &'a [u8],
-    /// The last element was an extension or one of its parameters: `;` may follow.
+    /// The last element was an extension or a parameter: `;` may follow.
     in_extension: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         Self { rest: text, in_extension: false }
     }
 
-    /// The next element; none at the end. Empty elements of the list are passed over, as RFC 9110 asks.
+    /// The next element; none at the end. Empty list elements are skipped, as RFC 9110 requires.
     pub fn next(&mut self) -> Result<Option<Element<'a>>, Malformed> {
         self.skip_space();
         if self.in_extension {
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         Ok(Element::Param(name, Some(value)))
     }
 
-    /// What a quoted text says must be a token too.
+    /// Parses a quoted string; its content must be a token.
     fn quoted(&mut self, value: &mut Value) -> Result<(), Malformed> {
         let mut bytes = self.rest[1..].iter();
         loop {

@@ -1,11 +1,11 @@
-//! permessage-deflate, as far as the handshake goes: what clients offer, what is agreed.
+//! Negotiation of permessage-deflate: offers of clients, and the agreed parameters.
 //!
-//! Owns        the four parameters, their rules, and the words of `Sec-WebSocket-Extensions`.
+//! Owns        the four parameters, their rules, and their names in `Sec-WebSocket-Extensions`.
 //! Doors       [`DeflateNegotiation`] for servers; [`DeflateParams::from_answer`] for our own clients.
-//! Invariants  An answer never has a parameter that its offer did not allow. Of several offers the first that can be
-//!             accepted is. An offer that cannot be accepted is declined, a header that breaks the syntax refused.
-//! Not here    the compression itself (codec), RSV1 on frames (decoder, encode).     Spec  RFC 7692 §5, §7; RFC 6455
-//!             §9.1.
+//! Invariants  An answer never has a parameter that its offer did not allow. The first acceptable offer is accepted.
+//!             Unacceptable offers are declined; a header that breaks the syntax is refused.
+//! Not here    the compression itself (codec), RSV1 on frames (decoder, encode).
+//! Spec        RFC 7692 §5, §7; RFC 6455 §9.1.
 
 mod header;
 
@@ -13,33 +13,33 @@ use crate::handshake::HandshakeError;
 use header::{Element, Malformed, Parser, Value};
 use std::fmt;
 
-/// Of the four registered names of parameters.
+/// One of the four registered parameter names.
 const SERVER_NO_CONTEXT_TAKEOVER: &str = "server_no_context_takeover";
 const CLIENT_NO_CONTEXT_TAKEOVER: &str = "client_no_context_takeover";
 const SERVER_MAX_WINDOW_BITS: &str = "server_max_window_bits";
 const CLIENT_MAX_WINDOW_BITS: &str = "client_max_window_bits";
 
-/// The extension's name.
+/// Name of the extension.
 const NAME: &str = "permessage-deflate";
 
-/// The largest window of deflate: 32 KiB. What holds when nobody says anything else.
+/// Largest window of deflate: 32 KiB. Applies if neither end sets another.
 pub const WINDOW_BITS_MAX: u8 = 15;
 
-/// What both ends of a connection have agreed on.
+/// Parameters that both ends of a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeflateParams {
-    /// The server compresses each message alone.
+    /// The server compresses each message independently.
     pub server_no_context_takeover: bool,
-    /// The client compresses each message alone.
+    /// The client compresses each message independently.
     pub client_no_context_takeover: bool,
-    /// The server looks back no further than `2^n` bytes, 8 to 15.
+    /// The server's window is at most `2^n` bytes, 8 to 15.
     pub server_window_bits: u8,
-    /// The client looks back no further than `2^n` bytes, 8 to 15.
+    /// The client's window is at most `2^n` bytes, 8 to 15.
     pub client_window_bits: u8,
 }
 
 impl Default for DeflateParams {
-    /// What an offer without parameters means.
+    /// Meaning of an offer without parameters.
     fn default() -> Self {
         Self {
             server_no_context_takeover: false,
@@ -51,16 +51,16 @@ impl Default for DeflateParams {
 }
 
 impl DeflateParams {
-    /// As the value of `Sec-WebSocket-Extensions`: in an offer, and in an answer to one that allows all of it.
+    /// Value of `Sec-WebSocket-Extensions`, for an offer, and for an answer to an offer that allows it.
     #[must_use]
     pub fn to_header(self) -> String {
         self.to_string()
     }
 
-    /// What a server's answer says; none if it declined.
+    /// Parses a server's answer; none if it declined.
     ///
     /// # Errors
-    /// For an answer that is malformed, that names something else, or that says what no answer may.
+    /// For an answer that is malformed, names another extension, or has a parameter that no answer may have.
     pub fn from_answer(value: &str) -> Result<Option<Self>, BadAnswer> {
         let mut parser = Parser::new(value.as_bytes());
         let (mut params, mut seen) = (None, Seen::default());
@@ -102,25 +102,25 @@ impl fmt::Display for DeflateParams {
     }
 }
 
-/// An answer that no server may give.
+/// The answer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer to the offer of permessage-deflate breaks its rules")]
 pub struct BadAnswer;
 
-/// What a server is ready to agree on.
+/// A server's preferences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeflatePolicy {
-    /// Compress each message alone, whatever the client would allow.
+    /// Compress each message independently, whatever the client would allow.
     pub server_no_context_takeover: bool,
-    /// Have each client compress each message alone: nothing needs to be kept between its messages.
+    /// Have clients compress each message independently, so that no state is kept between their messages.
     pub client_no_context_takeover: bool,
-    /// Look back at most `2^n` bytes, 8 to 15.
+    /// Window of at most `2^n` bytes, 8 to 15.
     pub server_window_bits: u8,
-    /// Have clients look back at most `2^n` bytes, 8 to 15, if they say that they can be told.
+    /// Limit clients to windows of `2^n` bytes, 8 to 15, if their offer allows to limit it.
     pub client_window_bits: u8,
 }
 
-/// A server's side of the negotiation: hand in the headers in the order in which they came, then ask.
+/// Server side of the negotiation: pass the headers in their order, then call `agreed`.
 ///
 /// ```
 /// use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy};
@@ -139,22 +139,22 @@ pub struct DeflatePolicy {
 /// ```
 #[derive(Clone, Debug)]
 pub struct DeflateNegotiation {
-    /// None: every offer is declined.
+    /// None: decline every offer.
     policy: Option<DeflatePolicy>,
     agreed: Option<DeflateParams>,
 }
 
 impl DeflateNegotiation {
-    /// Without a policy every offer is declined; headers are held to their syntax all the same.
+    /// Without a policy every offer is declined; the syntax of headers is checked nevertheless.
     #[must_use]
     pub fn new(policy: Option<DeflatePolicy>) -> Self {
         Self { policy, agreed: None }
     }
 
-    /// The value of one `Sec-WebSocket-Extensions` header.
+    /// Takes the value of one `Sec-WebSocket-Extensions` header.
     ///
     /// # Errors
-    /// [`HandshakeError::Extensions`] when it breaks the syntax: the request is to be refused (RFC 6455 §9.1).
+    /// [`HandshakeError::Extensions`] when it breaks the syntax; the request must be refused (RFC 6455 §9.1).
     pub fn handle_header(&mut self, value: &[u8]) -> Result<(), HandshakeError> {
         let mut parser = Parser::new(value);
         let mut offer = None;
@@ -175,13 +175,13 @@ impl DeflateNegotiation {
         Ok(())
     }
 
-    /// What is agreed on, to be answered with [`DeflateParams::to_header`]; none if nothing that was offered can be.
+    /// The agreed parameters, to be answered with [`DeflateParams::to_header`]; none if no offer was acceptable.
     #[must_use]
     pub fn agreed(&self) -> Option<DeflateParams> {
         self.agreed
     }
 
-    /// The first offer that can be accepted counts: they come in the order in which the client likes them.
+    /// Accepts the first acceptable offer: clients list them in order of preference.
     fn consider(&mut self, offer: Option<Offer>) {
         if let (None, Some(policy), Some(offer)) = (self.agreed, self.policy, offer)
             && offer.is_acceptable
@@ -191,11 +191,11 @@ impl DeflateNegotiation {
     }
 }
 
-/// One offer, with what is left unsaid at its meaning.
+/// One offer, with defaults for missing parameters.
 struct Offer {
     is_acceptable: bool,
     params: DeflateParams,
-    /// It may be told how far to look back.
+    /// The server may limit the client's window.
     has_client_window: bool,
     seen: Seen,
 }
@@ -205,7 +205,7 @@ impl Offer {
         Self { is_acceptable, params: DeflateParams::default(), has_client_window: false, seen: Seen::default() }
     }
 
-    /// RFC 7692 §7.1: declined for a parameter that is unknown, repeated, or has a wrong value.
+    /// RFC 7692 §7.1: declines the offer if a parameter is unknown, repeated, or has an invalid value.
     fn see(&mut self, name: &[u8], value: Option<Value>) {
         match Param::of(name, value) {
             Some(param) if self.seen.is_new(name) => {
@@ -224,19 +224,19 @@ impl Offer {
             server_window_bits: offered.server_window_bits.min(policy.server_window_bits),
             client_window_bits: match self.has_client_window {
                 true => offered.client_window_bits.min(policy.client_window_bits),
-                // It may not be told.
+                // The server may not limit the client's window.
                 false => WINDOW_BITS_MAX,
             },
         }
     }
 }
 
-/// A parameter with a value that it may have.
+/// A parameter with a valid value.
 enum Param {
     ServerNoContextTakeover,
     ClientNoContextTakeover,
     ServerWindowBits(u8),
-    /// Without a value only in offers: "I can be told".
+    /// The value is optional in offers, where its absence means "the server may choose".
     ClientWindowBits(Option<u8>),
 }
 
@@ -272,12 +272,12 @@ fn window_bits(value: &Value) -> Option<u8> {
     }
 }
 
-/// Which of the four were there.
+/// Set of the parameters seen so far.
 #[derive(Default)]
 struct Seen(u8);
 
 impl Seen {
-    /// Notes that it is there; false if it was before.
+    /// Adds a parameter; false if it was present already.
     fn is_new(&mut self, name: &[u8]) -> bool {
         let names =
             [SERVER_NO_CONTEXT_TAKEOVER, CLIENT_NO_CONTEXT_TAKEOVER, SERVER_MAX_WINDOW_BITS, CLIENT_MAX_WINDOW_BITS];

@@ -1,4 +1,4 @@
-//! What is agreed on for what is offered.
+//! Answers to offers.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn negotiate(policy: DeflatePolicy, headers: &[&str]) -> Result<Option<String>, 
     Ok(negotiation.agreed().map(DeflateParams::to_header))
 }
 
-/// `expected` without the name in front; "-" for declined.
+/// `expected` excludes the extension's name; "-" for declined.
 fn check(policy: DeflatePolicy, offer: &str, expected: &str) {
     let expected = match expected {
         "-" => None,
@@ -39,7 +39,7 @@ fn each_parameter_is_answered_as_the_rfc_says() {
     let answer = "server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12; \
                   client_max_window_bits=9";
     check(ALL, all, answer);
-    // A window of 256 bytes: see `trap_1_window_of_256_bytes` of the codec for how it is kept to.
+    // A window of 256 bytes: the codec's test `trap_1_window_of_256_bytes` shows how it is honoured.
     check(ALL, "permessage-deflate; server_max_window_bits=8", "server_max_window_bits=8");
     check(ALL, "permessage-deflate; client_max_window_bits=8", "client_max_window_bits=8");
 }
@@ -53,7 +53,7 @@ fn the_policy_asks_for_less_but_only_where_it_may() {
         client_window_bits: 10,
     };
     let takeovers = "server_no_context_takeover; client_no_context_takeover";
-    // A client that did not say it can be told how far to look back must not be told.
+    // The server must not limit the window of a client whose offer does not allow it.
     check(policy, "permessage-deflate", &format!("{takeovers}; server_max_window_bits=11"));
     let told = format!("{takeovers}; server_max_window_bits=11; client_max_window_bits=10");
     check(policy, "permessage-deflate; client_max_window_bits", &told);
@@ -87,7 +87,7 @@ fn wrong_offers_are_declined_and_the_next_is_looked_at() {
         let list = format!("{wrong}, permessage-deflate; client_max_window_bits=12");
         check(ALL, &list, "client_max_window_bits=12");
     }
-    // In order of preference, over several headers as well.
+    // In order of preference, also over several headers.
     let two = ["foo, permessage-deflate; nonsense", "permessage-deflate; client_max_window_bits=9, permessage-deflate"];
     assert_eq!(negotiate(ALL, &two), Ok(Some(format!("{NAME}; client_max_window_bits=9"))));
 }
@@ -117,7 +117,7 @@ fn a_header_that_breaks_the_syntax_is_refused() {
         "a\0",
     ] {
         assert_eq!(negotiate(ALL, &[broken]), Err(HandshakeError::Extensions), "{broken:?}");
-        // Also behind an offer that was accepted, and where nothing is accepted.
+        // Also behind an accepted offer, and if every offer is declined.
         assert_eq!(negotiate(ALL, &["permessage-deflate", broken]), Err(HandshakeError::Extensions), "{broken:?}");
         assert!(DeflateNegotiation::new(None).handle_header(broken.as_bytes()).is_err(), "{broken:?}");
     }

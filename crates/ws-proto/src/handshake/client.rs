@@ -1,13 +1,13 @@
 //! Client side, for our own test and bench clients: one request, one check of the answer.
 //!
-//! Not here    redirects, authentication, subprotocols: none is offered. Of extensions only permessage-deflate can be.
+//! Not here    redirects, authentication, subprotocols. The only extension offered is permessage-deflate.
 
 use super::{AnswerError, accept_key, has_token};
 use crate::DeflateParams;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Most bytes of the answer's head before we give up.
+/// Maximum size of the answer's head.
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// One handshake as a client.
@@ -19,10 +19,10 @@ pub struct ClientHandshake {
 }
 
 impl ClientHandshake {
-    /// `host` is the Host header (`name:port`), `target` the path and query, `nonce` should differ for each connection.
+    /// `host` is the Host header (`name:port`), `target` path and query; use a different `nonce` for each connection.
     ///
     /// # Panics
-    /// If `host` or `target` has a space, a control character or a non-ASCII one: both come from our own code.
+    /// If `host` or `target` contains a space, a control character or a non-ASCII one: both come from our own code.
     #[must_use]
     pub fn new(host: &str, target: &str, nonce: [u8; 16]) -> Self {
         let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -35,7 +35,7 @@ impl ClientHandshake {
         Self { request, accept: accept_key(key.as_bytes()), offers_deflate: false }
     }
 
-    /// The same with an offer of permessage-deflate.
+    /// Adds an offer of permessage-deflate.
     #[must_use]
     pub fn offering(mut self, params: DeflateParams) -> Self {
         let end = self.request.len() - 2;
@@ -44,7 +44,7 @@ impl ClientHandshake {
         self
     }
 
-    /// What the server agreed on, in an answer that `check_answer` accepts.
+    /// Parameters that the server agreed to, in an answer that `check_answer` accepted.
     #[must_use]
     pub fn agreed(answer: &[u8]) -> Option<DeflateParams> {
         let head = answer.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
@@ -53,17 +53,17 @@ impl ClientHandshake {
         DeflateParams::from_answer(value.trim()).ok()?
     }
 
-    /// What to send.
+    /// Bytes of the request.
     #[must_use]
     pub fn request(&self) -> &[u8] {
         self.request.as_bytes()
     }
 
-    /// Looks at all that arrived so far. `Some(n)`: the server accepted, its head is `n` bytes, and frames
-    /// begin there. `None`: read more and ask again.
+    /// Parses all input so far. `Some(n)`: the server accepted, its head has `n` bytes, and frames follow. `None`: read
+    /// more and call again.
     ///
     /// # Errors
-    /// The server refused, or its answer is not one to this request.
+    /// The server refused, or its answer does not match this request.
     pub fn check_answer(&self, answer: &[u8]) -> Result<Option<usize>, AnswerError> {
         let in_bounds = &answer[..answer.len().min(ANSWER_BYTES_MAX)];
         let Some(end) = in_bounds.windows(4).position(|window| window == b"\r\n\r\n") else {

@@ -1,8 +1,8 @@
 //! Opening handshake: the HTTP request that turns a connection into a WebSocket, and its answer.
 //!
-//! Owns        `accept_key`; the server's judgement of a request; our own client's request and check.
+//! Owns        `accept_key`; the server's check of a request; our own client's request and check of the answer.
 //! Doors       [`UpgradeRequest`] for servers, with headers from any HTTP library; [`ClientHandshake`] for
-//!             test and bench clients that hold a bare socket.
+//!             test and bench clients with a raw socket.
 //! Not here    Host, Origin, paths, queries and subprotocols: the caller's policy.     Spec  RFC 6455 §4.
 
 mod client;
@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 
-/// What is wrong with a client's request.
+/// A client's request is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     #[error("the method is not GET")]
@@ -35,8 +35,8 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The HTTP status to answer with. To 426 belong the headers `Upgrade: websocket` and
-    /// `Sec-WebSocket-Version: 13`, to 405 `Allow: GET`.
+    /// HTTP status of the answer. 426 also needs the headers `Upgrade: websocket` and `Sec-WebSocket-Version: 13`; 405
+    /// needs `Allow: GET`.
     #[must_use]
     pub fn http_status(self) -> u16 {
         match self {
@@ -48,7 +48,7 @@ impl HandshakeError {
     }
 }
 
-/// Why our own client did not get its WebSocket.
+/// Our own client's handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     #[error("the answer is not HTTP/1.1")]
@@ -75,7 +75,7 @@ pub fn accept_key(sec_websocket_key: &[u8]) -> [u8; 28] {
     accept
 }
 
-/// Whether a comma-separated header value names `token`, in any case.
+/// A comma-separated header value contains `token`, ignoring case.
 fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }

@@ -1,11 +1,11 @@
-//! Server side: is this request a WebSocket handshake?
+//! Server side: is this request a valid WebSocket handshake?
 
 use super::{HandshakeError, accept_key, has_token};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// RFC 6455 asks for 16 bytes, not for a canonical last character: some clients do not clear its spare bits.
+/// RFC 6455 requires 16 bytes, not a canonical last character: some clients do not clear its spare bits.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -13,7 +13,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// A request under judgement. Hand every header in, repeated ones too, then ask.
+/// Checks a request. Pass every header, repeated ones too, then call `accept`.
 ///
 /// ```
 /// use guildhall_ws_proto::handshake::UpgradeRequest;
@@ -39,7 +39,7 @@ pub struct UpgradeRequest {
     key: Single<[u8; 24]>,
 }
 
-/// A header that must be there once and be right.
+/// A header that must occur once with a valid value.
 #[derive(Clone, Copy, Debug)]
 enum Single<T> {
     Missing,
@@ -57,7 +57,7 @@ impl<T> Single<T> {
 }
 
 impl UpgradeRequest {
-    /// From the request line: the method as it was sent and the HTTP version, like `(1, 1)`.
+    /// From the request line: method and HTTP version, for example `(1, 1)`.
     #[must_use]
     pub fn new(method: &str, http_version: (u8, u8)) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl UpgradeRequest {
         }
     }
 
-    /// One header line; names in any case, unknown ones are skipped.
+    /// Takes one header line; names are case-insensitive, unknown ones are skipped.
     pub fn handle_header(&mut self, name: &str, value: &[u8]) {
         let value = value.trim_ascii();
         if name.eq_ignore_ascii_case("upgrade") {
@@ -87,7 +87,7 @@ impl UpgradeRequest {
     /// The value for `Sec-WebSocket-Accept`, as ASCII, to send with status 101.
     ///
     /// # Errors
-    /// What is wrong with the request, the most telling fault first; see [`HandshakeError::http_status`].
+    /// The most specific error of the request; see [`HandshakeError::http_status`].
     pub fn accept(&self) -> Result<[u8; 28], HandshakeError> {
         match self {
             Self { method_ok: false, .. } => Err(HandshakeError::Method),
@@ -103,7 +103,7 @@ impl UpgradeRequest {
 
 fn key_of(value: &[u8]) -> Option<[u8; 24]> {
     let key: [u8; 24] = value.try_into().ok()?;
-    // The decoder wants room for what 24 characters could hold at most.
+    // The decoder requires room for the maximum that 24 characters can encode.
     let decoded_bytes = LENIENT.decode_slice(key, &mut [0; 18]).ok()?;
     (decoded_bytes == 16).then_some(key)
 }
@@ -121,7 +121,7 @@ mod tests {
         ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
 
-    /// The good request, with the header `name` replaced by `values` (none: left out).
+    /// A valid request, with the header `name` replaced by `values` (none: omitted).
     fn check(name: &str, values: &[&str], expected: Result<(), HandshakeError>) {
         let mut request = UpgradeRequest::new("GET", (1, 1));
         for (good_name, value) in GOOD {

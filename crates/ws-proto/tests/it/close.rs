@@ -1,4 +1,4 @@
-//! Close frames, and that nothing comes after. Autobahn group 7.
+//! Close frames end the stream. Autobahn group 7.
 
 use crate::wire::*;
 use guildhall_ws_proto::{WsError, close_code_is_valid};

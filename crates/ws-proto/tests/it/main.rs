@@ -1,6 +1,6 @@
-//! ws-proto from outside: what a peer can send, and what comes of it.
+//! Tests of ws-proto's public API with input from a peer.
 //!
-//! The tables follow the Autobahn test suite's groups 1 to 7 in idea; case numbers stand beside the rows.
+//! The tables follow groups 1 to 7 of the Autobahn test suite; comments have the case numbers.
 #![forbid(unsafe_code)]
 
 mod close;

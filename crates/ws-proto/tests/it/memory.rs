@@ -1,4 +1,4 @@
-//! What a connection costs: nothing while idle, no copies of whole frames, a bound on the rest.
+//! Memory per connection: none while idle, no copies of complete frames, bounded otherwise.
 
 use crate::wire::*;
 use allocation_counter::measure;
@@ -70,7 +70,7 @@ fn a_cut_in_the_header_costs_no_copy_of_the_payload() {
 
 #[test]
 fn an_idle_decoder_holds_nothing() {
-    // Everything that needs the heap for a while, byte by byte; then nothing may be left.
+    // Everything that uses the heap temporarily, byte by byte; nothing may remain.
     let stream = [
         masked(FIN | TEXT, "κόσμε".as_bytes()),
         masked(TEXT, b"a"),
@@ -106,7 +106,7 @@ fn heap_bytes_is_what_is_held() {
 
 #[test]
 fn memory_follows_what_arrived_and_stops_at_the_limit() {
-    // A header that announces much costs nothing; payload costs at most twice itself, and never over the limit.
+    // A header with a large length costs nothing; payload costs at most twice itself, and never over the limit.
     let limits = Limits { message_bytes_max: 15_360 };
     for stream in [
         masked(FIN | BINARY, &[0; 15_360]),

@@ -13,8 +13,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// What their message is in our words; `None` for text that is not UTF-8. Version 0.13.3 lets one through,
-/// a character cut off by an empty last fragment, so its `as_text` is not to be relied on.
+/// Their message as our type; `None` for text that is not UTF-8. Version 0.13.3 accepts a character truncated by an
+/// empty last fragment, so its `as_text` cannot be relied on.
 fn seen(message: &Message) -> Option<Seen> {
     let payload = message.as_payload().to_vec();
     Some(match () {
@@ -41,7 +41,7 @@ fn message(seen: &Seen) -> Message {
     }
 }
 
-/// All that their server or client makes of `bytes`, which end the connection.
+/// All events of their server or client for `bytes`, which end the connection.
 async fn theirs(as_server: bool, bytes: Vec<u8>) -> Theirs {
     let (ours, their_end) = duplex(1 << 16);
     let (mut our_reads, mut our_writes) = tokio::io::split(ours);
@@ -51,7 +51,7 @@ async fn theirs(as_server: bool, bytes: Vec<u8>) -> Theirs {
         false => ClientBuilder::new().limits(limits).take_over(their_end),
     };
     let write = async {
-        // They may stop reading at a close frame or an error: that is for them to say, below.
+        // Their side may stop reading at a close frame or an error; the checks below allow for it.
         let _ = our_writes.write_all(&bytes).await;
         let _ = our_writes.shutdown().await;
     };
@@ -103,7 +103,7 @@ fn events() -> impl Strategy<Value = Vec<Seen>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Their client writes, with its masks and its own fragmentation; our server reads in any pieces.
+    /// Their client writes, with its masks and fragmentation; our server reads in random pieces.
     #[test]
     fn their_client_to_our_server(events in events(), frame_bytes in 5usize..500, sizes in sizes()) {
         let bytes = block_on(async {
@@ -150,7 +150,7 @@ proptest! {
         prop_assert_eq!(outcome.seen, expected);
     }
 
-    /// Right and wrong streams alike: both see the same messages and agree on whether there was a fault.
+    /// Valid and invalid streams: both see the same messages and agree on whether there was an error.
     #[test]
     fn their_server_agrees(frames in frames(), flip in prop::option::of((any::<prop::sample::Index>(), any::<u8>()))) {
         let mut bytes = frames.concat();
@@ -162,7 +162,7 @@ proptest! {
         let ours = feed(&mut decoder, [&bytes[..]]);
         let theirs = block_on(theirs(true, bytes));
         prop_assert_eq!(&theirs.seen, &ours.seen);
-        // A stream that ends with something unfinished is a fault for them or not; for us it is neither.
+        // They may or may not call an incomplete stream an error; we do not.
         if ours.error.is_some() || decoder.heap_bytes() == 0 {
             prop_assert_eq!(theirs.failed, ours.error.is_some(), "our verdict: {:?}", ours.error);
         }

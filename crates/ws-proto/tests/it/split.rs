@@ -1,10 +1,10 @@
-//! Any cut of any input gives the same events and the same error.
+//! Events and errors do not depend on how the input is split.
 
 use crate::wire::*;
 use guildhall_ws_proto::{Decoder, Limits, Role};
 use proptest::prelude::*;
 
-/// Frames that are mostly right, so that streams get somewhere, and now and then wrong in one way.
+/// Mostly valid frames, so that streams get somewhere, and sometimes one with a single error.
 pub fn frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let text = prop_oneof![
         8 => "\\PC{0,40}".prop_map(String::into_bytes),
@@ -43,7 +43,7 @@ fn fragmented(opcode: u8, payload: &[u8], cuts: &[prop::sample::Index], pings: b
     frames
 }
 
-/// Cuts `bytes` into pieces of the given sizes, over and over.
+/// Cuts `bytes` into pieces of the given sizes, cyclically.
 pub fn pieces<'a>(bytes: &'a [u8], sizes: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let (mut rest, mut sizes) = (bytes, sizes.iter().cycle());
     std::iter::from_fn(move || {

@@ -3,7 +3,7 @@
 use crate::wire::*;
 use guildhall_ws_proto::WsError;
 
-/// Text whose last byte is where it goes wrong, or `None` when only the end of the message shows it.
+/// Text with the index of the first invalid byte, or `None` if only the end of the message shows it.
 const INVALID: &[(&[u8], Option<usize>)] = &[
     (b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80edited", Some(12)), // 6.3: a surrogate
     (b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xf4\x90\x80\x80edited", Some(12)), // 6.4: over U+10FFFF
@@ -63,7 +63,7 @@ fn invalid_text_in_any_pieces() {
             let (a, b) = invalid.split_at(cut);
             check_error(&[masked(TEXT, a), masked(FIN, b)], &[], WsError::TextNotUtf8);
         }
-        // The same bytes are fine where nobody promised text.
+        // The same bytes are valid in a binary message.
         check(&[masked(FIN | BINARY, invalid)], &[binary(invalid)]);
     }
 }

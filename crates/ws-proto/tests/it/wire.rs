@@ -1,4 +1,4 @@
-//! Frames written by hand, independent of the crate's encoder, and the one `check` all tables go through.
+//! Hand-written frames, independent of the crate's encoder, and the `check` that all tables use.
 
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, WsError};
 
@@ -12,7 +12,7 @@ pub const CLOSE: u8 = 8;
 pub const PING: u8 = 9;
 pub const PONG: u8 = 10;
 
-/// An event that owns its bytes.
+/// An owned event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Text(String),
@@ -44,14 +44,14 @@ pub fn binary(payload: &[u8]) -> Seen {
     Seen::Binary(payload.to_vec())
 }
 
-/// All that a decoder made of its input.
+/// All events and the error of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub seen: Vec<Seen>,
     pub error: Option<WsError>,
 }
 
-/// A frame as a client sends it: `first` is FIN, RSV and opcode.
+/// A client's frame: `first` is FIN, RSV and opcode.
 pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = head(first, 0x80, payload.len());
     frame.extend_from_slice(&MASK);
@@ -59,7 +59,7 @@ pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame as a server sends it.
+/// A server's frame.
 pub fn plain(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = head(first, 0, payload.len());
     frame.extend_from_slice(payload);
@@ -88,7 +88,7 @@ pub fn client() -> Decoder {
     Decoder::new(Role::Client, Limits { message_bytes_max: 1 << 20 })
 }
 
-/// Feeds `chunks` one after the other, with a copy of each, and collects what comes.
+/// Feeds `chunks` in order, each as a copy, and collects the events.
 pub fn feed<'a>(decoder: &mut Decoder, chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let mut outcome = Outcome::default();
     for chunk in chunks {
@@ -108,7 +108,7 @@ pub fn feed<'a>(decoder: &mut Decoder, chunks: impl IntoIterator<Item = &'a [u8]
     outcome
 }
 
-/// A fresh decoder must make `expected` of the input: given whole, byte by byte, and cut in two anywhere.
+/// Expects `expected` from a fresh decoder for the whole input, byte by byte, and split in two anywhere.
 pub fn check_with(new: impl Fn() -> Decoder, input: &[Vec<u8>], expected: (&[Seen], Option<WsError>)) {
     let bytes = input.concat();
     let expected = Outcome { seen: expected.0.to_vec(), error: expected.1 };
@@ -120,12 +120,12 @@ pub fn check_with(new: impl Fn() -> Decoder, input: &[Vec<u8>], expected: (&[See
     }
 }
 
-/// What a server must make of frames from a client.
+/// Expects a server to decode frames of a client.
 pub fn check(input: &[Vec<u8>], expected: &[Seen]) {
     check_with(server, input, (expected, None));
 }
 
-/// What a server must make of frames that end in a fault.
+/// Expects a server to fail on frames of a client.
 pub fn check_error(input: &[Vec<u8>], expected: &[Seen], error: WsError) {
     check_with(server, input, (expected, Some(error)));
 }
