@@ -1,10 +1,10 @@
-//! Budget: how many resident bytes several pools may have between them.
+//! Budget: bound on the resident bytes of several pools.
 
 use crate::SlabError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts resident bytes against a bound that may be changed at any time. Lowering it takes nothing back: nothing new
-/// is given until there is room again.
+/// Counts resident bytes against a bound that can change at any time. Lowering it frees nothing; pools refuse new slots
+/// until they are below it.
 #[derive(Debug)]
 pub struct Budget {
     bytes: AtomicU64,
@@ -12,7 +12,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Nothing is used yet.
+    /// A budget with nothing used.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
         Self { bytes: AtomicU64::new(0), bytes_max: AtomicU64::new(bytes_max) }
@@ -23,7 +23,7 @@ impl Budget {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// What they may be.
+    /// Bound on the resident bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max.load(Ordering::Acquire)
     }
@@ -33,7 +33,7 @@ impl Budget {
         self.bytes_max.store(bytes_max, Ordering::Release);
     }
 
-    /// Whether `bytes` more would fit now.
+    /// `bytes` more would fit now.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.bytes().saturating_add(bytes) <= self.bytes_max()
     }
@@ -47,6 +47,6 @@ impl Budget {
 
     pub(crate) fn release(&self, bytes: u64) {
         let before = self.bytes.fetch_sub(bytes, Ordering::AcqRel);
-        assert!(before >= bytes, "more was given back than was taken");
+        assert!(before >= bytes, "more bytes released than reserved");
     }
 }

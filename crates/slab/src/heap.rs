@@ -1,7 +1,7 @@
-//! Mapping where there is no `madvise` that we know: from the global allocator, as whole slabs.
+//! Mapping for systems without `madvise`: whole slabs from the global allocator.
 //!
 //! Owns        one allocation from construction to drop.
-//! Invariants  as `mapping.rs`, but pages come back only with their slab: `discard` always refuses.
+//! Invariants  as `mapping.rs`, but pages are freed only with their slab: `discard` always fails.
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
@@ -9,7 +9,7 @@ use std::{
     ptr::NonNull,
 };
 
-/// What slots are rounded up to.
+/// Slots are rounded up to a multiple of this.
 pub(crate) fn page_bytes() -> usize {
     16 << 10
 }
@@ -19,11 +19,11 @@ pub(crate) struct Mapping {
     layout: Layout,
 }
 
-// SAFETY: the allocation is this value's alone, may be freed on any thread, and is not read through it.
+// SAFETY: this value owns the allocation, may free it on any thread, and does not read through it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// `bytes` zeros, at a page.
+    /// `bytes` zeroed bytes, page-aligned.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         assert!(bytes > 0 && bytes.is_multiple_of(page_bytes()), "a mapping is whole pages");
         let layout = Layout::from_size_align(bytes, page_bytes()).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -32,7 +32,7 @@ impl Mapping {
         Ok(Self { base, layout })
     }
 
-    /// The address `offset` bytes behind the start, with at least `bytes` of the mapping behind it.
+    /// Address of `offset` in the mapping; at least `bytes` of the mapping follow.
     pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.layout.size()), "a slot lies in its slab");
         // SAFETY: the result lies within the allocation.

@@ -1,8 +1,9 @@
-//! Mapping: pages from the system, and back to it.
+//! Mapping: pages allocated from the system and released to it.
 //!
 //! Owns        one private anonymous mapping from construction to drop.
-//! Invariants  M1 nobody but the holder of a slot reads or writes its bytes; the mapping itself never does, outside
-//!             `populate` and `discard`, whose callers hold the slot.
+//! Invariants  M1 only the holder of a slot reads or writes its bytes. The mapping itself accesses them
+//!             only in `populate`
+//!             and `discard`, whose callers hold the slot.
 
 use rustix::{
     io::Errno,
@@ -10,7 +11,7 @@ use rustix::{
 };
 use std::{io, ptr::NonNull};
 
-/// What slots are rounded up to.
+/// Slots are rounded up to a multiple of this.
 pub(crate) fn page_bytes() -> usize {
     rustix::param::page_size()
 }
@@ -24,19 +25,20 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// `bytes` of address space; no page of it is resident yet. `bytes` is a multiple of the page size, not 0.
+    /// Reserves `bytes` of address space, none of it resident. `bytes` is a non-zero multiple of the page size.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         assert!(bytes > 0 && bytes.is_multiple_of(page_bytes()), "a mapping is whole pages");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: no address is asked for, so no memory that is in use is replaced.
+        // SAFETY: no address is requested, so no memory in use is replaced.
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
-        // SAFETY: advice on the mapping just made. Where huge pages are not known it fails, and none will come.
+        // SAFETY: advice about the mapping just made. It fails where huge pages are unknown; none are
+        // used there anyway.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxNoHugepage) };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, bytes })
     }
 
-    /// The address `offset` bytes behind the start, with at least `bytes` of the mapping behind it.
+    /// Address of `offset` in the mapping; at least `bytes` of the mapping follow.
     pub(crate) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "a slot lies in its slab");
         // SAFETY: the result lies within the mapping, which is one allocation.
@@ -56,7 +58,7 @@ impl Drop for Mapping {
 /// Makes every page of a slot resident.
 ///
 /// # Safety
-/// The range is whole pages of a live `Mapping`, all zeros, and nobody else reads or writes it meanwhile.
+/// The range is whole pages of a live `Mapping`, all zeros, and no one else accesses it during the call.
 pub(crate) unsafe fn populate(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's range; the advice keeps its contents.
     match unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
@@ -73,13 +75,13 @@ pub(crate) unsafe fn populate(base: NonNull<u8>, bytes: usize) -> io::Result<()>
     }
 }
 
-/// Gives every page of a slot back to the system; it reads as zeros afterwards.
+/// Releases every page of a slot to the system; they read as zeros afterwards.
 ///
 /// # Errors
-/// When the system refuses, as for memory that was locked: the pages stay resident, with what is in them.
+/// When the system refuses, for example because the memory is locked: the pages stay resident with their content.
 ///
 /// # Safety
-/// The range is whole pages of a live `Mapping` and nobody else reads or writes it meanwhile.
+/// The range is whole pages of a live `Mapping`, and no one else accesses it during the call.
 pub(crate) unsafe fn discard(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's range. On private anonymous memory the next read finds zeros, which are a valid `u8`.
     unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.map_err(io::Error::from)

@@ -1,4 +1,4 @@
-//! Pool: slots of one size, for any thread.
+//! Pool: slots of one size, usable from any thread.
 
 use crate::{
     SlabError,
@@ -15,10 +15,10 @@ use std::{
     },
 };
 
-/// About the size of a slab: large enough that a node with many slots has few mappings (Linux allows 65,530).
+/// Approximate size of a slab. Large, so that a node with many slots has few mappings (Linux allows 65,530).
 const SLAB_BYTES: usize = 16 << 20;
 
-/// Slots of one size. Clones are the same pool.
+/// Slots of one size. Clones share the pool.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -34,34 +34,34 @@ struct Shared {
     kept_total: AtomicU64,
 }
 
-/// A pool's account.
+/// Accounting of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Bytes of a slot, whole pages.
+    /// Bytes per slot, a multiple of the page size.
     pub slot_bytes: u64,
-    /// Slots of a slab.
+    /// Slots per slab.
     pub slots_per_slab: u32,
     /// Slots in use.
     pub slots_used: u64,
-    /// Slabs that are mapped.
+    /// Mapped slabs.
     pub slabs_count: u64,
-    /// Bytes that are resident: of slots in use, and of free ones that the system did not take back.
+    /// Resident bytes: of used slots, and of free slots whose pages the system did not take.
     pub resident_bytes: u64,
-    /// Address space; most of what is not resident costs nothing.
+    /// Mapped address space; most of the part that is not resident costs nothing.
     pub mapped_bytes: u64,
-    /// Slots handed out since the start.
+    /// Slots opened since the start.
     pub opened_total: u64,
-    /// Slots that were not: the budget was used up, or the system gave no memory.
+    /// Failed opens: the budget was used up, or the system refused memory.
     pub refused_total: u64,
-    /// Slots whose pages the system did not take back when they were dropped.
+    /// Dropped slots whose pages the system did not take.
     pub kept_total: u64,
 }
 
 impl Pool {
-    /// A pool of slots of at least `slot_bytes`, rounded up to whole pages. It takes no memory before the first slot.
+    /// A pool of slots of at least `slot_bytes`, rounded up to whole pages. It uses no memory before the first slot.
     ///
     /// # Panics
-    /// When `slot_bytes` is 0 or close to the whole address space.
+    /// When `slot_bytes` is 0 or close to the size of the address space.
     #[must_use]
     pub fn new(slot_bytes: usize, budget: Arc<Budget>) -> Self {
         assert!(slot_bytes > 0 && slot_bytes <= isize::MAX as usize / 2, "a slot of {slot_bytes} bytes");
@@ -73,13 +73,13 @@ impl Pool {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Bytes of a slot.
+    /// Bytes per slot.
     #[must_use]
     pub fn slot_bytes(&self) -> usize {
         self.shared.slot_bytes
     }
 
-    /// A slot, all zeros (S2) and resident (S3). Costs a page fault's work per page; not for hot paths.
+    /// Opens a slot, zeroed (S2) and resident (S3). Costs a page fault's work per page; not for hot paths.
     ///
     /// # Errors
     /// `Full`, `System`.
@@ -93,24 +93,24 @@ impl Pool {
     #[expect(unsafe_code, reason = "makes a slot's pages resident")]
     fn try_open(&self) -> Result<Slot, SlabError> {
         let shared = &self.shared;
-        // Before the pages are there, so that the account is never too small.
+        // Counted before the pages are resident, so that the accounting is never too low.
         shared.budget.reserve(shared.slot_bytes as u64)?;
         let taken = shared.take().inspect_err(|_| shared.budget.release(shared.slot_bytes as u64));
         let (base, place, was_resident) = taken.map_err(SlabError::System)?;
         let mut slot = Slot { shared: shared.clone(), base, place };
         if was_resident {
-            // It was counted all the time.
+            // This slot was counted already.
             shared.budget.release(shared.slot_bytes as u64);
             slot.bytes_mut().fill(0);
             return Ok(slot);
         }
-        // SAFETY: the slot's own pages, whole, zero since they were mapped or discarded; nobody else has this slot.
-        // If it fails, dropping `slot` gives it back.
+        // SAFETY: the slot's own pages, whole, zero since they were mapped or discarded; no one else has this slot.
+        // On failure, dropping `slot` releases it.
         unsafe { mapping::populate(base, shared.slot_bytes) }.map_err(SlabError::System)?;
         Ok(slot)
     }
 
-    /// The account now.
+    /// Current accounting.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let shared = &self.shared;
@@ -156,36 +156,36 @@ impl Shared {
     }
 }
 
-/// A block of memory that is its holder's alone. Its address stays the same until it is dropped; it begins at a page.
+/// A block of memory that its holder owns exclusively. It is page-aligned and never moves.
 pub struct Slot {
     shared: Arc<Shared>,
     base: NonNull<u8>,
     place: Place,
 }
 
-// SAFETY: a slot is the only way to its bytes (S1), and memory belongs to no thread; the pool it goes back to is
-// `Sync`.
+// SAFETY: a slot is the only access to its bytes (S1), and memory belongs to no thread; the pool that a drop
+// returns it to is `Sync`.
 #[expect(unsafe_code, reason = "a slot may change threads")]
 unsafe impl Send for Slot {}
 
 impl Slot {
-    /// Where it begins. What lies there may be read and written for as long as the slot lives.
+    /// Start of the slot. The bytes may be read and written for as long as the slot lives.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// Its size.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes_count(&self) -> usize {
         self.shared.slot_bytes
     }
 
-    /// What is in it.
+    /// The bytes.
     #[expect(unsafe_code, reason = "a slot as a slice")]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `slot_bytes` mapped, initialised (the system gives zeros) bytes that only this slot reaches (S1); the
-        // slice borrows it, so nothing else does meanwhile, and the slab stays mapped for as long as the slot lives
-        // (S4).
+        // SAFETY: `slot_bytes` mapped, initialised (the system provides zeros) bytes that only this slot
+        // accesses (S1). The slice borrows the slot, so nothing else accesses them, and the slab stays mapped
+        // while the slot lives (S4).
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.shared.slot_bytes) }
     }
 }
@@ -194,15 +194,15 @@ impl Drop for Slot {
     #[expect(unsafe_code, reason = "gives a slot's pages back")]
     fn drop(&mut self) {
         let shared = &self.shared;
-        // SAFETY: the slot's own pages, whole, of a slab that is mapped while the slot counts as used. Nobody else has
-        // it, and nothing reads it after this.
+        // SAFETY: the slot's own pages, whole, of a slab that stays mapped while the slot counts as used. No one else
+        // has it, and nothing reads it after this.
         let is_discarded = unsafe { mapping::discard(self.base, shared.slot_bytes) }.is_ok();
         let given_back = shared.slabs().give_back(self.place, is_discarded);
         if !is_discarded && given_back.emptied.is_none() {
             shared.kept_total.fetch_add(1, Ordering::Relaxed);
         }
         drop(given_back.emptied);
-        // After the pages are gone, so that the account is never too small.
+        // Subtracted after the pages are gone, so that the accounting is never too low.
         shared.budget.release(u64::from(given_back.discarded_count) * shared.slot_bytes as u64);
     }
 }

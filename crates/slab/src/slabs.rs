@@ -1,8 +1,9 @@
-//! Slabs: which slots are taken, and which slab the next one comes from.
+//! Slabs: which slots are used, and which slab the next slot comes from.
 //!
-//! Owns        the table of slabs and, of those with free slots, their order.
-//! Invariants  T1 a slot comes from the fullest slab that has one, so that the others can empty. T2 a slab without
-//!             slots in use is handed out, to be unmapped.
+//! Owns        the table of slabs, and the order of those with free slots.
+//! Invariants  T1 a slot comes from the fullest slab with room, so that the others can empty. T2 a slab
+//!             without used slots
+//!             is returned to the caller, which unmaps it.
 
 use crate::mapping::Mapping;
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 /// One bit per slot.
 pub(crate) const SLOTS_MAX: u32 = u64::BITS;
 
-/// Where a slot is.
+/// Index of a slot: slab and bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub slab: u32,
@@ -20,33 +21,33 @@ pub(crate) struct Place {
 struct Slab {
     mapping: Mapping,
     used: u64,
-    /// Slots whose pages are the system's to count: those in use, and free ones that could not be discarded.
+    /// Slots whose pages are resident: used ones, and free ones that could not be discarded.
     resident: u64,
 }
 
-/// See the module.
+/// Table of slabs with free and used slots.
 pub(crate) struct Slabs {
     slots_per_slab: u32,
     slabs: Vec<Option<Slab>>,
-    /// Places in `slabs` with none in them.
+    /// Unused indexes in `slabs`.
     vacant: Vec<u32>,
-    /// Slabs with free slots: how many, and which. The first is the fullest.
+    /// Slabs with free slots as (number of free slots, index). The first is the fullest.
     with_room: BTreeSet<(u32, u32)>,
     used_count: u64,
 }
 
-/// A slot that was taken.
+/// A slot that was allocated.
 pub(crate) struct Taken {
     pub place: Place,
-    /// Its pages are there from an earlier use, with what was in them.
+    /// Its pages are resident from an earlier use, with old content.
     pub was_resident: bool,
 }
 
-/// A slot that was given back.
+/// Result of releasing a slot.
 pub(crate) struct GivenBack {
-    /// Slots whose pages the system has back, this one or those of the whole slab.
+    /// Slots whose pages were released to the system: this one, or all of the slab.
     pub discarded_count: u32,
-    /// The slab, when it was its last slot.
+    /// The slab, if this was its last used slot.
     pub emptied: Option<Mapping>,
 }
 
@@ -76,7 +77,7 @@ impl Slabs {
         &self.slabs[place.slab as usize].as_ref().expect("the slab of a slot in use is there").mapping
     }
 
-    /// Adds a slab without slots in use; the next slot comes from it if no other has one.
+    /// Adds a slab without used slots; the next slot comes from it if no other has room.
     pub(crate) fn add(&mut self, mapping: Mapping) {
         let slab = Some(Slab { mapping, used: 0, resident: 0 });
         let index = match self.vacant.pop() {
@@ -92,7 +93,7 @@ impl Slabs {
         self.with_room.insert((self.slots_per_slab, index));
     }
 
-    /// Takes a slot from the fullest slab with room (T1), one whose pages are there if it has one.
+    /// Allocates a slot from the fullest slab with room (T1), preferring one with resident pages.
     pub(crate) fn take(&mut self) -> Option<Taken> {
         let (free_count, index) = self.with_room.pop_first()?;
         let slab = self.slabs[index as usize].as_mut()?;
@@ -109,12 +110,12 @@ impl Slabs {
         Some(Taken { place: Place { slab: index, slot }, was_resident })
     }
 
-    /// Takes back a slot that `take` gave and whose pages the system has back, or has not.
+    /// Releases a slot of `take`. `is_discarded`: the system took its pages.
     pub(crate) fn give_back(&mut self, place: Place, is_discarded: bool) -> GivenBack {
         let entry = &mut self.slabs[place.slab as usize];
         let slab = entry.as_mut().expect("the slab of a slot in use is there");
         let bit = 1 << place.slot;
-        assert!(slab.used & bit != 0, "a slot is given back once");
+        assert!(slab.used & bit != 0, "a slot is released once");
         let free_before = self.slots_per_slab - slab.used.count_ones();
         slab.used &= !bit;
         if is_discarded {

@@ -1,11 +1,11 @@
-//! S3 against the system: a process of its own, so that no mapping of others lies beside a slab.
+//! S3 against the system, in a process of its own, so that no foreign mapping is adjacent to a slab.
 #![cfg(target_os = "linux")]
 
 use guildhall_slab::{Budget, Pool, Slot};
 use guildhall_stdx::Rng;
 use std::{fs, sync::Arc};
 
-/// Resident bytes of the mappings that these slots lie in.
+/// Resident bytes of the mappings that contain these slots.
 fn resident_around(slots: &mut [Slot]) -> u64 {
     let starts: Vec<usize> = slots.iter_mut().map(|slot| slot.as_mut_ptr() as usize).collect();
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
@@ -33,7 +33,7 @@ fn s3_what_is_accounted_is_resident_to_the_byte() {
     for step in 0..2_000 {
         let wanted = [60, 250, 20, 180, 0][step / 400];
         if slots.len() < wanted {
-            // Nothing is written into them: they count from the moment they are open.
+            // Nothing is written into them: they count as soon as they are open.
             slots.push(rng.pick(&pools).unwrap().open().unwrap());
         } else if slots.len() > wanted || rng.chance(0.5) && !slots.is_empty() {
             slots.swap_remove(rng.below(slots.len() as u64) as usize);

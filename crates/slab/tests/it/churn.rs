@@ -1,11 +1,11 @@
-//! S1 to S3 while slots come and go: every slot carries a canary of its own on every byte that a neighbour could reach.
+//! S1 to S3 under churn: every slot carries its own canary in each byte that a neighbour could reach.
 
 use guildhall_slab::{Budget, Pool, Slot};
 use guildhall_stdx::Rng;
 use proptest::prelude::*;
 use std::{sync::Arc, thread};
 
-/// A slot and what was written all over it.
+/// A slot and the pattern that fills it.
 struct Marked {
     slot: Slot,
     mark: u8,
@@ -52,7 +52,7 @@ proptest! {
         let mut rng = Rng::new(seed);
         let mut slots: Vec<Marked> = Vec::new();
         for step in 0..steps {
-            // It leans to growing, then to shrinking.
+            // Prefers growing, then shrinking.
             if rng.chance(if step * 2 < steps { 0.7 } else { 0.3 }) {
                 let opened = Marked::open(&pool, rng.below(255) as u8 + 1);
                 prop_assert_eq!(opened.is_some(), (slots.len() as u64) < slots_max);
@@ -91,7 +91,7 @@ fn s1_threads_take_and_give_back_each_others_slots() {
                     let mut slot = slots.swap_remove(rng.below(slots.len() as u64) as usize);
                     slot.check();
                     if rng.chance(0.5) {
-                        // Dropped by another thread.
+                        // Dropped on another thread.
                         sender.send(slot).unwrap();
                     }
                 }

@@ -1,4 +1,4 @@
-//! Pools under churn, checked against what their invariants promise.
+//! Pools under churn, checked against their invariants.
 
 mod churn;
 mod pool;

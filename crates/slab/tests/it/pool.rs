@@ -37,11 +37,11 @@ fn s4_slabs_without_slots_are_unmapped_and_the_fullest_is_used_first() {
     let per_slab = pool.stats().slots_per_slab as usize;
     let mut slots: Vec<_> = (0..3 * per_slab).map(|_| pool.open().unwrap()).collect();
     assert_eq!(pool.stats().slabs_count, 3);
-    // The third slab keeps one, the second half, the first all.
+    // The third slab keeps one slot, the second half, the first all.
     slots.drain(2 * per_slab + 1..);
     slots.drain(per_slab + per_slab / 2..2 * per_slab);
     assert_eq!(pool.stats().slabs_count, 3);
-    // New ones go to the second, so that the third can empty.
+    // New slots come from the second slab, so that the third can empty.
     let last = slots.pop().unwrap();
     slots.extend((0..per_slab / 2).map(|_| pool.open().unwrap()));
     drop(last);
@@ -66,7 +66,7 @@ fn the_budget_bounds_all_pools_together() {
     let error = large.open().unwrap_err();
     assert!(matches!(error, SlabError::Full { bytes_max } if bytes_max == budget.bytes_max()), "{error}");
     assert_eq!((small.stats().refused_total, large.stats().refused_total), (1, 1));
-    // A lower bound takes nothing back.
+    // Lowering the bound frees nothing.
     budget.set_bytes_max(1);
     assert!(!budget.has_room(0) && small.open().is_err());
     drop((large_slots, small_slots));
@@ -77,7 +77,7 @@ fn the_budget_bounds_all_pools_together() {
 
 #[test]
 fn what_the_system_refuses_is_an_error_and_not_counted() {
-    // More than the address space of a process has.
+    // Larger than the address space of a process.
     let (pool, budget) = pool(1 << 60, u64::MAX);
     assert!(matches!(pool.open(), Err(SlabError::System(_))));
     assert_eq!((budget.bytes(), pool.stats().slots_used, pool.stats().slabs_count), (0, 0, 0));
