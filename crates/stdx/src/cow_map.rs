@@ -1,15 +1,16 @@
-//! Copy-on-write sorted map: `clone` is a snapshot, and a change after it copies little, however large the map.
+//! Copy-on-write sorted map: `clone` is a snapshot, and a later change copies O(log n) nodes.
 //!
-//! Owns        `CowMap`, a B+ tree with its nodes behind `Arc`; the count of what its changes copied.
+//! Owns        `CowMap`, a B+ tree with its nodes behind `Arc`; the count of copies made by changes.
 //! Doors       `insert`, `remove`, `with_mut` change it; a sorted iterator builds it without searching.
-//! Invariants  C1 it is a sorted map. C2 all leaves are equally deep, no node exceeds its maximum, none but an
-//!             empty root is empty, a root that is a branch has two children or more. C3 two neighbours under one
-//!             parent hold more than half a node together, so a map that shrank is at least about a quarter full. C4 a
-//!             snapshot never changes. C5 a change copies at most a node and a half per level. (tests `c1_*` to `c5_*`)
-//! Limits      `LEAF` entries per leaf, `BRANCH` children per branch. With the defaults ten million entries are
-//!             four levels or five; a change after a snapshot copies some 200 entries and pointers, and never
-//!             more than 96 per level.
-//! Not here    ranges with an end, ranks: no reader needs them.
+//! Invariants  C1 it is a sorted map. C2 all leaves have the same depth, no node exceeds its maximum, only an empty
+//!             root is empty, a branch root has two children or more. C3 adjacent siblings together
+//!             fill more than half a
+//!             node, so a map that shrank is at least about a quarter full. C4 a snapshot never changes. C5 a change
+//!             copies at most one and a half nodes per level. (tests `c1_*` to `c5_*`)
+//! Limits      `LEAF` entries per leaf, `BRANCH` children per branch. With the defaults ten million entries have four
+//!             or five levels; a change after a snapshot copies about 200 entries and pointers, and at most 96 per
+//!             level.
+//! Not here    bounded ranges and ranks: no reader needs them.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +22,11 @@ use std::{
     sync::Arc,
 };
 
-/// Sorted map from `K` to `V`. `clone` takes a moment whatever the size: the clone shares all nodes, and each
-/// side copies what it changes from then on.
+/// Sorted map from `K` to `V`. `clone` is O(1): the clone shares all nodes, and each side copies the nodes that
+/// it changes later.
 ///
-/// Leaves are small because every entry copied is a `V::clone`, for which a reference count somewhere in cold
-/// memory may have to be raised; branches likewise.
+/// Leaves are small because copying an entry is a `V::clone`, which may increment a reference count in cold memory. The
+/// same holds for branches.
 ///
 /// ```
 /// let mut map: guildhall_stdx::CowMap<u64, &str> = [(1, "one"), (2, "two")].into_iter().collect();
@@ -49,7 +50,7 @@ enum Node<K, V> {
 
 #[derive(Clone)]
 struct Child<K, V> {
-    /// Above every key of the children before it, and not above its own.
+    /// Greater than every key of the preceding children, and not greater than the child's own keys.
     from: K,
     node: Arc<Node<K, V>>,
 }
@@ -62,7 +63,7 @@ impl<K: Copy, V> Node<K, V> {
         }
     }
 
-    /// A node of this content as a child; none if it is empty.
+    /// The node as a child; none if it is empty.
     fn into_child(self) -> Option<Child<K, V>> {
         let from = match &self {
             Self::Leaf(entries) => entries.first()?.0,
@@ -72,7 +73,7 @@ impl<K: Copy, V> Node<K, V> {
     }
 }
 
-/// The child that holds `key`, or would.
+/// The child that contains `key` or would contain it.
 fn child_index<K: Ord, V>(children: &[Child<K, V>], key: &K) -> usize {
     children.partition_point(|child| child.from <= *key).saturating_sub(1)
 }
@@ -81,7 +82,7 @@ fn entry_index<K: Ord, V>(entries: &[(K, V)], key: &K) -> Result<usize, usize> {
     entries.binary_search_by(|(k, _)| k.cmp(key))
 }
 
-/// The node, copied first if a snapshot has it too.
+/// Mutable access to the node; copies it first if a snapshot shares it.
 fn own<'a, K: Copy, V: Clone>(node: &'a mut Arc<Node<K, V>>, steps: &mut u64) -> &'a mut Node<K, V> {
     if Arc::strong_count(node) > 1 {
         *steps += node.len() as u64;
@@ -90,7 +91,7 @@ fn own<'a, K: Copy, V: Clone>(node: &'a mut Arc<Node<K, V>>, steps: &mut u64) ->
     Arc::make_mut(node)
 }
 
-/// Inserts into a node of at most `max` items, without more room than that.
+/// Inserts into a node of at most `max` items and allocates no more than that.
 fn put<T>(items: &mut Vec<T>, at: usize, item: T, max: usize) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len().max(4).min(max - items.len()));
@@ -98,7 +99,7 @@ fn put<T>(items: &mut Vec<T>, at: usize, item: T, max: usize) {
     items.insert(at, item);
 }
 
-/// Inserts, and returns the upper part if the node had to be split for it. `is_last`: nothing comes after the node.
+/// Inserts; returns the upper half if the node had to be split. `is_last`: no node follows.
 fn put_or_split<T>(
     items: &mut Vec<T>,
     at: usize,
@@ -112,7 +113,7 @@ fn put_or_split<T>(
         return None;
     }
     if is_last && at == max {
-        // Keys mostly ascend with time: a map that grows at its end gets full nodes.
+        // Keys mostly ascend with time, so a split at the end leaves the lower node full.
         return Some(vec![item]);
     }
     let half = max / 2;
@@ -125,11 +126,11 @@ fn put_or_split<T>(
     Some(upper)
 }
 
-/// What an insertion came to.
+/// Result of an insertion.
 enum Inserted<K, V> {
     Replaced(V),
     Added,
-    /// Added, and this node is to follow the one it was added to.
+    /// Inserted; this new node follows the one it was split from.
     Split(Child<K, V>),
 }
 
@@ -141,26 +142,26 @@ impl<K, V, const LEAF: usize, const BRANCH: usize> Default for CowMap<K, V, LEAF
 }
 
 impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, V, LEAF, BRANCH> {
-    /// How many entries.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many entries and pointers all changes so far copied, or moved from node to node: for tests that show
-    /// that something does not take longer the larger the map is.
+    /// Number of entries and pointers that all changes so far copied or moved between nodes. Tests use it to show that
+    /// cost does not grow with the map.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The value under `key`.
+    /// Value of `key`.
     #[must_use]
     pub fn get(&self, key: K) -> Option<&V> {
         let mut node = &self.root;
@@ -173,7 +174,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
         }
     }
 
-    /// Puts `value` under `key`. Returns the value that was there.
+    /// Inserts `value`; returns the replaced value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match Self::insert_in(&mut self.root, (key, value), true, &mut self.steps) {
             Inserted::Replaced(old) => return Some(old),
@@ -191,7 +192,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
         None
     }
 
-    /// `is_last`: nothing comes after the node.
+    /// `is_last`: no node follows.
     fn insert_in(node: &mut Arc<Node<K, V>>, entry: (K, V), is_last: bool, steps: &mut u64) -> Inserted<K, V> {
         let key = entry.0;
         let upper = match own(node, steps) {
@@ -218,9 +219,9 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
         }
     }
 
-    /// Takes out what is under `key`.
+    /// Removes `key`; returns its value.
     pub fn remove(&mut self, key: K) -> Option<V> {
-        // What is not there must not cost a copy.
+        // An absent key must not cost a copy.
         self.get(key)?;
         let value = Self::remove_in(&mut self.root, key, &mut self.steps)?;
         while let Node::Branch(children) = &*self.root
@@ -244,8 +245,8 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
         }
     }
 
-    /// After the child at `at` got smaller: drops it if it is empty, or merges it with a neighbour if the two fill
-    /// half a node or less.
+    /// Repairs the tree after the child at `at` shrank: drops it if empty, or merges it with a sibling if together they
+    /// fill at most half a node.
     fn mend(children: &mut Vec<Child<K, V>>, at: usize, steps: &mut u64) {
         let len = |at: usize| children.get(at).map_or(usize::MAX, |child| child.node.len());
         let half = match &*children[at].node {
@@ -272,9 +273,9 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
         }
     }
 
-    /// Lets `change` change the value under `key`, in place. None when there is none.
+    /// Changes a value in place by `change`. None if the key is absent.
     pub fn with_mut<R>(&mut self, key: K, change: impl FnOnce(&mut V) -> R) -> Option<R> {
-        // What is not there must not cost a copy.
+        // An absent key must not cost a copy.
         self.get(key)?;
         let mut node = &mut self.root;
         loop {
@@ -288,12 +289,12 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
         }
     }
 
-    /// Everything, keys ascending.
+    /// All entries, keys ascending.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         Iter::new(&self.root, None)
     }
 
-    /// Everything with a key above `after`, keys ascending.
+    /// All entries with keys greater than `after`, ascending.
     pub fn iter_after(&self, after: K) -> impl Iterator<Item = (K, &V)> {
         Iter::new(&self.root, Some(after))
     }
@@ -302,7 +303,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
 impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> FromIterator<(K, V)>
     for CowMap<K, V, LEAF, BRANCH>
 {
-    /// As long as keys ascend, entries are lined up in full leaves. From the first that does not, they are inserted.
+    /// Packs entries into full leaves while keys ascend, and inserts them from the first one that does not.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         let mut entries = entries.into_iter();
@@ -343,9 +344,9 @@ impl<K: Ord + Copy + Debug, V: Clone + Debug, const LEAF: usize, const BRANCH: u
     }
 }
 
-/// The entries of a `CowMap`, keys ascending.
+/// Iterator over a `CowMap`, keys ascending.
 struct Iter<'a, K, V> {
-    /// What is left of the branches above the leaf, from the root down.
+    /// Remaining children of the branches above the leaf, from the root down.
     branches: Vec<slice::Iter<'a, Child<K, V>>>,
     leaf: slice::Iter<'a, (K, V)>,
 }
@@ -357,7 +358,7 @@ impl<'a, K: Ord, V> Iter<'a, K, V> {
         iter
     }
 
-    /// Goes to the first entry below `node`, or the first above `after`: that may be in the next leaf.
+    /// Descends to the first entry below `node`, or to the first greater than `after`, which may be in the next leaf.
     fn descend(&mut self, mut node: &'a Node<K, V>, after: Option<K>) {
         loop {
             count_steps(1);

@@ -1,9 +1,9 @@
-//! Histogram: how long things took, in fixed buckets, for one thread to fill and others to sum.
+//! Histogram: durations in fixed buckets. One thread records, others sum.
 //!
 //! Invariants  H1 every sample is in exactly one bucket: `count` is the sum of `counts`. (test `h1_*`)
-//! Limits      none: a fixed size, and sums that saturate.
+//! Limits      fixed size; sums saturate.
 
-/// Upper bounds in microseconds; what took longer is in the last bucket, which has none.
+/// Upper bounds in microseconds; the last bucket has none.
 pub const HISTOGRAM_BOUNDS_US: [u64; 15] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000, 30_000_000,
 ];
@@ -16,26 +16,26 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// One sample.
+    /// Records one sample.
     pub fn record(&mut self, us: u64) {
         let bucket = HISTOGRAM_BOUNDS_US.partition_point(|bound| *bound < us);
         self.counts[bucket] += 1;
         self.sum_us = self.sum_us.saturating_add(us);
     }
 
-    /// Samples per bucket, not cumulated.
+    /// Samples per bucket, not cumulative.
     #[must_use]
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// All samples.
+    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum.
+    /// Sum of all samples.
     #[must_use]
     pub fn sum_us(&self) -> u64 {
         self.sum_us

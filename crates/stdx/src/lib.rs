@@ -1,10 +1,10 @@
-//! Our little standard library: what every crate needs and none owns.
+//! Utilities that several crates need and the standard library lacks.
 //!
-//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), places (`Slots`),
-//!             a sorted map with snapshots (`CowMap`), durations in buckets (`Histogram`),
-//!             a count of steps for tests (`steps_taken`).
-//! Invariants  nothing here reads a clock or an entropy source: both come in as arguments, so that
-//!             every machine above replays exactly in a simulation.
+//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), a slot map (`Slots`),
+//!             a sorted map with snapshots (`CowMap`), duration histograms (`Histogram`),
+//!             a step counter for tests (`steps_taken`).
+//! Invariants  nothing here reads a clock or an entropy source: both are arguments, so that every machine above replays
+//!             exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
 #![forbid(unsafe_code)]
 

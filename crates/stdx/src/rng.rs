@@ -1,13 +1,13 @@
-//! Seeded randomness: SplitMix64, small enough to give every machine its own.
+//! Seeded randomness: SplitMix64, with 8 bytes of state per generator.
 //!
 //! Spec  Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014). Not for secrets.
 
-/// A deterministic random generator. The same seed gives the same sequence on every machine.
+/// A deterministic random generator. A seed yields the same sequence on every machine.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator that starts at `seed`.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -22,7 +22,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0. The bias is below 2⁻³² for bounds that fit 32 bits.
+    /// A number in `0..bound`; 0 if `bound` is 0. The bias is below 2⁻³² for bounds that fit 32 bits.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
@@ -37,12 +37,12 @@ impl Rng {
         self.fraction() < p
     }
 
-    /// One of `items`, or nothing when there are none.
+    /// A random element of `items`; none if it is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len() as u64) as usize)
     }
 
-    /// Another generator, independent of this one from here on.
+    /// A new generator, independent of this one.
     pub fn fork(&mut self) -> Self {
         Self(self.next_u64())
     }

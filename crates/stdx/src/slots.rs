@@ -1,15 +1,15 @@
-//! Slots: a vector whose places are used again, each time under a new generation.
+//! Slot map: a vector whose slots are reused, each time under a new generation.
 //!
-//! Invariants  an old (place, generation) never finds what came into the place later. (tests)
+//! Invariants  an old key never finds a value that was inserted into its slot later. (tests)
 
 use guildhall_prefetch::prefetch;
 
-/// A place and which of its successive inhabitants is meant.
+/// Key of a value: its slot and the generation of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotKey {
-    /// The place.
+    /// Index of the slot.
     pub slot: u32,
-    /// Counts up each time the place is used again.
+    /// Incremented each time the slot is reused.
     pub generation: u32,
 }
 
@@ -19,7 +19,7 @@ struct Entry<T> {
     value: Option<T>,
 }
 
-/// Values in numbered places. Memory is that of the most values ever held at once.
+/// Slot map. Memory is that of the largest number of values ever held at once; it never shrinks.
 #[derive(Debug)]
 pub struct Slots<T> {
     entries: Vec<Entry<T>>,
@@ -34,19 +34,19 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// How many values.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The key the next `insert` will return.
+    /// The key that the next `insert` will return.
     #[must_use]
     pub fn next_key(&self) -> SlotKey {
         match self.free.last() {
@@ -55,10 +55,10 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Puts a value into a free place.
+    /// Inserts a value into a free slot.
     ///
     /// # Panics
-    /// With more than 2³² places.
+    /// With more than 2³² slots.
     pub fn insert(&mut self, value: T) -> SlotKey {
         let key = self.next_key();
         if self.free.pop().is_some() {
@@ -71,32 +71,32 @@ impl<T> Slots<T> {
         key
     }
 
-    /// The value under exactly this key.
+    /// Value with exactly this key.
     #[must_use]
     pub fn get(&self, key: SlotKey) -> Option<&T> {
         let entry = self.entries.get(key.slot as usize)?;
         if entry.generation == key.generation { entry.value.as_ref() } else { None }
     }
 
-    /// The value under exactly this key.
+    /// Value with exactly this key.
     pub fn get_mut(&mut self, key: SlotKey) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.slot as usize)?;
         if entry.generation == key.generation { entry.value.as_mut() } else { None }
     }
 
-    /// Whatever is in a place now: for callers who are told when it leaves.
+    /// Current value of a slot, whatever its generation. For callers that are notified when a value is removed.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.entries.get_mut(slot as usize)?.value.as_mut()
     }
 
-    /// Asks memory for what is in a place.
+    /// Prefetches the value of a slot.
     pub fn prefetch(&self, slot: u32) {
         if let Some(entry) = self.entries.get(slot as usize) {
             prefetch(entry);
         }
     }
 
-    /// Takes a value out.
+    /// Removes and returns a value.
     pub fn remove(&mut self, key: SlotKey) -> Option<T> {
         self.get(key)?;
         let entry = &mut self.entries[key.slot as usize];
@@ -114,13 +114,13 @@ impl<T> Slots<T> {
         })
     }
 
-    /// How many places there are, empty ones included.
+    /// Number of slots, free ones included.
     #[must_use]
     pub fn places(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// The key of whatever is in a place now.
+    /// Key of the current value of a slot.
     #[must_use]
     pub fn key_at(&self, slot: u32) -> Option<SlotKey> {
         let entry = self.entries.get(slot as usize).filter(|entry| entry.value.is_some())?;

@@ -1,9 +1,9 @@
-//! Steps: how much a thread looked at or copied, for tests that show that something does not grow.
+//! Steps: counts how many items a thread visited or copied, for tests of asymptotic cost.
 //!
-//! Doors       `count_steps` from structures that can be large; `steps_taken` before and after what is measured.
-//! Invariants  in release builds nothing is counted, and counting costs nothing.
+//! Doors       `count_steps` in structures that can be large; `steps_taken` before and after the measured code.
+//! Invariants  release builds count nothing, at no cost.
 
-/// Counts steps of this thread, in debug builds.
+/// Adds steps of this thread, in debug builds.
 #[inline]
 pub fn count_steps(count: u64) {
     #[cfg(debug_assertions)]
@@ -12,7 +12,7 @@ pub fn count_steps(count: u64) {
     let _ = count;
 }
 
-/// The steps of this thread so far; 0 in release builds.
+/// Steps of this thread so far; 0 in release builds.
 #[must_use]
 pub fn steps_taken() -> u64 {
     #[cfg(debug_assertions)]

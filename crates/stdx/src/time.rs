@@ -6,35 +6,35 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
 
-/// A point on the monotonic clock, in milliseconds since an origin the driver chose.
+/// A point on the monotonic clock, in milliseconds since an origin chosen by the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// This instant, `ms` milliseconds later; saturates.
+    /// This instant plus `ms` milliseconds; saturates.
     #[must_use]
     pub fn after_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds from `earlier` to here; 0 when `earlier` lies ahead.
+    /// Milliseconds since `earlier`; 0 if `earlier` is later.
     #[must_use]
     pub fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// What a driver tells a machine about time with each input.
+/// Current time, passed by the driver with each input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// For deadlines: never goes back.
+    /// For deadlines: never goes backwards.
     pub instant: Instant,
     /// For the wire and for ids: may be corrected.
     pub unix: Timestamp,
 }
 
 impl Now {
-    /// Both clocks in milliseconds: monotonic and since the Unix epoch.
+    /// Both clocks in milliseconds: monotonic, and since the Unix epoch.
     #[must_use]
     pub fn new(instant_ms: u64, unix_ms: i64) -> Self {
         Self { instant: Instant(instant_ms), unix: Timestamp(unix_ms) }
@@ -51,7 +51,7 @@ pub struct Timestamp(pub i64);
 pub struct ParseTimestampError;
 
 const DAY_MS: i64 = 86_400_000;
-/// 9999-12-31T23:59:59.999 and 0000-01-01T00:00:00: what four-digit years can say.
+/// 9999-12-31T23:59:59.999 and 0000-01-01T00:00:00, the range of four-digit years.
 const MAX_MS: i64 = 253_402_300_799_999;
 const MIN_MS: i64 = -62_167_219_200_000;
 
@@ -62,10 +62,10 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits past milliseconds are dropped.
+    /// Parses `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`; digits past milliseconds are dropped.
     ///
     /// # Errors
-    /// `ParseTimestampError` for anything else, dates that do not exist included.
+    /// `ParseTimestampError` for anything else, including dates that do not exist.
     pub fn parse(text: &str) -> Result<Self, ParseTimestampError> {
         parse(text.as_bytes()).ok_or(ParseTimestampError)
     }

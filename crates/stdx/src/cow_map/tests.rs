@@ -1,11 +1,11 @@
-//! Tests against `BTreeMap`, of the tree's shape, and of what a change copies.
+//! Tests against `BTreeMap`, of the tree's shape, and of the cost of a change.
 
 use super::*;
 use crate::Rng;
 use std::collections::BTreeMap;
 
 impl<K: Ord + Copy + Debug, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, V, LEAF, BRANCH> {
-    /// Asserts C2 and C3. Returns how many levels and leaves there are.
+    /// Asserts C2 and C3. Returns the numbers of levels and leaves.
     fn check(&self) -> (usize, usize) {
         assert_eq!(self.iter().count(), self.len());
         if let Node::Branch(children) = &*self.root {
@@ -57,7 +57,8 @@ fn agree<const LEAF: usize, const BRANCH: usize>((map, model): &Snapshot<LEAF, B
     assert_eq!(map.len(), model.len());
 }
 
-/// Random changes, growing and shrinking by turns, compared with a `BTreeMap`. Returns the most levels there were.
+/// Random changes, alternately growing and shrinking, compared with a `BTreeMap`. Returns the greatest
+/// number of levels.
 fn compare<const LEAF: usize, const BRANCH: usize>(seed: u64, keys: u64) -> usize {
     let mut rng = Rng::new(seed);
     let (mut map, mut model) = Snapshot::<LEAF, BRANCH>::default();
@@ -143,7 +144,7 @@ fn c3_a_map_that_shrank_stays_filled() {
     assert!(leaves_count <= map.len() / 16, "{leaves_count} leaves");
 }
 
-/// The most that one change after a snapshot copies, over all kinds of changes all over a map of `len` entries.
+/// Maximum number of copies by one change after a snapshot, over all kinds of changes in a map of `len` entries.
 fn steps_max(len: u64) -> u64 {
     let mut rng = Rng::new(len);
     let mut map: CowMap<u64, u64> = (1..=len).map(|key| (key * 2, key)).collect();
@@ -165,7 +166,7 @@ fn steps_max(len: u64) -> u64 {
 
 #[test]
 fn c5_a_change_copies_no_more_in_a_large_map() {
-    // Nodes are full at first. A level copies a node, and half a node moves when it splits or merges.
+    // Nodes are full at first. Each level copies one node, and half a node moves on a split or merge.
     for (len, levels) in [(1_000, 2), (100_000, 3), (1_000_000, 4), (10_000_000, 4)] {
         let max = steps_max(len);
         assert!((64..=levels * 96).contains(&max), "{len} entries: {max}");
