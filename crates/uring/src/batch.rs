@@ -1,4 +1,4 @@
-//! The batch: sends are collected, submitted with one system call, and all completed when that returns.
+//! The batch: collects sends, submits them with one system call, and completes all of them before it returns.
 
 use crate::{ARENA_BYTES, Broken, SENDS_MAX, Shortfall};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -11,14 +11,14 @@ use std::{
     },
 };
 
-/// Like a plain non-blocking `send`: it never waits for room (U2), and a peer that is gone is an error, not a signal.
+/// Like a plain non-blocking `send`: never waits for room (U2), and a closed peer is an error, not a signal.
 const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-/// The result of a send that the kernel was not told of, or has not told us about yet.
+/// Result of a send that was not submitted, or whose completion has not arrived.
 const UNKNOWN: i32 = i32::MIN;
-/// How often in a row the kernel may say "again" without anything having completed.
+/// Maximum number of consecutive "try again" results without any completion.
 const RETRIES_MAX: usize = 10_000;
 
-/// One send: where its bytes are, and how many of them went out or which error.
+/// One send: the range of its bytes, and the number of bytes sent or an error.
 struct Send {
     tag: u64,
     at: usize,
@@ -26,28 +26,27 @@ struct Send {
     result: i32,
 }
 
-/// A ring and the sends that are to go out with the next `submit`.
-///
-/// Belongs to the thread that made it: the kernel refuses others.
+/// A ring and the sends that the next `submit` performs.
+/// Use it only on the thread that created it: the kernel refuses other threads.
 pub struct SendBatch {
     ring: IoUring,
     arena: Box<[u8]>,
     arena_used: usize,
     sends: Vec<Send>,
-    /// Sends that the kernel may be working on, or will be when it is entered. Zero except within `submit`, and after
-    /// it broke or panicked.
+    /// Sends that the kernel may be performing, or will perform when it is entered. Zero except within `submit`, and
+    /// after the ring failed or the thread panicked.
     under_way: usize,
 }
 
 impl SendBatch {
-    /// Makes a ring and sends something to ourselves with it.
+    /// Creates a ring and tests it with sends to a local socket pair.
     ///
     /// # Errors
-    /// When the kernel is too old (Linux 6.1 is needed), io_uring is forbidden, or does not do what we need.
+    /// When the kernel is too old (Linux 6.1 is needed), io_uring is forbidden, or the test fails.
     pub fn new() -> io::Result<Self> {
         let ring = IoUring::<squeue::Entry, cqueue::Entry>::builder()
-            // One thread submits, and completions come when it asks for them: the kernel needs no locks and no
-            // interrupts.
+            // One thread submits, and completions are reaped when it enters the kernel: the kernel needs neither
+            // locks nor interrupts.
             .setup_single_issuer()
             .setup_defer_taskrun()
             .build(SENDS_MAX as u32)?;
@@ -62,7 +61,7 @@ impl SendBatch {
         Ok(batch)
     }
 
-    /// A socket with room takes everything, one without says so at once, a dead one is an error.
+    /// Expects that a socket with room takes everything, a full one reports so at once, and a closed one is an error.
     fn probe(&mut self) -> io::Result<()> {
         let (ours, mut theirs) = UnixStream::pair()?;
         let (gone, _) = UnixStream::pair()?;
@@ -80,44 +79,43 @@ impl SendBatch {
             };
             self.submit(|tag| fds.get(tag as usize).copied(), short).map_err(|Broken(error)| error)?;
             if !is_gone_dead {
-                return Err(io::Error::other("a send to nobody was no error"));
+                return Err(io::Error::other("the probe sent to a closed peer without an error"));
             }
         }
         let mut taken = [0; 4096];
         theirs.read_exact(&mut taken)?;
         if taken != [b'?'; 4096] {
-            return Err(io::Error::other("what was sent did not arrive"));
+            return Err(io::Error::other("the probe received other bytes than it sent"));
         }
         Ok(())
     }
 
-    /// Whether nothing waits for `submit`.
+    /// No send is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sends.is_empty()
     }
 
-    /// Takes a send for the next `submit`, copying `bytes`. False: there is no room, submit first. Of one socket there
-    /// may be one send per batch, since the kernel does not promise an order.
+    /// Queues a send for the next `submit`, copying `bytes`. False if there is no room: submit first. Queue at most one
+    /// send per socket and batch, because the kernel does not guarantee their order.
     pub fn push(&mut self, tag: u64, bytes: &[u8]) -> bool {
         let (at, end) = (self.arena_used, self.arena_used + bytes.len());
-        // A broken batch must not be written to (U1).
+        // Never write to a failed batch (U1).
         if self.sends.len() == SENDS_MAX || end > self.arena.len() || self.under_way > 0 {
             return false;
         }
         self.arena[at..end].copy_from_slice(bytes);
-        // The next one begins on a cache line of its own.
+        // The next send starts on a cache line of its own.
         self.arena_used = end.next_multiple_of(64);
         self.sends.push(Send { tag, at, bytes: bytes.len(), result: UNKNOWN });
         true
     }
 
-    /// Sends everything that was pushed, to the sockets that `fd_of` names by their tags (none: that send is dropped),
-    /// and tells `short` of each send that did not take everything. Nothing is left behind.
+    /// Sends everything that was queued, to the sockets that `fd_of` returns for their tags (none: that send is
+    /// dropped). Calls `short` for each send that was incomplete. Queues are empty afterwards.
     ///
     /// # Errors
-    /// When the ring broke; then the batch is of no use any more, and what is not known to have gone out was told as
-    /// dead.
+    /// When the ring failed. The batch cannot be used any more; sends without a known result were reported as dead.
     pub fn submit<'fd>(
         &mut self,
         mut fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,
@@ -149,7 +147,7 @@ impl SendBatch {
         completed
     }
 
-    /// Tells the kernel where a send's bytes are; it looks when `complete` enters it.
+    /// Fills a submission entry for a send; the kernel reads it when `complete` enters it.
     #[expect(unsafe_code, reason = "the kernel is given an address")]
     fn queue(&mut self, index: usize, fd: BorrowedFd<'_>) {
         let send = &self.sends[index];
@@ -162,11 +160,11 @@ impl SendBatch {
         // `submit` calls `complete` next, which returns only when all have; if it cannot, `under_way` stays above zero,
         // and then `push` refuses and `drop` leaks the arena. `submit` holds the descriptor borrowed for as long.
         let pushed = unsafe { self.ring.submission().push(&entry) };
-        pushed.expect("the ring has SENDS_MAX entries, and there are no more sends than that");
+        pushed.expect("the ring has SENDS_MAX entries, and a batch has at most that many sends");
         self.under_way += 1;
     }
 
-    /// Enters the kernel until every send has its result.
+    /// Enters the kernel until every send has a result.
     fn complete(&mut self) -> Result<(), Broken> {
         let mut retries_left = RETRIES_MAX;
         while self.under_way > 0 {
@@ -178,7 +176,7 @@ impl SendBatch {
             }
             match entered {
                 Ok(_) => {}
-                // Out of memory for the moment, or too many completions waited: what came was taken, so once more.
+                // Out of memory, or too many completions were waiting. Those were reaped, so try again.
                 Err(error)
                     if retries_left > 0
                         && (error.kind() == ErrorKind::Interrupted
@@ -196,7 +194,7 @@ impl SendBatch {
 impl Drop for SendBatch {
     fn drop(&mut self) {
         if self.under_way > 0 {
-            // The ring broke: the kernel may still read from the arena (U1).
+            // The ring failed: the kernel may still read from the arena (U1).
             mem::forget(mem::take(&mut self.arena));
         }
     }

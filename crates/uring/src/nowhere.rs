@@ -1,33 +1,33 @@
-//! Where there is no io_uring: the probe says so, and nothing else is ever called.
+//! Stub for systems without io_uring: the probe fails, so nothing else is ever called.
 
 use crate::{Broken, Shortfall};
 use std::{convert::Infallible, io, os::fd::BorrowedFd};
 
-/// Does not exist on this system.
+/// Cannot be constructed on this system.
 pub struct SendBatch(Infallible);
 
 impl SendBatch {
     /// # Errors
-    /// Always.
+    /// Always: there is no io_uring on this system.
     pub fn new() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// See the Linux one.
+    /// As on Linux.
     pub fn push(&mut self, _tag: u64, _bytes: &[u8]) -> bool {
         match self.0 {}
     }
 
-    /// See the Linux one.
+    /// As on Linux.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self.0 {}
     }
 
-    /// See the Linux one.
+    /// As on Linux.
     ///
     /// # Errors
-    /// Never.
+    /// Cannot be called.
     pub fn submit<'fd>(
         &mut self,
         _fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,

@@ -1,5 +1,4 @@
-//! Batches of sends over real sockets. Where io_uring is not to be had there is nothing to test but that the probe says
-//! so.
+//! Batches of sends over real sockets. Without io_uring the only test is that the probe says so.
 #![cfg(target_os = "linux")]
 
 use guildhall_uring::{ARENA_BYTES, SENDS_MAX, SendBatch, Shortfall};
@@ -21,7 +20,7 @@ fn batch() -> Option<SendBatch> {
     }
 }
 
-/// Ours and theirs.
+/// Server and client end.
 fn connected() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -57,7 +56,7 @@ fn what_does_not_fit_is_told_to_the_byte() {
     let (free, mut free_theirs) = connected();
     let sent: Vec<u8> = (0..ARENA_BYTES - 64).map(|n| (n / 7) as u8).collect();
     let (mut taken, mut rest, mut rounds) = (0, Vec::new(), 0);
-    // Without anybody reading, the socket takes a part at last, or nothing.
+    // Nobody reads, so the socket finally takes only a part, or nothing.
     while rest.is_empty() {
         assert!(batch.push(0, &sent));
         assert!(batch.push(1, b"!"));
