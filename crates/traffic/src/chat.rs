@@ -1,35 +1,34 @@
-//! Chat: what people say, from a file given at run time, or made up from a few phrases.
+//! Chat: message texts, from a file given at run time, or generated from a few phrases.
 //!
-//! Invariants  H1 line `n` is the same each time. H2 a line is 1 to 2,000 characters.
-//! Limits      the made-up chat has some millions of lines, but all from the same phrases: a compressor that looks back
-//!             far does better on it than on people. Figures to be kept are made with a file.
+//! Invariants  H1 line `n` is the same each time. H2 a line has 1 to 2,000 characters.
+//! Limits      the generated chat has some millions of lines, but all from the same phrases: a compressor with a long
+//!             look-back does far better on it than on real messages. Use a file for figures that are published.
 
 use guildhall_stdx::Rng;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The product refuses longer messages.
+/// The server refuses longer messages.
 const LINE_CHARS_MAX: usize = 2000;
 
-/// Lines of talk; those that follow one another belong together.
+/// Lines of text; consecutive lines belong to one conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Chat {
-    /// Empty: made up.
+    /// Empty: generated.
     lines: Vec<String>,
 }
 
-/// A file that is no chat.
+/// The file is not a chat.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
-    /// Nothing in it.
+    /// The file has no line.
     #[error("the chat has no lines: expected one message a line, as text or as JSON with a \"text\"")]
     Empty,
-    /// A line begins like JSON, and is none or has no text.
+    /// A line starts like JSON, but is malformed or has no `text`.
     #[error("line {line} of the chat is no JSON object with a \"text\"")]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// Why.
         source: serde_json::Error,
     },
 }
@@ -40,17 +39,17 @@ struct Line {
 }
 
 impl Chat {
-    /// Made up.
+    /// Generated from built-in phrases.
     #[must_use]
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// What a file holds: one message a line, in order, as plain text or as JSON objects with a `text`. Empty lines are
-    /// passed over, long ones cut.
+    /// Parses a file: one message per line, in order, as plain text or as JSON objects with a `text`. Skips empty lines
+    /// and truncates long ones.
     ///
     /// # Errors
-    /// When there is no line, or one begins with a brace and is not such an object.
+    /// When there is no line, or a line starts with a brace and is not such an object.
     pub fn parse(file: &str) -> Result<Self, ChatError> {
         let mut lines = Vec::new();
         for (number, line) in (1..).zip(file.lines()) {
@@ -68,8 +67,8 @@ impl Chat {
         if lines.is_empty() { Err(ChatError::Empty) } else { Ok(Self { lines }) }
     }
 
-    /// One to learn from, and one that has nothing in common with it to be tried on: the lines of a file, cut in the
-    /// middle. A made-up chat is twice the same.
+    /// Splits the lines of a file in the middle, into training and test data with nothing in common. Both halves of a
+    /// generated chat are equal.
     #[must_use]
     pub fn halves(self) -> [Self; 2] {
         let mut first = self;
@@ -80,13 +79,13 @@ impl Chat {
         [first, second]
     }
 
-    /// Whether it is made up.
+    /// Is generated.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Line `n`; a file begins again after its last.
+    /// Line `n`, modulo the number of lines of a file.
     #[must_use]
     pub fn line(&self, n: usize) -> Cow<'_, str> {
         match self.lines.len() {
@@ -237,7 +236,7 @@ const SHORT: [&str; 22] = [
     "sure, why not",
 ];
 
-/// A line of phrases: one in five is short, one in six says two things.
+/// A line of phrases: one in five is short, one in six has two sentences.
 fn made_up(n: usize) -> String {
     let mut rng = Rng::new(n as u64 ^ 0x7461_6c6b);
     if rng.chance(0.2) {

@@ -1,48 +1,47 @@
-//! Events, as a relay hands them to a codec: a name, and the body in both encodings.
+//! Events in the form that a relay passes to a codec: a name, and the body in both encodings.
 
 use bytes::Bytes;
 
-/// Whom an event is for, among those in its guild. [`Viewer`](crate::Viewer) decides.
+/// Audience of an event within its guild. [`Viewer`](crate::Viewer) decides per session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// Every session.
     Everyone,
-    /// Whoever is in the guild.
+    /// Members of the guild.
     Guild,
-    /// Whoever looks at the guild and may see the channel.
+    /// Sessions that are active in the guild and can view the channel.
     Active,
-    /// The same, but bots only with the intent for it.
+    /// As `Active`, but only bots with the typing intent.
     Typing,
-    /// Whoever is in the guild without looking at it.
+    /// Sessions that are passive in the guild.
     Passive,
-    /// Whoever has the member list open.
+    /// Sessions that subscribe to the member list.
     Watching,
-    /// Whoever is told what this user shows.
+    /// Sessions that receive this user's presence.
     Following(u64),
-    /// Whoever is told of all members.
+    /// Sessions that receive all member events.
     Members,
-    /// This session alone.
+    /// This session only.
     One(u32),
 }
 
-/// Something to be sent.
+/// One event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Counts from 0.
+    /// Number of the event, from 0.
     pub id: u64,
-    /// When, in milliseconds since the traffic began.
+    /// Milliseconds since the start of the traffic.
     pub at_ms: u64,
-    /// `t`, as MESSAGE_CREATE.
+    /// `t`, for example MESSAGE_CREATE.
     pub name: &'static str,
-    /// Where.
     pub guild: u64,
-    /// Where in it, if it is about one channel.
+    /// The channel that the event is about, if any.
     pub channel: Option<u64>,
-    /// Few may see the channel.
+    /// Only few members can view the channel.
     pub is_hidden: bool,
-    /// The user it is of or about, if it is one.
+    /// The user that the event is about, if any.
     pub user: Option<u64>,
-    /// For whom.
+    /// Audience.
     pub to: To,
     /// `d` in JSON.
     pub body_json: Bytes,
@@ -51,7 +50,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// For one session alone: nothing of it can be shared.
+    /// For a single session, so its bytes cannot be shared.
     #[must_use]
     pub fn is_private(&self) -> bool {
         matches!(self.to, To::One(_))

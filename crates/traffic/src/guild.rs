@@ -1,8 +1,8 @@
-//! One guild of the traffic: its people, channels, roles, and what was said lately.
+//! One guild of the traffic: its members, channels, roles and recent messages.
 //!
-//! Owns        the state that events are about, in the product's own types.
+//! Owns        the state that events are about, in the server's own types.
 //! Limits      `RECENT_MAX`, `VOICE_MAX`, `JOINED_MAX`.
-//! Not here    what happens: `traffic.rs`.
+//! Not here    the sequence of events: `traffic.rs`.
 
 use crate::{
     people::{self, Zipf},
@@ -20,11 +20,11 @@ use std::{
     sync::Arc,
 };
 
-/// Messages that may still be answered, edited, reacted to and deleted.
+/// Messages that can still be answered, edited, reacted to and deleted.
 const RECENT_MAX: usize = 128;
 const VOICE_MAX: usize = 60;
 const JOINED_MAX: usize = 64;
-/// Of the members, how many are there at first.
+/// Share of members who are online at first.
 const ONLINE: f64 = 0.3;
 const ROLE_NAMES: [&str; 12] = [
     "staff",
@@ -56,14 +56,14 @@ const CHANNEL_NAMES: [&str; 12] = [
 ];
 const EMOJI_NAMES: [&str; 8] = ["party", "nope", "blobwave", "hype", "thinkhard", "pog", "sadcat", "ship_it"];
 
-/// A member, and what they show.
+/// A member and their presence.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub member: Arc<Member>,
     pub presence: Option<Arc<Presence>>,
 }
 
-/// A message that was said.
+/// A recent message.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub channel: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Said {
     pub message: Arc<Message>,
 }
 
-/// How large a guild is.
+/// Size of a guild.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub members: usize,
@@ -81,11 +81,11 @@ pub(crate) struct Size {
 #[derive(Debug)]
 pub(crate) struct GuildState {
     pub meta: Arc<GuildMeta>,
-    /// The active ones first.
+    /// The most active first.
     pub people: Vec<Person>,
     pub crowd: Zipf,
     pub emoji: Vec<(String, u64)>,
-    /// Text channels, the last one hidden where there are several. Voice channels follow in `voice_channels`.
+    /// Text channels, the last one hidden if there are several. Voice channels are in `voice_channels`.
     pub text_channels: Vec<ChannelId>,
     pub has_hidden: bool,
     pub voice_channels: Vec<ChannelId>,
@@ -93,7 +93,7 @@ pub(crate) struct GuildState {
     pub busiest: Zipf,
     pub recent: VecDeque<Said>,
     pub in_voice: BTreeMap<usize, Arc<VoiceState>>,
-    /// Members who came lately, to leave again.
+    /// Members who joined during the traffic, oldest first; they leave again.
     pub joined: VecDeque<Person>,
     list: MemberList,
     watch: Watch,
@@ -104,7 +104,7 @@ pub(crate) struct GuildState {
 }
 
 impl GuildState {
-    /// Guild `number`, whose members are some of `accounts`.
+    /// Guild `number`; its members are drawn from `accounts`.
     pub fn new(rng: &mut Rng, number: u64, size: Size, accounts: &[Arc<User>], now: Timestamp) -> Self {
         let id = GuildId::new((1_050_000_000_000_000_000 + number * 3_917_204_551_680_003) & !0xfff);
         let roles = roles(rng, id);
@@ -149,7 +149,7 @@ impl GuildState {
             voice_changed: BTreeSet::new(),
             left_voice: Vec::new(),
         };
-        // What was there before is known.
+        // Passive sessions know the initial state.
         state.list.take_touched();
         state
     }
@@ -162,7 +162,7 @@ impl GuildState {
         self.has_hidden && channel + 1 == self.text_channels.len()
     }
 
-    /// Members, newcomers included.
+    /// Number of members, including those who joined during the traffic.
     pub fn member_count(&self) -> u64 {
         (self.people.len() + self.joined.len()) as u64
     }
@@ -177,20 +177,20 @@ impl GuildState {
         self.recent.push_back(said);
     }
 
-    /// One of the recent messages, newer ones more often.
+    /// A recent message, newer ones more often.
     pub fn earlier(&self, rng: &mut Rng) -> Option<usize> {
         let upto = rng.below(self.recent.len() as u64) + 1;
         let back = rng.below(upto) as usize;
         self.recent.len().checked_sub(1 + back)
     }
 
-    /// Changes what somebody is or shows, in the list too.
+    /// Replaces a member's state, also in the member list.
     pub fn change(&mut self, who: usize, person: Person) {
         let before = std::mem::replace(&mut self.people[who], person.clone());
         self.list.set(Some((&before.member, before.presence.as_deref())), Some((person.member, person.presence)));
     }
 
-    /// Somebody new; none when there is no more room for newcomers.
+    /// Adds a member; false if `JOINED_MAX` is reached.
     pub fn join(&mut self, person: Person) -> bool {
         if self.joined.len() == JOINED_MAX {
             return false;
@@ -200,14 +200,14 @@ impl GuildState {
         true
     }
 
-    /// Who came first of the newcomers goes.
+    /// Removes the member who joined first during the traffic.
     pub fn leave(&mut self) -> Option<Person> {
         let person = self.joined.pop_front()?;
         self.list.set(Some((&person.member, person.presence.as_deref())), None);
         Some(person)
     }
 
-    /// What those who have the list open are told, if anything.
+    /// Update for sessions that subscribe to the member list, if rows changed.
     pub fn list_change(&mut self) -> Option<guildhall_relay::ListChange> {
         if !self.list.take_touched().meets(self.watch.interval()) {
             return None;
@@ -216,7 +216,7 @@ impl GuildState {
         Some(self.list_told(ops))
     }
 
-    /// What somebody who opens the list is told.
+    /// SYNC for a session that subscribes to the member list.
     pub fn list_sync(&mut self) -> guildhall_relay::ListChange {
         self.list_told(vec![self.watch.sync()])
     }
@@ -231,7 +231,7 @@ impl GuildState {
         }
     }
 
-    /// Somebody joins voice, moves, changes or leaves. Returns the new state.
+    /// A user joins, moves in, changes in or leaves voice. Returns the new state.
     pub fn voice(&mut self, rng: &mut Rng) -> (usize, Arc<VoiceState>) {
         let who = self.crowd.draw(rng);
         let (who, before) = match self.in_voice.get(&who) {
@@ -269,7 +269,7 @@ impl GuildState {
         (who, state)
     }
 
-    /// What changed since the last time, for those who do not look.
+    /// Passive update: changes since the previous one.
     pub fn passive(&mut self) -> PassiveDelta {
         let voice = std::mem::take(&mut self.voice_changed).into_iter().filter_map(|who| self.voice_entry(who));
         PassiveDelta {
@@ -313,11 +313,11 @@ fn roles(rng: &mut Rng, guild_id: GuildId) -> Vec<Arc<Role>> {
     roles
 }
 
-/// Half of the members have no role, the active ones more.
+/// Half of the members have no role; active members have more.
 fn people_of(rng: &mut Rng, size: Size, accounts: &[Arc<User>], roles: &[Arc<Role>], now: Timestamp) -> Vec<Person> {
     let start = rng.below(accounts.len() as u64) as usize;
     let person = |n: usize| {
-        // Ever another account, as long as there are enough.
+        // Distinct accounts, as long as there are enough.
         let user = accounts[(start + n * 7) % accounts.len()].clone();
         let joined_at = Timestamp(now.0 - 1 - rng.below(90_000_000_000) as i64);
         let mut member = Member::new(user, joined_at);
@@ -328,7 +328,7 @@ fn people_of(rng: &mut Rng, size: Size, accounts: &[Arc<User>], roles: &[Arc<Rol
         member.roles = held.into_iter().collect();
         member.nick = rng.chance(0.2).then(|| people::nick(rng));
         member.flags = if rng.chance(0.3) { 2 } else { 0 };
-        // The active ones are there.
+        // The most active members are online.
         let presence = (n < 20 || rng.chance(ONLINE)).then(|| people::presence(rng, now.0));
         Person { member: Arc::new(member), presence }
     };

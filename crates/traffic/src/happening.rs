@@ -1,6 +1,6 @@
-//! Happenings: what kinds of things happen in a guild, and how often each.
+//! Mix of events: the kinds of events in a guild, and the share of each.
 
-/// Kinds of things that happen.
+/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     Message,
@@ -20,7 +20,7 @@ pub enum Happening {
     GuildUpdate,
 }
 
-/// Of a thousand things that happen, how many are of each kind.
+/// Share of each kind, in thousandths.
 pub const SHARES: [(Happening, u64); 15] = [
     (Happening::Message, 300),
     (Happening::Edit, 25),
@@ -39,7 +39,7 @@ pub const SHARES: [(Happening, u64); 15] = [
     (Happening::GuildUpdate, 1),
 ];
 
-/// What `draw` of `0..1000` stands for.
+/// Maps `draw` in `0..1000` to a kind by its share.
 pub(crate) fn happening_of(draw: u64) -> Happening {
     let mut upto = 0;
     for (happening, share) in SHARES {

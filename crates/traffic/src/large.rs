@@ -1,6 +1,6 @@
 //! Large payloads for one session: a guild, a chunk of its members, the first rows of its member list.
 //!
-//! Invariants  made by the same functions as in the product: `snapshot_of` and `people_of`, `next_chunk`.
+//! Invariants  built by the server's own functions: `snapshot_of` and `people_of`, `next_chunk`.
 
 use crate::guild::GuildState;
 use guildhall_codec::Encoding;
@@ -12,10 +12,10 @@ use guildhall_session::{MemberRequest, next_chunk};
 use guildhall_stdx::Rng;
 use std::sync::Arc;
 
-/// What bots ask for and people get.
+/// `large_threshold` that bots request and the default of user accounts.
 const LARGE_THRESHOLD: u16 = 250;
 
-/// GUILD_CREATE. Bots with the intent for presences are told of many members, everybody else of few.
+/// GUILD_CREATE. Bots with the presence intent receive many members, others few.
 pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
     let mut picture = GuildPicture::new(guild.meta.clone());
     let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
@@ -46,7 +46,7 @@ fn table(guild: &GuildState) -> MemberTable {
     table
 }
 
-/// GUILD_MEMBERS_CHUNK: some of the members, one after the other, or all there are up to a thousand.
+/// GUILD_MEMBERS_CHUNK: some members in order, at most a thousand.
 pub(crate) fn chunk(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
     let count = [25, 100, 100, 1000][rng.below(4) as usize].min(guild.people.len());
     let first = rng.below((guild.people.len() - count + 1) as u64) as usize;

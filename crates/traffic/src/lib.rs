@@ -1,38 +1,37 @@
-//! Traffic: what a busy gateway has to send, made up from a seed; to measure, to train, and to test codecs with.
+//! Synthetic traffic of a busy gateway, generated from a seed, for benches, dictionary training and codec tests.
 //!
-//! Owns        what happens (`Traffic`, an endless iterator of events), who of many sessions is told (`Viewer`), what
-//!             is said (`Chat`).
+//! Owns        the events (`Traffic`, an endless iterator), the audience of each (`Viewer`), the
+//!             message texts (`Chat`).
 //! Doors       `Traffic::new`; `Viewer::sees` per (session, event).
-//! Invariants  T1 the same parameters and the same chat give the same bytes, on every machine. T2 bodies are written by
-//!             the product's own serialisers, from the product's own objects: their shape cannot differ. T3 snowflakes
-//!             ascend, and what is edited, reacted to or deleted was said before. (tests `t1_*` …)
-//! Limits      what is remembered per guild: `RECENT_MAX` messages, `VOICE_MAX` people in voice, `JOINED_MAX`
-//!             newcomers.
+//! Invariants  T1 the same parameters and chat yield the same bytes, on every machine. T2 bodies are serialized by the
+//!             server's own serializers from its own objects, so their shape cannot differ. T3 snowflakes ascend, and
+//!             only messages sent before are edited, reacted to or deleted. (tests `t1_*` …)
+//! Limits      state per guild: `RECENT_MAX` messages, `VOICE_MAX` users in voice, `JOINED_MAX` new members.
 //! Not here    envelopes and sequence numbers (`guildhall_codec::DispatchFrame`), clocks, files.
 //!
-//! # What it is like
+//! # Model
 //!
-//! There is no published mix of events that we know of. This one is what a busy public gateway looks like to us; it was
-//! fixed before the codec was measured with it, and is the same for all modes.
+//! We know of no published mix of events. This one models a busy public gateway by our own estimate. It was fixed
+//! before the codec was measured with it, and is the same for all compression modes.
 //!
-//! [`Kind::Channel`]: one channel of messages, up to six conversations at a time, 400 people of whom few say most.
+//! [`Kind::Channel`]: one channel of messages, up to six conversations at a time, 400 members of whom few write most.
 //!
-//! [`Kind::Session`]: twelve guilds with 60 to 2,400 members (one in four events happens in the largest), three to
-//! twelve text channels each, one of them hidden from most. [`SHARES`] is how often what happens; beyond it:
+//! [`Kind::Session`]: twelve guilds with 60 to 2,400 members (one event in four occurs in the largest), three to twelve
+//! text channels each, one of them hidden from most members. [`SHARES`] is the mix of events. In addition:
 //!
-//! * Of messages, 15 % answer another (with the message they answer inside), 8 % mention somebody, 1 % a role, 4 % have
-//!   a link, 5 % a custom emoji, 12 % an emoji, 3 % are by bots with an embed, and 4 % are not in English.
-//! * Member lists are told every 200 ms at most where rows 0 to 99 changed, as the guild's own list says.
-//! * Passive updates are told every 30 s of the traffic's time; 20 things happen per second.
-//! * Each session is sent something large of its own about every 1,500 deliveries: a guild (GUILD_CREATE, 8 KB to
-//!   1.3 MB, as guilds are large and the session asks), a chunk of 25 to 1,000 members, or, if it is a person, the
-//!   first hundred rows of a member list.
+//! * Of messages, 15 % are replies (with the original message inside), 8 % mention a user, 1 % a role, 4 % have a link,
+//!   5 % a custom emoji, 12 % an emoji, 3 % come from bots with an embed, and 4 % are not in English.
+//! * Member list updates are sent at most every 200 ms, if rows 0 to 99 changed, computed by the guild's own list.
+//! * Passive updates are sent every 30 s of simulated time; 20 events happen per second.
+//! * Each session receives one large payload of its own per 1,500 deliveries: a guild (GUILD_CREATE, 8 KB to 1.3 MB,
+//!   depending on the guild's size and the session), a chunk of 25 to 1,000 members, or, for user accounts, the first
+//!   hundred rows of a member list.
 //!
-//! Who sees what: one session in seven is a bot, in nearly all guilds and active in each, with or without the intents
-//! for members, presences and typing. The others are people, in three of four guilds, and look at about a third of
-//! those; at which, changes every ten minutes. So no two streams are alike for long.
+//! Audience: one session in seven is a bot, a member of nearly all guilds and active in each, with or without the
+//! intents for members, presences and typing. The others are user accounts, members of three guilds in four, and active
+//! in about a third of those; the active ones change every ten minutes. So no two streams stay alike for long.
 //!
-//! Not in it, since the product does not send them yet: attachments, threads, polls, scheduled events.
+//! Not modelled: attachments, threads, polls, scheduled events.
 #![forbid(unsafe_code)]
 
 mod chat;

@@ -1,11 +1,11 @@
-//! People: accounts, how often each of them does something, and what they are doing.
+//! Accounts: names, activity distribution and presences.
 
 use guildhall_model::{ClientStatus, Platform, Presence, Status, User, UserId};
 use guildhall_stdx::Rng;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Of the accounts, how many are bots.
+/// Share of accounts that are bots.
 const BOTS: f64 = 0.02;
 const FIRST: [&str; 24] = [
     "ka", "lo", "mi", "ra", "tes", "vel", "dor", "an", "bri", "chu", "fen", "gal", "hol", "is", "jun", "nor", "pim",
@@ -15,7 +15,7 @@ const LAST: [&str; 20] = [
     "bit", "den", "fox", "gor", "ha", "ix", "kin", "la", "mar", "nia", "ock", "pa", "ri", "sto", "tus", "um", "va",
     "wick", "ya", "zen",
 ];
-/// Names that are not ASCII, as some people's are.
+/// Names that are not ASCII.
 const OTHER: [&str; 10] = ["Łukasz", "Zoë", "Сергей", "美咲", "José", "Jürgen", "Ελένη", "محمد", "지우", "✨luna✨"];
 const GAMES: [&str; 16] = [
     "Lanterns of Vey",
@@ -46,18 +46,18 @@ const SONGS: [&str; 8] = [
     "Slow Signal",
 ];
 
-/// An exponent near one: the most active of 400 says one message in seven, the ten most active four in ten.
+/// An exponent near one: the most active of 400 members writes one message in seven, the top ten 40 %.
 const SKEW: f64 = 1.0;
 
-/// Draws from `0..n`, small numbers most: Zipf's law, in a table.
+/// Draws from `0..n`, small numbers most often: Zipf's law, by table.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
-    /// The chance of each number or a smaller one, in 2⁻³².
+    /// Cumulative probability of each number, in units of 2⁻³².
     upto: Vec<u32>,
 }
 
 impl Zipf {
-    /// Over `0..count`, which must not be empty.
+    /// A distribution over `0..count`; `count` must not be 0.
     pub fn new(count: usize) -> Self {
         let weights: Vec<f64> = (1..=count).map(|rank| (rank as f64).powf(-SKEW)).collect();
         let total: f64 = weights.iter().sum();
@@ -89,7 +89,7 @@ fn name(rng: &mut Rng) -> String {
     name
 }
 
-/// An account that was made at some time in the years before the traffic begins.
+/// An account created at a random time in the years before the traffic starts.
 pub(crate) fn user(rng: &mut Rng, id: UserId) -> Arc<User> {
     let username = name(rng);
     let mut user = User::new(id, &username);
@@ -107,7 +107,7 @@ pub(crate) fn user(rng: &mut Rng, id: UserId) -> Arc<User> {
     Arc::new(user)
 }
 
-/// A nick for a guild.
+/// A guild-specific name.
 pub(crate) fn nick(rng: &mut Rng) -> String {
     match rng.below(6) {
         0 => (*rng.pick(&OTHER).unwrap_or(&"Zoë")).to_owned(),
@@ -121,7 +121,7 @@ fn capital(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// What somebody who is there shows: half of them only that.
+/// Presence of an online user; half of them have no activity.
 pub(crate) fn presence(rng: &mut Rng, unix_ms: i64) -> Arc<Presence> {
     let status = match rng.below(10) {
         0..5 => Status::Online,
@@ -156,7 +156,7 @@ pub(crate) fn presence(rng: &mut Rng, unix_ms: i64) -> Arc<Presence> {
     Arc::new(Presence { status, activities, client_status })
 }
 
-/// What `json!` makes from braces.
+/// The object of a `json!` with braces.
 pub(crate) fn map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

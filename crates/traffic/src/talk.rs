@@ -1,13 +1,13 @@
-//! Talk: conversations in a channel, and what goes into a message beside words.
+//! Conversations in a channel, and the emoji, links and mentions in messages.
 //!
-//! Owns        who talks with whom, where in the chat they are, and the emoji, links and mentions they add.
+//! Owns        the participants of each conversation, its position in the chat, and the additions to messages.
 
 use crate::{chat::Chat, people::Zipf};
 use guildhall_stdx::Rng;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Conversations that share a channel.
+/// Simultaneous conversations in a channel.
 const LIVE_MAX: usize = 6;
 const EMOJI: [&str; 12] = ["😂", "🔥", "❤️", "👍", "💀", "😭", "👀", "✨", "🙏", "😅", "🎉", "🤔"];
 const OTHER_LANGUAGES: [&str; 12] = [
@@ -33,7 +33,7 @@ const SITES: [&str; 6] = [
     "https://music.example/track/",
 ];
 
-/// Some people who talk, and where in the chat they are.
+/// A group of participants and their position in the chat.
 #[derive(Debug)]
 struct Conversation {
     people: Vec<usize>,
@@ -41,14 +41,15 @@ struct Conversation {
     left: u64,
 }
 
-/// The talk of a channel.
+/// The conversations of a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Talk {
     live: Vec<Conversation>,
 }
 
 impl Talk {
-    /// Who says what next. `crowd` draws from the guild's members, `live_max` conversations go on at a time.
+    /// Author and text of the next message. `crowd` draws from the guild's members; at most `live_max`
+    /// conversations are active.
     pub fn next<'a>(&mut self, rng: &mut Rng, crowd: &Zipf, live_max: usize, chat: &'a Chat) -> (usize, Cow<'a, str>) {
         while self.live.len() < live_max.clamp(1, LIVE_MAX) {
             let people = (0..2 + rng.below(3)).map(|_| crowd.draw(rng)).collect();
@@ -67,7 +68,7 @@ impl Talk {
     }
 }
 
-/// What is written: the words, or something in another language, and what people add to words.
+/// Message content: the text, or something in another language, with additions.
 pub(crate) fn written(rng: &mut Rng, words: Cow<'_, str>, custom_emoji: &[(String, u64)]) -> String {
     let mut content = words.into_owned();
     if rng.chance(0.04) {
@@ -91,7 +92,7 @@ pub(crate) fn written(rng: &mut Rng, words: Cow<'_, str>, custom_emoji: &[(Strin
     content
 }
 
-/// What bots post.
+/// Embed of a bot's message.
 pub(crate) fn embed(rng: &mut Rng, words: &str, timestamp: &str) -> Value {
     json!({
         "type": "rich", "title": format!("#{} {}", rng.below(5000), words.split('.').next().unwrap_or(words)),
@@ -104,9 +105,9 @@ pub(crate) fn embed(rng: &mut Rng, words: &str, timestamp: &str) -> Value {
     })
 }
 
-/// What people react with.
+/// Emoji of a reaction.
 pub(crate) fn reaction(rng: &mut Rng) -> &'static str {
-    // The first ones most.
+    // Earlier ones more often.
     let upto = rng.below(EMOJI.len() as u64) + 1;
     EMOJI[rng.below(upto) as usize]
 }

@@ -1,4 +1,4 @@
-//! The traffic itself: a clock of its own, guilds, and what happens in them, one event at a time.
+//! The traffic generator: a simulated clock, guilds, and one event at a time.
 
 use crate::{
     chat::Chat,
@@ -19,12 +19,12 @@ use guildhall_stdx::{Rng, Timestamp};
 use serde::Serialize;
 use std::{collections::VecDeque, sync::Arc};
 
-/// When the traffic begins: 2026-11-02, a Monday.
+/// Start of the simulated time: 2026-11-02, a Monday.
 const START_MS: i64 = 1_793_613_600_000;
-/// Things that happen per second, with passive updates and member lists in between.
+/// Events per second, not counting passive updates and member list updates.
 const RATE: u64 = 20;
 const PASSIVE_MS: u64 = 30_000;
-/// As the guild's own.
+/// Equals the guild's interval.
 const LIST_FLUSH_MS: u64 = 200;
 const ACCOUNTS: usize = 4000;
 const SIZES: [Size; 12] = [
@@ -42,40 +42,39 @@ const SIZES: [Size; 12] = [
     Size { members: 60, text_channels: 3 },
 ];
 const CHANNEL_SIZE: Size = Size { members: 400, text_channels: 1 };
-/// How often a session is sent something large of its own: once in so many deliveries.
+/// One large payload per this many deliveries to a session.
 const LARGE_EVERY: f64 = 1500.0;
-/// Of all events, the share that a session sees, about.
+/// Approximate share of all events that a session receives.
 const SEEN: f64 = 0.3;
 
-/// What the traffic is made of.
+/// Composition of the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// One channel of messages, which everybody sees.
+    /// One channel of messages that every session sees.
     Channel,
-    /// Several guilds and channels, with everything that happens in them.
+    /// Several guilds and channels with all kinds of events.
     #[default]
     Session,
 }
 
-/// What determines the traffic, beside the chat.
+/// Parameters that determine the traffic, together with the chat.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Of what.
     pub kind: Kind,
-    /// Everything else is drawn from this.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Sessions that may be sent something of their own: 0 for none.
+    /// Number of sessions that receive large payloads; 0 for none.
     pub sessions: u32,
 }
 
-/// Events without end.
+/// An endless iterator of events.
 #[derive(Debug)]
 pub struct Traffic {
     params: Params,
     chat: Chat,
     rng: Rng,
-    /// Since the traffic began, in microseconds.
+    /// Simulated time since the start, in microseconds.
     at_us: u64,
     ids: SnowflakeGenerator,
     guilds: Vec<GuildState>,
@@ -83,18 +82,18 @@ pub struct Traffic {
     ready: VecDeque<Event>,
     events: u64,
     passive_told_ms: u64,
-    /// Large payloads that are due, in parts.
+    /// Large payloads that are due; fractional.
     large_due: f64,
 }
 
 impl Traffic {
-    /// Traffic in which `chat` is what people say.
+    /// Traffic with the message texts of `chat`.
     #[must_use]
     pub fn new(params: Params, chat: Chat) -> Self {
         let mut rng = Rng::new(params.seed ^ 0x7472_6166_6669_6300);
         let now = Timestamp(START_MS);
         let account = |n: usize| {
-            // From the last nine years, evenly.
+            // Evenly distributed over the last nine years.
             let made_ms = START_MS - 1 - (ACCOUNTS - n) as i64 * 71_000_000;
             let id = guildhall_model::smallest_id_at::<guildhall_model::marker::User>(Timestamp(made_ms));
             people::user(&mut rng, UserId::new(id.get() | 0x1_2345))
@@ -125,9 +124,9 @@ impl Traffic {
         Timestamp(START_MS + self.at_ms() as i64)
     }
 
-    /// Something happens, and whoever is to be told from time to time is told.
+    /// Generates the next event, and the periodic updates that are due before it.
     fn step(&mut self) {
-        // Between nothing and twice the mean.
+        // Uniform between zero and twice the mean.
         self.at_us += self.rng.below(2_000_000 / RATE);
         if self.params.kind == Kind::Channel {
             self.message(0);
@@ -167,7 +166,7 @@ impl Traffic {
         let (author, words) = state.talks[channel].next(rng, &state.crowd, if is_plain { 6 } else { 3 }, chat);
         let embed = rng.chance(0.03).then(|| talk::embed(rng, &words, &now.to_string()));
         let mut content = talk::written(rng, words, &state.emoji);
-        // Some are written on purpose for somebody, some answer what was said.
+        // Some messages mention a user, some are replies.
         let mentioned = rng.chance(0.08).then(|| state.crowd.draw(rng));
         let role = rng.chance(0.01).then(|| rng.pick(&state.meta.roles.keys().copied().collect::<Vec<_>>()).copied());
         let answers = rng.chance(0.15).then(|| state.earlier(rng)).flatten().map(|at| state.recent[at].clone());
@@ -194,7 +193,7 @@ impl Traffic {
             mentions: mentions.iter().map(|member| member.user.clone()).collect(),
             mention_roles: role.flatten().into_iter().collect(),
             embeds: embed.into_iter().collect(),
-            // Clients send one, most bots do not.
+            // Clients send a nonce, most bots do not.
             nonce: rng.chance(0.9).then(|| Nonce::Text(nonce.to_string())),
             kind: if answers.is_some() { Message::KIND_REPLY } else { Message::KIND_DEFAULT },
             message_reference: answers.as_ref().map(|said| MessageReference {
@@ -211,7 +210,7 @@ impl Traffic {
             mentioned: mentions,
             referenced: answers.map(|said| said.message),
         };
-        // What is kept has no nonce: it is an echo to whoever sent it.
+        // Stored messages have no nonce: it is only echoed to the sender.
         state.said(Said { channel, author, message: Arc::new(Message { nonce: None, ..(*message).clone() }) });
         let place = Place::of_channel(state, channel).by(message.author.id);
         let to = if is_plain { To::Everyone } else { To::Active };
@@ -426,7 +425,7 @@ impl Traffic {
         }
     }
 
-    /// Something large, for one session.
+    /// A large payload for one session.
     fn tell_one(&mut self) {
         self.large_due += f64::from(self.params.sessions) * SEEN / LARGE_EVERY;
         while self.large_due >= 1.0 {
@@ -436,7 +435,7 @@ impl Traffic {
             let guild = self.busiest.draw(&mut self.rng);
             let Self { rng, guilds, .. } = self;
             let state = &mut guilds[guild];
-            // Both bodies are of the same thing: they are drawn alike.
+            // Both bodies must describe the same data, so both use the same random state.
             let mut luck = rng.fork();
             let mut both = |name: EventName, body: fn(&GuildState, &mut Rng, Encoding) -> Vec<u8>| {
                 let [json, etf] =
@@ -498,7 +497,7 @@ impl Iterator for Traffic {
     }
 }
 
-/// Where an event belongs.
+/// Guild and channel of an event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     channel: Option<ChannelId>,

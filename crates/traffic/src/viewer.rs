@@ -1,14 +1,14 @@
-//! Viewers: which of the events each of many sessions is sent.
+//! Viewers: which events each of many sessions receives.
 //!
-//! Invariants  V1 whether a session sees an event depends only on both and the seed, not on what was asked before.
-//! Price       a few multiplications per answer, and a dozen bytes per session.
+//! Invariants  V1 whether a session receives an event depends only on both and the seed, not on earlier calls.
+//! Cost        a few multiplications per call, and a dozen bytes per session.
 
 use crate::event::{Event, To};
 
-/// Who looks at which guild is drawn anew so often.
+/// Interval at which the active guilds of a session are redrawn.
 const GLANCE_MS: u64 = 600_000;
 
-/// One session, as far as it matters to what it is sent.
+/// One session: the properties that decide which events it receives.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer {
     seed: u64,
@@ -17,20 +17,20 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Session `index` of those that watch the traffic made from `seed`. The first is a person.
+    /// Session `index` of the traffic generated from `seed`. Session 0 is a user account.
     #[must_use]
     pub fn new(seed: u64, index: u32) -> Self {
         let seed = mixed(seed ^ mixed(u64::from(index) + 1));
         Self { seed, index, is_bot: index % 7 == 3 }
     }
 
-    /// One that is in every guild and looks at all of them, with every intent and without a member list: a bot.
+    /// Is a bot: a member of every guild and active in all, with every intent and without a member list.
     #[must_use]
     pub fn is_bot(&self) -> bool {
         self.is_bot
     }
 
-    /// Whether the event is sent to it.
+    /// The session receives the event.
     #[must_use]
     pub fn sees(&self, event: &Event) -> bool {
         match event.to {
@@ -45,7 +45,7 @@ impl Viewer {
             To::Following(_) if self.is_bot => self.has(2, 30),
             To::Following(user) => self.looks_at(event) && self.chance(user ^ 0x22, 20),
             To::Members if self.is_bot => self.has(3, 50),
-            // Of people in voice, or whose messages are on the screen.
+            // Users in voice, or with messages in view.
             To::Members => self.looks_at(event) && self.chance(event.user.unwrap_or(0) ^ 0x33, 10),
         }
     }
@@ -62,18 +62,18 @@ impl Viewer {
         !event.is_hidden || self.chance(event.channel.unwrap_or(0), 25)
     }
 
-    /// A property of the session itself.
+    /// A random property of the session.
     fn has(&self, what: u64, percent: u64) -> bool {
         self.chance(what.rotate_left(56), percent)
     }
 
-    /// The same for the same `of`.
+    /// Random, but constant per `of`.
     fn chance(&self, of: u64, percent: u64) -> bool {
         mixed(self.seed ^ of) % 100 < percent
     }
 }
 
-/// SplitMix64's last step: every bit depends on every bit.
+/// Last step of SplitMix64: every output bit depends on every input bit.
 fn mixed(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

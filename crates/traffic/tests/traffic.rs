@@ -1,4 +1,4 @@
-//! What the traffic promises, looked at from outside.
+//! Tests of the crate's invariants through its public API.
 
 use guildhall_codec::{DecodeLimits, decode_etf_from_gateway};
 use guildhall_traffic::{Chat, Event, Happening, Kind, Params, SHARES, To, Traffic, Viewer};
@@ -41,7 +41,7 @@ fn t2_both_bodies_say_the_same() {
     }
 }
 
-/// Ids are text in JSON and integers in ETF.
+/// Ids are strings in JSON and integers in ETF.
 fn same(json: &Value, etf: &Value) -> bool {
     match (json, etf) {
         (Value::Object(a), Value::Object(b)) => {
@@ -115,12 +115,12 @@ fn a_channel_is_messages_for_everybody() {
     let events = events(CHANNEL, 2000);
     assert!(events.iter().all(|event| event.name == "MESSAGE_CREATE" && event.to == To::Everyone));
     assert!(events.iter().all(|event| event.channel == events[0].channel));
-    // The shape of the prototype's, whose messages were 976 bytes.
+    // Shape of the first prototype's traffic, with messages of 976 bytes.
     let mean = events.iter().map(|event| event.body_json.len()).sum::<usize>() / events.len();
     assert!((700..1100).contains(&mean), "{mean} bytes");
 }
 
-/// No two sessions see the same, what is large is seen by one, and every session is told of most kinds of things.
+/// No two sessions receive the same events, large payloads go to one session, and every session receives most kinds.
 #[test]
 fn sessions_differ() {
     let sessions = 40;
@@ -148,7 +148,7 @@ fn sessions_differ() {
     assert!(kinds.len() >= 10 && kinds["MESSAGE_CREATE"] * 2 < streams[0].len(), "{kinds:?}");
 }
 
-/// `cargo test -p guildhall-traffic -- --ignored --nocapture composition` prints what a session is sent.
+/// `cargo test -p guildhall-traffic -- --ignored --nocapture composition` prints the events of a session by kind.
 #[test]
 #[ignore = "prints a table"]
 fn stress_composition() {
