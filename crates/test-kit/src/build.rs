@@ -1,6 +1,6 @@
-//! Builders: accounts and guilds, ready to use.
+//! Builders of accounts and guilds.
 //!
-//! Invariants  ids are those the test names, plus an offset that makes them look like snowflakes to everybody.
+//! Invariants  an id is the number that the test names plus an offset that makes it look like a snowflake.
 
 use guildhall_guild::{Guild, GuildLimits, GuildRecord};
 use guildhall_model::{
@@ -10,12 +10,12 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Added to small numbers in `id`.
+/// Offset that `id` adds to small numbers.
 const FIRST: u64 = 1_100_000_000_000_000_000;
-/// Flags of an application that was granted every privileged intent.
+/// Application flags with every privileged intent granted.
 const ALL_GRANTED: u32 = 1 << 12 | 1 << 14 | 1 << 18;
 
-/// A realistic id for a small number; any other number is an id already.
+/// A realistic id for a small number; larger numbers are returned unchanged.
 #[must_use]
 pub const fn id<T>(n: u64) -> Id<T> {
     Id::new(if n < FIRST { FIRST + n } else { n })
@@ -39,7 +39,7 @@ pub fn privileged(n: u64) -> Arc<User> {
     Arc::new(User { bot: true, application_flags: ALL_GRANTED, ..User::new(id(n), &format!("bot{n}")) })
 }
 
-/// A guild, put together before it is loaded. Small numbers become realistic ids.
+/// Builds a guild before it is loaded. Small numbers become realistic ids.
 #[derive(Clone, Debug)]
 pub struct GuildBuilder {
     fields: GuildFields,
@@ -50,7 +50,7 @@ pub struct GuildBuilder {
 }
 
 impl GuildBuilder {
-    /// A guild with its owner and `@everyone`, who may see and say everything everywhere.
+    /// A guild with its owner and `@everyone`, which may view and send everywhere.
     #[must_use]
     pub fn new(n: u64, owner: &Arc<User>) -> Self {
         let guild_id: GuildId = id(n);
@@ -64,7 +64,7 @@ impl GuildBuilder {
         builder.role(guild_id.get(), Permissions::DEFAULT_EVERYONE).member(owner, &[])
     }
 
-    /// The id it will have.
+    /// Id of the guild.
     #[must_use]
     pub fn id(&self) -> GuildId {
         self.fields.id
@@ -89,7 +89,7 @@ impl GuildBuilder {
         self
     }
 
-    /// Sets what `@everyone` may do.
+    /// Sets the permissions of `@everyone`.
     #[must_use]
     pub fn everyone(self, permissions: Permissions) -> Self {
         let everyone = self.fields.id.get();
@@ -137,7 +137,7 @@ impl GuildBuilder {
         self
     }
 
-    /// The machine.
+    /// Loads the guild machine.
     #[must_use]
     pub fn load(self) -> Guild {
         let record = GuildRecord {

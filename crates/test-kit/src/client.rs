@@ -1,10 +1,10 @@
-//! Test client: the protocol from the other side, over a fake socket.
+//! Test client: the client side of the protocol over a fake socket.
 //!
-//! Owns        what a client library keeps: its decoder and decompressor, the last `s`, the session id.
-//! Doors       `read` gives what arrived; the rest sends.
-//! Invariants  everything that comes is held to docs/protocol/reference.md §1.2: frame types, keys and their order, one
-//!             message per frame, compressed as asked for. What is not is a `ClientFault`.
-//! Not here    whether what came is what should have come.
+//! Owns        the state of a client library: decoder, decompressor, last `s`, session id.
+//! Doors       `read` returns what arrived; the other methods send.
+//! Invariants  checks all input against docs/protocol/reference.md §1.2: frame types, keys and their order, one message
+//!             per frame, compression as negotiated. A violation is a `ClientFault`.
+//! Not here    whether the received events are the expected ones.
 
 use crate::{
     received::{Body, Dispatch, Received, strings_for_ids},
@@ -19,10 +19,10 @@ use guildhall_ws_proto::{Decoder, DeflateParams, Event, Head, Limits, Opcode, Ro
 use serde_json::{Value, json, value::RawValue};
 use std::collections::BTreeMap;
 
-/// No message is longer, compressed or not.
+/// Maximum size of a message, compressed or not.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// The server broke the protocol below the level of events.
+/// The server violated the protocol below the level of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFault(pub String);
 
@@ -30,7 +30,7 @@ fn fault<T>(text: impl Into<String>) -> Result<T, ClientFault> {
     Err(ClientFault(text.into()))
 }
 
-/// How a client connects and identifies.
+/// Connection and IDENTIFY options of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientParams {
     /// `encoding` and `compress` of the URL.
@@ -65,7 +65,7 @@ impl ClientParams {
         )
     }
 
-    /// With payload compression.
+    /// With `IDENTIFY.compress`.
     #[must_use]
     pub const fn with_compressed_payloads(mut self) -> Self {
         self.compress_payloads = true;
@@ -73,7 +73,7 @@ impl ClientParams {
     }
 }
 
-/// Both directions of permessage-deflate.
+/// State of permessage-deflate in both directions.
 #[derive(Debug)]
 struct Deflate {
     params: DeflateParams,
@@ -93,7 +93,7 @@ impl Deflate {
         }
     }
 
-    /// A message of the server's; one that looks back further than agreed cannot be read.
+    /// Inflates a message of the server. Fails if it refers back further than negotiated.
     fn inflate(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientFault> {
         let mut message = Vec::new();
         let result = self.inflater.inflate(&self.history, payload, &mut message, MESSAGE_BYTES_MAX);
@@ -115,7 +115,7 @@ impl Deflate {
     }
 }
 
-/// A client on one connection. For the next connection it is made anew by `reconnected`.
+/// A client on one connection. `reconnected` creates the client of the next connection.
 #[derive(Debug)]
 pub struct TestClient {
     params: ClientParams,
@@ -124,31 +124,31 @@ pub struct TestClient {
     decompressor: Option<StreamDecompressor>,
     deflate: Option<Deflate>,
     mask: u32,
-    /// The last `s`.
+    /// Last `s` received.
     pub seq: u64,
     /// From READY.
     pub session_id: Option<String>,
-    /// Messages that came with payload compression.
+    /// Number of messages received with payload compression.
     pub inflated_count: usize,
-    /// Messages that came compressed by permessage-deflate.
+    /// Number of messages received with permessage-deflate.
     pub deflated_count: usize,
-    /// Every byte that came, if they are recorded.
+    /// All received bytes, if recording is on.
     wire: Option<Vec<u8>>,
     has_ended: bool,
 }
 
 impl TestClient {
-    /// A client whose upgrade was just answered.
+    /// A client whose upgrade was answered.
     ///
     /// # Panics
-    /// When there is no memory for a decompressor.
+    /// When a decompressor cannot be allocated.
     #[must_use]
     pub fn new(params: ClientParams, socket: FakeSocket) -> Self {
         let decompressor = match params.conn.compression {
             Compression::None | Compression::Deflate(_) => None,
             Compression::Zlib => Some(StreamDecompressor::zlib().expect("there is memory")),
             Compression::Zstd => Some(StreamDecompressor::zstd(27).expect("there is memory")),
-            // It comes: `with_dictionary`.
+            // `with_dictionary` sets it.
             Compression::ZstdDict(_) => None,
         };
         let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
@@ -173,10 +173,10 @@ impl TestClient {
         }
     }
 
-    /// What its stream begins with, if it asked for that.
+    /// Sets the dictionary that the stream starts with, if the client requested one.
     ///
     /// # Panics
-    /// When there is no memory for a decompressor.
+    /// When a decompressor cannot be allocated.
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: Option<&Dictionary>) -> Self {
         if let Some(dictionary) = dictionary {
@@ -185,36 +185,36 @@ impl TestClient {
         self
     }
 
-    /// The same client on a new connection: it remembers its session and what it has seen.
+    /// The same client on a new connection, with session id and last `s`.
     #[must_use]
     pub fn reconnected(&self, params: ClientParams, socket: FakeSocket) -> Self {
         Self { seq: self.seq, session_id: self.session_id.clone(), ..Self::new(params, socket) }
     }
 
-    /// How it connected.
+    /// Connection options.
     #[must_use]
     pub fn params(&self) -> ClientParams {
         self.params
     }
 
-    /// Its end of the connection.
+    /// The client's end of the connection.
     #[must_use]
     pub fn socket(&self) -> &FakeSocket {
         &self.socket
     }
 
-    /// Whether everything was read that will ever come.
+    /// Everything was read, and the connection has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Records every byte that comes from now on.
+    /// Starts recording of all received bytes.
     pub fn record_wire(&mut self) {
         self.wire.get_or_insert_default();
     }
 
-    /// Every byte that came since it was recorded.
+    /// All bytes received since recording started.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         self.wire.as_deref().unwrap_or_default()
@@ -222,10 +222,10 @@ impl TestClient {
 
     // ── receiving ────────────────────────────────────────────────────────────────────────────────
 
-    /// Takes at most `max` bytes that arrived, and returns what they complete.
+    /// Takes at most `max` bytes that arrived, and returns the messages that they complete.
     ///
     /// # Errors
-    /// When the server breaks the protocol.
+    /// When the server violates the protocol.
     pub fn read(&mut self, max: usize) -> Result<Vec<Received>, ClientFault> {
         let mut bytes = self.socket.client_read(max);
         if let Some(wire) = &mut self.wire {
@@ -310,7 +310,7 @@ impl TestClient {
         }
     }
 
-    /// Key by key as scanners do: `t`, `s`, `op`, `d`, in this order and without space.
+    /// Parses key by key as scanners do: `t`, `s`, `op`, `d`, in this order and without spaces.
     fn json(&mut self, text: &str) -> Result<Received, ClientFault> {
         let envelope = || -> Option<(Value, Value, u64, &str)> {
             let rest = text.strip_prefix("{\"t\":")?;
@@ -382,7 +382,7 @@ impl TestClient {
         self.socket.client_write(&frame);
     }
 
-    /// Sends a message that is compressed already, or claims to be.
+    /// Sends a compressed message, or one that claims to be.
     pub fn send_deflated(&mut self, payload: &[u8]) {
         let opcode = if self.params.conn.encoding == Encoding::Json { Opcode::Text } else { Opcode::Binary };
         self.frame(Head { opcode, fin: true, compressed: true }, payload);
@@ -393,10 +393,10 @@ impl TestClient {
         self.frame(head, payload);
     }
 
-    /// Sends a message that need not be a payload.
+    /// Sends a message that need not be a valid payload.
     pub fn send_raw(&mut self, payload: &[u8]) {
         let opcode = if self.params.conn.encoding == Encoding::Json { Opcode::Text } else { Opcode::Binary };
-        // Two of three are compressed, so that both kinds come in any order.
+        // Two of three are compressed, so that both kinds occur in any order.
         match self.deflate.as_mut().filter(|_| !self.mask.is_multiple_of(3)) {
             Some(deflate) => {
                 let payload = deflate.deflate(payload);
@@ -422,31 +422,31 @@ impl TestClient {
         self.send(1, &seq);
     }
 
-    /// Op 2. Payload compression is asked for as the client's parameters say; `d` holds the rest.
+    /// Op 2. The client's parameters determine `compress`; `d` holds the other fields.
     pub fn identify(&mut self, mut d: Value) {
         d["compress"] = self.params.compress_payloads.into();
         self.send(2, &d);
     }
 
-    /// Op 6 with what it remembers.
+    /// Op 6 with the remembered session id and `s`.
     pub fn resume(&mut self, token: &str) {
         let (session_id, seq) = (self.session_id.clone().unwrap_or_default(), self.seq);
         self.send(6, &json!({"token": token, "session_id": session_id, "seq": seq}));
     }
 
-    /// A ping.
+    /// Sends a ping.
     pub fn ping(&mut self, payload: &[u8]) {
         self.frame(Opcode::Ping, payload);
     }
 
-    /// A close frame.
+    /// Sends a close frame.
     pub fn close(&mut self, code: Option<u16>) {
         let frame = close_frame(code, "");
         self.frame(Opcode::Close, frame.payload());
     }
 }
 
-/// The `d` of an ordinary IDENTIFY. Without intents for user accounts that want everything.
+/// The `d` of a typical IDENTIFY. No intents for user accounts that want everything.
 #[must_use]
 pub fn identify_payload(token: &str, intents: Option<u32>) -> Value {
     let mut d = json!({"token": token, "properties": {"os": "linux", "browser": "kit", "device": "kit"}});

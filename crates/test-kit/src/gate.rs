@@ -1,4 +1,4 @@
-//! Gatekeeper whose answers a test writes down beforehand.
+//! Gatekeeper with scripted answers.
 
 use guildhall_model::{User, UserId};
 use guildhall_partition::{Denial, Gatekeeper};
@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Admits everybody, except for the denials that were scripted.
+/// Admits every IDENTIFY except for scripted denials.
 #[derive(Debug, Default)]
 pub struct ScriptedGate {
     state: Mutex<State>,
@@ -27,24 +27,24 @@ impl ScriptedGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Denies the next IDENTIFY that gets this far.
+    /// Denies the next IDENTIFY that reaches the gatekeeper.
     pub fn deny_next(&self, denial: Denial) {
         self.state().denials.push_back(denial);
     }
 
-    /// Who was admitted with which shard, in order.
+    /// Admitted accounts with their shards, in order.
     #[must_use]
     pub fn admitted(&self) -> Vec<(UserId, u32)> {
         self.state().admitted.clone()
     }
 
-    /// IDENTIFYs that began and started no session.
+    /// Number of admitted IDENTIFYs that started no session.
     #[must_use]
     pub fn refunds_count(&self) -> u32 {
         self.state().refunds_count
     }
 
-    /// Whose sessions ended, in order.
+    /// Accounts whose sessions ended, in order.
     #[must_use]
     pub fn ended(&self) -> Vec<UserId> {
         self.state().ended.clone()

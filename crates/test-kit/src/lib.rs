@@ -1,10 +1,10 @@
-//! Test kit: what tests and the simulation put around the machines instead of the world.
+//! Test kit: fakes that surround the machines in tests and in the simulation.
 //!
-//! Owns        `FakeClock`; `FakeSocket` and `FakeLink`, which pretend sockets; `TestClient`, which speaks the real
-//!             protocol from the other side; `Pair`, which drives partitions, guilds and clients on one thread;
-//!             builders of accounts and guilds.
-//! Invariants  nothing here waits, reads a clock or draws randomness of its own: a test is the same every time.
-//! Not here    what is right and wrong: the tests, and the simulation's checker. For development only.
+//! Owns        `FakeClock`; the fake sockets `FakeSocket` and `FakeLink`; `TestClient`, the client
+//!             side of the protocol;
+//!             `Pair`, which drives partitions, guilds and clients on one thread; builders of accounts and guilds.
+//! Invariants  nothing here waits, reads a clock or draws randomness of its own: tests are deterministic.
+//! Not here    expectations: those of tests and of the simulation's checker. For development only.
 #![forbid(unsafe_code)]
 
 mod build;

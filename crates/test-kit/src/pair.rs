@@ -1,9 +1,9 @@
-//! Pair: partitions, guilds and clients on one thread, with nothing between them but what a test puts there.
+//! Pair: partitions, guilds and clients on one thread; the test controls everything in between.
 //!
-//! Owns        the turn: bytes, guilds' messages, outputs and answers go around until nothing moves (`settle`).
-//! Doors       `login` and `connect` for clients; `command` and `publish` for what happens; `advance` for time.
-//! Invariants  each turn is what `guildhall-net` and `guildhall-node` do, with every commit done at once.
-//! Limits      `TURNS_MAX` turns to settle: machines that never come to rest are a bug, and reported as one.
+//! Owns        the turn: passes bytes, guild messages, outputs and answers around until nothing moves (`settle`).
+//! Doors       `login` and `connect` for clients; `command` and `publish` for events; `advance` for time.
+//! Invariants  each turn does the work of `guildhall-net` and `guildhall-node`, with every commit done at once.
+//! Limits      `TURNS_MAX` turns in `settle`: machines that never become idle are a bug and are reported as one.
 
 use crate::{
     client::{ClientParams, TestClient, identify_payload},
@@ -30,24 +30,24 @@ use std::{
 };
 
 const TURNS_MAX: usize = 10_000;
-/// Turns of a command that is done in slices.
+/// Maximum number of turns of a command that runs in steps.
 const LATE_TURNS_MAX: usize = 10_000;
 
-/// Who was asked to leave has so long.
+/// Milliseconds that a client has to leave after a RECONNECT.
 pub const GRACE_MS: u64 = 1_500;
 
 /// One of a pair's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientId(usize);
 
-/// How a pair is set up.
+/// Configuration of a `Pair`.
 #[derive(Clone, Debug)]
 pub struct PairConfig {
-    /// How many partitions.
+    /// Number of partitions.
     pub partitions_count: u16,
-    /// Of every partition; its number and secret are filled in.
+    /// Configuration of every partition; its number and secret are filled in.
     pub partition: PartitionConfig,
-    /// Sockets take frames for later, as with io_uring.
+    /// Sockets queue sends, as with io_uring.
     pub batches: bool,
 }
 
@@ -97,7 +97,7 @@ struct Slot {
     is_reading: bool,
 }
 
-/// A token that waits for its answer.
+/// A token check that waits for its answer.
 #[derive(Debug)]
 struct Question {
     side: usize,
@@ -106,33 +106,33 @@ struct Question {
     with_guilds: bool,
 }
 
-/// See the module.
+/// Partitions, guilds and clients on one thread.
 pub struct Pair {
-    /// Time.
+    /// The clock.
     pub clock: FakeClock,
-    /// Who may identify.
+    /// Decides which IDENTIFYs are admitted.
     pub gate: Arc<ScriptedGate>,
-    /// What the partitions told guilds, in order; a test empties it when it likes.
+    /// Messages from partitions to guilds, in order; tests may clear it.
     pub to_guilds: Vec<(GuildId, ToGuild)>,
-    /// Tokens are not answered until `answer_tokens`.
+    /// Token checks are held until `answer_tokens`.
     pub holds_tokens: bool,
-    /// Tokens cannot be checked.
+    /// Token checks fail as unavailable.
     pub is_auth_down: bool,
-    /// What guilds tell partitions waits until `false`, or `deliver_mail`.
+    /// Messages from guilds to partitions are held until this is `false`, or until `deliver_mail`.
     pub holds_mail: bool,
-    /// What partitions tell guilds waits until `false`, or `deliver_to_guilds`.
+    /// Messages from partitions to guilds are held until this is `false`, or until `deliver_to_guilds`.
     pub holds_to_guilds: bool,
-    /// Direct messages cannot be read.
+    /// Reading direct messages fails.
     pub are_directs_down: bool,
-    /// Direct messages are read by `answer_directs`.
+    /// Reads of direct messages are held until `answer_directs`.
     pub holds_directs: bool,
-    /// Connections on their way to another partition stay there until `false`.
+    /// Connections that move between partitions are held until this is `false`.
     pub holds_moves: bool,
-    /// The number of whatever token is checked.
+    /// Number of the token of the next check.
     pub token: u64,
-    /// When it expires.
+    /// Expiry of the token.
     pub token_expires_at: Option<Timestamp>,
-    /// Bytes a partition is given at a time.
+    /// Maximum number of bytes per read of a partition.
     pub read_bytes_max: usize,
     sides: Vec<Side>,
     config: PairConfig,
@@ -140,12 +140,12 @@ pub struct Pair {
     accounts: BTreeMap<String, Arc<User>>,
     named_guilds: BTreeMap<UserId, Vec<GuildId>>,
     held_to_guilds: VecDeque<(GuildId, ToGuild)>,
-    /// Answers to commands that took a while.
+    /// Answers of commands that ran in steps.
     late_answers: BTreeMap<(GuildId, JobId), Result<Reply, Refusal>>,
-    /// As the store would have them.
+    /// Messages as the store would have them.
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
     questions: VecDeque<Question>,
-    /// Questions whose account was read, and whose answer is held.
+    /// Token checks whose account was read and whose answer is held.
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
     held_directs: VecDeque<(usize, SlotKey, UserId)>,
     moves: VecDeque<(usize, FakeSocket, Box<MovingConn>)>,
@@ -193,7 +193,7 @@ impl Pair {
         }
     }
 
-    /// One partition with limits changed.
+    /// One partition with changed limits.
     #[must_use]
     pub fn with(change: impl FnOnce(&mut PartitionConfig)) -> Self {
         let mut config = PairConfig::default();
@@ -201,12 +201,12 @@ impl Pair {
         Self::new(config)
     }
 
-    /// Makes an account known; its token is its user name.
+    /// Registers an account; its token is its user name.
     pub fn add_account(&mut self, user: &Arc<User>) {
         self.accounts.insert(user.username.clone(), user.clone());
     }
 
-    /// Makes an account be in a guild that nobody runs: what it is told stays in `to_guilds`.
+    /// Adds an account to a guild that does not run: messages to the guild stay in `to_guilds`.
     pub fn name_guild(&mut self, user: &Arc<User>, guild_id: GuildId) {
         self.named_guilds.entry(user.id).or_default().push(guild_id);
     }
@@ -216,7 +216,7 @@ impl Pair {
         self.guilds.insert(guild.id(), guild);
     }
 
-    /// A guild that was asked for before it ran: it gets what it was told so far.
+    /// Runs a guild that partitions sent messages to before; it receives them now.
     pub fn wake_guild(&mut self, guild: Guild) {
         let guild_id = guild.id();
         self.add_guild(guild);
@@ -235,23 +235,23 @@ impl Pair {
         }
     }
 
-    /// The first partition, for counters and inspection.
+    /// The first partition.
     #[must_use]
     pub fn partition(&self) -> &Partition {
         &self.sides[0].partition
     }
 
-    /// The first partition, to do something to it.
+    /// The first partition, mutable.
     pub fn partition_mut(&mut self) -> &mut Partition {
         &mut self.sides[0].partition
     }
 
-    /// A partition, to do something to it.
+    /// Partition `side`, mutable.
     pub fn partition_at_mut(&mut self, side: usize) -> &mut Partition {
         &mut self.sides[side].partition
     }
 
-    /// A partition, for counters and inspection.
+    /// Partition `side`.
     #[must_use]
     pub fn partition_at(&self, side: usize) -> &Partition {
         &self.sides[side].partition
@@ -264,20 +264,20 @@ impl Pair {
         self.connect_to(0, params)
     }
 
-    /// The same, at a certain partition.
+    /// As `connect`, to partition `side`.
     pub fn connect_to(&mut self, side: usize, params: ClientParams) -> ClientId {
         let socket = self.accept(side, params.conn);
         let client = TestClient::new(params, socket).with_dictionary(self.dictionary(params));
         self.insert_client(client)
     }
 
-    /// What the stream of a client begins with: every client has all dictionaries.
+    /// Dictionary that the client's stream starts with: every client has all dictionaries.
     fn dictionary(&self, params: ClientParams) -> Option<&Dictionary> {
         let Compression::ZstdDict(id) = params.conn.compression else { return None };
         self.config.partition.dictionaries.find(id).map(|known| &*known.dictionary)
     }
 
-    /// A client that asked for something that is not served.
+    /// A client that requested an unsupported option; the server closes with `code`.
     pub fn connect_refused(&mut self, code: CloseCode) -> ClientId {
         let socket = FakeSocket::default();
         let side = &mut self.sides[0];
@@ -286,13 +286,13 @@ impl Pair {
         self.insert_client(TestClient::new(ClientParams::JSON, socket))
     }
 
-    /// The same client on a new connection; the old one stays as it is, under its old id.
+    /// The client on a new connection; the old connection stays as it is, under its old id.
     pub fn reconnect(&mut self, client: ClientId) -> ClientId {
         let params = self.client(client).params();
         self.reconnect_to(0, client, params)
     }
 
-    /// The same, at a certain partition or connected in another way.
+    /// As `reconnect`, to partition `side` and with other parameters.
     pub fn reconnect_to(&mut self, side: usize, client: ClientId, params: ClientParams) -> ClientId {
         let socket = self.accept(side, params.conn);
         let client = self.client(client).reconnected(params, socket);
@@ -314,7 +314,7 @@ impl Pair {
         ClientId(self.clients.len() - 1)
     }
 
-    /// A client that has identified with an account's token; everything it got is in its inbox.
+    /// A client after IDENTIFY with the account's token; its inbox has everything received.
     pub fn login(&mut self, account: &Arc<User>, intents: Option<u32>, params: ClientParams) -> ClientId {
         let client = self.connect(params);
         self.client(client).identify(identify_payload(&account.username, intents));
@@ -322,32 +322,32 @@ impl Pair {
         client
     }
 
-    /// A client, to send something. `settle` brings it to the partition.
+    /// A client, to send from. `settle` delivers to the partition.
     pub fn client(&mut self, client: ClientId) -> &mut TestClient {
         &mut self.clients[client.0].client
     }
 
-    /// Everything a client got since it was last asked.
+    /// Takes everything that a client received since the last call.
     ///
     /// # Panics
-    /// When the server broke the protocol.
+    /// When the server violated the protocol.
     pub fn take(&mut self, client: ClientId) -> Vec<Received> {
         self.settle();
         std::mem::take(&mut self.clients[client.0].inbox)
     }
 
-    /// The dispatches among it.
+    /// As `take`, dispatches only.
     pub fn dispatches(&mut self, client: ClientId) -> Vec<Dispatch> {
         let dispatch = |received| if let Received::Dispatch(dispatch) = received { Some(dispatch) } else { None };
         self.take(client).into_iter().filter_map(dispatch).collect()
     }
 
-    /// Sequence numbers and names of the dispatches among it.
+    /// As `dispatches`, sequence numbers and names only.
     pub fn names(&mut self, client: ClientId) -> Vec<(u64, String)> {
         self.dispatches(client).into_iter().map(|dispatch| (dispatch.seq, dispatch.name)).collect()
     }
 
-    /// The code of the close frame among it.
+    /// As `take`, the code of the close frame only.
     pub fn close_code(&mut self, client: ClientId) -> Option<u16> {
         self.take(client).into_iter().find_map(|received| match received {
             Received::Close(code, _) => code,
@@ -355,28 +355,28 @@ impl Pair {
         })
     }
 
-    /// A client stops reading: what it is sent stays in its socket.
+    /// Stops reading: data for the client stays in its socket.
     pub fn stop_reading(&mut self, client: ClientId) {
         self.clients[client.0].is_reading = false;
     }
 
-    /// A client reads again.
+    /// Resumes reading.
     pub fn start_reading(&mut self, client: ClientId) {
         self.clients[client.0].is_reading = true;
         self.settle();
     }
 
-    /// A client that does not read by itself takes at most `max` bytes; what they complete goes to its inbox.
+    /// Reads at most `max` bytes for a client that does not read by itself; completed messages go to its inbox.
     ///
     /// # Panics
-    /// When the server broke the protocol.
+    /// When the server violated the protocol.
     pub fn read_some(&mut self, client: ClientId, max: usize) {
         let slot = &mut self.clients[client.0];
         let received = slot.client.read(max).unwrap_or_else(|fault| panic!("{}", fault.0));
         slot.inbox.extend(received);
     }
 
-    /// A client vanishes, with everything on its way to it, and the partition notices.
+    /// Aborts a connection with all data in flight; the partition notices.
     pub fn cut(&mut self, client: ClientId) {
         self.client(client).socket().cut();
         self.settle();
@@ -397,13 +397,13 @@ impl Pair {
         self.command_in(guild_id, actor, command)
     }
 
-    /// Runs a command. What follows from it waits for `settle`.
+    /// Runs a command. `settle` delivers its effects.
     ///
     /// # Errors
     /// The guild's refusal.
     ///
     /// # Panics
-    /// When there is no such guild, or it asks for messages without end.
+    /// When there is no such guild, or the command requests messages endlessly.
     pub fn command_in(&mut self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
         let now = self.clock.now();
         for _ in 0..4 {
@@ -423,7 +423,7 @@ impl Pair {
                         if let Some(answer) = self.late_answers.remove(&(guild_id, id)) {
                             return answer;
                         }
-                        // What is done in slices goes on with time.
+                        // Commands that run in steps continue with time.
                         let now = self.clock.now();
                         self.guilds.get_mut(&guild_id).expect("the guild is run here").handle_timer(now);
                     }
@@ -435,14 +435,14 @@ impl Pair {
         panic!("{command:?} asks for messages without end");
     }
 
-    /// Makes a direct message or a group.
+    /// Creates a direct message or a group.
     pub fn add_direct(&mut self, new: NewDirect) {
         let guild_id = new.id.cast();
         self.guilds.insert(guild_id, Guild::create_direct(self.clock.now(), new, GuildLimits::default(), 5));
         self.drain_guild(guild_id);
     }
 
-    /// Answers who waits for their direct messages.
+    /// Answers the held reads of direct messages.
     pub fn answer_directs(&mut self) {
         let now = self.clock.now();
         for (side, session, user_id) in std::mem::take(&mut self.held_directs) {
@@ -459,24 +459,24 @@ impl Pair {
         }
     }
 
-    /// A guild's message to a partition, as if it had come from the guild.
+    /// Delivers a message to a partition as if it came from a guild.
     pub fn publish(&mut self, side: usize, message: ToRelay) {
         self.sides[side].mail.push_back(message);
     }
 
-    /// An account joined a guild, as the rest of the node tells every partition.
+    /// Notifies every partition that an account joined a guild, as the node does.
     pub fn announce_joined(&mut self, user: &Arc<User>, guild_id: GuildId) {
         self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user.id, guild_id)));
     }
 
-    /// Hands a partition all that waits for it from its guilds, and nothing else happens.
+    /// Delivers all held guild messages of a partition, and does nothing else.
     pub fn hand_over_mail(&mut self, side: usize) {
         while let Some(message) = self.sides[side].mail.pop_front() {
             self.hand_over(side, message);
         }
     }
 
-    /// Hands a partition the oldest `count` of what waits for it from its guilds.
+    /// Delivers the oldest `count` held guild messages of a partition.
     pub fn deliver_mail(&mut self, side: usize, count: usize) {
         for _ in 0..count {
             let Some(message) = self.sides[side].mail.pop_front() else { break };
@@ -485,7 +485,7 @@ impl Pair {
         self.settle();
     }
 
-    /// Hands one relay the oldest `count` of what waits for it, past what waits for others there.
+    /// Delivers the oldest `count` held messages of one relay, before those of other relays.
     pub fn deliver_mail_to(&mut self, relay: RelayId, count: usize) {
         let side = usize::from(relay.partition.0);
         for _ in 0..count {
@@ -497,7 +497,7 @@ impl Pair {
         self.settle();
     }
 
-    /// The oldest message that waits for a relay vanishes, and nobody notices. Returns whether there was one.
+    /// Drops the oldest held message of a relay unnoticed. Returns whether there was one.
     pub fn lose_mail_to(&mut self, relay: RelayId) -> bool {
         let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
         let at = mail.iter().position(|message| message.relay == relay);
@@ -509,7 +509,7 @@ impl Pair {
         partition.handle_guild(self.clock.now(), message, false, link);
     }
 
-    /// Hands guilds the oldest `count` of what waits for them.
+    /// Delivers the oldest `count` held messages to guilds.
     pub fn deliver_to_guilds(&mut self, count: usize) {
         for _ in 0..count {
             let Some((guild_id, message)) = self.held_to_guilds.pop_front() else { break };
@@ -517,7 +517,7 @@ impl Pair {
         }
     }
 
-    /// The link between a guild and one of its relays overflowed: what waits for it is lost.
+    /// The queue between a guild and one of its relays overflowed: held messages of that relay are lost.
     pub fn overflow(&mut self, relay: RelayId, guild_id: GuildId) {
         let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
         mail.retain(|message| message.relay != relay || message.guild_id != guild_id);
@@ -526,7 +526,7 @@ impl Pair {
         self.drain_guild(guild_id);
     }
 
-    /// The link has room again.
+    /// The queue has room again.
     pub fn room(&mut self, relay: RelayId, guild_id: GuildId) {
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
         guild.handle_relay_room(relay);
@@ -559,7 +559,7 @@ impl Pair {
         guild.handle_committed(version);
     }
 
-    /// Reads the accounts behind the tokens that are held, but goes on holding the answers.
+    /// Reads the accounts of the held tokens, but holds the answers.
     pub fn read_accounts(&mut self) {
         for Question { side, conn, token, with_guilds } in std::mem::take(&mut self.questions) {
             let answer = self.authenticate(&token, with_guilds);
@@ -567,7 +567,7 @@ impl Pair {
         }
     }
 
-    /// Answers the tokens that were held.
+    /// Answers the held token checks.
     pub fn answer_tokens(&mut self) {
         self.read_accounts();
         for (side, conn, answer) in std::mem::take(&mut self.answers) {
@@ -596,7 +596,7 @@ impl Pair {
         Ok(Account { user, guilds, token: self.token, expires_at: self.token_expires_at })
     }
 
-    /// Asks so many clients of a partition to go away and resume, within `GRACE_MS`.
+    /// Sends RECONNECT to `count` clients of a partition, with `GRACE_MS` to leave.
     pub fn ask_to_leave(&mut self, side: usize, count: usize) -> Leaving {
         let side = &mut self.sides[side];
         let leaving = side.partition.ask_to_leave(self.clock.now(), count, GRACE_MS, &mut side.link);
@@ -604,15 +604,15 @@ impl Pair {
         leaving
     }
 
-    /// Asks so many clients with larger compression contexts to reconnect; how many were asked.
+    /// Sends RECONNECT to `count` clients with larger compression contexts; returns the number of clients.
     pub fn take_back_upgrades(&mut self, side: usize, count: usize) -> usize {
         let now = self.clock.now();
         let side = &mut self.sides[side];
         side.partition.take_back_upgrades(now, count, &mut side.link)
     }
 
-    /// The process ends, and another one begins with the sessions of the first, and with these guilds as the store has
-    /// them. Every connection is cut. What went over, as it did.
+    /// Ends the process and starts another one with its sessions, and with these guilds as the store has them. Aborts
+    /// every connection. Returns the hand-over of each partition.
     pub fn restart(&mut self, guilds: Vec<Guild>, bytes_max: usize) -> Vec<HandOver> {
         for client in 0..self.clients.len() {
             self.clients[client].client.socket().cut();
@@ -637,7 +637,7 @@ impl Pair {
         over
     }
 
-    /// Sessions that still wait for a guild after a restart are told of an outage.
+    /// Sessions that still wait for a guild after a restart receive an outage of it.
     pub fn give_up_returning(&mut self) {
         for side in &mut self.sides {
             side.partition.give_up_returning(self.clock.now(), &mut side.link);
@@ -658,7 +658,7 @@ impl Pair {
         side.partition.close_sessions(self.clock.now(), whose, code, &mut side.link)
     }
 
-    /// Time passes, and what is due happens. Nothing happens in between: for deadlines in a row call it often.
+    /// Advances the clock and runs what is due, once. For consecutive deadlines call it often.
     pub fn advance(&mut self, ms: u64) {
         self.clock.advance_ms(ms);
         let now = self.clock.now();
@@ -672,7 +672,7 @@ impl Pair {
         self.settle();
     }
 
-    /// Time passes while every client that reads keeps its heartbeat.
+    /// Advances the clock while every reading client keeps its heartbeat.
     pub fn advance_with_heartbeats(&mut self, ms: u64) {
         const BEAT_MS: u64 = 40_000;
         let mut left = ms;
@@ -688,10 +688,10 @@ impl Pair {
 
     // ── the turn ─────────────────────────────────────────────────────────────────────────────────
 
-    /// Lets everything go around until nothing moves.
+    /// Runs turns until nothing moves.
     ///
     /// # Panics
-    /// When it never comes to rest, or the server broke the protocol.
+    /// When it never becomes idle, or the server violated the protocol.
     pub fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut has_moved = false;

@@ -1,19 +1,19 @@
-//! What a client receives, decoded.
+//! Decoded input of a client.
 
 use serde_json::Value;
 use std::{fmt, sync::Arc};
 
-/// The `d` of a dispatch, in the form it came.
+/// The `d` of a dispatch, in its encoding.
 #[derive(Clone, PartialEq)]
 pub enum Body {
-    /// JSON text, untouched.
+    /// JSON text, unparsed.
     Json(Box<str>),
-    /// A decoded term, with strings for ids.
+    /// A decoded term, with ids as strings.
     Etf(Arc<Value>),
 }
 
 impl fmt::Debug for Body {
-    /// The beginning is enough to see in a failed test what it is.
+    /// Truncated: the start is enough to identify it in a failed test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const CHARS_MAX: usize = 60;
         let text = match self {
@@ -24,7 +24,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// An event under its sequence number.
+/// A dispatch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dispatch {
     /// `s`.
@@ -36,7 +36,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// The body as a value that is the same in both encodings: ids are strings.
+    /// The body as a value that is equal in both encodings: ids are strings.
     ///
     /// # Panics
     /// When the body is not JSON.
@@ -48,7 +48,7 @@ impl Dispatch {
         }
     }
 
-    /// The same, without a copy of what is decoded already.
+    /// As `d`, without a copy if it is decoded already.
     ///
     /// # Panics
     /// When the body is not JSON.
@@ -65,9 +65,9 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).expect("the body is JSON")
 }
 
-/// Turns numbers that only an id can be into strings, as JSON has them.
+/// Turns numbers that can only be ids into strings, as in JSON.
 pub(crate) fn strings_for_ids(value: &mut Value) {
-    /// Above every timestamp in milliseconds, below every snowflake of the last years.
+    /// Greater than every timestamp in milliseconds, less than every snowflake of the last years.
     const ID_MIN: u64 = 1 << 53;
     match value {
         Value::Number(number) => {
@@ -81,26 +81,26 @@ pub(crate) fn strings_for_ids(value: &mut Value) {
     }
 }
 
-/// Something a client received.
+/// Anything that a client can receive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
-    /// Op 10.
+    /// Op 10, the first payload.
     Hello {
-        /// Milliseconds.
+        /// In milliseconds.
         heartbeat_interval: u64,
     },
-    /// Op 11.
+    /// Op 11, answers a heartbeat.
     HeartbeatAck,
-    /// Op 9.
+    /// Op 9 with its `d`: can be resumed.
     InvalidSession(bool),
-    /// Op 7.
+    /// Op 7, asks the client to leave.
     Reconnect,
-    /// Op 0.
+    /// Op 0, an event.
     Dispatch(Dispatch),
-    /// A pong.
+    /// Pong frame.
     Pong(Vec<u8>),
-    /// A close frame.
+    /// Close frame.
     Close(Option<u16>, String),
-    /// The socket ended.
+    /// End of the byte stream.
     End,
 }

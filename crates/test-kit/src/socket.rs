@@ -1,9 +1,10 @@
-//! Fake sockets: two byte queues with ends that fill up, stall, break off and die.
+//! Fake sockets: two byte queues whose ends can fill up, stall and break.
 //!
 //! Owns        `FakeSocket`, shared by the client and the link that holds its server end; `FakeLink`.
-//! Invariants  bytes arrive in order, or (after a cut) not at all. A write that was cut short is followed by one
-//!             writable notice, once there is room.
-//! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can be changed at any time.
+//! Invariants  bytes arrive in order, or (after a cut) not at all. A short write is followed by one
+//!             writable event, once
+//!             there is room.
+//! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can change at any time.
 
 use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
@@ -14,32 +15,32 @@ use std::{
     rc::Rc,
 };
 
-/// What the server did with its end.
+/// State of the server's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerEnd {
-    /// Still writing.
+    /// Open for writing.
     #[default]
     Open,
-    /// Said that it will write nothing more.
+    /// Shut down for writing.
     Finished,
-    /// Closed.
+    /// Dropped.
     Dropped,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Written by the server, not read by the client.
+    /// Bytes written by the server and not yet read by the client.
     to_client: Vec<u8>,
-    /// How many of `to_client` the client has taken.
+    /// Number of bytes of `to_client` that the client has read.
     taken: usize,
     to_server: Vec<u8>,
     room_bytes: usize,
     write_bytes_max: usize,
-    /// A write was cut short and nobody was told of room yet.
+    /// A write was short and no writable event followed yet.
     is_full: bool,
     is_server_reading: bool,
     server_end: ServerEnd,
-    /// The client is gone: what is written now is lost.
+    /// The client is gone: further writes are lost.
     is_cut: bool,
     /// The server's next write fails.
     is_dead: bool,
@@ -47,7 +48,7 @@ struct State {
     writes_count: usize,
 }
 
-/// One pretend connection. Clones are the same socket.
+/// One fake connection. Clones share the socket.
 #[derive(Clone, Debug)]
 pub struct FakeSocket(Rc<RefCell<State>>);
 
@@ -75,19 +76,19 @@ impl FakeSocket {
         self.0.borrow_mut()
     }
 
-    /// Most bytes that can be on their way to the client.
+    /// Sets the maximum number of unread bytes towards the client.
     pub fn set_room(&self, bytes: usize) {
         self.state().room_bytes = bytes;
     }
 
-    /// Most bytes one write takes.
+    /// Sets the maximum number of bytes per write.
     pub fn set_write_max(&self, bytes: usize) {
         self.state().write_bytes_max = bytes;
     }
 
     // ── the client's end ─────────────────────────────────────────────────────────────────────────
 
-    /// Sends towards the server; lost once cut or closed.
+    /// Writes to the server; lost after a cut or close.
     pub fn client_write(&self, bytes: &[u8]) {
         let mut state = self.state();
         if !state.is_cut && state.server_end != ServerEnd::Dropped {
@@ -95,7 +96,7 @@ impl FakeSocket {
         }
     }
 
-    /// Takes at most `max` bytes of what arrived.
+    /// Reads at most `max` bytes.
     pub fn client_read(&self, max: usize) -> Vec<u8> {
         let mut state = self.state();
         let start = state.taken;
@@ -109,15 +110,15 @@ impl FakeSocket {
         bytes
     }
 
-    /// Bytes on their way to the client.
+    /// Number of bytes that the client has not read.
     #[must_use]
     pub fn unread_bytes(&self) -> usize {
         let state = self.state();
         state.to_client.len() - state.taken
     }
 
-    /// The client vanishes: whatever is on its way, in both directions, is lost. The server hears of it by
-    /// `take_hangup`, and until then writes into the void.
+    /// Breaks the connection: all bytes in flight are lost, in both directions. The server notices by `take_hangup`;
+    /// until then its writes are lost.
     pub fn cut(&self) {
         let mut state = self.state();
         state.is_cut = true;
@@ -127,29 +128,29 @@ impl FakeSocket {
         state.to_server.clear();
     }
 
-    /// The client closes its end in order: what it sent before arrives first.
+    /// The client closes its end in order: bytes sent before arrive first.
     pub fn client_close(&self) {
         self.state().is_hangup_due = true;
     }
 
-    /// The server's next write fails.
+    /// Makes the server's next write fail.
     pub fn kill(&self) {
         self.state().is_dead = true;
     }
 
-    /// What the server did with its end.
+    /// State of the server's end.
     #[must_use]
     pub fn server_end(&self) -> ServerEnd {
         self.state().server_end
     }
 
-    /// Whether the client is gone.
+    /// The connection is broken.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.state().is_cut
     }
 
-    /// How often the server wrote; a vectored write counts once.
+    /// Number of writes by the server; a vectored write counts once.
     #[must_use]
     pub fn writes_count(&self) -> usize {
         self.state().writes_count
@@ -157,7 +158,7 @@ impl FakeSocket {
 
     // ── what a poll would say ────────────────────────────────────────────────────────────────────
 
-    /// At most `max` bytes for the server to read, if it is reading and there are any.
+    /// At most `max` bytes for the server, if it is reading and there are any.
     pub fn take_readable(&self, max: usize) -> Option<Vec<u8>> {
         let mut state = self.state();
         if !state.is_server_reading || state.to_server.is_empty() {
@@ -167,13 +168,13 @@ impl FakeSocket {
         Some(state.to_server.drain(..count).collect())
     }
 
-    /// Bytes on their way to the server, read or not.
+    /// Number of bytes towards the server that it has not read.
     #[must_use]
     pub fn to_server_bytes(&self) -> usize {
         self.state().to_server.len()
     }
 
-    /// Whether a write was cut short since the last time, and there is room now.
+    /// Takes the writable event: a write was short since the last call, and there is room now.
     pub fn take_writable(&self) -> bool {
         let mut state = self.state();
         let has_room = state.is_cut || state.to_client.len() - state.taken < state.room_bytes;
@@ -184,19 +185,19 @@ impl FakeSocket {
         is_writable
     }
 
-    /// Whether the server waits for room.
+    /// The server waits for room.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.state().is_full
     }
 
-    /// Whether the server reads.
+    /// The server reads.
     #[must_use]
     pub fn is_server_reading(&self) -> bool {
         self.state().is_server_reading
     }
 
-    /// Whether the client's end closed and the server was not told yet. A server that is not reading is told later.
+    /// Takes the hang-up event: the client's end closed. A server that is not reading receives it later.
     pub fn take_hangup(&self) -> bool {
         let mut state = self.state();
         state.is_server_reading && state.to_server.is_empty() && std::mem::take(&mut state.is_hangup_due)
@@ -227,34 +228,34 @@ impl FakeSocket {
     }
 }
 
-/// The server ends of a partition's sockets.
+/// Server ends of a partition's sockets.
 #[derive(Debug, Default)]
 pub struct FakeLink {
     sockets: HashMap<SlotKey, FakeSocket>,
-    /// Whether it takes frames for later.
+    /// Sends can be queued.
     batches: bool,
     queued: Vec<(SlotKey, Vec<u8>)>,
 }
 
 impl FakeLink {
-    /// One that takes frames for later, as with io_uring.
+    /// A link that queues sends, as with io_uring.
     #[must_use]
     pub fn batching() -> Self {
         Self { batches: true, ..Self::default() }
     }
 
-    /// Puts a socket under the key that its connection is about to get.
+    /// Inserts a socket under the key that its connection is about to get.
     pub fn insert(&mut self, key: SlotKey, socket: FakeSocket) {
         let before = self.sockets.insert(key, socket);
         assert!(before.is_none(), "a key was used twice");
     }
 
-    /// Takes a socket out, to move it to another partition.
+    /// Removes a socket, to move it to another partition.
     pub fn take(&mut self, key: SlotKey) -> Option<FakeSocket> {
         self.sockets.remove(&key)
     }
 
-    /// The socket under a key.
+    /// Socket with this key.
     #[must_use]
     pub fn socket(&self, key: SlotKey) -> Option<&FakeSocket> {
         self.sockets.get(&key)
