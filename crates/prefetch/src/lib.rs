@@ -1,19 +1,19 @@
-//! Prefetch: asks memory for what will be read soon, and does not wait for it.
+//! Prefetch: starts loading cache lines that will be read soon, without waiting.
 //!
-//! Why         an event goes to thousands of connections, each of which has its own few lines of memory that nothing
-//!             has touched since its last message. One after another, every line is waited for; asked for a few
-//!             connections ahead, they come while others are written to. On a machine without the instruction it does
-//!             nothing.
-//! Safety      the instruction changes nothing that a program can see, and never faults, whatever the address; the
-//!             address here is that of a value that is borrowed.
+//! Why         an event goes to thousands of connections, each with a few cache lines that have gone
+//! cold since its last
+//!             event. Without prefetching the thread waits for each line in turn; prefetched a few connections ahead,
+//!             they load while other connections are written. Does nothing on machines without the instruction.
+//! Safety      the instruction has no visible effect and never faults, whatever the address; the address here is that
+//!             of a borrowed value.
 #![deny(unsafe_code)]
 
-/// What memory hands out at once, on all machines this runs on.
+/// Size of a cache line on all supported machines.
 const LINE_BYTES: usize = 64;
-/// Of larger values only so many lines from the beginning are asked for.
+/// Only this many lines are prefetched, from the start of the value.
 const LINES_MAX: usize = 4;
 
-/// Asks for a value, up to 256 bytes of it.
+/// Prefetches up to 256 bytes of a value.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     for line in 0..size_of::<T>().div_ceil(LINE_BYTES).clamp(1, LINES_MAX) {
@@ -37,8 +37,8 @@ fn prefetch_at(_: *const u8) {}
 mod tests {
     use super::*;
 
-    /// There is nothing to see, so this is for tools that watch memory: a value of no bytes, one that ends within a
-    /// line, one that is longer than what is asked for, and one at the end of an allocation.
+    /// The effect is invisible, so this is for tools that watch memory: a zero-sized value, one that ends within a
+    /// line, one longer than the limit, and one at the end of an allocation.
     #[test]
     fn values_are_left_as_they_are() {
         let long: Box<[u8; 1000]> = Box::new(std::array::from_fn(|index| index as u8));
