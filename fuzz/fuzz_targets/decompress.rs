@@ -1,7 +1,7 @@
 //! Any bytes as a compressed stream, in any pieces.
 //!
 //! Input       one byte: zlib or zstd, and how the rest is cut; then the stream.
-//! Oracle      no panic, no more output than allowed, and after an error no output at all.
+//! Oracle      no panic, no more output than the limit, and no output after an error.
 // max_len: 4096
 #![no_main]
 

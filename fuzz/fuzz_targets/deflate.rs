@@ -1,11 +1,10 @@
-//! What a client may send of permessage-deflate: offers, and any bytes as compressed messages, with and without
-//! takeover.
+//! permessage-deflate input of a client: offers, and any bytes as compressed messages, with and without takeover.
 //!
-//! Input       one byte: windows and takeover; the rest in pieces of a length that each says first, as messages, and
-//!             whole as a header.
-//! Oracle      no panic; no more output than allowed, and after an error none. With history kept by us, the result is
-//!             that of one stream of zlib's that never forgets (as long as no message has a final block or an error).
-//!             An answer reads back.
+//! Input       one byte: windows and takeover; the rest as messages, each with a length prefix, and whole as a header.
+//! Oracle      no panic; no more output than the limit, and none after an error. With context takeover
+//!             the result equals
+//!             that of one zlib stream with unlimited history (as long as no message has a final block or an error).
+//!             An answer parses back.
 // max_len: 4096
 #![no_main]
 
@@ -21,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
 
     let mut inflater = MessageInflater::new().expect("there is memory");
     let mut history = InflateHistory::default();
-    // zlib's header, then raw blocks: the same stream for a reader that keeps everything.
+    // A zlib header, then raw blocks: the same stream for a reader that keeps everything.
     let mut whole = StreamDecompressor::zlib().expect("there is memory");
     whole.decompress(&[0x78, 0x9c], &mut Vec::new(), 0).expect("a header");
     let mut is_comparable = control & 1 == 0;
@@ -37,7 +36,8 @@ fuzz_target!(|data: &[u8]| {
             let flushed = [message, &[0, 0, 0xff, 0xff]].concat();
             match whole.decompress(&flushed, &mut expected, BYTES_MAX) {
                 Ok(()) if result.is_ok() => assert_eq!(out, expected),
-                // Cut inside a block (only ours minds), or a final block (only the other does): they part here.
+                // A truncated block (an error only for us) or a final block (an end only for zlib): the
+                // results differ here.
                 _ => is_comparable = false,
             }
         }

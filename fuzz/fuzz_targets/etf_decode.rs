@@ -1,8 +1,8 @@
-//! Any bytes as a term from a client.
+//! Any bytes as an ETF term from a client.
 //!
 //! Input       the term, without the version byte.
-//! Oracle      no panic; the heap stays inside the decoder's promise; what is accepted survives being written again;
-//!             the client's side accepts it too and sees the same; eetf sees the same where it has no fault of its own.
+//! Oracle      no panic; the heap stays within the decoder's bound; an accepted term survives re-encoding; the client
+//!             side accepts it too and decodes the same; so does eetf, except for its known defects.
 // max_len: 4096
 #![no_main]
 
@@ -17,7 +17,7 @@ use guildhall_codec::{
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
-/// What decoding may take for each byte of input (invariant D1), and besides for an error or a single item.
+/// Heap bytes that decoding may use per byte of input (invariant D1), plus a constant for an error or a single item.
 const HEAP_BYTES_PER_BYTE: usize = 100;
 const HEAP_BYTES_BASE: usize = 1024;
 
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     encode_etf(&value, &mut again).expect("a decoded value is within the encoder's limits");
     assert_eq!(decode_etf_from_gateway(&versioned(&again), limits).as_ref(), Ok(&value));
 
-    // eetf reads the old float as 32 bits, and latin-1 atoms as UTF-8.
+    // eetf reads the old float format as 32 bits, and latin-1 atoms as UTF-8.
     let has_old_float = data.contains(&99);
     let has_latin1 = (data.contains(&100) || data.contains(&115)) && !data.is_ascii();
     if !has_old_float && !has_latin1 {
@@ -88,7 +88,7 @@ fn value_of(term: Term) -> Value {
     }
 }
 
-/// The system's allocator, with a count of what is in use and how much that was at most.
+/// The system's allocator, with a counter of bytes in use and their maximum.
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -97,18 +97,18 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: passes everything on to the system's allocator unchanged; `realloc` comes from the trait, by way of both.
+// SAFETY: passes everything to the system's allocator unchanged; `realloc` is the trait's default, which uses both.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(used, Relaxed);
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the caller's guarantee about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         USED.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise about `address` and `layout` is passed on.
+        // SAFETY: the caller's guarantee about `address` and `layout` is passed on.
         unsafe { System.dealloc(address, layout) }
     }
 }

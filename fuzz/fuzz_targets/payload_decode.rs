@@ -1,8 +1,8 @@
 //! Any bytes as a client's message, in both encodings.
 //!
 //! Input       the message.
-//! Oracle      no panic; an accepted message, written in the other encoding, means the same; transcoding JSON text
-//!             gives the term of the parsed text, and refuses the same texts but for depth.
+//! Oracle      no panic; an accepted message, re-encoded in the other encoding, means the same; transcoding JSON text
+//!             yields the term of the parsed text, and refuses the same texts except for their depth.
 // max_len: 4096
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(inbound) = decode_payload(Encoding::Etf, data) {
         assert_eq!(rewritten(Encoding::Etf, &inbound), inbound);
-        // serde_json reads floats to the last bit but one, and 128 levels.
+        // serde_json parses floats to the last bit but one, and 128 levels.
         if is_exact(&inbound.d, 120) {
             assert_eq!(rewritten(Encoding::Json, &inbound), inbound);
         }
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
 
 fn rewritten(encoding: Encoding, inbound: &Inbound) -> Inbound {
     let mut out = Vec::new();
-    // `d` may use all levels by itself, and the envelope is one more.
+    // `d` may use all levels; the envelope is one more.
     if let Err(error) = encode_payload_to_gateway(encoding, inbound.op, &inbound.d, &mut out) {
         assert!(matches!(error, EncodeError::TooDeep { .. }), "{error}");
         return inbound.clone();

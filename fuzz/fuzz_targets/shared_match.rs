@@ -1,10 +1,9 @@
-//! Shared-match: connections that join, miss events, get messages of their own, fall behind, drop and change what they
-//! see.
+//! Shared-match with connections that join, miss events, receive private messages, fall behind, drop, and
+//! change visibility.
 //!
-//! Input       one byte: format, form, whether zstd streams begin with a dictionary, whether there is a crowd; then
-//!             operations of one byte, some with bytes of their own.
-//! Oracle      what each connection decodes, message by message, is what it was sent; by libzstd or zlib, which have
-//!             seen this connection's bytes and nothing else.
+//! Input       one byte: format, encoding, whether zstd streams start with a dictionary, whether there is a crowd; then
+//!             operations of one byte, some with further bytes.
+//! Oracle      each connection decodes exactly the messages sent to it, with libzstd or zlib fed only its bytes.
 // max_len: 4096
 #![no_main]
 
@@ -16,11 +15,12 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 
 const CONNECTIONS: usize = 4;
-/// Others, that get every event: with so many, what some do not have is not looked for.
+/// Further connections that receive every event. With that many, the search ignores matches that only some
+/// connections have.
 const BYSTANDERS: usize = 60;
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const NAMES: [&str; 3] = ["MESSAGE_CREATE", "TYPING_START", "X"];
-/// Of the first byte.
+/// Bit of the first byte.
 const WITH_DICTIONARY: u8 = 8;
 const WITH_BYSTANDERS: u8 = 16;
 
@@ -75,7 +75,7 @@ impl Connection {
         Self { reader: Some(reader), ..connection }
     }
 
-    /// What it is sent nobody reads.
+    /// A connection whose output is not decoded.
     fn bystander(control: u8) -> Self {
         Self { stream: Stream::new(control), reader: None, classes: 0xFF, seq: 0, backlog: Vec::new() }
     }
@@ -161,7 +161,7 @@ fuzz_target!(|data: &[u8]| {
             taken
         };
         match operation & 7 {
-            // An event like the last: its beginning, other bytes, its end.
+            // An event similar to the last one: same start, other bytes, same end.
             0..=3 => {
                 let new = bytes(1 + usize::from(argument) * 6);
                 let middle = last_body.len() / 2;
@@ -195,7 +195,7 @@ fuzz_target!(|data: &[u8]| {
             4 => {
                 let mut message = bytes(40).repeat(1 + usize::from(argument) * 30);
                 if !content.is_empty() && argument & 1 == 1 {
-                    // Something of the dictionary, and now and then so much that it falls out of reach.
+                    // Content from the dictionary, sometimes enough to push it out of the window.
                     let from = message.iter().map(|byte| usize::from(*byte)).sum::<usize>() % content.len();
                     message.extend_from_slice(&content[from..]);
                     message = message.repeat(if argument == 7 { 1 + (100 << 10) / message.len() } else { 1 });
@@ -207,11 +207,11 @@ fuzz_target!(|data: &[u8]| {
                 _ => connections[at].classes = bytes(1).first().copied().unwrap_or(0),
             },
             6 => match argument {
-                // It falls behind from here on...
+                // The connection falls behind here...
                 0..=3 => {
                     connections[at].backlog.push((None, NAMES[0], b"{}".to_vec()));
                 }
-                // ...until here.
+                // ...and catches up here.
                 _ => {
                     for (id, name, body) in std::mem::take(&mut connections[at].backlog) {
                         connections[at].event(&mut matcher, form, id, name, &body);
@@ -220,7 +220,7 @@ fuzz_target!(|data: &[u8]| {
             },
             _ => match argument {
                 0..=3 => connections[at].store(bytes(50)),
-                // It goes on elsewhere and comes back: nothing of before may be referred to.
+                // The connection misses events and returns: nothing from before may be referenced.
                 4 | 5 => match &mut connections[at].stream {
                     Stream::Zstd(stream) => stream.leave_matcher(),
                     Stream::Deflate(stream, _) => stream.leave_matcher(),

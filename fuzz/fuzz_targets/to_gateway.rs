@@ -1,7 +1,7 @@
-//! Any bytes as the `d` of every opcode, and as the texts that REST paths and query strings carry.
+//! Any bytes as the `d` of every opcode, and as strings in REST paths and queries.
 //!
 //! Input       a JSON value.
-//! Oracle      no panic; what a parser accepts keeps its documented bounds.
+//! Oracle      no panic; parsed values are within their documented bounds.
 // max_len: 4096
 #![no_main]
 
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(presence.activities.len() <= guildhall_model::activity::ACTIVITIES_MAX);
     }
     if let Ok(request) = RequestGuildMembers::parse(&d) {
-        // None at all is asked for by an empty list, and by nothing else.
+        // An empty list requests none, and nothing else does.
         let asks_for_nothing = d["guild_id"].as_array().is_some_and(Vec::is_empty);
         assert_eq!(request.guild_ids.is_empty(), asks_for_nothing);
         assert!(request.guild_ids.len() <= RequestGuildMembers::GUILDS_MAX);

@@ -1,8 +1,8 @@
-//! Any bytes into the WebSocket decoder, cut anywhere.
+//! Any bytes as input of the WebSocket decoder, split anywhere.
 //!
 //! Input       [flags, limit: u16 LE, n, n piece sizes, stream…]. Flags: 1 client role, 2 RSV1 allowed.
-//! Oracle      no panic; the pieces change neither events nor error; the heap stays inside its bound;
-//!             what we accept, tungstenite accepts too, and sees the same messages in it.
+//! Oracle      no panic; the split changes neither events nor error; the heap stays within its bound;
+//!             tungstenite accepts what we accept, with the same messages.
 // max_len: 2048
 #![no_main]
 
@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// `stream` in pieces of the given sizes; the last piece is what is left.
+/// Splits `stream` into pieces of the given sizes; the last piece is the rest.
 fn pieces<'a>(sizes: &[u8], mut stream: &'a [u8]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     for &size in sizes {
@@ -74,7 +74,7 @@ fn pieces<'a>(sizes: &[u8], mut stream: &'a [u8]) -> Vec<&'a [u8]> {
 }
 
 fn decode<'a>(mut decoder: Decoder, limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-    // State of an unfinished frame, the message, one control frame.
+    // State of an incomplete frame, the message, one control frame.
     let heap_bytes_max = 128 + limits.message_bytes_max as usize + 125;
     let mut outcome = Outcome::default();
     for piece in pieces {
@@ -97,7 +97,7 @@ fn decode<'a>(mut decoder: Decoder, limits: Limits, pieces: impl IntoIterator<It
     outcome
 }
 
-/// A socket that has `0` to say and then ends, and forgets what it is told.
+/// A socket with `0` as input that then ends; it discards output.
 struct Peer<'a>(&'a [u8]);
 
 impl Read for Peer<'_> {
@@ -127,13 +127,13 @@ fn compare(role: Role, stream: &[u8], ours: &Outcome) {
     for expected in &ours.seen {
         let message = socket.read().unwrap_or_else(|error| panic!("{error}, where we see {expected:?}"));
         match expected {
-            // Registered with IANA ("bad gateway"); tungstenite takes it for a fault and replaces it.
+            // Registered with IANA ("bad gateway"); tungstenite treats it as an error and replaces it.
             Seen::Close(Some((1014, _))) => assert!(message.is_close(), "{message:?}"),
             expected => assert_eq!(seen(message), *expected),
         }
     }
     if !ours.done {
-        // All of it was fine so far: they may only miss the end.
+        // Valid so far: they may only miss the end.
         match socket.read() {
             Err(tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake)) => {}
             other => panic!("{other:?}, where we see the end of the stream"),
