@@ -99,7 +99,7 @@ pub struct Message {
     /// Attached files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// At most 3.
+    /// Stickers of the same guild.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sticker_items: Vec<StickerItem>,
     /// Echo of the sender's nonce. Not stored: only the MESSAGE_CREATE event carries it.
