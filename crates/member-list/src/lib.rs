@@ -21,7 +21,7 @@
 //! list.set(None, Some((member(3, "Andi"), None)));
 //! if list.take_touched().meets(watch.interval()) {
 //!     let ops = watch.update(&list).unwrap_or_default();
-//! A header and ana come first; the header's count is one higher.
+//!     // A header and ana come first; the header counts one more.
 //!     assert!(matches!(ops[..], [ListOp::Insert { index: 2, .. }, ListOp::Update { index: 0, .. }]), "{ops:?}");
 //! }
 //! ```
