@@ -36,7 +36,7 @@ use guildhall_net::{
 use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::PartitionId;
-use guildhall_session::LogLimits;
+use guildhall_session::{LogLimits, Share};
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use std::{
     collections::BTreeMap,
@@ -702,11 +702,17 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
         resume_window_ms: limits.session_resume_ms.into(),
         replay_events_max: limits.replay_events_max as usize,
         replay_bytes_max: limits.replay_bytes_max as usize,
+        replay_share: Share {
+            pieces_max: (limits.replay_events_max as usize / 4).max(8),
+            bytes_max: limits.replay_bytes_max as usize / 4,
+        },
         backlog_events_max: limits.backlog_events_max as usize,
         backlog_bytes_max: limits.backlog_bytes_max as usize,
         log: LogLimits {
             events_max: limits.shared_log_events_max as usize,
             bytes_max: limits.shared_log_bytes_max as usize,
+            share_events_max: limits.shared_log_events_max as usize / 2,
+            share_bytes_max: limits.shared_log_bytes_max as usize / 8,
             // Nobody can ask for what is older: by then the client was closed, and its session is forgotten.
             age_ms_max: u64::from(config.server.heartbeat_interval_ms) * 3 / 2 + u64::from(limits.session_resume_ms),
         },

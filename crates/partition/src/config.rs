@@ -3,7 +3,7 @@
 use crate::shared::{SharedDictionaries, Streams};
 use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_relay::PartitionId;
-use guildhall_session::LogLimits;
+use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
 
 /// Every limit a partition holds its clients to. What happens past each is in its doc.
@@ -25,6 +25,8 @@ pub struct PartitionConfig {
     pub replay_events_max: usize,
     /// Bytes of bodies kept for RESUME, likewise.
     pub replay_bytes_max: usize,
+    /// Presences, voice states, typing and member lists kept for RESUME, on top of these.
+    pub replay_share: Share,
     /// Dispatches a connected client may be behind. Past it the connection is closed with 4000.
     pub backlog_events_max: usize,
     /// Bytes of bodies a connected client may be behind, likewise.
@@ -91,6 +93,7 @@ impl PartitionConfig {
         self.resume_window_ms = from.resume_window_ms;
         self.replay_events_max = from.replay_events_max;
         self.replay_bytes_max = from.replay_bytes_max;
+        self.replay_share = from.replay_share;
         self.backlog_events_max = from.backlog_events_max;
         self.backlog_bytes_max = from.backlog_bytes_max;
         self.log = from.log;
@@ -118,13 +121,20 @@ impl PartitionConfig {
             gather_deadline_ms: 5_000,
             replay_events_max: 4_096,
             replay_bytes_max: 4 << 20,
+            replay_share: Share { pieces_max: 1_024, bytes_max: 1 << 20 },
             backlog_events_max: 8_192,
             backlog_bytes_max: 64 << 20,
             write_stall_ms: 30_000,
             inbound_per_minute_max: 120,
             bot_message_bytes_max: 4_096,
             user_message_bytes_max: 15_360,
-            log: LogLimits { events_max: 8_192, bytes_max: 16 << 20, age_ms_max: 41_250 * 3 / 2 + 180_000 },
+            log: LogLimits {
+                events_max: 8_192,
+                bytes_max: 16 << 20,
+                age_ms_max: 41_250 * 3 / 2 + 180_000,
+                share_events_max: 4_096,
+                share_bytes_max: 2 << 20,
+            },
             rendered_bytes_max: 64 << 20,
             sessions_per_relay_max: 15_000,
             passive_above_members: None,

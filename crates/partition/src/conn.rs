@@ -133,6 +133,8 @@ pub struct Conn {
     pub is_torn: bool,
     /// The next dispatch to write.
     pub next_seq: u64,
+    /// Seq of its RESUMED; 0 before. Up to there superseded dispatches are left out.
+    pub replay_end: u64,
     /// Bytes of a dispatch that was made for it alone and is not out yet.
     pub rendered_bytes: usize,
     /// Since when.

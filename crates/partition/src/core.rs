@@ -16,7 +16,7 @@ use crate::{
 };
 use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
 use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
-use guildhall_relay::{Published, RelayId, SessionKey, ToGuild, Visibility};
+use guildhall_relay::{Published, RelayId, Retention, SessionKey, ToGuild, Visibility};
 use guildhall_session::{Dispatch, Session, SessionIds, Sharing};
 use guildhall_stdx::{Now, SlotKey, Slots};
 use guildhall_ws_proto::close_frame;
@@ -129,6 +129,9 @@ pub struct Core {
     pub attached_count: usize,
     pub fixed: [FixedPayloads; 2],
     pub withheld: Rc<Dispatch>,
+    pub owed: Rc<Dispatch>,
+    /// Sessions whose connection stopped at an owed state, with its seq.
+    pub indebted: Vec<(SlotKey, u64)>,
     pub counters: Counters,
 }
 
@@ -166,6 +169,8 @@ impl Core {
             chunks_made: 0,
             attached_count: 0,
             withheld: Dispatch::withheld(),
+            owed: Dispatch::owed(),
+            indebted: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -319,15 +324,20 @@ impl Core {
         self.control(now, key, Control::Payload(payload), link);
     }
 
-    /// The dispatch of an event that is about to be delivered, made once for all relays that get it in a row.
+    /// The dispatch of an event that is about to be delivered, made once for all relays that get it in a row. Each relay has its own of
+    /// a presence: it supersedes the one before when its own sessions get the next.
     pub fn dispatch_of(&mut self, published: &Arc<Published>, visibility: Visibility) -> Rc<Dispatch> {
         let sharing = Sharing { visibility, turn: self.turn };
-        if let Some(made) = self.made.iter().find(|made| made.is_of(published)) {
+        let is_shared = !matches!(published.event.retention(), Retention::Presence(_));
+        if let Some(made) = self.made.iter().find(|made| is_shared && made.is_of(published)) {
             made.share(sharing);
             return made.clone();
         }
         let dispatch = Dispatch::published(published);
         dispatch.share(sharing);
+        if !is_shared {
+            return dispatch;
+        }
         if self.made.len() >= MADE_MAX {
             self.made.pop_front();
         }

@@ -7,14 +7,20 @@ use crate::{
     link::{Link, Output},
     questions::Question,
 };
-use guildhall_model::GuildId;
+use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{
     AccessChange, Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction,
-    Seat, SessionKey, ToGuild, Visibility,
+    Retention, Seat, SessionKey, ToGuild, Visibility,
 };
-use guildhall_session::{Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, guild_create, guild_delete};
+use guildhall_session::{
+    Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, Size, guild_create, guild_delete,
+};
 use guildhall_stdx::{Now, SlotKey};
-use std::{rc::Rc, sync::Arc};
+use std::{
+    collections::HashMap,
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
 /// The sessions of a partition while one of its relays has the word.
 pub struct Fanout<'a, L> {
@@ -23,6 +29,7 @@ pub struct Fanout<'a, L> {
     pub link: &'a mut L,
     /// The relay's logs, by their numbers.
     pub logs: &'a mut Vec<Rc<Log>>,
+    newest: &'a mut NewestPresences,
     /// The event that is being delivered.
     current: Option<Rc<Dispatch>>,
     group: Option<Group>,
@@ -39,8 +46,40 @@ struct Group {
 #[derive(Clone, Copy)]
 pub struct Logged {
     pub place: u64,
-    /// Of the body, in the encoding of the first session that got it.
-    pub bytes: usize,
+    /// Its size in the encoding of the first recipient.
+    pub size: Size,
+}
+
+/// Newest PRESENCE_UPDATE per member that one relay delivered, while a buffer holds it. The next PRESENCE_UPDATE of the member
+/// supersedes it: every session that received the older one receives the newer one, or has stopped watching the member. Each relay
+/// has its own table, because relays of one guild may lag behind each other.
+#[derive(Debug, Default)]
+pub struct NewestPresences {
+    of: HashMap<UserId, Weak<Dispatch>>,
+    /// At this length `put` sweeps. The relay's timer does too.
+    sweep_at: usize,
+}
+
+/// Smallest length at which `put` sweeps.
+const PRESENCES_MIN: usize = 256;
+
+impl NewestPresences {
+    /// Removes entries whose dispatch no buffer holds: each keeps the memory of its dispatch.
+    pub fn sweep(&mut self) {
+        self.of.retain(|_, newest| newest.strong_count() > 0);
+        self.sweep_at = 2 * self.of.len();
+        self.of.shrink_to(self.sweep_at);
+    }
+
+    fn put(&mut self, user_id: UserId, dispatch: &Rc<Dispatch>) {
+        if self.of.len() >= self.sweep_at.max(PRESENCES_MIN) {
+            self.sweep();
+        }
+        let before = self.of.insert(user_id, Rc::downgrade(dispatch)).and_then(|before| before.upgrade());
+        if let Some(before) = before.filter(|before| !Rc::ptr_eq(before, dispatch)) {
+            before.supersede();
+        }
+    }
 }
 
 fn slot_key(session: SessionKey) -> SlotKey {
@@ -48,8 +87,13 @@ fn slot_key(session: SessionKey) -> SlotKey {
 }
 
 impl<'a, L: Link> Fanout<'a, L> {
-    pub fn new(core: &'a mut Core, now: Now, link: &'a mut L, logs: &'a mut Vec<Rc<Log>>) -> Self {
-        Self { core, now, link, logs, current: None, group: None }
+    pub fn new(
+        core: &'a mut Core,
+        now: Now,
+        link: &'a mut L,
+        (logs, newest): (&'a mut Vec<Rc<Log>>, &'a mut NewestPresences),
+    ) -> Self {
+        Self { core, now, link, logs, newest, current: None, group: None }
     }
 }
 
@@ -65,16 +109,16 @@ impl<L: Link> Deliver for Fanout<'_, L> {
     fn deliver(&mut self, slot: u32) {
         let (Some(dispatch), Some(Group { log, redaction, logged })) = (&self.current, &mut self.group) else { return };
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
-        let Logged { place, bytes } = *logged.get_or_insert_with(|| {
+        let Logged { place, size } = *logged.get_or_insert_with(|| {
             let bytes = dispatch.frame(session.encoding, *redaction).body().len();
             // The relay's and ours: no session refers to it.
             if Rc::strong_count(log) == 2 {
                 log.clear();
             }
             let place = log.push(self.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
-            Logged { place, bytes }
+            Logged { place, size: Size::of(dispatch, bytes) }
         });
-        let seq = session.dispatch_shared(log, place, bytes);
+        let seq = session.dispatch_shared(log, place, size);
         self.core.pushed(self.now, slot, seq, dispatch, *redaction, self.link);
     }
 
@@ -87,7 +131,11 @@ impl<L: Link> Deliver for Fanout<'_, L> {
 
 impl<L: Link> Recipients for Fanout<'_, L> {
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) {
-        self.current = Some(self.core.dispatch_of(published, visibility));
+        let dispatch = self.core.dispatch_of(published, visibility);
+        if let Retention::Presence(user_id) = dispatch.retention() {
+            self.newest.put(user_id, &dispatch);
+        }
+        self.current = Some(dispatch);
         self.group = None;
     }
 

@@ -20,7 +20,7 @@ use crate::{
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_relay::{Redaction, ToGuild};
 use guildhall_session::{
-    Dispatch, KeptDispatch, KeptSession, Log, LogLimits, Membership, Session, guild_delete, partition_of,
+    Dispatch, KeptDispatch, KeptSession, Log, LogLimits, Membership, Session, Size, guild_delete, partition_of,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,13 @@ pub struct HandOver {
 /// In one process a form of a dispatch is known by its address.
 type Places = HashMap<(*const Dispatch, bool, usize), u32>;
 
-const FORGET_NOTHING: LogLimits = LogLimits { events_max: usize::MAX, bytes_max: usize::MAX, age_ms_max: u64::MAX };
+const FORGET_NOTHING: LogLimits = LogLimits {
+    events_max: usize::MAX,
+    bytes_max: usize::MAX,
+    age_ms_max: u64::MAX,
+    share_events_max: usize::MAX,
+    share_bytes_max: usize::MAX,
+};
 
 impl Partition {
     /// Has all sessions leave voice: where they are is not stored, so it ends with the process, and others are told while
@@ -78,7 +84,7 @@ impl Partition {
         by_guild.sort_unstable_by_key(|(guild_id, _)| **guild_id);
         for (guild_id, relays) in by_guild {
             for (index, entry) in relays {
-                let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+                let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
                 entry.relay.update_passive(now, &mut fanout);
                 if may_have_lost || entry.relay.is_behind() {
                     behind.insert((*guild_id, *index));
@@ -107,9 +113,10 @@ impl Partition {
         let mut of_table = Vec::with_capacity(over.dispatches.len());
         for kept in &over.dispatches {
             let bytes = kept.body.len();
-            let place = Dispatch::kept(kept)
-                .map(|dispatch| log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING));
-            of_table.push(place.map(|place| (place, bytes)));
+            of_table.push(Dispatch::kept(kept).map(|dispatch| {
+                let place = log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING);
+                (place, Size::of(&dispatch, bytes))
+            }));
         }
         let mut count = 0;
         for kept in &over.sessions {
@@ -124,8 +131,8 @@ impl Partition {
                     session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
                     true
                 }
-                Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(place, bytes)| {
-                    session.dispatch_shared(&log, place, bytes);
+                Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(place, size)| {
+                    session.dispatch_shared(&log, place, size);
                     true
                 }),
             });
@@ -172,8 +179,10 @@ fn keep(
     let mut kept = session.keep()?;
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
-    // What the logs have forgotten of it cannot be sent any more; a client that is past that resumes all the same.
-    let missing = (oldest..=last).rev().find(|seq| session.replay.entry(*seq).is_none());
+    // The next process cannot send dispatches that the logs have forgotten, and does not know owed states. A client that is past
+    // both can resume.
+    let is_missing = |seq: &u64| session.replay.entry(*seq).is_none_or(|entry| entry.dispatch.is_owed());
+    let missing = (oldest..=last).rev().find(is_missing);
     kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
     for seq in kept.first_seq..=last {
         let entry = session.replay.entry(seq)?;

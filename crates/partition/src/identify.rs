@@ -262,9 +262,13 @@ impl Partition {
         self.core.tell_news(SessionChange::Resumed, session_key);
         self.core.expire_at(now, session_key, expires_at);
         self.look_for_heartbeats(now, key);
+        self.pay(now, session_key, resume.seq, link);
         // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
         // of it is written. The next dispatch is held against them again.
         self.core.append(session_key, resumed(encoding));
+        if let (Some(conn), Some(session)) = (self.core.conns.get_mut(key), self.core.sessions.get(session_key)) {
+            conn.replay_end = session.replay.last_seq();
+        }
         // Replay and RESUMED together, oldest first.
         self.core.pump(now, key, link);
     }
@@ -324,7 +328,7 @@ impl Partition {
         }
         let mut doubtful = BTreeSet::new();
         for seq in after + 1..=session.replay.last_seq() {
-            let Some(entry) = session.replay.entry(seq) else { continue };
+            let Some(entry) = session.replay.entry(seq).filter(|entry| !entry.dispatch.is_withheld()) else { continue };
             let (event, about) = (entry.dispatch.event(), entry.dispatch.about());
             let guild_id = match (event, about) {
                 // It was addressed to the account.

@@ -13,6 +13,7 @@ mod happening;
 mod identify;
 mod inbound;
 mod link;
+mod owed;
 mod partition;
 mod pump;
 mod questions;

@@ -11,7 +11,7 @@ use crate::{
     config::PartitionConfig,
     conn::{Compression, Conn, ConnParams, Control, Phase},
     core::{Core, Departure},
-    fanout::Fanout,
+    fanout::{Fanout, NewestPresences},
     happening::Counters,
     link::{Gatekeeper, Link, Output},
     shared::{Checked, Compressor, Streams},
@@ -41,6 +41,7 @@ pub(crate) struct RelayEntry {
     pub relay: Relay,
     /// By their numbers.
     pub logs: Vec<Rc<Log>>,
+    pub newest: NewestPresences,
     /// Sessions that are in the guild or about to be; the relay ends with the last.
     sessions_count: usize,
     /// The entry in the timers that counts.
@@ -277,6 +278,7 @@ impl Partition {
             partial: 0,
             is_torn: false,
             next_seq: 1,
+            replay_end: 0,
             rendered_bytes: 0,
             rendered_at: now.instant,
             waits_to_render: false,
@@ -300,6 +302,7 @@ impl Partition {
     pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
         self.core.handle_bytes(now, key, input, link);
         self.answer_questions(now, link);
+        self.pay_all(now, link);
         self.settle();
     }
 
@@ -308,6 +311,7 @@ impl Partition {
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.blocked_since = None;
             self.core.pump(now, key, link);
+            self.pay_all(now, link);
             self.settle();
         }
     }
@@ -327,7 +331,7 @@ impl Partition {
         self.core.batching |= more;
         let joined = who_joined(&message.message);
         let mut to_guild = ToGuilds::new();
-        let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+        let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
         let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
         match progress {
             Progress::Steady => {}
@@ -416,7 +420,13 @@ impl Partition {
             let id = RelayId { partition: config.partition, index };
             let relay = Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms);
             outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
-            RelayEntry { relay, logs: Vec::new(), sessions_count: 0, timer_at: None }
+            RelayEntry {
+                relay,
+                logs: Vec::new(),
+                newest: NewestPresences::default(),
+                sessions_count: 0,
+                timer_at: None,
+            }
         });
         entry.sessions_count += 1;
         if let Some(guild) = session.guilds.get_mut(guild_id) {
@@ -433,7 +443,8 @@ impl Partition {
         }
         entry.timer_at = None;
         entry.logs.iter().for_each(|log| log.forget_old(now.instant, &self.core.config.log));
-        let mut fanout = Fanout::new(&mut self.core, now, link, &mut entry.logs);
+        entry.newest.sweep();
+        let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
         entry.relay.handle_timer(now, &mut fanout);
         entry.look_again(guild_id, &mut self.core);
     }
@@ -441,6 +452,7 @@ impl Partition {
     /// Writes what connections got in a batch.
     pub fn flush(&mut self, now: Now, link: &mut impl Link) {
         self.core.flush(now, link);
+        self.pay_all(now, link);
         self.settle();
     }
 

@@ -3,9 +3,11 @@
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
 //! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands in
 //!             the way); `flush` writes what all connections have waiting, and `pump` what one can take.
-//! Invariants  W1 a connection's dispatches leave in the order of their seq, none skipped but withheld ones.
+//! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED, withheld and superseded
+//!             ones, and those that a buffer dropped because the connection is further behind than a share.
 //!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
 //!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
+//!             W4 no connection refers to a dispatch that may be dropped (`Retention`) while its frame is written in part.
 //!             W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
 //! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; what was compressed and is
 //!             unsent is one write: `COMPRESSED_BYTES` and one message more at most.
@@ -24,7 +26,7 @@ use guildhall_codec::{
 };
 use guildhall_model::{AccountKind, CloseCode};
 use guildhall_prefetch::prefetch;
-use guildhall_relay::Redaction;
+use guildhall_relay::{Redaction, Retention};
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
 use guildhall_ws_proto::HEADER_BYTES_MAX;
@@ -94,8 +96,10 @@ impl Core {
         self.counters.dispatches_total += 1;
         let (key, config) = (session.key, &self.config);
         let Some(conn_key) = session.conn else {
-            if session.replay.len() > config.replay_events_max || session.replay.bytes() > config.replay_bytes_max {
+            if session.replay.is_past(config.replay_events_max, config.replay_bytes_max) {
                 self.end_session(key);
+            } else if session.replay.needs_room(&config.replay_share) {
+                session.replay.make_room(&config.replay_share, u64::MAX, (&self.withheld, &self.owed));
             }
             return;
         };
@@ -114,6 +118,12 @@ impl Core {
             let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
             let sent = if link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
             let is_whole = sent == Ok(bytes.len());
+            let is_apart = may_be_dropped(dispatch);
+            if let Ok(sent) = sent
+                && is_apart
+            {
+                conn.keep_unsent(&bytes[sent..]);
+            }
             if sent.is_ok_and(|sent| sent > 0) {
                 self.counters.sent_body_bytes += frame.body().len() as u64;
             }
@@ -124,7 +134,11 @@ impl Core {
                 }
                 Ok(sent) => {
                     self.counters.sent_bytes += sent as u64;
-                    conn.partial = sent;
+                    if is_apart {
+                        conn.next_seq += 1;
+                    } else {
+                        conn.partial = sent;
+                    }
                     self.block(now, conn_key);
                 }
                 Err(Dead) => {
@@ -143,11 +157,15 @@ impl Core {
     fn enforce_limits(&mut self, now: Now, key: SlotKey, conn_key: SlotKey, link: &mut impl Link) {
         let (Some(session), Some(conn)) = (self.sessions.get_mut(key), self.conns.get(conn_key)) else { return };
         let config = &self.config;
-        if session.replay.len() <= config.replay_events_max && session.replay.bytes() <= config.replay_bytes_max {
+        if session.replay.needs_room(&config.replay_share) {
+            session.replay.make_room(&config.replay_share, conn.next_seq, (&self.withheld, &self.owed));
+        } else if !session.replay.is_past(config.replay_events_max, config.replay_bytes_max) {
             return;
         }
         session.replay.enforce(config.replay_events_max, config.replay_bytes_max, conn.next_seq);
-        if session.replay.len() > config.backlog_events_max || session.replay.bytes() > config.backlog_bytes_max {
+        let is_slow = session.replay.is_past(config.backlog_events_max, config.backlog_bytes_max)
+            || session.replay.share_is_past(config.backlog_events_max, config.backlog_bytes_max);
+        if is_slow {
             self.counters.slow_consumers_total += 1;
             // What is unwritten cannot be kept, so there is nothing to resume.
             self.end_session(key);
@@ -318,6 +336,11 @@ impl Core {
                 continue;
             }
             let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
+            if entry.dispatch.is_owed() && conn.next_seq > session.replay.paid_seq() {
+                // `Partition::pay_all` sends the state first, then continues here.
+                self.indebted.push((session_key, conn.next_seq));
+                return Ok(Pumped::Waiting);
+            }
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 let has_turn = std::mem::take(&mut conn.has_turn_to_render) || self.waiting_to_render.is_empty();
                 if !has_turn || self.rendered_bytes >= self.config.rendered_bytes_max {
@@ -485,10 +508,32 @@ fn control_frame(
     }
 }
 
+/// Whether the dispatch is left out. Superseded ones are left out of replays only: libraries report a gap in the seqs of a connection
+/// that did not resume.
+fn is_left_out(conn: &Conn, session: &Session, dispatch: &Dispatch, seq: u64) -> bool {
+    match dispatch.is_stand_in() {
+        true => !dispatch.is_owed() || seq <= session.replay.paid_seq(),
+        false => dispatch.is_withheld() && seq <= conn.replay_end,
+    }
+}
+
+/// Whether it cannot be written behind others: it is left out, or owed.
+fn ends_write(conn: &Conn, dispatch: &Dispatch, seq: u64) -> bool {
+    dispatch.is_stand_in() || dispatch.is_withheld() && seq <= conn.replay_end
+}
+
 fn skip_withheld(conn: &mut Conn, session: &Session) {
-    while conn.partial == 0 && session.replay.entry(conn.next_seq).is_some_and(|entry| entry.dispatch.is_withheld()) {
+    while conn.partial == 0
+        && let Some(ReplayEntry { dispatch, .. }) = session.replay.entry(conn.next_seq)
+        && is_left_out(conn, session, &dispatch, conn.next_seq)
+    {
         conn.next_seq += 1;
     }
+}
+
+/// Whether replay buffers may drop the dispatch: then the rest of a frame that was written in part needs a copy.
+fn may_be_dropped(dispatch: &Dispatch) -> bool {
+    dispatch.retention() != Retention::Lasting
 }
 
 fn push_next_chunk(session: &mut Session) {
@@ -539,7 +584,8 @@ fn write_compressed(
     for count in 0..GATHER_FRAMES {
         let Some(entry) = session.replay.entry(conn.next_seq) else { break };
         let goes_alone = entry.dispatch.is_lazy();
-        if count > 0 && (goes_alone || entry.dispatch.is_withheld() || scratch.len() >= COMPRESSED_BYTES) {
+        let is_stopped = goes_alone || ends_write(conn, &entry.dispatch, conn.next_seq);
+        if count > 0 && (is_stopped || scratch.len() >= COMPRESSED_BYTES) {
             break;
         }
         let start = scratch.len();
@@ -621,12 +667,20 @@ fn write_one(
     let bytes = conn.form(session.encoding).write(&mut frame, conn.next_seq, deflater);
     let all = bytes.len();
     let sent = if may_wait && link.send_later(key, bytes) { all } else { link.send(key, bytes)? };
+    let is_apart = sent < all && may_be_dropped(&entry.dispatch);
+    if is_apart {
+        conn.keep_unsent(&bytes[sent..]);
+    }
     counters.sent_bytes += sent as u64;
     if sent > 0 {
         counters.sent_body_bytes += frame.body().len() as u64;
     }
     if sent < all {
-        conn.partial = sent;
+        if is_apart {
+            conn.next_seq += 1;
+        } else {
+            conn.partial = sent;
+        }
         return Err(PumpError::Full);
     }
     conn.next_seq += 1;
@@ -651,9 +705,10 @@ fn write_shared(
     let mut count = 0;
     let mut count_max = if conn.control.is_empty() { GATHER_FRAMES } else { 1 };
     while count < count_max {
-        let Some(entry) = session.replay.entry(conn.next_seq + count as u64) else { break };
+        let seq = conn.next_seq + count as u64;
+        let Some(entry) = session.replay.entry(seq) else { break };
         // What is made for this session alone goes out alone.
-        if entry.dispatch.is_withheld() || count > 0 && entry.dispatch.is_own() {
+        if ends_write(conn, &entry.dispatch, seq) || count > 0 && entry.dispatch.is_own() {
             break;
         }
         if entry.dispatch.is_lazy() {
@@ -688,7 +743,8 @@ fn write_shared(
     let sent = link.send_vectored(key, &slices[..slices_count])?;
     counters.sent_bytes += sent as u64;
     let mut left = sent;
-    for (parts, frame) in parts.iter().flatten().zip(frames.iter().flatten()) {
+    let of_entries = entries.iter().flatten();
+    for ((parts, frame), entry) in parts.iter().flatten().zip(frames.iter().flatten()).zip(of_entries) {
         let wanted = parts.len() - conn.partial;
         // A frame counts when it is begun.
         if conn.partial == 0 && left > 0 {
@@ -696,6 +752,11 @@ fn write_shared(
         }
         if left < wanted {
             conn.partial += left;
+            if conn.partial > 0 && may_be_dropped(&entry.dispatch) {
+                parts.slices(conn.partial).iter().for_each(|rest| conn.keep_unsent(rest));
+                conn.partial = 0;
+                conn.next_seq += 1;
+            }
             break;
         }
         left -= wanted;

@@ -139,7 +139,7 @@ impl Partition {
     }
 
     /// The relay that serves a session in a guild.
-    fn relay_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
+    pub(crate) fn relay_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
         let index = self.core.sessions.get(key)?.guilds.get(guild_id)?.relay;
         Some((self.relays.get_mut(&guild_id)?.get_mut(&index)?, &mut self.core))
     }
@@ -194,7 +194,7 @@ impl Partition {
         let (user_id, listening) = (session.user.id, session.listening(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let mut fanout = Fanout::new(core, now, link, &mut entry.logs);
+        let mut fanout = Fanout::new(core, now, link, (&mut entry.logs, &mut entry.newest));
         entry.relay.listen(user_id, key.slot, listening, &mut fanout);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
         let mut followed = subscription.members;

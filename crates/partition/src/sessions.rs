@@ -145,7 +145,7 @@ impl Partition {
             writer: conn.and_then(Conn::writer),
             guilds_count: session.guilds.len(),
             seq: session.replay.last_seq(),
-            buffered_events: session.replay.len(),
+            buffered_events: session.replay.events(),
             buffered_bytes: session.replay.bytes(),
             is_connected: conn.is_some(),
             resumable_ms: if conn.is_none() { Some(left_ms()) } else { None },

@@ -168,6 +168,38 @@ impl Audience {
     }
 }
 
+/// How replay buffers treat an event once they hold many of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retention {
+    /// Kept until the limits of the buffer are reached.
+    Lasting,
+    /// Presence of a member: the newest supersedes all older ones.
+    Presence(UserId),
+    /// Voice state of a user. Successive ones may have different viewers, so none supersedes another.
+    Voice(UserId),
+    /// Typing indicator: clients drop it after 10 s.
+    Typing,
+    /// Delta of a member list: useless without the deltas before it.
+    List,
+}
+
+impl Retention {
+    /// Number of kinds with a share of their own.
+    pub const SHARES: usize = 4;
+
+    /// Number of the share, below `SHARES`; none for `Lasting`.
+    #[must_use]
+    pub fn share(self) -> Option<usize> {
+        match self {
+            Self::Lasting => None,
+            Self::Presence(_) => Some(0),
+            Self::Voice(_) => Some(1),
+            Self::Typing => Some(2),
+            Self::List => Some(3),
+        }
+    }
+}
+
 /// Something that happened.
 #[derive(Debug)]
 pub struct Event {
@@ -206,6 +238,19 @@ impl Event {
             audience: Audience::of(Gate::Users(user_ids), name.direct_intents()),
             content_readers: None,
             payload,
+        }
+    }
+
+    /// Its treatment in replay buffers.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        match &self.payload {
+            Payload::Presence { user_id, .. } => Retention::Presence(*user_id),
+            Payload::Voice { state, .. } => Retention::Voice(state.user_id),
+            Payload::Typing { .. } => Retention::Typing,
+            Payload::Backend(_) if self.name == EventName::TypingStart => Retention::Typing,
+            Payload::MemberList(_) => Retention::List,
+            _ => Retention::Lasting,
         }
     }
 

@@ -26,7 +26,7 @@ mod visibility;
 
 pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
 pub use backend::{BackendEvent, BackendEventError, Receipt};
-pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction};
+pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction, Retention};
 pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;

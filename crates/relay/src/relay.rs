@@ -278,6 +278,16 @@ impl Relay {
         messages
     }
 
+    /// Sends a session all rows that it watches, because it missed changes of them. Returns messages for the guild.
+    pub fn tell_lists_again(&mut self, slot: u32, recipients: &mut impl Recipients) -> ToGuilds {
+        let mut messages = ToGuilds::new();
+        if let Some((user_id, channels)) = self.lists.channels_of(slot) {
+            self.lists.remove(self.id, slot, &mut messages);
+            messages.extend(self.watch_lists(user_id, slot, channels, recipients));
+        }
+        messages
+    }
+
     /// Permissions or lists may have changed: sessions that watch lists do so anew, as far as they may.
     fn renew_lists(&mut self, slots: Vec<u32>, recipients: &mut impl Recipients, to_guild: &mut ToGuilds) {
         for slot in slots {

@@ -6,7 +6,7 @@
 
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_model::{ChannelId, EventName, GuildId};
-use guildhall_relay::{Event, Published, Redaction, Visibility};
+use guildhall_relay::{Event, Published, Redaction, Retention, Visibility};
 use serde::Serialize;
 use std::{
     borrow::Cow,
@@ -27,8 +27,9 @@ enum Source {
     Lazy(Box<dyn Fn() -> DispatchFrame>, Option<Box<About>>),
     /// Of the process before this one, in its only form: an event, or what was made for one session.
     Kept(Option<Box<Event>>, Option<Box<About>>),
-    /// Was one of the above until the session lost the right to see it.
-    Withheld,
+    /// Placeholder for a dispatch that the session may no longer see, or that was dropped for lack of room. `is_owed`: the current
+    /// value of its state has to be sent.
+    Withheld { is_owed: bool },
 }
 
 /// What a dispatch tells that was made for one session: asked at replay, when that session may know less than before.
@@ -138,6 +139,8 @@ pub struct Dispatch {
     texts: [[Cell<Option<SharedText>>; Redaction::COUNT]; 2],
     sharing: Cell<Sharing>,
     audiences: [[Cell<u32>; Redaction::COUNT]; 2],
+    /// A newer dispatch with the same recipients replaces it.
+    is_superseded: Cell<bool>,
 }
 
 /// How far recipients of an event may share the search for matches.
@@ -176,6 +179,7 @@ impl Dispatch {
             texts: Default::default(),
             sharing: Cell::default(),
             audiences: Default::default(),
+            is_superseded: Cell::default(),
         })
     }
 
@@ -235,14 +239,39 @@ impl Dispatch {
     pub fn about(&self) -> Option<&About> {
         match &self.source {
             Source::Own(about) | Source::Lazy(_, about) | Source::Kept(_, about) => about.as_deref(),
-            Source::Published(_) | Source::Direct(_) | Source::Withheld => None,
+            Source::Published(_) | Source::Direct(_) | Source::Withheld { .. } => None,
         }
     }
 
     /// Stands in for what a session may no longer see; never written.
     #[must_use]
     pub fn withheld() -> Rc<Self> {
-        Self::new(Source::Withheld)
+        Self::new(Source::Withheld { is_owed: false })
+    }
+
+    /// Placeholder for dropped states; the partition sends their current values. Never written.
+    #[must_use]
+    pub fn owed() -> Rc<Self> {
+        Self::new(Source::Withheld { is_owed: true })
+    }
+
+    /// A newer dispatch with the same recipients replaces it: from now on replays leave it out. Drops the frames; a connection
+    /// that has yet to be written it without a RESUME has them made again.
+    pub fn supersede(&self) {
+        self.is_superseded.set(true);
+        for cell in self.frames.iter().flatten() {
+            cell.take();
+        }
+    }
+
+    /// Its treatment in replay buffers. Dispatches made for one session, or by the previous process, are `Lasting`.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        match &self.source {
+            Source::Published(published) => published.event.retention(),
+            Source::Direct(event) => event.retention(),
+            Source::Own(_) | Source::Lazy(..) | Source::Kept(..) | Source::Withheld { .. } => Retention::Lasting,
+        }
     }
 
     /// The event, if it was made by a guild.
@@ -252,7 +281,7 @@ impl Dispatch {
             Source::Published(published) => Some(&published.event),
             Source::Direct(event) => Some(event),
             Source::Kept(event, _) => event.as_deref(),
-            Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
+            Source::Own(_) | Source::Lazy(..) | Source::Withheld { .. } => None,
         }
     }
 
@@ -261,7 +290,7 @@ impl Dispatch {
     pub fn published_event(&self) -> Option<&Event> {
         match &self.source {
             Source::Published(published) => Some(&published.event),
-            Source::Direct(_) | Source::Kept(..) | Source::Own(_) | Source::Lazy(..) | Source::Withheld => None,
+            Source::Direct(_) | Source::Kept(..) | Source::Own(_) | Source::Lazy(..) | Source::Withheld { .. } => None,
         }
     }
 
@@ -327,10 +356,22 @@ impl Dispatch {
         self.frames.iter().flatten().map(held).sum()
     }
 
-    /// Nothing to write.
+    /// A replay leaves it out.
     #[must_use]
     pub fn is_withheld(&self) -> bool {
-        matches!(self.source, Source::Withheld)
+        self.is_superseded.get() || self.is_stand_in()
+    }
+
+    /// It is a placeholder, `withheld` or `owed`.
+    #[must_use]
+    pub fn is_stand_in(&self) -> bool {
+        matches!(self.source, Source::Withheld { .. })
+    }
+
+    /// It is an `owed` placeholder.
+    #[must_use]
+    pub fn is_owed(&self) -> bool {
+        matches!(self.source, Source::Withheld { is_owed: true })
     }
 
     fn cell(&self, encoding: Encoding, redaction: Redaction) -> &RefCell<Option<Box<DispatchFrame>>> {
@@ -364,7 +405,7 @@ impl std::fmt::Debug for Dispatch {
             Source::Own(_) => "own",
             Source::Kept(..) => "kept",
             Source::Lazy(..) => "lazy",
-            Source::Withheld => "withheld",
+            Source::Withheld { .. } => "withheld",
         };
         formatter.debug_tuple("Dispatch").field(&name).finish()
     }

@@ -18,9 +18,9 @@ pub use dispatch::{About, Dispatch, OfDirect, OfThreads, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
 pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription};
-pub use log::{Log, LogLimits, Logged};
+pub use log::{Log, LogLimits, Logged, Owed, Size};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
-pub use replay::{ReplayBuffer, ReplayEntry};
+pub use replay::{ReplayBuffer, ReplayEntry, Share};
 pub use seen_by::{KeptUpdate, SeenBy};
 pub use session::{
     Gathering, MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, Profile, Session, Window,

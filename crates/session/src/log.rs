@@ -1,46 +1,140 @@
-//! Logs: what sessions that stand together were sent, kept once for all of them.
+//! Logs: the dispatches of a group of sessions, kept once for all of them.
 //!
 //! Owns        `Log`, the dispatches of one group of a relay in the order they went out.
-//! Doors       `push` from the partition's fan-out; `get` and `bytes_between` for replay buffers, which refer to stretches.
-//! Invariants  O1 a place never holds another dispatch than the one it was given to. O2 places ascend by one. (tests)
-//! Limits      `LogLimits`: past any of them the oldest go, and whoever still refers to them can neither be sent them
-//!             nor resume.
-//! Not here    who refers to it: `replay`.
+//! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to stretches;
+//!             `owed_between` for RESUME.
+//! Invariants  O1 a place never holds another dispatch than the one it was given to. O2 places ascend by one.
+//!             O3 presences, voice states and typing have shares of their own and never push out other dispatches.
+//!             O4 a state that was dropped for lack of room is owed: its key is kept, so its current value can be sent. (tests)
+//! Limits      `LogLimits`: past any of them the oldest entries go, and sessions that still refer to them cannot resume.
+//!             Past a share superseded presences and typing of more than
+//!             `TYPING_MS` ago go first, then the oldest of the kind. `OWED_MAX` states are owed; past it the log forgets
+//!             everything up to the oldest of them.
+//! Not here    who refers to it: `replay`.     Spec  docs/adr/0009.
 
 use crate::dispatch::Dispatch;
-use guildhall_relay::Redaction;
+use guildhall_model::{GuildId, UserId};
+use guildhall_relay::{Redaction, Retention};
 use guildhall_stdx::Instant;
-use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
 
 /// How much a log keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLimits {
-    /// Most dispatches.
+    /// Most dispatches, those with a share of their own apart.
     pub events_max: usize,
-    /// Most bytes of bodies; the newest dispatch stays whatever its size.
+    /// Most bytes of their bodies; the newest dispatch stays whatever its size.
     pub bytes_max: usize,
     /// Nobody asks for what is older.
     pub age_ms_max: u64,
+    /// Most presences, voice states or typing indicators, of each kind.
+    pub share_events_max: usize,
+    /// Most bytes of their bodies, of each kind.
+    pub share_bytes_max: usize,
 }
 
-/// A dispatch in the form in which a group gets it.
+/// Clients stop showing that somebody types after 10 s.
+const TYPING_MS: u32 = 10_000;
+/// Keys of dropped states.
+const OWED_MAX: usize = 1_024;
+
+/// Size of a dispatch against limits: zero for kinds with a share of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Number of dispatches.
+    pub events: u32,
+    /// Bytes of bodies.
+    pub bytes: u32,
+}
+
+impl Size {
+    /// Of a dispatch whose body has `bytes`.
+    #[must_use]
+    pub fn of(dispatch: &Dispatch, bytes: usize) -> Self {
+        match dispatch.retention() {
+            Retention::Lasting => Self { events: 1, bytes: bytes as u32 },
+            _ => Self::default(),
+        }
+    }
+}
+
+/// Key of a state that a session missed and that no later dispatch replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owed {
+    /// Presence of a member.
+    Presence(GuildId, UserId),
+    /// Voice state of a user.
+    Voice(GuildId, UserId),
+    /// Watched rows of member lists.
+    Lists(GuildId),
+}
+
+impl Owed {
+    /// Key of the state in a dispatch.
+    pub(crate) fn of(dispatch: &Dispatch) -> Option<Self> {
+        let guild_id = dispatch.event()?.guild_id;
+        match dispatch.retention() {
+            Retention::Presence(user_id) => Some(Self::Presence(guild_id, user_id)),
+            Retention::Voice(user_id) => Some(Self::Voice(guild_id, user_id)),
+            Retention::List => Some(Self::Lists(guild_id)),
+            Retention::Typing | Retention::Lasting => None,
+        }
+    }
+}
+
+/// A dispatch in the form in which a group gets it. Counters keep their low 32 bits only, so that an entry has 32 bytes.
 #[derive(Clone, Debug)]
 pub struct Logged {
     /// What.
     pub dispatch: Rc<Dispatch>,
+    /// Size of all entries before it, since the log began.
+    bytes_before: u32,
+    events_before: u32,
+    place: u32,
+    /// Bytes of its body against its share; 0 for `Lasting`.
+    share_bytes: u32,
+    /// Milliseconds.
+    at: u32,
     /// In which form.
     pub redaction: Redaction,
-    at: Instant,
-    /// Bytes of all bodies in front of it, since the log began; wraps.
-    bytes_before: u64,
+}
+
+const _: () = assert!(size_of::<Logged>() <= 32, "there is one per dispatch and group");
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    events: usize,
+    bytes: usize,
+}
+
+/// Placeholders for dropped dispatches.
+#[derive(Debug)]
+struct Gone {
+    withheld: Rc<Dispatch>,
+    owed: Rc<Dispatch>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Place of the oldest.
+    /// Oldest place that `get` returns.
     first: u64,
+    /// The place that is given next.
+    next: u64,
+    /// Ascending by place; dropped entries leave gaps.
     entries: VecDeque<Logged>,
-    bytes_before_next: u64,
+    /// Size of all entries, since the log began.
+    bytes_before_next: u32,
+    events_before_next: u32,
+    shares: [Share; Retention::SHARES],
+    /// First and last place of the dropped dispatches, by state.
+    owed: BTreeMap<Owed, (u64, u64)>,
+    /// Gaps before this place may be owed.
+    owed_before: u64,
+    gone: Option<Box<Gone>>,
 }
 
 /// See the module. Belongs to one partition.
@@ -66,12 +160,10 @@ impl Log {
     ) -> u64 {
         let mut log = self.0.borrow_mut();
         if log.entries.back().is_none_or(|newest| !Rc::ptr_eq(&newest.dispatch, dispatch)) {
-            let bytes_before = log.bytes_before_next;
-            log.entries.push_back(Logged { dispatch: dispatch.clone(), redaction, at: now, bytes_before });
-            log.bytes_before_next = bytes_before.wrapping_add(bytes as u64);
+            log.append(now, dispatch, redaction, bytes, limits);
             log.forget_past(now, limits);
         }
-        log.first + log.entries.len() as u64 - 1
+        log.next - 1
     }
 
     /// Forgets what is too old.
@@ -80,20 +172,27 @@ impl Log {
         log.forget_past(now, limits);
         if log.entries.front().is_some_and(|oldest| limits.is_old(now, oldest)) {
             // The newest was spared.
-            log.entries.pop_front();
-            log.first += 1;
+            log.pop_front();
         }
+        let first = log.first;
+        log.owed.retain(|_, (_, last)| *last >= first);
         let (len, capacity) = (log.entries.len(), log.entries.capacity());
         if capacity > 4 * len.max(16) {
             log.entries.shrink_to(2 * len);
         }
     }
 
-    /// The dispatch at a place; none once it was forgotten.
+    /// The dispatch at a place, or a placeholder if it was dropped; none once the log has forgotten the place.
     #[must_use]
     pub fn get(&self, place: u64) -> Option<Logged> {
         let log = self.0.borrow();
-        log.entries.get(usize::try_from(place.checked_sub(log.first)?).ok()?).cloned()
+        if place < log.first || place >= log.next {
+            return None;
+        }
+        match log.entries.get(log.index_of(place)).filter(|logged| logged.place == place as u32) {
+            Some(logged) => Some(logged.clone()),
+            None => log.stand_in(place),
+        }
     }
 
     /// The oldest place that is still here.
@@ -102,58 +201,251 @@ impl Log {
         self.0.borrow().first
     }
 
-    /// Bytes of bodies from one place up to another; what was forgotten counts nothing.
+    /// The place with these low bits. A replay buffer refers to places of the last minutes: fewer than 2³¹.
     #[must_use]
-    pub fn bytes_between(&self, from: u64, to: u64) -> u64 {
+    pub fn place(&self, low: u32) -> u64 {
+        let first = self.0.borrow().first;
+        first.wrapping_add_signed(i64::from(low.wrapping_sub(first as u32) as i32))
+    }
+
+    /// Size from one place up to another, without forgotten places.
+    #[must_use]
+    pub fn size_between(&self, from: u64, to: u64) -> Size {
         let log = self.0.borrow();
-        let before = |place: u64| match place.checked_sub(log.first) {
-            None => log.entries.front().map_or(log.bytes_before_next, |oldest| oldest.bytes_before),
-            Some(index) => log.entries.get(index as usize).map_or(log.bytes_before_next, |logged| logged.bytes_before),
+        let before = |place: u64| {
+            let logged = if place <= log.first { log.entries.front() } else { log.entries.get(log.index_of(place)) };
+            logged.map_or((log.bytes_before_next, log.events_before_next), |l| (l.bytes_before, l.events_before))
         };
-        before(to).wrapping_sub(before(from))
+        let ((bytes_from, events_from), (bytes_to, events_to)) = (before(from), before(to));
+        Size { bytes: bytes_to.wrapping_sub(bytes_from), events: events_to.wrapping_sub(events_from) }
+    }
+
+    /// Whether all dispatches from one place up to another satisfy `is_so`, apart from dropped and forgotten ones.
+    pub(crate) fn all_between(&self, from: u64, to: u64, mut is_so: impl FnMut(&Dispatch) -> bool) -> bool {
+        let log = self.0.borrow();
+        let (from, to) = (from.max(log.first), to.min(log.next));
+        if from >= to {
+            return true;
+        }
+        let ahead = |logged: &Logged| u64::from(logged.place.wrapping_sub(log.first as u32));
+        let entries = log.entries.range(log.index_of(from)..);
+        entries.take_while(|logged| log.first + ahead(logged) < to).all(|logged| is_so(&logged.dispatch))
+    }
+
+    /// Calls `each` for every state dropped from one place up to another.
+    pub(crate) fn owed_between(&self, from: u64, to: u64, mut each: impl FnMut(Owed)) {
+        let log = self.0.borrow();
+        if from < log.owed_before {
+            let is_within = |(first, last): &(u64, u64)| *first < to && *last >= from;
+            log.owed.iter().filter(|(_, places)| is_within(places)).for_each(|(owed, _)| each(*owed));
+        }
     }
 
     /// Forgets everything: nobody refers to it.
     pub fn clear(&self) {
         let mut log = self.0.borrow_mut();
-        log.first += log.entries.len() as u64;
-        log.entries = VecDeque::new();
+        *log = Entries {
+            first: log.next,
+            next: log.next,
+            bytes_before_next: log.bytes_before_next,
+            events_before_next: log.events_before_next,
+            ..Entries::default()
+        };
     }
 }
 
 impl LogLimits {
     fn is_old(&self, now: Instant, logged: &Logged) -> bool {
-        now.ms_since(logged.at) > self.age_ms_max
+        u64::from(logged.age_ms(now)) > self.age_ms_max
+    }
+
+    fn share(&self) -> Share {
+        Share { events: self.share_events_max.max(2), bytes: self.share_bytes_max }
+    }
+}
+
+impl Logged {
+    fn age_ms(&self, now: Instant) -> u32 {
+        (now.0 as u32).wrapping_sub(self.at)
     }
 }
 
 impl Entries {
-    fn forget_past(&mut self, now: Instant, limits: &LogLimits) {
-        let is_past = |log: &Self| {
-            log.entries.len() > limits.events_max
-                || log.len_bytes() > limits.bytes_max as u64
-                || log.entries.front().is_some_and(|oldest| limits.is_old(now, oldest))
-        };
-        while self.entries.len() > 1 && is_past(self) {
-            self.entries.pop_front();
-            self.first += 1;
+    fn append(
+        &mut self,
+        now: Instant,
+        dispatch: &Rc<Dispatch>,
+        redaction: Redaction,
+        bytes: usize,
+        limits: &LogLimits,
+    ) {
+        let (size, share) = (Size::of(dispatch, bytes), dispatch.retention().share());
+        self.entries.push_back(Logged {
+            dispatch: dispatch.clone(),
+            bytes_before: self.bytes_before_next,
+            events_before: self.events_before_next,
+            place: self.next as u32,
+            share_bytes: if share.is_some() { bytes as u32 } else { 0 },
+            at: now.0 as u32,
+            redaction,
+        });
+        self.next += 1;
+        self.bytes_before_next = self.bytes_before_next.wrapping_add(size.bytes);
+        self.events_before_next = self.events_before_next.wrapping_add(size.events);
+        if let Some(share) = share {
+            if let (Some(owed), false) = (Owed::of(dispatch), self.owed.is_empty())
+                && matches!(owed, Owed::Presence(..))
+            {
+                // It replaces the one that was dropped.
+                self.owed.remove(&owed);
+            }
+            self.shares[share].events += 1;
+            self.shares[share].bytes += bytes;
+            let max = limits.share();
+            if self.shares[share].events > max.events || self.shares[share].bytes > max.bytes {
+                self.make_room(now, share, max);
+            }
         }
     }
 
-    fn len_bytes(&self) -> u64 {
-        self.entries.front().map_or(0, |oldest| self.bytes_before_next.wrapping_sub(oldest.bytes_before))
+    /// Drops superseded presences and expired typing, then the oldest of one kind until it fills half of its share. Amortized cost:
+    /// one walk per half a share of pushes. The newest dispatch stays.
+    fn make_room(&mut self, now: Instant, share: usize, max: Share) {
+        let newest = (self.next - 1) as u32;
+        let (shares, first) = (&mut self.shares, self.first);
+        self.entries.retain(|logged| {
+            let retention = logged.dispatch.retention();
+            let Some(of) = retention.share().filter(|_| logged.place != newest) else { return true };
+            let is_over = retention == Retention::Typing && logged.age_ms(now) > TYPING_MS;
+            let is_kept = !is_over && !logged.dispatch.is_withheld();
+            if !is_kept {
+                shares[of].events -= 1;
+                shares[of].bytes -= logged.share_bytes as usize;
+            }
+            is_kept
+        });
+        let (owed, owed_before) = (&mut self.owed, &mut self.owed_before);
+        self.entries.retain(|logged| {
+            let is_over = shares[share].events > max.events / 2 || shares[share].bytes > max.bytes / 2;
+            if !is_over || logged.place == newest || logged.dispatch.retention().share() != Some(share) {
+                return true;
+            }
+            shares[share].events -= 1;
+            shares[share].bytes -= logged.share_bytes as usize;
+            if let Some(state) = Owed::of(&logged.dispatch) {
+                let place = first + u64::from(logged.place.wrapping_sub(first as u32));
+                owed.entry(state).or_insert((place, place)).1 = place;
+                *owed_before = (place + 1).max(*owed_before);
+            }
+            false
+        });
+        let gone = || Box::new(Gone { withheld: Dispatch::withheld(), owed: Dispatch::owed() });
+        self.gone.get_or_insert_with(gone);
+        self.bound_owed();
+    }
+
+    fn bound_owed(&mut self) {
+        let first = self.first;
+        self.owed.retain(|_, (_, last)| *last >= first);
+        while self.owed.len() > OWED_MAX {
+            let Some(oldest) = self.owed.values().map(|(_, last)| *last).min() else { break };
+            while self.entries.front().is_some_and(|logged| logged.place.wrapping_sub(oldest as u32) as i32 <= 0) {
+                self.pop_front();
+            }
+            self.first = self.first.max(oldest + 1);
+            self.owed.retain(|_, (_, last)| *last > oldest);
+        }
+    }
+
+    fn stand_in(&self, place: u64) -> Option<Logged> {
+        let gone = self.gone.as_ref()?;
+        let dispatch = if place < self.owed_before { &gone.owed } else { &gone.withheld };
+        Some(Logged {
+            dispatch: dispatch.clone(),
+            bytes_before: 0,
+            events_before: 0,
+            place: place as u32,
+            share_bytes: 0,
+            at: 0,
+            redaction: Redaction::NONE,
+        })
+    }
+
+    /// Where the dispatch at `place` is, or the next one behind it.
+    fn index_of(&self, place: u64) -> usize {
+        let ahead = |logged: &Logged| logged.place.wrapping_sub(self.first as u32);
+        let wanted = place.wrapping_sub(self.first) as u32;
+        // Mostly nothing is missing behind it.
+        let from_newest = (self.next - 1).saturating_sub(place) as usize;
+        if let Some(index) = self.entries.len().checked_sub(from_newest + 1)
+            && self.entries.get(index).is_some_and(|logged| ahead(logged) == wanted)
+        {
+            return index;
+        }
+        self.entries.partition_point(|logged| ahead(logged) < wanted)
+    }
+
+    fn pop_front(&mut self) {
+        let Some(oldest) = self.entries.pop_front() else { return };
+        self.first += u64::from(oldest.place.wrapping_sub(self.first as u32)) + 1;
+        if let Some(share) = oldest.dispatch.retention().share() {
+            self.shares[share].events -= 1;
+            self.shares[share].bytes -= oldest.share_bytes as usize;
+        }
+    }
+
+    fn forget_past(&mut self, now: Instant, limits: &LogLimits) {
+        while self.entries.len() > 1
+            && self.entries.front().is_some_and(|oldest| {
+                let events = self.events_before_next.wrapping_sub(oldest.events_before) as usize;
+                let bytes = self.bytes_before_next.wrapping_sub(oldest.bytes_before) as usize;
+                events > limits.events_max || bytes > limits.bytes_max || limits.is_old(now, oldest)
+            })
+        {
+            self.pop_front();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use guildhall_model::{ChannelId, EventName, Member, User, VoiceState};
+    use guildhall_relay::{Event, Gate, Payload};
+    use guildhall_stdx::{Rng, Timestamp};
+    use std::sync::Arc;
+
+    /// A dispatch that has a share of its own, about one of `users`.
+    pub(crate) fn fleeting(rng: &mut Rng, users: u64) -> Rc<Dispatch> {
+        let user_id = UserId::new(1 + rng.below(users));
+        let (name, payload) = match rng.below(3) {
+            0 => (EventName::PresenceUpdate, Payload::Presence { user_id, presence: Arc::default() }),
+            1 => {
+                let state = Arc::new(VoiceState::new(user_id));
+                (EventName::VoiceStateUpdate, Payload::Voice { state, member: None })
+            }
+            _ => {
+                let user = Arc::new(User::new(user_id, "ana"));
+                let member = Arc::new(Member::new(user, Timestamp(0)));
+                (EventName::TypingStart, Payload::Typing { channel_id: ChannelId::new(5), timestamp_s: 0, member })
+            }
+        };
+        Dispatch::direct(&Arc::new(Event::new(GuildId::new(9), name, Gate::Members, payload)))
+    }
+
+    /// Voice state of a user.
+    pub(crate) fn in_voice(user: u64) -> Rc<Dispatch> {
+        let state = Arc::new(VoiceState::new(UserId::new(user)));
+        let payload = Payload::Voice { state, member: None };
+        Dispatch::direct(&Arc::new(Event::new(GuildId::new(9), EventName::VoiceStateUpdate, Gate::Members, payload)))
+    }
 
     #[test]
     fn o1_o2_places_and_limits() {
         let log = Log::new();
         let dispatches: Vec<_> = (0..10).map(|_| Dispatch::withheld()).collect();
-        let limits = LogLimits { events_max: 4, bytes_max: 1_000, age_ms_max: 100 };
+        let limits =
+            LogLimits { events_max: 4, bytes_max: 1_000, age_ms_max: 100, share_events_max: 4, share_bytes_max: 1_000 };
         for (n, dispatch) in dispatches.iter().enumerate() {
             for _ in 0..2 {
                 assert_eq!(log.push(Instant(0), dispatch, Redaction::NONE, 10 * n, &limits), n as u64, "once each");
@@ -162,7 +454,9 @@ mod tests {
         assert_eq!(log.first(), 6);
         assert!(log.get(5).is_none() && log.get(10).is_none());
         assert!((6..10).all(|n| Rc::ptr_eq(&log.get(n as u64).unwrap().dispatch, &dispatches[n])));
-        assert_eq!((log.bytes_between(6, 10), log.bytes_between(7, 9), log.bytes_between(0, 10)), (300, 150, 300));
+        let bytes = |from, to| log.size_between(from, to).bytes;
+        assert_eq!((bytes(6, 10), bytes(7, 9), bytes(0, 10)), (300, 150, 300));
+        assert_eq!((log.size_between(7, 9).events, log.size_between(0, 10).events), (2, 4));
         let tight = LogLimits { bytes_max: 150, ..limits };
         assert_eq!(log.push(Instant(0), &Dispatch::withheld(), Redaction::NONE, 100, &tight), 10);
         assert_eq!(log.first(), 10, "90 and 100 are more than 150");
@@ -173,5 +467,77 @@ mod tests {
         assert_eq!((log.first(), log.get(11).is_none()), (12, true));
         log.clear();
         assert_eq!((log.first(), log.push(Instant(0), &dispatches[0], Redaction::NONE, 1, &limits)), (12, 12));
+        assert_eq!((log.place(12), log.place(7), log.place(99)), (12, 7, 99));
+    }
+
+    #[test]
+    fn s6_o3_o4_floods_push_out_nothing_else_and_states_among_them_are_owed() {
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let log = Log::new();
+            let limits = LogLimits {
+                events_max: 64,
+                bytes_max: 64 << 10,
+                age_ms_max: u64::MAX,
+                share_events_max: 32,
+                share_bytes_max: 8 << 10,
+            };
+            let mut pushed: Vec<Rc<Dispatch>> = Vec::new();
+            let mut newest: BTreeMap<u64, Rc<Dispatch>> = BTreeMap::new();
+            let (mut lasting, users) = (0, 1 + rng.below(100));
+            for n in 0..3_000 {
+                let dispatch = if lasting < 60 && rng.chance(0.03) {
+                    lasting += 1;
+                    Dispatch::withheld()
+                } else {
+                    fleeting(&mut rng, users)
+                };
+                if let Retention::Presence(user_id) = dispatch.retention()
+                    && let Some(before) = newest.insert(user_id.get(), dispatch.clone())
+                {
+                    before.supersede();
+                }
+                let bytes = rng.below(600) as usize;
+                let place = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
+                assert_eq!(place, pushed.len() as u64, "O2");
+                pushed.push(dispatch);
+                assert!(Rc::ptr_eq(&log.get(place).unwrap().dispatch, &pushed[place as usize]), "the newest is there");
+                let entries = log.0.borrow().entries.len();
+                assert!(entries <= 64 + 3 * 33, "{entries} entries");
+            }
+            assert_eq!(log.first(), 0, "nothing is forgotten");
+            for (place, dispatch) in pushed.iter().enumerate() {
+                let place = place as u64;
+                let found = log.get(place).expect("it can be asked for").dispatch;
+                if Rc::ptr_eq(&found, dispatch) {
+                    continue;
+                }
+                assert!(found.is_stand_in() && dispatch.retention() != Retention::Lasting, "O3");
+                let mut owed = Vec::new();
+                log.owed_between(place, place + 1, |state| owed.push(state));
+                if let Some(state) = Owed::of(dispatch).filter(|_| !dispatch.is_withheld()) {
+                    assert!(owed.contains(&state) && found.is_owed(), "O4: seed {seed}, place {place}");
+                }
+            }
+            assert_eq!(log.size_between(0, log.0.borrow().next).events, lasting);
+        }
+    }
+
+    #[test]
+    fn s6_past_what_can_be_owed_the_log_forgets() {
+        let log = Log::new();
+        let limits = LogLimits {
+            events_max: 8,
+            bytes_max: 1 << 20,
+            age_ms_max: u64::MAX,
+            share_events_max: 4,
+            share_bytes_max: 1 << 17,
+        };
+        for n in 1..=2_000 {
+            log.push(Instant(0), &in_voice(n), Redaction::NONE, 10, &limits);
+        }
+        let mut owed = 0;
+        log.owed_between(0, 2_000, |_| owed += 1);
+        assert!(owed <= OWED_MAX && log.first() >= 2_000 - 1_100, "{owed} owed, from {}", log.first());
     }
 }

@@ -3,16 +3,25 @@
 //! Owns        dispatches not yet out of reach, oldest first, as pieces: a dispatch of its own, or a stretch of a log that
 //!             it shares with the sessions it stands with. So what a session costs does not grow with what it is sent.
 //! Doors       `push` and `push_shared` from `Session`; `reaches` and `entry` for the pump and for RESUME; `trim` from
-//!             heartbeats.
+//!             heartbeats; `make_room` when there are many pieces; `owed_after` for RESUME.
 //! Invariants  R1 seqs are contiguous. R2 the newest equals `last_seq`. R3 it behaves as if each dispatch were kept apart,
-//!             but for those that the logs forgot. (tests)
+//!             except those that the logs forgot or dropped. R4 kinds with a share of their own (`Retention`) count against
+//!             neither limit; a dropped dispatch becomes a placeholder, and a dropped state is owed. (tests)
 //! Limits      `events_max`, `bytes_max` (shared bodies count in full): past either the oldest go, and a RESUME
-//!             from before them fails.
+//!             from before them fails. Presences, voice states, typing and member lists: `Share`; `OWED_MAX` states are owed,
+//!             past it everything up to the oldest goes.
 //! Not here    clocks, compression, sockets.     Spec  docs/protocol.md §1.10.
 
-use crate::{dispatch::Dispatch, log::Log};
-use guildhall_relay::Redaction;
-use std::{collections::VecDeque, rc::Rc};
+use crate::{
+    dispatch::Dispatch,
+    log::{Log, Owed, Size},
+};
+use guildhall_model::GuildId;
+use guildhall_relay::{Redaction, Retention};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
+};
 
 /// One dispatch, under the sequence number it was asked for.
 #[derive(Clone, Debug)]
@@ -25,7 +34,7 @@ pub struct ReplayEntry {
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// One dispatch.
+    /// One dispatch, or a run of withheld ones.
     Own(Rc<Dispatch>, Redaction),
     /// A stretch of a log, up to where the next piece begins.
     Shared(Rc<Log>),
@@ -35,12 +44,14 @@ enum Source {
 #[derive(Clone, Debug)]
 struct Piece {
     source: Source,
-    /// Of the first, in its log.
-    place: u64,
+    /// Of the first, in its log: the low bits.
+    place: u32,
     /// Of the first: the low bits. No buffer holds 2³² dispatches.
     seq: u32,
-    /// Of all that are left of it.
+    /// Of all that are left of it. Of a dispatch of its own that does not count: its share's.
     bytes: u32,
+    /// How many of them count.
+    events: u32,
 }
 
 const _: () = assert!(size_of::<Piece>() <= 32, "there is one per session at least");
@@ -52,8 +63,33 @@ pub struct ReplayBuffer {
     /// Seq of the newest entry, 0 before the first.
     last_seq: u64,
     len: u32,
+    /// Dispatches without a share.
+    events: u32,
     bytes: usize,
+    /// Bytes of own dispatches with a share.
+    share_bytes: usize,
+    /// Pieces and bytes at which `make_room` runs again, if above the share.
+    room_at: (u32, u32),
+    /// States owed up to this seq were sent again.
+    paid_seq: u64,
+    /// First and last seq of the dropped dispatches, by state.
+    #[expect(clippy::box_collection, reason = "hardly any session has one, and each has a place for it")]
+    owed: Option<Box<BTreeMap<Owed, (u64, u64)>>>,
 }
+
+/// Limits on presences, voice states, typing and member lists together.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// Stretches that hold nothing else.
+    pub pieces_max: usize,
+    /// Bytes of bodies that no log shares.
+    pub bytes_max: usize,
+}
+
+/// Keys of dropped states.
+const OWED_MAX: usize = 1_024;
+/// No buffer is longer, whatever counts.
+const LEN_MAX: u32 = 1 << 24;
 
 /// Pieces for which room is kept when the buffer runs empty; more is given back. What a session is told between two
 /// heartbeats is mostly one stretch of its log.
@@ -90,7 +126,19 @@ impl ReplayBuffer {
         self.len == 0
     }
 
-    /// Size of all that is here, in bytes of bodies.
+    /// Dispatches that count against limits.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.events as usize
+    }
+
+    /// Whether these limits are exceeded.
+    #[must_use]
+    pub fn is_past(&self, events_max: usize, bytes_max: usize) -> bool {
+        self.events() > events_max || self.bytes > bytes_max || self.len > LEN_MAX
+    }
+
+    /// Size of all that counts, in bytes of bodies.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -98,36 +146,54 @@ impl ReplayBuffer {
 
     /// Appends a dispatch whose body has `bytes`; returns its seq.
     pub fn push(&mut self, dispatch: Rc<Dispatch>, redaction: Redaction, bytes: usize) -> u64 {
-        self.append(Source::Own(dispatch, redaction), 0, bytes)
+        let Size { events, .. } = Size::of(&dispatch, bytes);
+        self.append(Source::Own(dispatch, redaction), 0, Size { events, bytes: bytes as u32 })
     }
 
-    /// Appends the dispatch at `place` of a log, whose body has `bytes`; returns its seq.
-    pub fn push_shared(&mut self, log: &Rc<Log>, place: u64, bytes: usize) -> u64 {
+    /// Appends the dispatch at `place` of a log; returns its seq.
+    pub fn push_shared(&mut self, log: &Rc<Log>, place: u64, size: Size) -> u64 {
         let next = (self.last_seq + 1) as u32;
         if let Some(piece) = self.pieces.back_mut()
             && let Source::Shared(of) = &piece.source
             && Rc::ptr_eq(of, log)
-            && piece.place + u64::from(next.wrapping_sub(piece.seq)) == place
+            && piece.place.wrapping_add(next.wrapping_sub(piece.seq)) == place as u32
         {
-            piece.bytes = piece.bytes.saturating_add(bytes as u32);
-            self.bytes += bytes;
+            piece.bytes = piece.bytes.saturating_add(size.bytes);
+            piece.events += size.events;
+            self.bytes += size.bytes as usize;
+            self.events += size.events;
             self.len += 1;
             self.last_seq += 1;
             return self.last_seq;
         }
-        self.append(Source::Shared(log.clone()), place, bytes)
+        self.append(Source::Shared(log.clone()), place as u32, size)
     }
 
-    fn append(&mut self, source: Source, place: u64, bytes: usize) -> u64 {
+    fn append(&mut self, source: Source, place: u32, size: Size) -> u64 {
         self.last_seq += 1;
         self.len += 1;
-        self.bytes += bytes;
+        let piece = Piece { source, place, seq: self.last_seq as u32, bytes: size.bytes, events: size.events };
+        self.count(&piece);
         if self.pieces.capacity() == 0 {
             // By itself the queue would make room for four.
             self.pieces.reserve_exact(CAPACITY_KEPT);
         }
-        self.pieces.push_back(Piece { source, place, seq: self.last_seq as u32, bytes: bytes as u32 });
+        self.pieces.push_back(piece);
         self.last_seq
+    }
+
+    fn count(&mut self, piece: &Piece) {
+        self.events += piece.events;
+        *self.bytes_of(piece) += piece.bytes as usize;
+    }
+
+    fn uncount(&mut self, piece: &Piece) {
+        self.events -= piece.events;
+        *self.bytes_of(piece) -= piece.bytes as usize;
+    }
+
+    fn bytes_of(&mut self, piece: &Piece) -> &mut usize {
+        if piece.is_in_share() { &mut self.share_bytes } else { &mut self.bytes }
     }
 
     /// The piece that holds `seq`, and how far in.
@@ -156,7 +222,7 @@ impl ReplayBuffer {
         match &piece.source {
             Source::Own(dispatch, redaction) => Some(ReplayEntry { dispatch: dispatch.clone(), redaction: *redaction }),
             Source::Shared(log) => {
-                let logged = log.get(piece.place + u64::from(ahead))?;
+                let logged = log.get(piece.place_in(log, ahead))?;
                 Some(ReplayEntry { dispatch: logged.dispatch, redaction: logged.redaction })
             }
         }
@@ -166,28 +232,24 @@ impl ReplayBuffer {
     pub fn replace(&mut self, seq: u64, dispatch: Rc<Dispatch>, bytes: usize) {
         let Some((index, ahead)) = self.find(seq) else { return };
         let len = self.piece_len(index);
-        let piece = &self.pieces[index];
-        let mut whole = piece.clone();
+        let mut whole = self.pieces[index].clone();
+        self.uncount(&whole);
         let mut pieces: Vec<Piece> = Vec::with_capacity(3);
         if ahead > 0 {
-            let front_bytes = whole.bytes_of(0, ahead);
-            pieces.push(Piece { bytes: front_bytes, ..whole.clone() });
-            whole.bytes -= front_bytes;
+            let front = whole.size_of(0, ahead);
+            pieces.push(Piece { bytes: front.bytes, events: front.events, ..whole.clone() });
         }
-        let replaced_bytes = if len == 1 { whole.bytes } else { whole.bytes_of(ahead, ahead + 1) };
-        whole.bytes -= replaced_bytes;
-        pieces.push(Piece {
-            source: Source::Own(dispatch, Redaction::NONE),
-            place: 0,
-            seq: seq as u32,
-            bytes: bytes as u32,
-        });
+        let Size { events, .. } = Size::of(&dispatch, bytes);
+        let source = Source::Own(dispatch, Redaction::NONE);
+        pieces.push(Piece { source, place: 0, seq: seq as u32, bytes: bytes as u32, events });
         if ahead + 1 < len {
-            whole.place += u64::from(ahead) + 1;
+            let rest = whole.size_of(ahead + 1, len);
+            (whole.bytes, whole.events) = (rest.bytes, rest.events);
+            whole.place = whole.place.wrapping_add(ahead + 1);
             whole.seq = whole.seq.wrapping_add(ahead + 1);
             pieces.push(whole);
         }
-        self.bytes = self.bytes - replaced_bytes as usize + bytes;
+        pieces.iter().for_each(|piece| self.count(piece));
         let behind: Vec<Piece> = self.pieces.drain(index..).skip(1).collect();
         self.pieces.extend(pieces);
         self.pieces.extend(behind);
@@ -208,7 +270,7 @@ impl ReplayBuffer {
         let Some((index, ahead)) = self.find(seq + 1) else { return true };
         let is_kept = |piece: &Piece, ahead: u32| match &piece.source {
             Source::Own(..) => true,
-            Source::Shared(log) => log.first() <= piece.place + u64::from(ahead),
+            Source::Shared(log) => log.first() <= piece.place_in(log, ahead),
         };
         is_kept(&self.pieces[index], ahead) && self.pieces.range(index + 1..).all(|piece| is_kept(piece, 0))
     }
@@ -228,13 +290,22 @@ impl ReplayBuffer {
         if self.pieces.is_empty() && self.pieces.capacity() > CAPACITY_KEPT {
             self.pieces.shrink_to(CAPACITY_KEPT);
         }
+        // It may be far below the size it had when `make_room` last ran.
+        self.room_at = (0, 0);
+        let first_seq = self.first_seq();
+        if let Some(owed) = &mut self.owed {
+            owed.retain(|_, (_, last)| *last >= first_seq);
+        }
+        self.owed.take_if(|owed| owed.is_empty());
     }
 
     /// Forgets the oldest until both limits hold, but nothing from `keep_from` on: that is yet to be written.
     pub fn enforce(&mut self, events_max: usize, bytes_max: usize, keep_from: u64) {
-        while (self.len() > events_max || self.bytes > bytes_max) && self.first_seq() < keep_from {
-            match self.piece_len(0) {
-                1 => self.drop_front(1),
+        while self.is_past(events_max, bytes_max) && self.first_seq() < keep_from {
+            match (self.piece_len(0), self.pieces[0].events) {
+                (1, _) => self.drop_front(1),
+                // Nothing of it counts: to drop some of it helps nothing.
+                (len, 0) if self.first_seq() + u64::from(len) <= keep_from => self.drop_front(len),
                 _ => self.shorten_front(1),
             }
         }
@@ -242,30 +313,237 @@ impl ReplayBuffer {
 
     fn drop_front(&mut self, len: u32) {
         let piece = self.pieces.pop_front().expect("it has a length");
-        self.bytes -= piece.bytes as usize;
+        self.uncount(&piece);
         self.len -= len;
     }
 
     fn shorten_front(&mut self, by: u32) {
+        let len = self.piece_len(0);
         let piece = &mut self.pieces[0];
-        let bytes = piece.bytes_of(0, by);
-        piece.bytes -= bytes;
-        piece.place += u64::from(by);
+        // Measure the rest: the log may have forgotten the size of the front.
+        let rest = piece.size_of(by, len);
+        let lost = Size { events: piece.events - rest.events, bytes: piece.bytes - rest.bytes };
+        piece.lose(lost);
+        piece.place = piece.place.wrapping_add(by);
         piece.seq = piece.seq.wrapping_add(by);
-        self.bytes -= bytes as usize;
+        // Of its own only runs of withheld dispatches are shortened, and they have no size.
+        self.bytes -= lost.bytes as usize;
+        self.events -= lost.events;
         self.len -= by;
+    }
+
+    // ── what has a share of its own ──────────────────────────────────────────────────────────────
+
+    /// Whether `make_room` has something to do.
+    #[must_use]
+    pub fn needs_room(&self, share: &Share) -> bool {
+        let (pieces, bytes) = self.room_at;
+        self.pieces.len() > share.pieces_max.max(pieces as usize)
+            || self.share_bytes > share.bytes_max.max(bytes as usize)
+    }
+
+    /// Whether the kinds with a share exceed these limits.
+    #[must_use]
+    pub fn share_is_past(&self, events_max: usize, bytes_max: usize) -> bool {
+        self.pieces.len() > events_max.saturating_mul(2) || self.share_bytes > bytes_max
+    }
+
+    /// States owed up to this seq were sent again.
+    #[must_use]
+    pub fn paid_seq(&self) -> u64 {
+        self.paid_seq
+    }
+
+    /// Drops pieces that hold only presences, voice states, typing or member lists: superseded ones first, then the oldest until the
+    /// rest fills half of the share. Spares seqs from `keep_from` on. `withheld` and `owed` are the placeholders. Amortized cost:
+    /// one walk per half a share of pushes.
+    pub fn make_room(&mut self, share: &Share, keep_from: u64, (withheld, owed): (&Rc<Dispatch>, &Rc<Dispatch>)) {
+        let is_droppable = |piece: &Piece| piece.events == 0 && !piece.is_withheld();
+        let pieces_count = self.pieces.iter().filter(|piece| is_droppable(piece)).count();
+        let mut pieces_over = pieces_count.saturating_sub(share.pieces_max / 2);
+        let mut bytes_over = self.share_bytes.saturating_sub(share.bytes_max / 2);
+        let is_over = pieces_count > share.pieces_max || self.share_bytes > share.bytes_max;
+        if !is_over {
+            (pieces_over, bytes_over) = (0, 0);
+        }
+        let last_piece = self.pieces.len().saturating_sub(1);
+        let mut lists: BTreeSet<GuildId> = BTreeSet::new();
+        let mut kept: VecDeque<Piece> = VecDeque::with_capacity(self.pieces.len());
+        let mut dropped: Vec<(Owed, u64)> = Vec::new();
+        let pieces = std::mem::take(&mut self.pieces);
+        let ends: Vec<u32> = pieces.iter().skip(1).map(|piece| piece.seq).chain([self.last_seq as u32 + 1]).collect();
+        for (index, (mut piece, end)) in pieces.into_iter().zip(ends).enumerate() {
+            let len = end.wrapping_sub(piece.seq);
+            let of_list = piece.list_of().filter(|guild_id| lists.contains(guild_id));
+            let is_over = (pieces_over > 0 || bytes_over > 0) && index != last_piece;
+            let seq = self.last_seq - u64::from((self.last_seq as u32).wrapping_sub(piece.seq));
+            let is_dropped = is_over || of_list.is_some() || piece.is_superseded(len);
+            if is_dropped && is_droppable(&piece) && seq + u64::from(len) <= keep_from {
+                pieces_over = pieces_over.saturating_sub(1);
+                if piece.is_in_share() {
+                    bytes_over = bytes_over.saturating_sub(piece.bytes as usize);
+                }
+                let before = dropped.len();
+                piece.each_owed(len, |state| dropped.push((state, seq)));
+                if let Some(guild_id) = piece.list_of() {
+                    // Later deltas need this one.
+                    lists.insert(guild_id);
+                }
+                self.uncount(&piece);
+                let stand_in = if dropped.len() > before { owed } else { withheld };
+                let source = Source::Own(stand_in.clone(), Redaction::NONE);
+                piece = Piece { source, place: 0, seq: piece.seq, bytes: 0, events: 0 };
+            }
+            match kept.back_mut().filter(|before| before.is_empty_stand_in() && piece.is_empty_stand_in()) {
+                // An owed placeholder covers a mixed run.
+                Some(before) if piece.is_owed() => before.source = piece.source,
+                Some(_) => {}
+                None => kept.push_back(piece),
+            }
+        }
+        self.pieces = kept;
+        let low = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        self.room_at = (low(self.pieces.len() + share.pieces_max / 2), low(self.share_bytes + share.bytes_max / 2));
+        if !dropped.is_empty() {
+            let owed = self.owed.get_or_insert_default();
+            for (state, seq) in dropped {
+                owed.entry(state).or_insert((seq, seq)).1 = seq;
+            }
+            self.bound_owed();
+        }
+    }
+
+    fn bound_owed(&mut self) {
+        let first_seq = self.first_seq();
+        let Some(owed) = &mut self.owed else { return };
+        owed.retain(|_, (_, last)| *last >= first_seq);
+        let mut lasts: Vec<u64> = owed.values().map(|(_, last)| *last).collect();
+        let Some(over) = lasts.len().checked_sub(OWED_MAX + 1) else { return };
+        lasts.sort_unstable();
+        let up_to = lasts[over];
+        owed.retain(|_, (_, last)| *last > up_to);
+        self.trim(up_to);
+    }
+
+    /// Takes the states that were dropped after `seq`, here or in logs, for the caller to append their current values. Withholds the
+    /// remaining changes of owed lists.
+    pub fn take_owed(&mut self, seq: u64, withheld: &Rc<Dispatch>) -> BTreeSet<Owed> {
+        let owed = self.owed_after(seq);
+        for index in 0..self.pieces.len() {
+            let of_list = self.pieces[index].list_of();
+            if of_list.is_some_and(|guild_id| owed.contains(&Owed::Lists(guild_id))) {
+                let piece = self.pieces[index].clone();
+                self.uncount(&piece);
+                let source = Source::Own(withheld.clone(), Redaction::NONE);
+                self.pieces[index] = Piece { source, bytes: 0, ..piece };
+            }
+        }
+        // A client that resumes from an earlier seq is owed the rest.
+        if let Some(owed) = &mut self.owed {
+            owed.retain(|_, (_, last)| *last <= seq);
+        }
+        self.owed.take_if(|owed| owed.is_empty());
+        self.paid_seq = self.last_seq;
+        owed
+    }
+
+    fn owed_after(&self, seq: u64) -> BTreeSet<Owed> {
+        let mut found = BTreeSet::new();
+        for (owed, (_, last)) in self.owed.iter().flat_map(|owed| owed.iter()) {
+            if *last > seq {
+                found.insert(*owed);
+            }
+        }
+        let Some((begin, begin_ahead)) = self.find((seq + 1).max(self.first_seq())) else { return found };
+        for (index, piece) in self.pieces.iter().enumerate().skip(begin) {
+            if let Source::Shared(log) = &piece.source {
+                let ahead = if index == begin { begin_ahead } else { 0 };
+                let (from, to) = (piece.place_in(log, ahead), piece.place_in(log, self.piece_len(index)));
+                log.owed_between(from, to, |owed| {
+                    found.insert(owed);
+                });
+            }
+        }
+        found
     }
 }
 
 impl Piece {
-    /// Bytes of some of its dispatches. What the log forgot is not counted, and goes with the last.
-    fn bytes_of(&self, from: u32, to: u32) -> u32 {
+    fn place_in(&self, log: &Log, ahead: u32) -> u64 {
+        log.place(self.place) + u64::from(ahead)
+    }
+
+    fn size(&self) -> Size {
+        Size { events: self.events, bytes: self.bytes }
+    }
+
+    fn lose(&mut self, size: Size) {
+        self.bytes -= size.bytes;
+        self.events -= size.events;
+    }
+
+    /// Size of some of its dispatches, without those that the log forgot.
+    fn size_of(&self, from: u32, to: u32) -> Size {
         match &self.source {
-            Source::Own(..) => self.bytes,
+            // One, or a run of withheld ones.
+            Source::Own(..) => self.size(),
             Source::Shared(log) => {
-                let bytes = log.bytes_between(self.place + u64::from(from), self.place + u64::from(to));
-                bytes.min(u64::from(self.bytes)) as u32
+                let Size { events, bytes } = log.size_between(self.place_in(log, from), self.place_in(log, to));
+                Size { events: events.min(self.events), bytes: bytes.min(self.bytes) }
             }
+        }
+    }
+
+    /// It is one own dispatch with a share.
+    fn is_in_share(&self) -> bool {
+        self.events == 0 && matches!(self.source, Source::Own(..))
+    }
+
+    fn is_withheld(&self) -> bool {
+        matches!(&self.source, Source::Own(dispatch, _) if dispatch.is_stand_in())
+    }
+
+    fn is_owed(&self) -> bool {
+        matches!(&self.source, Source::Own(dispatch, _) if dispatch.is_owed())
+    }
+
+    /// It is a placeholder that can be merged into a run.
+    fn is_empty_stand_in(&self) -> bool {
+        self.is_withheld() && self.events == 0 && self.bytes == 0
+    }
+
+    /// Guild of a member list change.
+    fn list_of(&self) -> Option<GuildId> {
+        let Source::Own(dispatch, _) = &self.source else { return None };
+        if dispatch.retention() == Retention::List { Some(dispatch.event()?.guild_id) } else { None }
+    }
+
+    /// Whether all its dispatches satisfy `is_so`, apart from those that its log dropped.
+    fn all(&self, len: u32, mut is_so: impl FnMut(&Dispatch) -> bool) -> bool {
+        match &self.source {
+            Source::Own(dispatch, _) => is_so(dispatch),
+            Source::Shared(log) => log.all_between(self.place_in(log, 0), self.place_in(log, len), is_so),
+        }
+    }
+
+    /// No state of it is missed when it is dropped.
+    fn is_superseded(&self, len: u32) -> bool {
+        let mut is_superseded = self.all(len, Dispatch::is_withheld) && !self.is_owed();
+        if let Source::Shared(log) = &self.source {
+            log.owed_between(self.place_in(log, 0), self.place_in(log, len), |_| is_superseded = false);
+        }
+        is_superseded
+    }
+
+    fn each_owed(&self, len: u32, mut then: impl FnMut(Owed)) {
+        self.all(len, |dispatch| {
+            if !dispatch.is_withheld() {
+                Owed::of(dispatch).into_iter().for_each(&mut then);
+            }
+            true
+        });
+        if let Source::Shared(log) = &self.source {
+            log.owed_between(self.place_in(log, 0), self.place_in(log, len), then);
         }
     }
 }
@@ -273,10 +551,20 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::LogLimits;
+    use crate::log::{
+        LogLimits,
+        tests::{fleeting, in_voice},
+    };
+    use guildhall_model::UserId;
     use guildhall_stdx::{Instant, Rng};
 
-    const LIMITS: LogLimits = LogLimits { events_max: 12, bytes_max: 1 << 20, age_ms_max: u64::MAX };
+    const LIMITS: LogLimits = LogLimits {
+        events_max: 12,
+        bytes_max: 1 << 20,
+        age_ms_max: u64::MAX,
+        share_events_max: 200,
+        share_bytes_max: 1 << 17,
+    };
 
     fn filled(count: u64) -> ReplayBuffer {
         let mut buffer = ReplayBuffer::default();
@@ -345,7 +633,7 @@ mod tests {
                         // Not all of a log's dispatches are for this session.
                         if rng.chance(0.8) {
                             last_seq += 1;
-                            assert_eq!(buffer.push_shared(&logs[which], place, bytes), last_seq);
+                            assert_eq!(buffer.push_shared(&logs[which], place, Size::of(&dispatch, bytes)), last_seq);
                             model.push_back((dispatch, bytes, Some((which, place))));
                         }
                     }
@@ -372,9 +660,14 @@ mod tests {
                     _ => {
                         let (events_max, keep_from) = (rng.below(20) as usize, last_seq.saturating_sub(rng.below(5)));
                         buffer.enforce(events_max, usize::MAX, keep_from);
-                        while model.len() > events_max && last_seq + 1 - (model.len() as u64) < keep_from {
+                        for _ in first_seq..buffer.first_seq() {
+                            assert!(model.len() > events_max, "it had to go");
                             model.pop_front();
                         }
+                        // What logs forgot does not count any more once the buffer gets there.
+                        let is_kept = |(_, _, place): &Naive| place.is_none_or(|(n, place)| logs[n].first() <= place);
+                        let kept_count = model.iter().filter(|naive| is_kept(naive)).count();
+                        assert!(kept_count <= events_max || buffer.first_seq() >= keep_from, "nothing more has to go");
                     }
                 }
                 check(&buffer, &model, last_seq, &logs);
@@ -405,5 +698,93 @@ mod tests {
         if model.is_empty() {
             assert_eq!(buffer.bytes(), 0);
         }
+    }
+
+    #[test]
+    fn s6_r4_floods_push_out_nothing_else_and_states_among_them_are_owed() {
+        let (withheld, owed) = (Dispatch::withheld(), Dispatch::owed());
+        let share = Share { pieces_max: 40, bytes_max: 4_000 };
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let limits = LogLimits { events_max: 400, ..LIMITS };
+            let logs = [Log::new(), Log::new()];
+            let mut buffer = ReplayBuffer::default();
+            let mut sent: Vec<Rc<Dispatch>> = Vec::new();
+            let mut lasting = 0;
+            for n in 0..1_500 {
+                let is_lasting = rng.chance(0.05);
+                let dispatch = if is_lasting { Dispatch::withheld() } else { fleeting(&mut rng, 300) };
+                lasting += usize::from(is_lasting);
+                let bytes = rng.below(200) as usize;
+                if rng.chance(0.5) {
+                    buffer.push(dispatch.clone(), Redaction::NONE, bytes);
+                } else {
+                    let log = &logs[rng.below(2) as usize];
+                    let place = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
+                    buffer.push_shared(log, place, Size::of(&dispatch, bytes));
+                }
+                sent.push(dispatch);
+                if rng.chance(0.01) {
+                    rng.pick(&sent).expect("there are some").supersede();
+                }
+                if buffer.needs_room(&share) {
+                    buffer.make_room(&share, u64::MAX, (&withheld, &owed));
+                }
+                assert!(buffer.share_bytes <= 4_000 + 2_200, "{} bytes", buffer.share_bytes);
+            }
+            assert_eq!((buffer.first_seq(), buffer.len(), buffer.events()), (1, sent.len(), lasting));
+            // A run between two lasting ones, and what the share has.
+            assert!(buffer.pieces.len() <= 4 * lasting + 80, "{} pieces, {lasting} last", buffer.pieces.len());
+            let missed: BTreeSet<Owed> = (sent.iter().zip(1..))
+                .filter(|(dispatch, seq)| {
+                    let found = buffer.entry(*seq).expect("it can be asked for").dispatch;
+                    let is_there = Rc::ptr_eq(&found, dispatch);
+                    assert!(is_there || found.is_stand_in() && dispatch.retention() != Retention::Lasting);
+                    let is_missed = !is_there && !dispatch.is_withheld() && Owed::of(dispatch).is_some();
+                    assert!(!is_missed || found.is_owed(), "who gets there is told");
+                    is_missed
+                })
+                .filter_map(|(dispatch, _)| Owed::of(dispatch))
+                .collect();
+            let told = buffer.take_owed(0, &withheld);
+            let untold: Vec<_> = missed.difference(&told).filter(|state| matches!(state, Owed::Voice(..))).collect();
+            assert!(untold.is_empty(), "seed {seed}: {untold:?}");
+            assert_eq!(buffer.paid_seq(), buffer.last_seq());
+            buffer.trim(buffer.last_seq());
+            assert_eq!((buffer.events(), buffer.bytes(), buffer.share_bytes), (0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn s6_what_is_sent_again_from_one_seq_is_still_owed_before_it() {
+        let (withheld, owed) = (Dispatch::withheld(), Dispatch::owed());
+        let mut buffer = ReplayBuffer::default();
+        for user in 1..=40 {
+            buffer.push(in_voice(user), Redaction::NONE, 50);
+        }
+        buffer.make_room(&Share { pieces_max: 20, bytes_max: 1 << 20 }, u64::MAX, (&withheld, &owed));
+        let dropped = |from: u64, to: u64| (from..=to).map(|n| Owed::Voice(GuildId::new(9), UserId::new(n))).collect();
+        assert_eq!(buffer.take_owed(20, &withheld), dropped(21, 30), "a connection wrote up to 20, and got to 21");
+        assert_eq!(buffer.take_owed(5, &withheld), dropped(6, 20), "its client has 5 of these, and resumes");
+        buffer.trim(10);
+        assert_eq!(buffer.take_owed(10, &withheld), BTreeSet::new(), "they are sent");
+        assert!(buffer.owed.is_none());
+    }
+
+    #[test]
+    fn s6_what_is_not_written_yet_is_not_dropped() {
+        let (withheld, owed) = (Dispatch::withheld(), Dispatch::owed());
+        let mut rng = Rng::new(1);
+        let share = Share { pieces_max: 10, bytes_max: 1_000 };
+        let mut buffer = ReplayBuffer::default();
+        for _ in 0..100 {
+            buffer.push(fleeting(&mut rng, 1_000), Redaction::NONE, 50);
+            if buffer.needs_room(&share) {
+                buffer.make_room(&share, 50, (&withheld, &owed));
+            }
+        }
+        assert!((50..=100).all(|seq| !buffer.entry(seq).expect("it is there").dispatch.is_stand_in()));
+        assert!((1..40).all(|seq| buffer.entry(seq).expect("it is there").dispatch.is_stand_in()));
+        assert!(buffer.share_is_past(20, 1 << 20) && buffer.share_is_past(1_000, 2_000));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     dispatch::Dispatch,
     guilds::{GuildEntry, Guilds, Membership},
     kept::{KeptGuild, KeptSession, PLATFORMS},
-    log::Log,
+    log::{Log, Size},
     replay::ReplayBuffer,
 };
 use guildhall_codec::Encoding;
@@ -359,8 +359,8 @@ impl Session {
     }
 
     /// Gives what was just put into a log the next seq.
-    pub fn dispatch_shared(&mut self, log: &Rc<Log>, place: u64, bytes: usize) -> u64 {
-        self.replay.push_shared(log, place, bytes)
+    pub fn dispatch_shared(&mut self, log: &Rc<Log>, place: u64, size: Size) -> u64 {
+        self.replay.push_shared(log, place, size)
     }
 
     /// Whether op 3 may be acted on now; it is dropped otherwise.

@@ -10,6 +10,7 @@ mod deflate;
 mod directs;
 mod expiry;
 mod fixture;
+mod floods;
 mod guild_create;
 mod handover;
 mod heartbeats;

@@ -114,6 +114,14 @@ pub fn is_half_a_move(event: &guildhall_relay::Event, next: Option<&guildhall_re
 }
 
 impl Event {
+    /// The member whose presence it shows.
+    pub fn presence_of(&self) -> Option<u64> {
+        match &self.payload {
+            Payload::Presence { user_id, .. } => Some(user_id.get()),
+            _ => None,
+        }
+    }
+
     /// `next` is what the guild published right after, in the same breath.
     pub fn new(
         event: &guildhall_relay::Event,

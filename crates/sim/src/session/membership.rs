@@ -9,7 +9,7 @@ use std::rc::Rc;
 const GUILDS: u32 = 1;
 
 impl Session {
-    fn is_told_of_guilds(&self) -> bool {
+    pub(super) fn is_told_of_guilds(&self) -> bool {
         !self.is_bot || self.intents & GUILDS != 0
     }
 

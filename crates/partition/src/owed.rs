@@ -1,0 +1,75 @@
+//! Owed: sends the current value of states that replay buffers dropped for lack of room.
+//!
+//! Doors       `pay` for a session that resumes; `pay_all` for connected ones that got to such a place.
+//! Invariants  Y1 a session that reads past an owed place receives the current value of each state that it missed there: voice
+//!             states and lists at once, presences when its guild answers. (tests `s6_*`)
+//! Limits      those of what is owed: `guildhall_session::Owed`.
+//! Spec        docs/adr/0009.
+
+use crate::{
+    fanout::Fanout,
+    link::{Link, Output},
+    partition::Partition,
+};
+use guildhall_model::{EventName, GuildId, UserId, VoiceState, to_gateway::Subscription};
+use guildhall_relay::{Event, Gate, Payload, ToGuild};
+use guildhall_session::{Dispatch, Owed};
+use guildhall_stdx::{Now, SlotKey};
+use std::{collections::BTreeMap, mem, sync::Arc};
+
+impl Partition {
+    /// Pays connected sessions that stopped at an owed place, and resumes writing to them.
+    pub(crate) fn pay_all(&mut self, now: Now, link: &mut impl Link) {
+        for (key, seq) in mem::take(&mut self.core.indebted) {
+            let conn = self.core.sessions.get(key).and_then(|session| session.conn);
+            let Some(conn) = conn.filter(|conn| self.core.conns.get(*conn).is_some_and(|conn| conn.next_seq == seq))
+            else {
+                continue;
+            };
+            self.pay(now, key, seq - 1, link);
+            self.core.pump(now, conn, link);
+        }
+    }
+
+    /// Appends the current value of all states that are owed after a seq.
+    pub(crate) fn pay(&mut self, now: Now, key: SlotKey, after: u64, link: &mut impl Link) {
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
+        let owed = session.replay.take_owed(after, &self.core.withheld);
+        let mut presences: BTreeMap<GuildId, Vec<UserId>> = BTreeMap::new();
+        for state in owed {
+            match state {
+                Owed::Presence(guild_id, user_id) => presences.entry(guild_id).or_default().push(user_id),
+                Owed::Voice(guild_id, user_id) => self.tell_voice(now, key, guild_id, user_id),
+                Owed::Lists(guild_id) => self.tell_lists_again(now, key, guild_id, link),
+            }
+        }
+        let Some(session) = self.core.sessions.get(key) else { return };
+        for (guild_id, user_ids) in presences {
+            let Some(session) = session.key_in(self.core.config.partition, guild_id) else { continue };
+            for user_ids in user_ids.chunks(Subscription::MEMBERS_MAX) {
+                let ask = ToGuild::TellPresences { session, user_ids: user_ids.to_vec() };
+                self.core.outputs.push_back(Output::ToGuild(guild_id, ask));
+            }
+        }
+    }
+
+    fn tell_voice(&mut self, now: Now, key: SlotKey, guild_id: GuildId, of: UserId) {
+        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let Some(reader) = core.sessions.get(key).map(|session| session.user.id) else { return };
+        let gone = Payload::Voice { state: Arc::new(VoiceState::new(of)), member: None };
+        let gone = Event::new(guild_id, EventName::VoiceStateUpdate, Gate::Members, gone);
+        if let Some(event) = entry.relay.renewed(reader, &gone, now.unix) {
+            core.append(key, Dispatch::direct(&Arc::new(event)));
+        }
+    }
+
+    /// Sends all rows that the session watches.
+    fn tell_lists_again(&mut self, now: Now, key: SlotKey, guild_id: GuildId, link: &mut impl Link) {
+        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let batching = mem::replace(&mut core.batching, true);
+        let mut fanout = Fanout::new(core, now, link, (&mut entry.logs, &mut entry.newest));
+        let to_guild = entry.relay.tell_lists_again(key.slot, &mut fanout);
+        core.batching = batching;
+        core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+    }
+}

@@ -1,0 +1,262 @@
+//! Floods of one kind of event (S6): a detached session resumes without loss of other events, and receives every current state.
+
+use crate::fixture::*;
+use guildhall_codec::Encoding;
+use guildhall_guild::{Actor, Command};
+use guildhall_model::{ClientStatus, Platform, Presence, Status, User, UserId};
+use guildhall_partition::{Compression, PartitionConfig};
+use guildhall_session::Share;
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Pair, Received, user};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Limits that a flood exceeds quickly.
+fn small(config: &mut PartitionConfig) {
+    (config.replay_events_max, config.replay_bytes_max) = (64, 64 << 10);
+    config.replay_share = Share { pieces_max: 16, bytes_max: 16 << 10 };
+    (config.log.events_max, config.log.bytes_max) = (128, 128 << 10);
+    (config.log.share_events_max, config.log.share_bytes_max) = (64, 16 << 10);
+    // The replay and the states that are sent again have to fit.
+    (config.backlog_events_max, config.backlog_bytes_max) = (256, 1 << 20);
+}
+
+const FORMS: [ClientParams; 3] = [
+    ClientParams::JSON,
+    ClientParams::new(Encoding::Etf, Compression::Zstd),
+    ClientParams::deflate(Encoding::Json, false, 15),
+];
+
+/// Op 3 close to the limit of a session.
+fn bomb(n: usize) -> Value {
+    let activity = |k| {
+        json!({"name": format!("{n}-{k}-{}", "n".repeat(110)), "type": 0, "state": "s".repeat(128), "details": "d".repeat(128),
+               "url": "u".repeat(256), "assets": {"large_text": "l".repeat(128), "large_image": "i".repeat(256)}})
+    };
+    json!({"status": "online", "activities": [activity(0), activity(1), activity(2)], "since": null, "afk": false})
+}
+
+/// Reconnects, resumes, and returns all dispatches that follow.
+fn comes_back(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<Dispatch>) {
+    let (client, received) = resumed(pair, client, account);
+    let dispatch = |received| match received {
+        Received::Dispatch(dispatch) => dispatch,
+        other => panic!("{other:?} in a replay"),
+    };
+    let told: Vec<Dispatch> = received.into_iter().map(dispatch).collect();
+    assert!(told.iter().any(|dispatch| dispatch.name == "RESUMED"), "{told:?}");
+    let end = told.iter().position(|dispatch| dispatch.name == "RESUMED").expect("the replay ends");
+    assert!(told[..end].is_sorted_by(|a, b| a.seq < b.seq), "no number is used twice");
+    assert!(told[end..].is_sorted_by(|a, b| a.seq + 1 == b.seq), "only a replay has gaps");
+    (client, told)
+}
+
+fn said(told: &[Dispatch]) -> Vec<String> {
+    let messages = told.iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE");
+    messages.map(|dispatch| text(&dispatch.d()["content"])).collect()
+}
+
+#[test]
+fn s6_a_presence_bomb_pushes_nothing_out_of_a_replay() {
+    for params in FORMS {
+        let mut pair = world_with(small);
+        let reader = live(&mut pair, &pro(), Some(FULL), params);
+        let attackers: Vec<_> = (0..12).map(|_| live_user(&mut pair, &bob(), 0)).collect();
+        pair.take(reader);
+        pair.cut(reader);
+        say(&mut pair, &ana(), GENERAL, "first");
+        let mut bytes = 0;
+        for round in 0..30 {
+            for (n, attacker) in attackers.iter().enumerate() {
+                pair.client(*attacker).send(3, &bomb(100 * round + n));
+            }
+            bytes += bomb(0).to_string().len() * attackers.len();
+            say(&mut pair, &ana(), GENERAL, &format!("{round}"));
+            pair.settle();
+            pair.advance_with_heartbeats(4_000);
+        }
+        assert!(bytes > 4 * (128 << 10), "the flood is larger than what is kept: {bytes}");
+        let (_, told) = comes_back(&mut pair, reader, &pro());
+        let messages: Vec<String> = std::iter::once("first".into()).chain((0..30).map(|n| n.to_string())).collect();
+        assert_eq!(said(&told), messages, "{params:?}");
+        let presences: Vec<&Dispatch> = told.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE").collect();
+        assert_eq!(presences.len(), 1, "the newest of each");
+        let activities = presences[0].d()["activities"].to_string();
+        assert!(activities.contains("2900-0-") && activities.len() <= 8 << 10, "{} bytes", activities.len());
+    }
+}
+
+#[test]
+fn s6_a_flood_of_typing_pushes_nothing_out_of_a_replay() {
+    for params in FORMS {
+        let mut pair = world_with(small);
+        let reader = live(&mut pair, &pro(), Some(FULL), params);
+        pair.cut(reader);
+        for round in 0..20 {
+            say(&mut pair, &ana(), GENERAL, &format!("{round}"));
+            for _ in 0..50 {
+                pair.command(Actor::User(ana().id), Command::StartTyping(channel(GENERAL))).expect("she may");
+            }
+            pair.settle();
+        }
+        let (_, told) = comes_back(&mut pair, reader, &pro());
+        assert_eq!(said(&told), (0..20).map(|n| n.to_string()).collect::<Vec<_>>(), "{params:?}");
+        let typing = told.iter().filter(|dispatch| dispatch.name == "TYPING_START").count();
+        assert!((1..=65).contains(&typing), "{typing}");
+    }
+}
+
+/// A guild with many members who have no session.
+fn crowd(count: u64) -> (Pair, Vec<Arc<User>>) {
+    let crowd: Vec<Arc<User>> = (0..count).map(|n| user(10_000 + n)).collect();
+    let mut config = guildhall_test_kit::PairConfig::default();
+    small(&mut config.partition);
+    let mut pair = Pair::new(config);
+    [ana(), bob(), pro()].iter().for_each(|account| pair.add_account(account));
+    let guild = guild();
+    let guild = crowd.iter().fold(guild, |guild: GuildBuilder, account| guild.member(account, &[]));
+    pair.add_guild(guild.load());
+    (pair, crowd)
+}
+
+/// Last value of one field by user.
+fn last_told(told: &[Dispatch], name: &str, user: &str, what: &str) -> BTreeMap<String, Value> {
+    let of_name = told.iter().filter(|dispatch| dispatch.name == name);
+    of_name.map(|dispatch| (text(dispatch.d().pointer(user).expect("a user")), dispatch.d()[what].clone())).collect()
+}
+
+#[test]
+fn s6_voice_states_past_their_share_are_told_as_they_are() {
+    for params in FORMS {
+        let (mut pair, crowd) = crowd(200);
+        let reader = live(&mut pair, &pro(), Some(FULL), params);
+        pair.cut(reader);
+        say(&mut pair, &ana(), GENERAL, "first");
+        for account in &crowd {
+            system(&mut pair, Command::ShowVoice(account.id, Some(channel(VOICE))));
+        }
+        for account in &crowd[..50] {
+            system(&mut pair, Command::ShowVoice(account.id, None));
+        }
+        pair.settle();
+        say(&mut pair, &ana(), GENERAL, "last");
+        let (_, told) = comes_back(&mut pair, reader, &pro());
+        assert_eq!(said(&told), ["first", "last"], "{params:?}");
+        let places = last_told(&told, "VOICE_STATE_UPDATE", "/user_id", "channel_id");
+        assert_eq!(places.len(), 200, "everybody is told");
+        let voice = json!(channel(VOICE).to_string());
+        for (n, account) in crowd.iter().enumerate() {
+            let expected = if n < 50 { &Value::Null } else { &voice };
+            assert_eq!(&places[&account.id.to_string()], expected);
+        }
+        let count = told.iter().filter(|dispatch| dispatch.name == "VOICE_STATE_UPDATE").count();
+        assert!(count <= 200 + 65, "{count}");
+    }
+}
+
+fn show(pair: &mut Pair, user_id: UserId, status: Status) {
+    let mut client_status = ClientStatus::default();
+    client_status.raise(Platform::Web, status);
+    let presence = Presence { status, client_status, ..Presence::default() };
+    system(pair, Command::ShowPresence(user_id, Some(Arc::new(presence))));
+}
+
+#[test]
+fn s6_presences_of_many_past_their_share_are_told_as_they_are() {
+    let (mut pair, crowd) = crowd(180);
+    let reader = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
+    pair.cut(reader);
+    say(&mut pair, &ana(), GENERAL, "first");
+    for status in [Status::Online, Status::Idle, Status::Dnd] {
+        crowd.iter().for_each(|account| show(&mut pair, account.id, status));
+        pair.settle();
+        pair.advance(10_000);
+    }
+    let (_, told) = comes_back(&mut pair, reader, &pro());
+    assert_eq!(said(&told), ["first"]);
+    let statuses = last_told(&told, "PRESENCE_UPDATE", "/user/id", "status");
+    assert_eq!(statuses.len(), 180, "everybody is told");
+    assert!(statuses.values().all(|status| status == "dnd"), "{statuses:?}");
+}
+
+#[test]
+fn s6_a_slow_reader_is_not_cut_by_a_flood_and_knows_how_it_ends() {
+    for params in FORMS {
+        let (mut pair, crowd) = crowd(150);
+        let reader = live(&mut pair, &pro(), Some(FULL), params);
+        pair.stop_reading(reader);
+        pair.client(reader).socket().set_room(100);
+        say(&mut pair, &ana(), GENERAL, "first");
+        for account in &crowd {
+            system(&mut pair, Command::ShowVoice(account.id, Some(channel(VOICE))));
+            show(&mut pair, account.id, Status::Idle);
+            pair.settle();
+        }
+        say(&mut pair, &ana(), GENERAL, "last");
+        pair.settle();
+        pair.start_reading(reader);
+        pair.settle();
+        let told = pair.dispatches(reader);
+        assert_eq!((said(&told), pair.close_code(reader)), (vec!["first".into(), "last".into()], None), "{params:?}");
+        assert_eq!(last_told(&told, "VOICE_STATE_UPDATE", "/user_id", "channel_id").len(), 150);
+        assert_eq!(last_told(&told, "PRESENCE_UPDATE", "/user/id", "status").len(), 150);
+    }
+}
+
+#[test]
+fn s6_only_a_replay_leaves_out_presences() {
+    for params in FORMS {
+        let (mut pair, crowd) = crowd(3);
+        let reader = live(&mut pair, &pro(), Some(FULL), params);
+        pair.stop_reading(reader);
+        pair.client(reader).socket().set_room(100);
+        let statuses = [Status::Online, Status::Idle, Status::Dnd];
+        let flicker = |pair: &mut Pair| {
+            for status in statuses {
+                show(pair, crowd[0].id, status);
+                pair.settle();
+                pair.advance(2_000);
+            }
+        };
+        say(&mut pair, &ana(), GENERAL, "first");
+        flicker(&mut pair);
+        pair.start_reading(reader);
+        pair.settle();
+        let told = pair.dispatches(reader);
+        let shown = |told: &[Dispatch]| {
+            let presences = told.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE");
+            presences.map(|dispatch| text(&dispatch.d()["status"])).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&told), ["online", "idle", "dnd"], "{params:?}");
+        assert!(told.is_sorted_by(|a, b| a.seq + 1 == b.seq), "a connection that is behind has no gap");
+        pair.cut(reader);
+        flicker(&mut pair);
+        let last = told.last().expect("there are some").seq;
+        let (_, told) = comes_back(&mut pair, reader, &pro());
+        assert_eq!(shown(&told), ["dnd"], "{params:?}");
+        assert_eq!(told[0].seq, last + 3, "the numbers of the others are left out");
+    }
+}
+
+#[test]
+fn s6_member_lists_past_their_share_are_told_whole() {
+    let (mut pair, crowd) = crowd(90);
+    let reader = live_user(&mut pair, &bob(), 0);
+    subscribe(&mut pair, reader, json!({"typing": true, "channels": {channel(GENERAL).to_string(): [[0, 99]]}}));
+    pair.take(reader);
+    pair.cut(reader);
+    say(&mut pair, &ana(), GENERAL, "first");
+    for round in 0..40 {
+        let status = if round % 2 == 0 { Status::Online } else { Status::Dnd };
+        for account in &crowd[..3 + round % 5] {
+            show(&mut pair, account.id, status);
+        }
+        pair.settle();
+        pair.advance(1_000);
+    }
+    say(&mut pair, &ana(), GENERAL, "last");
+    let (_, told) = comes_back(&mut pair, reader, &bob());
+    assert_eq!(said(&told), ["first", "last"]);
+    let lists: Vec<&Dispatch> = told.iter().filter(|dispatch| dispatch.name == "GUILD_MEMBER_LIST_UPDATE").collect();
+    assert_eq!(lists.len(), 1, "changes that miss those before them are left out");
+    assert_eq!(lists[0].d()["ops"][0]["op"], "SYNC");
+}
