@@ -4,7 +4,7 @@ Owns        the order of things: log in, talk, be cut three times while others t
 Invariants  S1 every numbered message is seen once, in order (if the library keeps it), with its text.
             S2 one READY, and one RESUMED for each cut. S3 the wire shows what the mode claims.
             S4 the library complains of nothing that a cut does not explain.
-            S5 sequence numbers run from 1 without a gap, through all RESUMEs.
+            S5 sequence numbers run from 1 through all RESUMEs, without a gap but for superseded presences in a replay (`sequence`).
 Not here    anything of one library: those differences end at the line protocol.
 Spec        docs/protocol.md "Connection".
 """
@@ -12,6 +12,7 @@ import urllib.parse
 
 from .failure import Failure
 from .rest import Rest
+from .sequence import SequenceJudge
 from .tap import CUTS, HALF_OPEN
 
 IDENTIFY, RESUME = 2, 6
@@ -281,14 +282,36 @@ class Scenario:
 
     def _judge_sequence(self):
         """S5."""
+        resumes = [resume["seq"] for link in self._tap.links for resume in link.sent(RESUME)]
         if not self._mode.tells_sequence:
+            self._judge_gaps(resumes)
             return
-        seqs = [event["s"] for event in self._client.all("dispatch")]
+        dispatches = self._client.all("dispatch")
         if not self._mode.keeps_order:
-            seqs.sort()
-        for expected, seq in enumerate(seqs, 1):
-            if seq != expected:
-                raise Failure(f"sequence number {seq} came where {expected} was due")
+            dispatches.sort(key=lambda event: event["s"])
+        judge = SequenceJudge()
+        for event in dispatches:
+            # The client had exactly that many when it said so, so what follows is the replay.
+            if resumes and judge.seq == resumes[0]:
+                judge.resumes(resumes.pop(0))
+            judge.takes(event["s"], event["t"])
+        judge.finish()
+        if resumes:
+            raise Failure(f"RESUMEs from {resumes}, which the client did not have as its last")
+
+    def _judge_gaps(self, resumes):
+        """S5 for a library that complains of gaps and tells no numbers."""
+        events, resumed = self._client.events, 0
+        for at, event in enumerate(events):
+            resumed += event["ev"] == "resumed"
+            if not (gap := self._client.gap_of(event)):
+                continue
+            us, them = gap
+            if resumed >= len(resumes) or us < resumes[resumed]:
+                raise Failure(f"outside a replay sequence number {them} came after {us}")
+            names = [later["t"] for later in events[at:] if later["ev"] == "dispatch"]
+            if "RESUMED" not in names or "PRESENCE_UPDATE" not in names[: names.index("RESUMED")]:
+                raise Failure(f"a replay leaves out what is between {us} and {them}, with no presence behind it")
 
     def _judge_wire(self):
         """S3: what the tap saw."""

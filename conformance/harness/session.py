@@ -2,7 +2,8 @@
 
 Owns        the wire of the moment, the thread that reads it, and every dispatch so far.
 Doors       `drop` and `resume` from the run; `wait` for a dispatch.
-Invariants  sequence numbers are gapless across resumes; every message is one whole payload.
+Invariants  sequence numbers are gapless outside replays, and within one the gaps are those of superseded presences
+            (`SequenceJudge`); every message is one whole payload.
 Limits      every wait is bounded by the run's patience.
 Spec        docs/protocol.md "Connection".
 """
@@ -14,6 +15,7 @@ import time
 from .failure import Failure
 from .frames import BINARY, CLOSE, TEXT, decode_etf
 from .wire import DISPATCH, HEARTBEAT, HEARTBEAT_ACK, HELLO, IDENTIFY, REQUEST_MEMBERS, RESUME, Wire, identify
+from .sequence import SequenceJudge
 from .tap import close_with_reset
 
 
@@ -31,8 +33,11 @@ class Session:
         self._fault = None
         self._session_id = None
         self._seq = None
+        self._sequence = SequenceJudge()
         # (t, d) of everything that was dispatched.
         self.dispatches = []
+        # How many numbers a replay left out before the dispatch at this place.
+        self.left_out = {}
         self.payload_bytes = self.wire_bytes = 0
         self._connect()
 
@@ -128,12 +133,14 @@ class Session:
         if op == HELLO:
             self._wire.start_beating(d)
             if self._session_id:
+                self._sequence.resumes(self._seq)
                 self._say(RESUME, {"token": self._token, "session_id": self._session_id, "seq": self._seq})
             else:
                 self._say(IDENTIFY, identify(self._token))
         elif op == DISPATCH:
-            if payload["s"] != (self._seq or 0) + 1:
-                raise Failure(f"{payload['t']} has sequence number {payload['s']} after {self._seq}")
+            member = (d["guild_id"], d["user"]["id"]) if payload["t"] == "PRESENCE_UPDATE" else None
+            if left_out := self._sequence.takes(payload["s"], payload["t"], member):
+                self.left_out[len(self.dispatches)] = left_out
             self._seq = payload["s"]
             if payload["t"] == "READY":
                 self._session_id = d["session_id"]
