@@ -6,6 +6,7 @@ use guildhall_stdx::Rng;
 use std::{fs, sync::Arc};
 
 /// Resident bytes of the mappings that contain these slots.
+#[expect(clippy::disallowed_methods, reason = "only the kernel knows what is resident")]
 fn resident_around(slots: &mut [Slot]) -> u64 {
     let starts: Vec<usize> = slots.iter_mut().map(|slot| slot.as_mut_ptr() as usize).collect();
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();

@@ -128,6 +128,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "several threads share a gate")]
     fn u1_larger_contexts_never_hold_more_than_they_may() {
         let gate = UpgradeGate::default();
         assert!(gate.try_take(1).is_none());

@@ -107,6 +107,7 @@ fn a_connection_has_one_slot_from_its_first_compressed_message_to_its_end() {
 
 /// traps.md 5, its other half: contexts of several threads, given to and dropped by each other.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about threads")]
 fn threads_leave_nothing_behind() {
     let contexts = contexts(u64::MAX);
     contexts.gate().set(500, u64::MAX);

@@ -112,6 +112,7 @@ fn what_would_not_be_shorter_goes_as_it_is() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about threads")]
 fn trap_4_one_of_many_threads_compresses_and_all_get_the_same() {
     const THREADS: usize = 8;
     let payload: Arc<[u8]> = "all at once ".repeat(2_000).into_bytes().into();

@@ -439,6 +439,7 @@ fn memory_is_what_the_parameters_say() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about threads")]
 fn contexts_may_change_threads() {
     let (mut compressor, mut decompressor) = pair(0);
     let mut wire = Vec::new();
