@@ -20,7 +20,6 @@ mod private;
 mod reload;
 mod secrecy;
 mod stalled;
-mod supply_chain;
 mod support;
 mod surface;
 mod tls;

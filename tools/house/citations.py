@@ -1,0 +1,76 @@
+"""What code and documents cite is there.
+
+Sections    `§1.7` without an RFC in front is a heading of docs/protocol/reference.md.
+Decisions   `ADR 19` and `docs/adr/0019` are files in docs/adr, and each of those is in its index.
+Files       `docs/…`, `crates/…` and links between Markdown pages exist.
+"""
+import re
+
+from . import ROOT
+
+REFERENCE = ROOT / "docs" / "protocol" / "reference.md"
+DECISIONS = ROOT / "docs" / "adr"
+RFC = re.compile(r"RFC \d+(?:(?!reference|protocol).)*$")
+SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
+DECISION = re.compile(r"\bADRs? (\d+)\b|\badr/(\d{4})")
+PATH = re.compile(r"\b((?:docs|crates|conformance|bench|fuzz|packaging|tools)/[\w./-]*\w)")
+DEFINITION = re.compile(r"^\[\w+\]: (\S+)")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+# Made by a run, so named and not in the tree.
+MADE = re.compile(r"^conformance/\.cache|^bench/results/<|/target/")
+
+
+def sections():
+    return set(re.findall(r"(?m)^#+ (\d+(?:\.\d+)*)\.? ", REFERENCE.read_text(encoding="utf-8")))
+
+
+def decisions():
+    return {int(path.name[:4]) for path in DECISIONS.glob("[0-9]*.md")}
+
+
+def crate_paths(text):
+    """`relay/src/event.rs` is in crates/relay."""
+    return (ROOT / text).exists() or (ROOT / "crates" / text).exists()
+
+
+def check_line(path, line, known_sections, known_decisions):
+    for found in SECTION.finditer(line):
+        if not RFC.search(line[: found.start()]) and found[1] not in known_sections:
+            yield f"§{found[1]} is no section of {REFERENCE.relative_to(ROOT)}"
+    for found in DECISION.finditer(line):
+        if int(found[1] or found[2]) not in known_decisions:
+            yield f"there is no ADR {found[1] or found[2]}"
+    if path.suffix in (".rs", ".md"):
+        for found in PATH.finditer(line):
+            name = found[1]
+            is_there = crate_paths(name) or any(ROOT.glob(f"{name}*.md")) or any(ROOT.glob(f"{name}.rs"))
+            if not is_there and not MADE.search(name) and line[found.end() : found.end() + 1] not in "<*{…":
+                yield f"there is no {name}"
+    if path.suffix == ".md":
+        for found in (*LINK.finditer(line), *DEFINITION.finditer(line)):
+            target = found[1]
+            if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists():
+                yield f"the link to {target} leads nowhere"
+
+
+def check_index(known_decisions):
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    for path in sorted(DECISIONS.glob("[0-9]*.md")):
+        if f"]: {path.name}\n" not in index:
+            yield f"docs/adr/README.md:1: {path.name} is not in the index"
+    for number in range(1, max(known_decisions)):
+        if number not in known_decisions and f"| {number} |" not in index:
+            yield f"docs/adr/README.md:1: the index does not say what became of ADR {number}"
+
+
+def check(files):
+    known_sections, known_decisions = sections(), decisions()
+    yield from check_index(known_decisions)
+    for path in files:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue
+        for number, line in enumerate(lines, 1):
+            for problem in check_line(path, line, known_sections, known_decisions):
+                yield f"{path.relative_to(ROOT)}:{number}: {problem}"
