@@ -3,7 +3,10 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build test tidy fmt lint unit memcheck release deb package-test sim conformance fuzz bench clean tools tools-test
+.PHONY: help run build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
+	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
+	conformance-backend-api conformance-metrics conformance-autobahn build-tests build-release build-memcheck build-fuzz \
+	fuzz bench picture clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -14,10 +17,15 @@ SIM_SEEDS ?= 200
 export PROPTEST_RNG_SEED ?= 1
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 10
+# make test STAGES="unit sim"; `tools/suite --list` names them. make test STAGES=--keep-going does not stop at a failure.
+STAGES ?=
+# The commit that `make check` and `make commits` compare with; origin/main if empty.
+SINCE ?=
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/guildhall
 
 help: ## What there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: tools ## Build and run the demo on 127.0.0.1:8080 (ARGS="--rate 20 …")
 	$(CARGO) build --release --locked -p guildhall
@@ -26,21 +34,21 @@ run: tools ## Build and run the demo on 127.0.0.1:8080 (ARGS="--rate 20 …")
 build: tools ## Build everything, unoptimised
 	$(CARGO) build --workspace --locked
 
-# Cheap checks first, so that a typo does not wait for the compiler's optimiser.
-test: tools-test ## Every check and every test, from a fresh clone
-	$(MAKE) --no-print-directory tidy
-	$(MAKE) --no-print-directory fmt
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory unit
-	$(MAKE) --no-print-directory memcheck
-	$(MAKE) --no-print-directory sim
-	$(MAKE) --no-print-directory conformance
-	$(MAKE) --no-print-directory fuzz
-	@echo "make test: everything passed"
+check: tools ## Before a commit is handed in: formatting, rules, lints, the tests of the crates that changed
+	tools/check $(SINCE)
 
-tidy: ## Do cited sections, decisions and files exist? Do dependencies point downwards?
+# The order of the stages, and what runs side by side, is in tools/suite. Each stage is a target of this file.
+test: tools-test ## Every check and every test, from a fresh clone; prints a table of durations
+	tools/suite $(STAGES)
+
+tidy: tools ## Do cited sections and files exist? Do dependencies point downwards? May they be distributed?
 	$(call need,python3,Install Python 3.10 or later.)
+	$(CARGO) fetch --quiet --locked --target $(HOST)
 	tools/tidy
+	python3 -m unittest discover -q -s tools
+
+commits: ## Do the commits since origin/main have a subject and a body as CONTRIBUTING.md wants them?
+	tools/commit-check $(SINCE)
 
 fmt: tools ## Is everything formatted? (cargo fmt --all does it)
 	$(CARGO) fmt --all --check
@@ -48,31 +56,74 @@ fmt: tools ## Is everything formatted? (cargo fmt --all does it)
 lint: tools ## Clippy, warnings denied
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-unit: tools ## Unit, integration and process tests
-	$(CARGO) test --workspace --locked
+doc: tools ## The pages of rustdoc, warnings denied: a link that leads nowhere is an error
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+
+wasm: tools ## The crates below the line, built for a machine without sockets, threads or a clock
+	tools/wasm
+
+picture: ## Draw the crates in ARCHITECTURE.md again, from their manifests
+	tools/crate-picture --write
+
+unit: tools ## Unit, integration, process and documentation tests
+	tools/unit
+
+build-tests: tools
+	tools/unit --no-run
 
 # AddressSanitizer comes with the pinned toolchain. It watches the Rust side of the C interfaces, and what both allocate; C code
 # is not instrumented: a compiler of another family takes constants of zstd for the stack.
 memcheck: tools ## The tests of slab and codec under AddressSanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CFLAGS="-fno-sanitize=all" \
-	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/asan \
-	$(CARGO) test --locked --target $$(rustc -vV | sed -n 's/^host: //p') -p guildhall-slab -p guildhall-codec --lib --test it
+	$(MEMCHECK)
 
-sim: tools ## A guild and its sessions under seeded faults, SIM_SEEDS times
-	$(CARGO) run --release --locked -p guildhall-sim --bin sim -- --seeds $(SIM_SEEDS)
+build-memcheck: tools
+	$(MEMCHECK) --no-run
+
+MEMCHECK = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CFLAGS="-fno-sanitize=all" \
+	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/asan \
+	$(CARGO) test --locked --target $(HOST) -p guildhall-slab -p guildhall-codec --lib --test it
+
+sim: build-release ## A guild and its sessions under seeded faults, SIM_SEEDS times
+	$(dir $(BINARY))sim --seeds $(SIM_SEEDS)
 
 release: tools ## The optimised binary
 	$(CARGO) build --release --locked -p guildhall
 
-conformance: tools-test release ## Real client libraries against the release build
+# One build for everything that runs optimised. The features of a dependency are the union over the packages of a command:
+# a build of its own for each would compile what they share twice.
+build-release: tools
+	$(CARGO) build --release --locked -p guildhall -p guildhall-sim -p guildhall-net --bins --example ws_echo
+
+conformance: ## Real client libraries against the release build
+	tools/suite $(filter conformance-%,$(shell tools/suite --list)) build-release
+
+packages: ## In CI: install the browser and promtool
+	.ci/packages
+
+conformance-setup: tools-test ## Install the client libraries and suites into conformance/.cache
+	conformance/set-up
+
+conformance-libraries: tools-test build-release
 	conformance/run --server $(BINARY)
+
+conformance-readers: tools-test build-release
 	conformance/readers/run --server $(BINARY)
+
+# The programs of docs/libraries.md and docs/your-own-client.md.
+conformance-documents: tools-test build-release
 	conformance/snippets --server $(BINARY)
 	conformance/own-client --server $(BINARY)
+
+conformance-deflate: tools-test build-release
 	conformance/deflate --server $(BINARY)
+
+conformance-backend-api: tools-test build-release
 	conformance/backend-api/run --server $(BINARY)
+
+conformance-metrics: tools-test build-release
 	conformance/metrics/run --server $(BINARY)
-	$(CARGO) build --release --locked -p guildhall-net --example ws_echo
+
+conformance-autobahn: tools-test build-release
 	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
 
 deb: release ## A Debian package of it (needs cargo-deb)
@@ -83,6 +134,9 @@ package-test: release ## Install, start, upgrade, remove: as root, on a machine 
 
 fuzz: tools-test ## Each fuzz target for FUZZ_SECONDS
 	fuzz/run.sh $(FUZZ_SECONDS)
+
+build-fuzz: tools-test
+	fuzz/run.sh --build-only
 
 bench: tools release ## CPU and bytes per delivery, against a plain send()
 	$(BINARY) bench sockets --connections 5000

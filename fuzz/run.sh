@@ -2,10 +2,16 @@
 # Builds the fuzz targets once, then runs each for a while. See README.md.
 #
 #   fuzz/run.sh [seconds_per_target=30] [target…]      0 seconds: only the committed corpus
+#   fuzz/run.sh --build-only
 #
 # Needs a C++ compiler and the pinned stable toolchain; neither nightly nor cargo-fuzz.
 set -euo pipefail
 
+only_builds=
+if [ "${1:-}" = --build-only ]; then
+    only_builds=1
+    shift
+fi
 seconds=${1:-30}
 [ $# -eq 0 ] || shift
 if ! [[ $seconds =~ ^[0-9]+$ ]]; then
@@ -43,7 +49,8 @@ flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 flags+=" -Cllvm-args=-sanitizer-coverage-pc-table"
 flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares"
 env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS="$flags" CARGO_TARGET_DIR="$target_dir" \
-    cargo build --release --target "$host" "${bins[@]}"
+    cargo build --release --locked --target "$host" "${bins[@]}"
+[ -z "$only_builds" ] || exit 0
 
 failed=()
 for target in "${targets[@]}"; do

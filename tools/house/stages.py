@@ -1,0 +1,151 @@
+"""Runs stages as processes, some side by side, and reports how long each took.
+
+Owns        the order in which stages start, their log files, the table at the end.
+Invariants  O1 a stage starts after every stage that it needs has passed.
+            O2 one build runs at a time: two would compete for the same cores and locks.
+            O3 builds run at a lower priority than suites, so that a suite beside a build keeps its time limits.
+            O4 after a failure no stage starts, unless the caller asked to keep going; then only the stages that
+               need the failed one are left out.
+Not here    which stages exist: tools/suite.
+"""
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+
+PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
+BUILD_NICENESS = 10
+TAIL_LINES = 200
+REMARK_CHARACTERS = 70
+
+
+@dataclasses.dataclass(eq=False)
+class Stage:
+    """One command with a name."""
+
+    name: str
+    command: list
+    lane: str
+    """`build` uses every core, `fetch` waits for downloads, `run` is a suite."""
+    needs: tuple = ()
+    result: str = NOT_RUN
+    wall_seconds: float = 0
+    cpu_seconds: float = 0
+    """Of the stage's processes that had ended when the stage did."""
+    remark: str = ""
+    log: pathlib.Path = None
+
+
+def clock(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+class Runner:
+    """Runs a list of stages to the end."""
+
+    def __init__(self, stages, logs, keep_going=False, cores=None, write=print):
+        self._stages = stages
+        self._logs = logs
+        self._keep_going = keep_going
+        self._write = write
+        self._suites_max = max(1, (cores or os.cpu_count() or 1) // 2)
+        self._started = time.monotonic()
+        self._running = {}
+        self._changed = threading.Condition()
+        self._is_interrupted = False
+
+    def run(self):
+        """Runs everything; returns whether every stage passed."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        waiting = list(self._stages)
+        try:
+            with self._changed:
+                while True:
+                    waiting = self._start_what_can(waiting)
+                    if not self._running:
+                        break
+                    self._changed.wait()
+        except KeyboardInterrupt:
+            self._is_interrupted = True
+            self._stop()
+        return all(stage.result == PASSED for stage in self._stages)
+
+    def _start_what_can(self, waiting):
+        if any(stage.result == FAILED for stage in self._stages) and not self._keep_going:
+            return []
+        by_name = {stage.name: stage for stage in self._stages}
+        left = []
+        for stage in waiting:
+            needed = [by_name[name] for name in stage.needs if name in by_name]
+            if any(other.result == FAILED or other.remark == "left out" for other in needed):
+                stage.remark = "left out"
+            elif all(other.result == PASSED for other in needed) and self._has_room(stage, waiting):
+                self._start(stage)
+            else:
+                left.append(stage)
+        # A stage that was left out can free others to be left out.
+        return left if len(left) == len(waiting) or self._running else self._start_what_can(left)
+
+    def _has_room(self, stage, waiting):
+        lanes = [other.lane for other in self._running]
+        if stage.lane != "run":
+            return stage.lane not in lanes
+        builds_remain = "build" in lanes or any(other.lane == "build" for other in waiting)
+        return lanes.count("run") < self._suites_max + (0 if builds_remain else 1)
+
+    def _start(self, stage):
+        stage.log = self._logs / f"{stage.name}.log"
+        niceness = 0 if stage.lane == "run" else BUILD_NICENESS
+        with open(stage.log, "wb") as log:
+            process = subprocess.Popen(
+                stage.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=lambda: (os.setpgid(0, 0), os.nice(niceness)),
+            )
+        self._running[stage] = process
+        self._say(f"{stage.name} …")
+        threading.Thread(target=self._wait, args=(stage, process, time.monotonic()), daemon=True).start()
+
+    def _wait(self, stage, process, started):
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        with self._changed:
+            stage.wall_seconds = time.monotonic() - started
+            stage.cpu_seconds = usage.ru_utime + usage.ru_stime
+            stage.result = PASSED if process.returncode == 0 else FAILED
+            lines = stage.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            stage.remark = next((line.strip() for line in reversed(lines) if line.strip()), "")[:REMARK_CHARACTERS]
+            if stage.result == FAILED and not self._is_interrupted:
+                self._write("\n".join([f"---- {stage.name}: the end of {stage.log}", *lines[-TAIL_LINES:], "----"]))
+            self._say(f"{stage.name} {stage.result} in {clock(stage.wall_seconds)}")
+            del self._running[stage]
+            self._changed.notify()
+
+    def _stop(self):
+        for process in list(self._running.values()):
+            try:
+                os.killpg(process.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, timeout=10)
+
+    def _say(self, text):
+        self._write(f"[{clock(time.monotonic() - self._started):>6}] {text}")
+
+    def table(self):
+        """The stages with their durations, in the order of the list."""
+        width = max(len(stage.name) for stage in self._stages)
+        rows = [f"{'stage':{width}}  result     wall     cpu  last line"]
+        for stage in self._stages:
+            wall, cpu = clock(stage.wall_seconds), clock(stage.cpu_seconds)
+            rows.append(f"{stage.name:{width}}  {stage.result:7}  {wall:>6}  {cpu:>6}  {stage.remark}".rstrip())
+        cpu = sum(stage.cpu_seconds for stage in self._stages)
+        total = clock(time.monotonic() - self._started)
+        rows.append(f"{'total':{width}}  {'':7}  {total:>6}  {clock(cpu):>6}  {os.cpu_count()} cores")
+        return "\n".join(rows)

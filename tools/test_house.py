@@ -1,0 +1,224 @@
+"""The rules of tools/house, each seen to fail. Run by `make tidy`: python3 -m unittest discover -s tools"""
+import importlib.machinery
+import importlib.util
+import pathlib
+import tempfile
+import unittest
+
+from house import ROOT, comments, crates, stages, supply
+
+TABLE = """## The map
+| crate | idea |
+|---|---|
+| `top` | |
+| `middle` | |
+| — | *below this line: no sockets* |
+| `bottom` | |
+| `test-kit` | |
+## Next
+"""
+
+
+def package(name, *dependencies):
+    return {
+        "name": f"guildhall-{name}",
+        "manifest_path": f"/x/crates/{name}/Cargo.toml",
+        "dependencies": [
+            {"name": f"guildhall-{other}", "path": "/x", "kind": kind} for other, kind in dependencies
+        ],
+    }
+
+
+def problems_of_order(*packages):
+    return list(crates.check_order(crates.Graph(packages), *crates.read_table(TABLE)))
+
+
+class Crates(unittest.TestCase):
+    def test_downwards_is_fine(self):
+        everything = (
+            package("top", ("middle", None), ("test-kit", "dev")),
+            package("middle", ("bottom", None)),
+            package("bottom"),
+            package("test-kit", ("top", None)),
+        )
+        self.assertEqual(problems_of_order(*everything), [])
+
+    def test_c1_upwards_is_not(self):
+        found = problems_of_order(package("top"), package("middle"), package("bottom", ("top", "build")), package("test-kit"))
+        self.assertEqual(len(found), 1)
+        self.assertIn("bottom depends on top, which is above it", found[0])
+
+    def test_c3_the_test_kit_is_for_tests(self):
+        found = problems_of_order(package("top", ("test-kit", None)), package("middle"), package("bottom"), package("test-kit"))
+        self.assertIn("make it a dev-dependency", found[0])
+
+    def test_unknown_crates(self):
+        found = problems_of_order(package("top"), package("bottom"), package("new"), package("test-kit"))
+        self.assertEqual([line.split(": ", 1)[1] for line in found], [
+            "new is not in the table of ARCHITECTURE.md",
+            "there is no crate middle",
+        ])
+
+    def test_c2_nothing_below_brings_a_runtime(self):
+        def resolved(kind):
+            return {
+                "packages": [{"id": n, "name": n} for n in ("guildhall-bottom", "helper", "tokio")],
+                "workspace_members": ["guildhall-bottom"],
+                "resolve": {"nodes": [
+                    {"id": "guildhall-bottom", "deps": [{"pkg": "helper", "dep_kinds": [{"kind": None}]}]},
+                    {"id": "helper", "deps": [{"pkg": "tokio", "dep_kinds": [{"kind": kind}]}]},
+                    {"id": "tokio", "deps": []},
+                ]},
+            }
+        _, below = crates.read_table(TABLE)
+        self.assertEqual(list(crates.check_closure(resolved("dev"), below)), [])
+        self.assertIn("a runtime: bottom → helper → tokio", list(crates.check_closure(resolved(None), below))[0])
+
+    def test_arrows_that_follow_are_left_out(self):
+        found = crates.Graph([package("top", ("middle", None), ("bottom", None)), package("middle", ("bottom", None)),
+                              package("bottom")])
+        self.assertEqual(list(found.arrows()), [("top", "middle"), ("middle", "bottom")])
+        self.assertEqual(found.dependants({"middle"}), {"middle", "top"})
+
+    def test_c5_the_picture_goes_between_its_marks(self):
+        text = f"a\n{crates.BEGIN}\nold\n{crates.END}\nb"
+        self.assertEqual(crates.with_picture(text, "new"), f"a\n{crates.BEGIN}\nnew\n{crates.END}\nb")
+
+
+class Supply(unittest.TestCase):
+    def test_s2_licence_expressions(self):
+        for expression, expected in (
+            ("MIT", True),
+            ("MIT OR Apache-2.0", True),
+            ("MIT/Apache-2.0", True),
+            ("GPL-3.0-only", False),
+            ("GPL-3.0-only OR MIT", True),
+            ("MIT AND GPL-3.0-only", False),
+            ("(MIT OR GPL-2.0-only) AND ISC", True),
+            ("ISC AND (Apache-2.0 OR ISC) AND OpenSSL", False),
+            ("Apache-2.0 WITH LLVM-exception OR GPL-2.0-only", True),
+            ("", False),
+            ("(MIT", False),
+            ("MIT MIT", False),
+        ):
+            self.assertEqual(supply.is_allowed(expression), expected, expression)
+
+    def test_s1_sources(self):
+        ours = '[[package]]\nname = "guildhall"\nversion = "1.0.0"\n'
+        good = f'[[package]]\nname = "a"\nversion = "1.0.0"\nsource = "{supply.REGISTRY}"\nchecksum = "ab"\n'
+        self.assertEqual(list(supply.check_sources("Cargo.lock", ours + good)), [])
+        for bad in (good.replace("index", "fork"), good.replace('checksum = "ab"\n', "")):
+            self.assertEqual(len(list(supply.check_sources("Cargo.lock", bad))), 1)
+
+    def test_s3_duplicates(self):
+        twice = "".join(f'[[package]]\nname = "a"\nversion = "{v}.0.0"\n' for v in (1, 2))
+        self.assertIn("a is there twice", list(supply.check_duplicates(twice, {}))[0])
+        self.assertEqual(list(supply.check_duplicates(twice, {"a": "why"})), [])
+        self.assertIn("a is no longer", list(supply.check_duplicates("", {"a": "why"}))[0])
+
+
+def program(name):
+    """A program of this folder, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Commits(unittest.TestCase):
+    def test_messages(self):
+        body = "\n\nA relay that reconnects could receive old messages."
+        for message, problem in (
+            ("relay: drop messages of an older epoch" + body, None),
+            ("api, node: end revoked streams" + body, None),
+            ("relay: drop messages of an older epoch", "there is no body"),
+            ("relay: drop messages of an older epoch\nwhich were wrong", "the second line"),
+            ("Drop messages" + body, "not `area: imperative`"),
+            ("x", "not `area: imperative`"),
+            ("relay: dropped" + "." + body, "full stop"),
+            ("relay: fixes the epoch" + body, "give an order"),
+            ("relay: drop " + "x" * 72 + body, "84 characters"),
+        ):
+            found = list(program("commit-check").check(message))
+            self.assertIn(problem, "; ".join(found)) if problem else self.assertEqual(found, [])
+
+    def test_small_changes_need_no_body(self):
+        check = program("commit-check").check
+        self.assertEqual(list(check("docs: mend a link", 2)), [])
+        self.assertEqual(len(list(check("docs: mend a link", 200))), 1)
+
+
+class Comments(unittest.TestCase):
+    def test_w1_only_the_breaks_change(self):
+        for path in sorted(ROOT.glob("crates/*/src/**/*.rs")):
+            text = path.read_text(encoding="utf-8")
+            wrapped = comments.wrap(text)
+            self.assertEqual(wrapped, comments.wrap(wrapped), path)
+            plain = [" ".join(t.replace("//!", "").replace("///", "").replace("//", "").split()) for t in (text, wrapped)]
+            self.assertEqual(*plain, path)
+
+    def test_w2_and_w3(self):
+        words = "word " * 30
+        item = comments.wrap(f"/// - {words}").split("\n")
+        self.assertTrue(item[1].startswith("///   word"), item)
+        header = comments.wrap(f"//! Owns        {words}\n//!             {words}").split("\n")
+        self.assertTrue(header[0].startswith("//! Owns        word") and header[1].startswith("//!             word"), header)
+        for kept in (f"let x = 1; // {words}", f"/// | {words} |", f"/// ```\n/// {words}\n/// ```", f"// {'x' * 200}"):
+            self.assertEqual(comments.wrap(kept), kept)
+        self.assertEqual(len(list(comments.check([("a.rs", 7, f"    // {words}"), ("a.rs", 8, "    // short")]))), 1)
+
+
+class Changes(unittest.TestCase):
+    def test_files_and_their_crates(self):
+        graph = crates.Graph([package("relay"), package("api", ("relay", None))])
+        changed = program("check").changed_crates
+        self.assertEqual(changed({"crates/relay/src/lib.rs", "docs/x.md", "crates/api/README.md"}, graph), {"relay"})
+        self.assertEqual(changed({"Cargo.lock"}, graph), {"relay", "api"})
+
+
+class Stages(unittest.TestCase):
+    def run_stages(self, *rows, keep_going=False):
+        made = [stages.Stage(name, ["sh", "-c", script], lane, needs) for name, lane, needs, script in rows]
+        with tempfile.TemporaryDirectory() as folder:
+            runner = stages.Runner(made, pathlib.Path(folder), keep_going, cores=2, write=lambda _: None)
+            has_passed = runner.run()
+            return has_passed, {stage.name: stage.result for stage in made}, runner.table()
+
+    def test_o1_what_is_needed_comes_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            has_passed, _, table = self.run_stages(
+                ("suite", "run", ("build",), f"cat {folder}/x"), ("build", "build", (), f"echo made > {folder}/x")
+            )
+        self.assertTrue(has_passed)
+        self.assertRegex(table, r"suite +passed .* made")
+
+    def test_o4_after_a_failure_nothing_starts(self):
+        rows = (
+            ("bad", "build", (), "exit 3"),
+            ("after", "build", ("bad",), "true"),
+            ("later", "run", ("after",), "true"),
+            ("free", "build", (), "true"),
+        )
+        has_passed, results, _ = self.run_stages(*rows)
+        self.assertFalse(has_passed)
+        self.assertEqual(results, {"bad": "FAILED", "after": "not run", "later": "not run", "free": "not run"})
+        _, results, table = self.run_stages(*rows, keep_going=True)
+        self.assertEqual(results, {"bad": "FAILED", "after": "not run", "later": "not run", "free": "passed"})
+        self.assertIn("left out", table)
+
+    def test_o2_builds_are_alone_and_suites_are_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Each build fails if it finds another's mark; the two suites wait for each other's.
+            build = f"mkdir {folder}/lock && sleep 0.1 && rmdir {folder}/lock"
+            suite = "touch {0}/{1}; for i in $(seq 100); do [ -e {0}/{2} ] && exit 0; sleep 0.05; done; exit 1"
+            has_passed, results, _ = self.run_stages(
+                ("a", "build", (), build),
+                ("b", "build", (), build),
+                ("x", "run", ("a", "b"), suite.format(folder, "x", "y")),
+                ("y", "run", ("a", "b"), suite.format(folder, "y", "x")),
+            )
+        self.assertTrue(has_passed, results)
+
+
+if __name__ == "__main__":
+    unittest.main()
