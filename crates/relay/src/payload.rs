@@ -124,7 +124,7 @@ pub enum Payload {
     VoiceServer {
         /// For the media server.
         token: String,
-        /// host[:port]; none: wait for another.
+        /// `host[:port]`; with none the client waits for another update.
         endpoint: Option<String>,
     },
     /// GUILD_MEMBER_ADD, GUILD_MEMBER_UPDATE.

@@ -159,7 +159,7 @@ impl Matcher {
     /// shared: then its messages are written alone.
     ///
     /// # Panics
-    /// If `name` has more than [`NAME_BYTES_MAX`] bytes.
+    /// If `name` has more than 64 bytes (`NAME_BYTES_MAX`).
     pub fn push(&mut self, scope: Scope, audience: u32, name: &'static str, body: &[u8]) -> Option<BodyId> {
         assert!(name.len() <= NAME_BYTES_MAX, "{name} is no event's name");
         self.text.clear();
