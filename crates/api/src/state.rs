@@ -18,6 +18,7 @@ use crate::{
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
+use guildhall_relay::HiddenChannels;
 use guildhall_stdx::Now;
 use serde::Serialize;
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub struct ApiState {
     pub gateway_url: Arc<str>,
     /// What may be asked, and how often.
     pub limits: ApiLimits,
+    /// Form of channels that the caller cannot view.
+    pub hidden_channels: HiddenChannels,
     /// For limits.
     pub clock: Arc<dyn Clock>,
     /// For `GET /gateway/bot`.
@@ -83,6 +86,7 @@ pub(crate) struct Api {
     pub node: Node,
     pub gateway_url: Arc<str>,
     pub limits: ApiLimits,
+    pub hidden_channels: HiddenChannels,
     pub session_starts: Arc<dyn SessionStarts>,
     pub rates: RateLimits,
     /// One permit per request that is worked on.
@@ -120,6 +124,7 @@ impl Api {
             commands: Mutex::new(()),
             node: state.node,
             limits: state.limits,
+            hidden_channels: state.hidden_channels,
             session_starts: state.session_starts,
             clock: state.clock,
         }

@@ -8,8 +8,8 @@
 
 use crate::{
     config::{
-        Allowed, AuthConfig, CodecConfig, Config, DatabaseCheck, DirectsFrom, ExpireSessions, GatewayUrl, IoUring,
-        Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
+        Allowed, AuthConfig, CodecConfig, Config, DatabaseCheck, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm,
+        IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
     },
     deflate,
     dictionaries::{self, DictionaryError},
@@ -35,7 +35,7 @@ use guildhall_net::{
 };
 use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
 use guildhall_partition::{PartitionConfig, Streams};
-use guildhall_relay::PartitionId;
+use guildhall_relay::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use std::{
@@ -321,6 +321,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         node: node.clone(),
         gateway_url: gateway_url.as_str().into(),
         limits: api_limits(config),
+        hidden_channels: hidden_channels(config),
         clock: Arc::new(NodeClock(clock)),
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
         files: files.clone(),
@@ -693,6 +694,14 @@ fn node_limits(config: &Config) -> NodeLimits {
     NodeLimits { directs, guild, ..NodeLimits::default() }
 }
 
+fn hidden_channels(config: &Config) -> HiddenChannels {
+    match config.visibility.hidden_channels {
+        HiddenForm::Listed => HiddenChannels::Listed,
+        HiddenForm::Obfuscated => HiddenChannels::Obfuscated,
+        HiddenForm::Absent => HiddenChannels::Absent,
+    }
+}
+
 /// The limits that partitions hold their clients to, without what compresses.
 fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfig, StartError> {
     let limits = &config.limits;
@@ -726,6 +735,7 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
         user_message_bytes_max: limits.user_message_bytes_max,
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
         expire_sessions: config.auth.expire_sessions == ExpireSessions::On,
+        hidden_channels: hidden_channels(config),
         streams: match config.codec.streams {
             StreamMode::Classic => Streams::Classic,
             StreamMode::SharedMatch => Streams::SharedMatch {

@@ -2,7 +2,7 @@
 
 use crate::shared::{SharedDictionaries, Streams};
 use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
-use guildhall_relay::PartitionId;
+use guildhall_relay::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
 
@@ -53,6 +53,8 @@ pub struct PartitionConfig {
     pub passive_interval_ms: u64,
     /// Whether the connection of a session is closed with 4004 when its token expires.
     pub expire_sessions: bool,
+    /// Form of channels that a member cannot view.
+    pub hidden_channels: HiddenChannels,
     /// Guilds that one shard may hold; past it 4011.
     pub guilds_per_shard_max: usize,
     /// Told in READY: `scheme://host[:port]` and nothing behind it.
@@ -140,6 +142,7 @@ impl PartitionConfig {
             passive_above_members: None,
             passive_interval_ms: 30_000,
             expire_sessions: true,
+            hidden_channels: HiddenChannels::default(),
             guilds_per_shard_max: 2_500,
             resume_gateway_url,
             session_secret,

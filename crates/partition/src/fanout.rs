@@ -182,7 +182,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         if session.gathering.is_some() {
             self.gathered(key, guild_id, Some((picture.clone(), view.clone())));
         } else if session.is_told_of_guilds() && !returns {
-            let dispatch = guild_create(session, picture, view, self.now.unix);
+            let dispatch = guild_create(session, picture, view, self.core.config.hidden_channels, self.now.unix);
             self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
         }
         Some(seat)

@@ -18,7 +18,7 @@ use crate::{
     timers::Subject,
 };
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
-use guildhall_relay::{Redaction, ToGuild};
+use guildhall_relay::{HiddenChannels, Redaction, ToGuild};
 use guildhall_session::{
     Dispatch, KeptDispatch, KeptSession, Log, LogLimits, Membership, Session, Size, guild_delete, partition_of,
 };
@@ -97,7 +97,8 @@ impl Partition {
         let (mut over, mut places, mut bytes) = (HandOver::default(), Places::new(), 0);
         for key in self.core.sessions.keys() {
             let Some(session) = self.core.sessions.get(key) else { continue };
-            let Some(kept) = keep(session, &mut over.dispatches, &mut places, &mut bytes, bytes_max) else {
+            let hides = self.core.config.hidden_channels != HiddenChannels::Listed;
+            let Some(kept) = keep(session, hides, &mut over.dispatches, &mut places, &mut bytes, bytes_max) else {
                 over.left_out_count += 1;
                 continue;
             };
@@ -171,6 +172,7 @@ impl Partition {
 
 fn keep(
     session: &Session,
+    hides: bool,
     table: &mut Vec<KeptDispatch>,
     places: &mut Places,
     bytes: &mut usize,
@@ -194,7 +196,7 @@ fn keep(
         let place = match places.get(&known) {
             Some(place) => *place,
             None => {
-                let dispatch = entry.dispatch.keep(session.encoding, entry.redaction);
+                let dispatch = entry.dispatch.keep(session.encoding, entry.redaction, hides);
                 *bytes += dispatch.cost_bytes();
                 if *bytes > bytes_max {
                     *bytes -= dispatch.cost_bytes();

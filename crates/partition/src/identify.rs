@@ -20,7 +20,7 @@ use guildhall_model::{
     AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
-use guildhall_relay::{Redaction, Relay};
+use guildhall_relay::{ChannelForm, Redaction, Relay};
 use guildhall_session::{
     About, Dispatch, Gathering, NewSession, OfDirect, Session, bot_ready, partition_of, resumed, user_ready,
 };
@@ -340,7 +340,21 @@ impl Partition {
             let index = session.guilds.get(guild_id).map(|guild| guild.relay);
             let relay = self.relays.get(&guild_id).and_then(|relays| relays.get(&index?)).map(|entry| &entry.relay);
             let user_id = session.user.id;
-            let may_see = relay.and_then(Relay::audience).is_some_and(|audience| match (event, about) {
+            let audience = relay.and_then(Relay::audience);
+            let form = event.zip(audience).map(|(event, of)| of.channel_form_at_replay(user_id, key.slot, event));
+            match form {
+                Some(ChannelForm::Nothing) => {
+                    session.replay.replace(seq, self.core.withheld.clone(), 0);
+                    self.core.counters.withheld_total += 1;
+                    continue;
+                }
+                Some(ChannelForm::Redacted(form)) if form != entry.redaction => {
+                    let bytes = entry.dispatch.frame(session.encoding, form).body().len();
+                    session.replay.replace_by(seq, entry.dispatch.clone(), form, bytes);
+                }
+                _ => {}
+            }
+            let may_see = audience.is_some_and(|audience| match (event, about) {
                 (Some(event), _) => audience.may_see(user_id, event, now.unix),
                 (None, about) => {
                     let may_view =
@@ -451,7 +465,8 @@ impl Core {
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
         let directs = gathering.directs.unwrap_or_default();
         let url = &self.config.resume_gateway_url;
-        let (ready, supplemental) = user_ready(session, gathering.views, directs, url, now.unix);
+        let (ready, supplemental) =
+            user_ready(session, gathering.views, directs, url, self.config.hidden_channels, now.unix);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);

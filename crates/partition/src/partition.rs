@@ -418,7 +418,8 @@ impl Partition {
         let entry = relays.entry(index).or_insert_with(|| {
             *last_epoch += 1;
             let id = RelayId { partition: config.partition, index };
-            let relay = Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms);
+            let relay =
+                Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms).hiding(config.hidden_channels);
             outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
             RelayEntry {
                 relay,

@@ -22,7 +22,7 @@ use guildhall_model::{
         SubscriptionPatch,
     },
 };
-use guildhall_relay::{GuildPicture, Redaction, Relay, SessionKey, THREAD_LISTED_MAX, ToGuild};
+use guildhall_relay::{GuildPicture, HiddenChannels, Redaction, Relay, SessionKey, THREAD_LISTED_MAX, ToGuild};
 use guildhall_session::{About, Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use serde::Serialize;
@@ -122,8 +122,14 @@ impl Partition {
                     self.core.reply(now, key, (EventName::ChannelInfo, about), &ChannelInfoBody::none(guild_id), link);
                 }
                 Question::DeletedEntities(request) => {
-                    let Some(picture) = self.picture_of(key, guild_id) else { continue };
-                    let body = DeletedEntityIdsBody::new(&request, existing(picture));
+                    let user_id = session.user.id;
+                    let Some((entry, core)) = self.relay_of(key, guild_id) else { continue };
+                    let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else {
+                        continue;
+                    };
+                    let is_absent = core.config.hidden_channels == HiddenChannels::Absent;
+                    let is_told = |id: ChannelId| !is_absent || audience.may_view(user_id, id, now.unix);
+                    let body = DeletedEntityIdsBody::new(&request, existing(picture, is_told));
                     self.core.reply(now, key, (EventName::DeletedEntityIds, about), &body, link);
                 }
                 Question::ChannelSync(request) => self.sync_channels(now, key, guild_id, &request, link),
@@ -149,10 +155,6 @@ impl Partition {
         if let Some(of_guild) = session.and_then(|session| session.key_in(self.core.config.partition, guild_id)) {
             self.core.outputs.push_back(Output::ToGuild(guild_id, message(of_guild)));
         }
-    }
-
-    fn picture_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<&GuildPicture> {
-        self.relay_of(key, guild_id)?.0.relay.picture()
     }
 
     /// Also if that is nothing any more: until `subscribe` has told it, the relay has what the session followed before.
@@ -277,9 +279,9 @@ fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], 
     viewed.flat_map(|entry| entry.members.keys().take(THREAD_LISTED_MAX).copied()).collect()
 }
 
-fn existing(picture: &GuildPicture) -> ExistingEntities {
+fn existing(picture: &GuildPicture, is_told: impl Fn(ChannelId) -> bool) -> ExistingEntities {
     ExistingEntities {
-        channels: picture.meta.channels.keys().copied().collect(),
+        channels: picture.meta.channels.keys().copied().filter(|id| is_told(*id)).collect(),
         roles: picture.meta.roles.keys().copied().collect(),
         emojis: picture.meta.guild.emojis.iter().map(|emoji| emoji.id).collect(),
     }

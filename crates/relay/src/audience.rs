@@ -15,16 +15,19 @@
 
 mod fan_out;
 
-pub use fan_out::Deliver;
+pub use fan_out::{ChannelForm, Deliver};
 
 use crate::{
     event::{Calls, Event},
+    hidden::{HiddenChannels, ViewChange, Viewers, ViewsBefore},
     listening::Listening,
     meta::GuildMeta,
     thread::ThreadEntry,
     visibility::{AccessChange, AccessRules, Visibility, visibility_domain},
 };
-use guildhall_model::{ChannelId, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId};
+use guildhall_model::{
+    Channel, ChannelId, ChannelType, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId,
+};
 use guildhall_stdx::{CowMap, Timestamp};
 use smallvec::SmallVec;
 use std::{
@@ -202,6 +205,9 @@ impl ViewersOf {
 #[derive(Debug)]
 pub struct AudienceIndex {
     meta: Arc<GuildMeta>,
+    hidden: HiddenChannels,
+    /// For the event that changed the views, and those that follow without an effect of their own.
+    views_before: ViewsBefore,
     /// Who is in which thread.
     threads: CowMap<ChannelId, ThreadEntry>,
     channel_bits: Map<ChannelId, usize>,
@@ -230,6 +236,8 @@ impl AudienceIndex {
     #[must_use]
     pub fn new(meta: Arc<GuildMeta>) -> Self {
         let mut index = Self {
+            hidden: HiddenChannels::default(),
+            views_before: ViewsBefore::default(),
             channel_bits: Map::default(),
             access: AccessRules::default(),
             overwritten: BTreeSet::new(),
@@ -249,6 +257,13 @@ impl AudienceIndex {
         };
         index.set_meta(meta, &mut ());
         index
+    }
+
+    /// The same, with another form of hidden channels.
+    #[must_use]
+    pub fn hiding(mut self, hidden: HiddenChannels) -> Self {
+        self.hidden = hidden;
+        self
     }
 
     /// How many sessions.
@@ -414,6 +429,7 @@ impl AudienceIndex {
     /// A member changed. Nothing happens unless they have a session here.
     pub fn set_member(&mut self, member: &Arc<Member>, baselines: &mut impl Baselines) {
         let user_id = member.user.id;
+        self.views_before = ViewsBefore::default();
         let Some(seated) = self.users.get_mut(&user_id) else { return };
         seated.member = member.clone();
         self.reclass(user_id, baselines);
@@ -433,6 +449,10 @@ impl AudienceIndex {
     /// Roles, channels, overwrites or the owner changed. Returns what that did to the domains of events.
     pub fn set_meta(&mut self, meta: Arc<GuildMeta>, baselines: &mut impl Baselines) -> AccessChange {
         let before = std::mem::replace(&mut self.meta, meta);
+        self.views_before = ViewsBefore::default();
+        if self.hidden != HiddenChannels::Listed {
+            self.views_before.meta = Some(before.clone());
+        }
         let access_before = std::mem::replace(&mut self.access, AccessRules::of(&self.meta));
         let owner_before = before.guild.owner_id;
         self.channel_bits = self.meta.channels.keys().enumerate().map(|(bit, id)| (*id, bit)).collect();
@@ -455,6 +475,7 @@ impl AudienceIndex {
         for user_id in moved {
             self.reclass(user_id, baselines);
         }
+        self.views_before.users.sort_unstable_by_key(|(user_id, _)| *user_id);
         let kept = std::mem::take(&mut self.kept_logs);
         let mut freed: Vec<LogId> = kept.into_values().flatten().map(|(_, log)| log).collect();
         freed.sort_unstable();
@@ -494,6 +515,9 @@ impl AudienceIndex {
                 .or_insert_with(|| self.viewed_before(meta_before, &before[view_before].visible, view));
             if let Some(channels) = viewed {
                 self.classes[class].rebase(baselines, channels);
+                if self.hidden != HiddenChannels::Listed {
+                    self.views_before.classes.push((class, channels.clone()));
+                }
             }
             for group in 0..self.classes[class].groups.len() {
                 let log = self.log_for(view, self.classes[class].groups[group].listening);
@@ -569,6 +593,10 @@ impl AudienceIndex {
         }
         let to = self.class_for(standing);
         let (viewed, view) = (self.classes[from].view, self.classes[to].view);
+        if self.hidden != HiddenChannels::Listed {
+            let before = self.views_before.of_class(from).cloned();
+            self.views_before.users.push((user_id, before.unwrap_or_else(|| self.channels_in(viewed).collect())));
+        }
         let viewed =
             if viewed == view { None } else { self.viewed_before(&self.meta, &self.views[viewed].visible, view) };
         for index in 0..self.users[&user_id].seats.len() {
@@ -637,6 +665,51 @@ impl AudienceIndex {
             }
         }
         visible
+    }
+
+    fn channels_in(&self, view: usize) -> impl Iterator<Item = ChannelId> + '_ {
+        self.meta.channels.keys().copied().filter(move |id| self.view_holds(view, *id))
+    }
+
+    // ── for hidden channels ──────────────────────────────────────────────────────────────────────
+
+    pub(crate) fn hidden(&self) -> HiddenChannels {
+        self.hidden
+    }
+
+    /// A channel as it was before the last change.
+    pub(crate) fn channel_before(&self, channel_id: ChannelId) -> Option<&Arc<Channel>> {
+        let before = self.views_before.meta.as_ref().unwrap_or(&self.meta);
+        before.channels.get(&channel_id)
+    }
+
+    /// The channels that entered or left views with the last change: first those that left, then categories, then the others.
+    pub(crate) fn view_changes(&self) -> Vec<ViewChange> {
+        let mut changes = Vec::new();
+        let mut compare = |viewers: Viewers, before: &[ChannelId], view: usize| {
+            let lost = before.iter().filter(|id| !self.view_holds(view, **id)).map(|id| (*id, false));
+            let gained = self.channels_in(view).filter(|id| before.binary_search(id).is_err()).map(|id| (id, true));
+            changes.extend(lost.chain(gained).map(|(channel_id, is_gained)| ViewChange {
+                channel_id,
+                is_gained,
+                viewers,
+            }));
+        };
+        for (place, before) in &self.views_before.classes {
+            let class = &self.classes[*place];
+            if !class.groups.is_empty() {
+                compare(Viewers::Class(*place), before, class.view);
+            }
+        }
+        for (user_id, before) in &self.views_before.users {
+            if let Some(view) = self.view_of(*user_id) {
+                compare(Viewers::User(*user_id), before, view);
+            }
+        }
+        let is_category =
+            |id: &ChannelId| self.meta.channels.get(id).is_some_and(|channel| channel.kind == ChannelType::Category);
+        changes.sort_by_key(|change| (change.is_gained, !is_category(&change.channel_id), change.channel_id));
+        changes
     }
 
     // ── for passive updates ──────────────────────────────────────────────────────────────────────

@@ -23,8 +23,10 @@ impl Redaction {
     /// How many there are; `index` is below it.
     pub const COUNT: usize = 4;
 
-    /// What a channel is, but for where: for user accounts that may not view it and know obfuscated channels.
+    /// Everything about a channel except its type, position and category: for members who cannot view it.
     pub const CHANNEL: Self = Self(1);
+    /// The newest message and pin of a channel, for members who cannot view it.
+    pub const CHANNEL_UNREAD: Self = Self(2);
 
     /// For a session that lacks MESSAGE_CONTENT, of a user who neither wrote nor is named in anything.
     #[must_use]

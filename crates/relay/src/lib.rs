@@ -9,6 +9,7 @@
 mod audience;
 mod backend;
 mod event;
+mod hidden;
 mod listening;
 mod lists;
 mod members;
@@ -24,9 +25,10 @@ mod thread;
 mod view;
 mod visibility;
 
-pub use audience::{AudienceIndex, Baselines, Deliver, LogId, Seat};
+pub use audience::{AudienceIndex, Baselines, ChannelForm, Deliver, LogId, Seat};
 pub use backend::{BackendEvent, BackendEventError, Receipt};
 pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction, Retention};
+pub use hidden::HiddenChannels;
 pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
 pub use meta::GuildMeta;

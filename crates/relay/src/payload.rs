@@ -254,6 +254,9 @@ impl Payload {
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),
             Self::RoleDelete(role_id) => put.body(&RoleDeleteBody { guild_id, role_id: *role_id }),
             Self::Channel(channel) if redaction == Redaction::CHANNEL => put.body(&ChannelBody::obfuscated(channel)),
+            Self::Channel(channel) if redaction == Redaction::CHANNEL_UNREAD => {
+                put.body(&ChannelBody::from(&**channel).without_messages());
+            }
             Self::Channel(channel) => put.body(&ChannelBody::from(&**channel)),
             Self::PassiveDelta(delta) => put.body(&PassiveUpdateV2Body {
                 guild_id,

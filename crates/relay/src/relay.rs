@@ -14,6 +14,7 @@
 use crate::{
     audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Seat, ViewersOf},
     event::{Event, Gate, Redaction},
+    hidden::HiddenChannels,
     listening::Listening,
     lists::{Lists, Sight, Told},
     notice::Notice,
@@ -25,7 +26,9 @@ use crate::{
     thread::threads_of,
     visibility::{AccessChange, Visibility},
 };
-use guildhall_model::{ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges};
+use guildhall_model::{
+    Channel, ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges,
+};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -94,6 +97,7 @@ pub struct Relay {
     passive_interval_ms: u64,
     passive_at: Option<Instant>,
     rounds_count: u64,
+    hidden: HiddenChannels,
 }
 
 impl Relay {
@@ -114,7 +118,15 @@ impl Relay {
             passive_interval_ms,
             passive_at: None,
             rounds_count: 0,
+            hidden: HiddenChannels::default(),
         }
+    }
+
+    /// The same, with another form of hidden channels.
+    #[must_use]
+    pub fn hiding(mut self, hidden: HiddenChannels) -> Self {
+        self.hidden = hidden;
+        self
     }
 
     /// Which relay.
@@ -371,7 +383,7 @@ impl Relay {
         to_guild: &mut ToGuilds,
     ) -> Progress {
         let before = self.state.take();
-        let mut audience = AudienceIndex::new(picture.meta.clone());
+        let mut audience = AudienceIndex::new(picture.meta.clone()).hiding(self.hidden);
         audience.set_threads(&picture.threads);
         let change = before.as_ref().map(|before| audience.access_since(&before.audience));
         if let Some(change) = change.filter(|change| !change.is_empty()) {
@@ -425,7 +437,7 @@ impl Relay {
             }
             Effect::Deleted => {
                 state.audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
-                state.audience = AudienceIndex::new(state.picture.meta.clone());
+                state.audience = AudienceIndex::new(state.picture.meta.clone()).hiding(self.hidden);
                 self.presence_readers_count = 0;
                 return;
             }
@@ -446,6 +458,9 @@ impl Relay {
         }
         if let Effect::Thread(_, None) | Effect::Meta(_) = &published.effect {
             state.audience.set_threads(&state.picture.threads);
+        }
+        if let Effect::Meta(_) | Effect::Member(_, Some(_)) = &published.effect {
+            state.tell_view_changes(self.guild_id, &published.event, recipients);
         }
         if let Some((parents, before)) = viewed_before {
             state.tell_threads(self.guild_id, &parents, &before, now.unix, recipients);
@@ -616,6 +631,59 @@ impl State {
         parents.dedup();
         let viewers = self.audience.viewers_of(&parents);
         (!parents.is_empty()).then_some((parents, viewers))
+    }
+
+    /// Delivers channels that entered or left views to the sessions concerned, after the event that changed the views. With
+    /// `HiddenChannels::Listed` nobody receives anything more.
+    fn tell_view_changes(&self, guild_id: GuildId, cause: &Event, recipients: &mut impl Recipients) {
+        let hidden = self.audience.hidden();
+        if hidden == HiddenChannels::Listed {
+            return;
+        }
+        // A creation or deletion went to these sessions already.
+        let told = match &cause.payload {
+            Payload::Channel(channel) if cause.name != EventName::ChannelUpdate => Some(channel.id),
+            _ => None,
+        };
+        let changes = self.audience.view_changes();
+        for changes in changes.chunk_by(|a, b| (a.channel_id, a.is_gained) == (b.channel_id, b.is_gained)) {
+            let (channel_id, is_gained) = (changes[0].channel_id, changes[0].is_gained);
+            if told == Some(channel_id) {
+                continue;
+            }
+            let Some(event) = self.view_change_event(guild_id, channel_id, is_gained) else { continue };
+            let form = if is_gained { Redaction::NONE } else { Redaction::CHANNEL };
+            let visibility = match is_gained {
+                true => self.audience.visibility(&event),
+                // It may say where the channel was.
+                false => Visibility::Alone,
+            };
+            let published = Arc::new(Published { event, effect: Effect::None });
+            recipients.begin(&published, visibility);
+            for change in changes {
+                self.audience.deliver_change(&published.event, *change, form, recipients);
+            }
+        }
+    }
+
+    /// The event for sessions whose view a channel entered or left.
+    fn view_change_event(&self, guild_id: GuildId, channel_id: ChannelId, is_gained: bool) -> Option<Event> {
+        let is_absent = self.audience.hidden() == HiddenChannels::Absent;
+        let (name, gate, channel) = match is_gained {
+            true => {
+                let mut channel = Channel::clone(self.picture.meta.channels.get(&channel_id)?);
+                let newest = self.picture.last_message_ids.get(&channel_id).copied();
+                channel.last_message_id = newest.or(channel.last_message_id);
+                let name = if is_absent { EventName::ChannelCreate } else { EventName::ChannelUpdate };
+                (name, Gate::Channel(channel_id), Arc::new(channel))
+            }
+            // Where it was: the same change may have moved it.
+            false if is_absent => {
+                (EventName::ChannelDelete, Gate::Members, self.audience.channel_before(channel_id)?.clone())
+            }
+            false => (EventName::ChannelUpdate, Gate::Members, self.picture.meta.channels.get(&channel_id)?.clone()),
+        };
+        Some(Event::new(guild_id, name, gate, Payload::Channel(channel)))
     }
 
     /// Whoever views more channels than before is told of the open threads there.

@@ -3,6 +3,8 @@
 //! Spec  docs/protocol.md §6.11, "Which members / presences a GUILD_CREATE holds".
 
 use crate::{
+    event::Redaction,
+    hidden::HiddenChannels,
     members::MemberEntry,
     meta::GuildMeta,
     picture::{GuildPicture, VoiceEntry},
@@ -10,7 +12,7 @@ use crate::{
     thread::threads_of,
 };
 use guildhall_model::{
-    Capabilities, Channel, ChannelId, Member, Permissions, Presence, UserId,
+    Capabilities, Channel, ChannelId, Member, Overwrite, Permissions, Presence, UserId,
     from_gateway::{ChannelBody, GuildPeople, GuildSnapshot, RoleBody},
 };
 use guildhall_stdx::Timestamp;
@@ -28,24 +30,29 @@ pub fn snapshot_of<'a>(
     large_threshold: u16,
     capabilities: Capabilities,
     only_joined_threads: bool,
+    hidden: HiddenChannels,
     now: Timestamp,
 ) -> GuildSnapshot<'a> {
     let meta = &picture.meta;
-    let obfuscates = capabilities.contains(Capabilities::CHANNEL_OBFUSCATION);
+    let form = hidden.form(capabilities.contains(Capabilities::CHANNEL_OBFUSCATION));
+    let may_view = viewer(meta, &view.member);
     let body = |channel: &'a Channel| {
-        if obfuscates && !may_view(meta, &view.member, channel) {
-            return ChannelBody::obfuscated(channel);
+        if !may_view(channel) {
+            return match form? {
+                Redaction::CHANNEL => Some(ChannelBody::obfuscated(channel)),
+                _ => Some(ChannelBody::from(channel).without_messages()),
+            };
         }
         let body = ChannelBody::from(channel);
-        match picture.last_message_ids.get(&channel.id) {
+        Some(match picture.last_message_ids.get(&channel.id) {
             Some(id) => body.with_last_message(*id),
             None => body,
-        }
+        })
     };
     GuildSnapshot {
         guild: &meta.guild,
         roles: meta.roles.values().map(|role| RoleBody::from(&**role)).collect(),
-        channels: meta.channels.values().map(|channel| body(channel)).collect(),
+        channels: meta.channels.values().filter_map(|channel| body(channel)).collect(),
         threads: threads_of(picture, &view.member, only_joined_threads, None, now)
             .into_iter()
             .map(|entry| entry.body(entry.members.get(&view.member.user.id).copied()))
@@ -56,10 +63,18 @@ pub fn snapshot_of<'a>(
     }
 }
 
-/// Time-outs never take VIEW_CHANNEL away, so the time does not matter here.
-fn may_view(meta: &GuildMeta, member: &Member, channel: &Channel) -> bool {
+/// Whether a member can view a channel. Time-outs never take VIEW_CHANNEL away, so the time does not matter here.
+fn viewer(meta: &GuildMeta, member: &Member) -> impl Fn(&Channel) -> bool {
     let standing = meta.standing(member, Timestamp(0));
-    meta.channel_permissions(standing, channel).contains(Permissions::VIEW_CHANNEL)
+    let in_guild = meta.guild_permissions(standing).contains(Permissions::VIEW_CHANNEL);
+    move |channel| {
+        let decides = |overwrite: &Overwrite| (overwrite.allow | overwrite.deny).contains(Permissions::VIEW_CHANNEL);
+        // Most channels decide nothing, and some members are in hundreds of them.
+        match channel.overwrites.iter().any(decides) {
+            false => in_guild,
+            true => meta.channel_permissions(standing, channel).contains(Permissions::VIEW_CHANNEL),
+        }
+    }
 }
 
 /// Who is told to be in it.
@@ -100,27 +115,33 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
     }
 }
 
-/// Where there is something in GUILD_CREATE that not everybody is told: threads, and channels with others in voice.
+/// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in voice, and all
+/// channels in view unless hidden channels are listed.
 #[must_use]
 pub fn told_places(
     picture: &GuildPicture,
     view: &GuildView,
     only_joined_threads: bool,
+    hidden: HiddenChannels,
     now: Timestamp,
 ) -> Vec<ChannelId> {
+    let may_view = viewer(&picture.meta, &view.member);
+    let told = picture.meta.channels.values().filter(|channel| hidden != HiddenChannels::Listed && may_view(channel));
     let own = view.member.user.id;
     let viewed = viewed_voice_channels(picture, &view.member);
     let others = picture.voice.iter().map(|(_, entry)| &entry.state).filter(|state| state.user_id != own);
     let voice: BTreeSet<ChannelId> =
         others.filter_map(|state| state.channel_id).filter(|id| viewed.contains(id)).collect();
     let threads = threads_of(picture, &view.member, only_joined_threads, None, now);
-    voice.into_iter().chain(threads.into_iter().map(|entry| entry.channel.id)).collect()
+    let threads = threads.into_iter().map(|entry| entry.channel.id);
+    voice.into_iter().chain(threads).chain(told.map(|channel| channel.id)).collect()
 }
 
 /// The channels that somebody is in and that `member` can view.
 fn viewed_voice_channels(picture: &GuildPicture, member: &Member) -> BTreeSet<ChannelId> {
     let meta = &picture.meta;
     let taken: BTreeSet<ChannelId> = picture.voice.iter().filter_map(|(_, entry)| entry.state.channel_id).collect();
-    let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(meta, member, channel));
+    let may_view = viewer(meta, member);
+    let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(channel));
     taken.into_iter().filter(is_viewed).collect()
 }

@@ -33,7 +33,7 @@ use crate::{
     payload::Payload,
 };
 use guildhall_member_list::ListId;
-use guildhall_model::{Channel, ChannelId, Intents, OverwriteKind, Permissions, RoleId, UserId};
+use guildhall_model::{Channel, ChannelId, EventName, Intents, OverwriteKind, Permissions, RoleId, UserId};
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -114,8 +114,8 @@ impl Visibility {
     #[must_use]
     pub fn in_form(self, event: &Event, redaction: Redaction) -> Self {
         if matches!(event.payload, Payload::Channel(_)) && redaction == Redaction::CHANNEL {
-            // It says only where the channel is.
-            return Self::Public(Clearance::None);
+            // It says only where the channel is. A deletion may be for those alone who viewed it.
+            return if event.name == EventName::ChannelDelete { Self::Alone } else { Self::Public(Clearance::None) };
         }
         match &event.content_readers {
             Some(readers) if redaction == Redaction::for_strangers(readers) => self.with(Clearance::None),

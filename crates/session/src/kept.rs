@@ -79,15 +79,17 @@ impl KeptDispatch {
 }
 
 impl Dispatch {
-    /// One form of it, to be taken up by another process. A frame that can be made again is dropped.
+    /// One form of it, to be taken up by another process. A frame that can be made again is dropped. With `hides` the whole form
+    /// of a channel is for its viewers only.
     #[must_use]
-    pub fn keep(&self, encoding: Encoding, redaction: Redaction) -> KeptDispatch {
+    pub fn keep(&self, encoding: Encoding, redaction: Redaction, hides: bool) -> KeptDispatch {
         let frame = self.frame(encoding, redaction);
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
         let of_own = |about| SeenBy::of_own(about, self.told_of_direct());
-        let seen_by = self.event().map(SeenBy::of).or_else(|| self.about().map(of_own));
+        let hides = hides && redaction == Redaction::NONE;
+        let seen_by = self.event().map(|event| SeenBy::of(event, hides)).or_else(|| self.about().map(of_own));
         KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }
     }
 

@@ -16,7 +16,8 @@ use guildhall_model::{
     to_gateway::ShardId,
 };
 use guildhall_relay::{
-    FoundMembers, GuildPicture, GuildView, MemberEntry, SessionPresence, people_of, snapshot_of, told_places,
+    FoundMembers, GuildPicture, GuildView, HiddenChannels, MemberEntry, SessionPresence, people_of, snapshot_of,
+    told_places,
 };
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
@@ -57,6 +58,7 @@ pub fn user_ready(
     views: Vec<(GuildPicture, GuildView)>,
     directs: Vec<Direct>,
     resume_gateway_url: &Arc<str>,
+    hidden: HiddenChannels,
     now: Timestamp,
 ) -> (Rc<Dispatch>, Option<Rc<Dispatch>>) {
     let ready = Rc::new(ReadyState {
@@ -72,6 +74,7 @@ pub fn user_ready(
         views,
         directs,
         resume_gateway_url: resume_gateway_url.clone(),
+        hidden,
         now,
     });
     let supplemental = session.profile.capabilities.is_prioritized().then(|| {
@@ -101,6 +104,7 @@ struct ReadyState {
     views: Vec<(GuildPicture, GuildView)>,
     directs: Vec<Direct>,
     resume_gateway_url: Arc<str>,
+    hidden: HiddenChannels,
     /// When its turn came.
     now: Timestamp,
 }
@@ -112,7 +116,7 @@ impl ReadyState {
             id: GuildPicture::id(picture),
             people: people_of(picture, view),
             snapshot: Box::new(move || {
-                snapshot_of(picture, view, self.large_threshold, self.capabilities, true, self.now)
+                snapshot_of(picture, view, self.large_threshold, self.capabilities, true, self.hidden, self.now)
             }) as SnapshotOf<'a>,
         };
         let views = self.views.iter().map(|(picture, view)| complete((picture, view)));
@@ -149,16 +153,22 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 
 /// GUILD_CREATE.
 #[must_use]
-pub fn guild_create(session: &Session, picture: &GuildPicture, view: &GuildView, now: Timestamp) -> Rc<Dispatch> {
+pub fn guild_create(
+    session: &Session,
+    picture: &GuildPicture,
+    view: &GuildView,
+    hidden: HiddenChannels,
+    now: Timestamp,
+) -> Rc<Dispatch> {
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
     let is_user = session.kind() == AccountKind::User;
     let about = {
         let (picture, view) = (picture.clone(), view.clone());
-        About::whole(picture.id(), move || told_places(&picture, &view, is_user, now))
+        About::whole(picture.id(), move || told_places(&picture, &view, is_user, hidden, now))
     };
     let make = move || {
-        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user, now);
+        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user, hidden, now);
         let people = people_of(&picture, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     };

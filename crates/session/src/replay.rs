@@ -230,6 +230,11 @@ impl ReplayBuffer {
 
     /// Puts another dispatch under a seq that is here: READY, once its guilds are known; a withheld one.
     pub fn replace(&mut self, seq: u64, dispatch: Rc<Dispatch>, bytes: usize) {
+        self.replace_by(seq, dispatch, Redaction::NONE, bytes);
+    }
+
+    /// The same, in another form.
+    pub fn replace_by(&mut self, seq: u64, dispatch: Rc<Dispatch>, redaction: Redaction, bytes: usize) {
         let Some((index, ahead)) = self.find(seq) else { return };
         let len = self.piece_len(index);
         let mut whole = self.pieces[index].clone();
@@ -240,7 +245,7 @@ impl ReplayBuffer {
             pieces.push(Piece { bytes: front.bytes, events: front.events, ..whole.clone() });
         }
         let Size { events, .. } = Size::of(&dispatch, bytes);
-        let source = Source::Own(dispatch, Redaction::NONE);
+        let source = Source::Own(dispatch, redaction);
         pieces.push(Piece { source, place: 0, seq: seq as u32, bytes: bytes as u32, events });
         if ahead + 1 < len {
             let rest = whole.size_of(ahead + 1, len);

@@ -120,13 +120,17 @@ impl KeptUpdate {
 }
 
 impl SeenBy {
-    /// The rule of `AudienceIndex::may_see`, without the event.
-    pub(crate) fn of(event: &Event) -> Self {
+    /// The rules of `AudienceIndex::may_see` and `channel_form_at_replay`, without the event.
+    pub(crate) fn of(event: &Event, hides: bool) -> Self {
         let guild_id = event.guild_id;
         if let Some(channel_id) = event.direct_channel() {
             return Self::Direct { channel_id, is_left: event.group_left().is_some() };
         }
-        let (gate, always) = (event.audience.gate.clone(), event.audience.always);
+        let always = event.audience.always;
+        let gate = match &event.payload {
+            Payload::Channel(channel) if hides && event.name != EventName::ChannelDelete => Gate::Channel(channel.id),
+            _ => event.audience.gate.clone(),
+        };
         if let Some(told) = KeptUpdate::of(&event.payload) {
             return Self::Update { guild_id, gate, told };
         }

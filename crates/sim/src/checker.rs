@@ -26,7 +26,7 @@ use foldhash::fast::FixedState;
 use guild::Pace;
 use guildhall_guild::GuildRecord;
 use guildhall_model::User;
-use guildhall_relay::{RelayId, ToRelay};
+use guildhall_relay::{HiddenChannels, RelayId, ToRelay};
 use guildhall_stdx::SlotKey;
 use relays::Relay;
 use std::{
@@ -68,6 +68,7 @@ pub struct SessionLimits {
     /// Of what sessions that stand together share.
     pub log_events_max: u64,
     pub log_age_ms_max: u64,
+    pub hidden_channels: HiddenChannels,
 }
 
 /// A session of a partition: which, and where.
@@ -79,6 +80,8 @@ pub struct Checker {
     pub sessions: Vec<Session>,
     /// The guild now.
     pub state: Rc<State>,
+    /// Before the last change of the guild itself or of a member.
+    viewed_before: Rc<State>,
     /// Those of each partition that are not gone, in order.
     living: [Vec<usize>; SIDES],
     by_key: HashMap<SessionKey, usize, FixedState>,
@@ -124,6 +127,7 @@ impl Checker {
             limits,
             sessions: Vec::new(),
             state: Rc::new(State::of(record)),
+            viewed_before: Rc::default(),
             living: Default::default(),
             by_key: HashMap::default(),
             by_id: HashMap::new(),

@@ -22,7 +22,7 @@ use crate::{
 use gathering::Gathering;
 use guildhall_codec::Encoding;
 use guildhall_model::to_gateway::{RequestGuildMembers, Subscription};
-use guildhall_relay::{PartitionId, RelayId};
+use guildhall_relay::{HiddenChannels, PartitionId, RelayId};
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -77,6 +77,7 @@ pub struct Session {
     pub large_threshold: u64,
     pub in_shard: bool,
     pub encoding: Encoding,
+    hidden: HiddenChannels,
     pub membership: Membership,
     /// Of the guild here: the one that it entered through, or is about to.
     pub relay: u16,
@@ -130,7 +131,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(side: usize, new: Identified, gather_deadline: Instant) -> Self {
+    pub fn new(side: usize, new: Identified, hidden: HiddenChannels, gather_deadline: Instant) -> Self {
         let is_bot = new.user.bot;
         let (least, default) = if is_bot { (50, 50) } else { (25, 250) };
         let threshold = new.large_threshold.unwrap_or(default).clamp(least, 250);
@@ -147,6 +148,7 @@ impl Session {
             large_threshold: threshold,
             in_shard: new.in_shard,
             encoding: new.encoding,
+            hidden,
             membership: Membership::None,
             relay: 0,
             starts_active: false,

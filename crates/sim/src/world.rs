@@ -30,7 +30,7 @@ use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, Streams, Whose};
-use guildhall_relay::{PartitionId, Published, Relay, RelayId, ToGuild};
+use guildhall_relay::{HiddenChannels, PartitionId, Published, Relay, RelayId, ToGuild};
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
 use std::{
@@ -207,6 +207,11 @@ impl World {
             presence_burst_max,
             log_events_max,
             log_age_ms_max: 41_250 * 3 / 2 + 180_000,
+            hidden_channels: match seed / 3 % 3 {
+                0 => HiddenChannels::Listed,
+                1 => HiddenChannels::Obfuscated,
+                _ => HiddenChannels::Absent,
+            },
         };
         let sessions_per_relay_max = *rng.pick(&[1_000, 1, 3, 8, 15]).expect("there are some");
         let rendered_bytes_max = *rng.pick(&[64 << 20, 64 << 20, 20_000, 1]).expect("there are some");
@@ -230,6 +235,7 @@ impl World {
         config.rendered_bytes_max = rendered_bytes_max;
         config.sessions_per_relay_max = sessions_per_relay_max;
         config.passive_interval_ms = passive_interval_ms;
+        config.hidden_channels = limits.hidden_channels;
         config.classic = classic_contexts(seed);
         config.streams = streams;
         let is_observed = rng.chance(0.5);

@@ -6,7 +6,8 @@ use crate::guild::GuildState;
 use guildhall_codec::Encoding;
 use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
 use guildhall_relay::{
-    FoundMembers, GuildPicture, GuildView, MemberEntry, MemberTable, MembersAnswer, Redaction, people_of, snapshot_of,
+    FoundMembers, GuildPicture, GuildView, HiddenChannels, MemberEntry, MemberTable, MembersAnswer, Redaction,
+    people_of, snapshot_of,
 };
 use guildhall_session::{MemberRequest, next_chunk};
 use guildhall_stdx::Rng;
@@ -29,7 +30,15 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
     let view =
         GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
-    let snapshot = snapshot_of(&picture, &view, LARGE_THRESHOLD, Capabilities(0), true, guildhall_stdx::Timestamp(0));
+    let snapshot = snapshot_of(
+        &picture,
+        &view,
+        LARGE_THRESHOLD,
+        Capabilities(0),
+        true,
+        HiddenChannels::Listed,
+        guildhall_stdx::Timestamp(0),
+    );
     let people = people_of(&picture, &view);
     let mut body = Vec::new();
     encoding

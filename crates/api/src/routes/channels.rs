@@ -17,6 +17,7 @@ use axum::{
 };
 use guildhall_guild::{ChannelMove, Command, GuildReply, Refusal, Reply};
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
+use guildhall_relay::Redaction;
 use std::sync::Arc;
 
 /// As many as a guild can have channels.
@@ -53,26 +54,33 @@ pub(super) async fn read(
     told(&caller, api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?)
 }
 
-/// The channels of a guild that the caller can view.
+/// The channels of a guild, those that the caller cannot view in the form of `visibility.hidden_channels`.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
-    let channels = visible_channels(&guild);
-    Ok(Json(channels.iter().map(ChannelBody::from).collect::<Vec<_>>()).into_response())
+    let form = api.hidden_channels.form(false);
+    let channels = guild.meta.channels.values().filter_map(|channel| listed(&guild, channel, form));
+    Ok(Json(channels.collect::<Vec<_>>()).into_response())
 }
 
-/// What the caller can view, each with its newest message.
-fn visible_channels(guild: &GuildReply) -> Vec<Channel> {
-    let visible = guild.visible_channels.iter().filter_map(|id| guild.meta.channels.get(id));
-    visible
-        .map(|channel| Channel {
-            last_message_id: guild.last_message_ids.get(&channel.id).copied().or(channel.last_message_id),
-            ..Channel::clone(channel)
-        })
-        .collect()
+/// A channel with its newest message, or in `form` if the caller cannot view it.
+fn listed<'a>(guild: &GuildReply, channel: &'a Channel, form: Option<Redaction>) -> Option<ChannelBody<'a>> {
+    let body = ChannelBody::from(channel);
+    // Both are sorted by id.
+    if guild.visible_channels.binary_search(&channel.id).is_err() {
+        return Some(if form? == Redaction::CHANNEL {
+            ChannelBody::obfuscated(channel)
+        } else {
+            body.without_messages()
+        });
+    }
+    Some(match guild.last_message_ids.get(&channel.id) {
+        Some(newest) => body.with_last_message(*newest),
+        None => body,
+    })
 }
 
 pub(super) async fn create(

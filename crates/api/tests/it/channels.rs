@@ -2,6 +2,7 @@
 
 use crate::support::{World, invalid_form};
 use guildhall_model::Permissions;
+use guildhall_relay::HiddenChannels;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -98,7 +99,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn channels_are_made_changed_and_removed() {
-    let world = World::new().await;
+    let world = World::hiding(HiddenChannels::Absent).await;
     let path = format!("/guilds/{}/channels", world.guild);
     world.post(&world.bob, &path, json!({"name": "x"})).await.has(403, 50013);
     let body = json!({"name": "news", "type": 0, "topic": "t", "rate_limit_per_user": 5, "nsfw": true,
@@ -147,6 +148,26 @@ async fn the_newest_message_is_known() {
     let list = world.get(&world.bob, &format!("/guilds/{}/channels", world.guild)).await.json();
     let general = list.as_array().unwrap().iter().find(|channel| channel["name"] == "general").unwrap();
     assert_eq!(general["last_message_id"], json!(id));
+}
+
+#[tokio::test]
+async fn s13_a_list_has_hidden_channels_in_the_form_that_is_set() {
+    use HiddenChannels::{Absent, Listed, Obfuscated};
+    for (hidden, name) in [(Listed, Some("merger")), (Obfuscated, Some("___hidden___")), (Absent, None)] {
+        let world = World::hiding(hidden).await;
+        let secret = world.channel("merger", vec![world.deny(Permissions::VIEW_CHANNEL)]).await;
+        let newest = world.say(&world.ana, secret, "secret").await;
+        let path = format!("/guilds/{}/channels", world.guild);
+        let find = |list: Value| list.as_array().unwrap().iter().find(|of| of["id"] == secret.to_string()).cloned();
+        let seen = find(world.get(&world.ana, &path).await.json()).unwrap();
+        assert_eq!((&seen["name"], &seen["last_message_id"]), (&json!("merger"), &json!(newest)));
+        for member in [&world.bob, &world.bot] {
+            let seen = find(world.get(member, &path).await.json());
+            assert_eq!(seen.as_ref().map(|seen| seen["name"].as_str().unwrap()), name, "{hidden:?}");
+            assert!(seen.is_none_or(|seen| seen["last_message_id"].is_null()));
+            world.get(member, &format!("/channels/{secret}")).await.has(403, 50001);
+        }
+    }
 }
 
 #[tokio::test]

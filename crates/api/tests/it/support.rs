@@ -11,7 +11,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Overwrite, OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
 use guildhall_node::{Clock, Node, NodeConfig, RelaySink};
-use guildhall_relay::{PartitionId, ToRelay};
+use guildhall_relay::{HiddenChannels, PartitionId, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use serde_json::Value;
@@ -127,7 +127,16 @@ impl World {
         Self::with(limits, Arc::new(MemoryStore::new())).await
     }
 
+    /// Channels out of view have this form.
+    pub async fn hiding(hidden_channels: HiddenChannels) -> Self {
+        Self::made(ApiLimits::unlimited(), Arc::new(MemoryStore::new()), hidden_channels).await
+    }
+
     pub async fn with(limits: ApiLimits, store: Arc<dyn Store>) -> Self {
+        Self::made(limits, store, HiddenChannels::default()).await
+    }
+
+    async fn made(limits: ApiLimits, store: Arc<dyn Store>, hidden_channels: HiddenChannels) -> Self {
         let clock = Arc::new(StillClock::default());
         let config = NodeConfig { guild_workers_count: 1, jwt_secret: vec![7; 32], worker_mailbox_max: 1024 };
         let node = Node::start(config, store, clock.clone(), Arc::new(NoRelays));
@@ -149,6 +158,7 @@ impl World {
             node: node.clone(),
             gateway_url: format!("{GATEWAY_URL}/").into(),
             limits,
+            hidden_channels,
             clock: clock.clone(),
             session_starts: Arc::new(SessionStartLimit { remaining: 998, reset_after_ms: 5000, ..Default::default() }),
             files: None,

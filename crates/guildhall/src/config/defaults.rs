@@ -1,8 +1,8 @@
 //! Defaults: each a named constant with the reason beside it.
 
 use super::value::{
-    ClientTakeover, DatabaseCheck, DeflateMode, ExpireSessions, IoUring, LogFilter, LogFormat, MetricsAccess,
-    StreamMode, Synchronous, Upgrades, UploadMode,
+    ClientTakeover, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter, LogFormat,
+    MetricsAccess, StreamMode, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -107,6 +107,8 @@ pub const REST_RATE_PERCENT: u32 = 100;
 /// More than a backend sends that means well: who has more to say sends batches and streams.
 pub const BACKEND_REQUESTS_PER_S: u32 = 1_000;
 
+/// What libraries are written for.
+pub const HIDDEN_CHANNELS: HiddenForm = HiddenForm::Listed;
 /// A bot that welcomes whoever joins a large guild; people write to a few dozen.
 pub const DIRECTS_CREATED_PER_DAY_MAX: u32 = 1_000;
 /// Each of them is in the lists of up to ten people.

@@ -24,12 +24,12 @@ pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig,
-    TlsConfig, UploadsConfig, UsersConfig, VoiceConfig,
+    TlsConfig, UploadsConfig, UsersConfig, VisibilityConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl, IoUring,
-    LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode, UsersPreset,
-    VoiceEndpoint,
+    Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl,
+    HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades,
+    UploadMode, UsersPreset, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

@@ -8,8 +8,8 @@ use super::{
     raw::RawConfig,
     value::{
         Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl,
-        IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades, UploadMode,
-        UsersPreset, Value, VoiceEndpoint,
+        HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades,
+        UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -241,6 +241,12 @@ settings! {
         create_invites: Option<Allowed> => None;
         /// Leave guilds. Not set: by `preset`.
         leave_guilds: Option<Allowed> => None;
+    }
+    /// Visibility of channels.
+    visibility: VisibilityConfig {
+        /// Form of channels that a member, bots included, cannot view. "listed": name, topic and overwrites, as upstream;
+        /// "obfuscated": type, position and category; "absent": nothing. The newest message is never included.
+        hidden_channels: HiddenForm => defaults::HIDDEN_CHANNELS;
     }
     /// Direct messages and groups that accounts make by themselves; what there is already stays open to those in it. Backends make
     /// any number, by `POST /v1/directs`.

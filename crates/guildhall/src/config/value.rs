@@ -215,6 +215,18 @@ choices! {
 }
 
 choices! {
+    /// Form of channels that a member cannot view.
+    HiddenForm {
+        /// All fields except the newest message and pin.
+        Listed = "listed",
+        /// Type, position and category.
+        Obfuscated = "obfuscated",
+        /// Not sent.
+        Absent = "absent",
+    }
+}
+
+choices! {
     /// With whom accounts may make direct messages and groups.
     DirectsFrom {
         /// Members of a common guild.

@@ -179,6 +179,15 @@ impl<'a> ChannelBody<'a> {
         }
     }
 
+    /// Without the newest message and pin.
+    #[must_use]
+    pub fn without_messages(mut self) -> Self {
+        if let Some(text) = &mut self.text {
+            (text.last_message_id, text.last_pin_timestamp) = (None, None);
+        }
+        self
+    }
+
     /// Sets a newer newest message than the channel object has. Obfuscated channels and channels without
     /// messages stay unchanged.
     #[must_use]

@@ -27,8 +27,7 @@ pub struct GuildSnapshot<'a> {
     pub guild: &'a Guild,
     /// In display order.
     pub roles: Vec<RoleBody<'a>>,
-    /// All channels that are not threads. Channels that the account cannot view are obfuscated if the
-    /// client supports it.
+    /// Channels that are not threads. Those that the account cannot view are included as the node is configured.
     pub channels: Vec<ChannelBody<'a>>,
     /// Open threads that the recipient joined and can view.
     pub threads: Vec<ThreadBody<'a>>,

@@ -14,6 +14,7 @@ mod floods;
 mod guild_create;
 mod handover;
 mod heartbeats;
+mod hidden;
 mod identify;
 mod joins;
 mod members;

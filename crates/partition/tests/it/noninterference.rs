@@ -6,6 +6,7 @@
 mod script;
 mod world;
 
+use guildhall_relay::HiddenChannels;
 use script::{Op, Script};
 use world::{Setup, World};
 
@@ -30,13 +31,14 @@ struct Totals {
 
 fn run(seed: u64, totals: &mut Totals) {
     let setup = Setup::new(seed);
-    let script = Script::new(seed, setup.is_bot, OPS);
+    let script = Script::new(seed, setup.is_bot, setup.hidden != HiddenChannels::Listed, OPS);
     let mut worlds = [0, 1].map(|index| World::new(index, setup));
     for (at, op) in script.ops.iter().enumerate() {
         let done = worlds.each_mut().map(|world| world.apply(*op));
         assert_eq!(done[0], done[1], "seed {seed}, op {at} {op:?}: done in one world only");
         totals.done += usize::from(done[0]);
-        totals.secrets += usize::from(matches!(op, Op::Say { text, .. } if text.is_secret) && done[0]);
+        totals.secrets +=
+            usize::from(matches!(op, Op::Say { text, .. } | Op::Name { text, .. } if text.is_secret) && done[0]);
         let [one, other] = worlds.each_mut().map(World::observed);
         for ((id, params, one), (_, _, other)) in one.iter().zip(&other) {
             let differs = one.iter().zip(other).position(|(a, b)| a != b);
@@ -57,7 +59,7 @@ fn run(seed: u64, totals: &mut Totals) {
 }
 
 #[test]
-fn s1_noninterference() {
+fn s1_s13_noninterference() {
     let mut totals = Totals::default();
     let seeds = seeds();
     let count = seeds.end - seeds.start;

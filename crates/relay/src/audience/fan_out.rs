@@ -8,13 +8,26 @@
 use super::{AudienceIndex, Class, Group, Listener, LogId, Placed, Seated};
 use crate::{
     event::{Audience, Event, Gate, Redaction},
+    hidden::{HiddenChannels, ViewChange, Viewers},
     listening::{ForUsers, Listening},
     notice::Notice,
     payload::Payload,
     thread::ThreadEntry,
 };
-use guildhall_model::{ChannelId, Permissions, RoleId, UserId};
+use guildhall_model::{Channel, ChannelId, EventName, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;
+use std::sync::Arc;
+
+/// Form of an event about a channel at replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelForm {
+    /// As it was sent when it happened.
+    AsItWas,
+    /// Without what this withholds.
+    Redacted(Redaction),
+    /// It is not sent.
+    Nothing,
+}
 
 /// Whom an event goes to, one call per session.
 pub trait Deliver {
@@ -108,7 +121,7 @@ impl AudienceIndex {
                             || is_called
                             || class.is_called(audience.calls.as_deref()));
                 if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                    out.deliver_alone(seat.slot, self.redaction_for(event, class, seat.listening, user_id));
+                    out.deliver_alone(seat.slot, self.redaction_for(event, seat.listening, user_id));
                 }
             }
         }
@@ -124,14 +137,14 @@ impl AudienceIndex {
         out: &mut impl Deliver,
     ) {
         let audience = &event.audience;
-        for class in self.classes.iter().filter(|class| !class.groups.is_empty()) {
+        for (place, class) in self.classes.iter().enumerate().filter(|(_, class)| !class.groups.is_empty()) {
             if !self.admits(class, &audience.gate, now) {
                 continue;
             }
             let is_called = class.is_called(audience.calls.as_deref());
             for group in &class.groups {
                 if group.listening.admits(audience) || is_called && group.listening.is_user() {
-                    self.deliver_to_group(event, class, group, out);
+                    self.deliver_to_group(event, place, group, out);
                 }
             }
         }
@@ -162,7 +175,7 @@ impl AudienceIndex {
                 && !self.reaches(class, seat.listening, audience)
                 && !is_barred(audience, seat.listening, user_id)
             {
-                out.deliver_alone(slot, self.redaction_for(event, class, seat.listening, user_id));
+                out.deliver_alone(slot, self.redaction_for(event, seat.listening, user_id));
             }
         }
     }
@@ -173,15 +186,13 @@ impl AudienceIndex {
     }
 
     /// The group's sessions in the group's form, those of its readers in their own.
-    fn deliver_to_group(&self, event: &Event, class: &Class, group: &Group, out: &mut impl Deliver) {
+    fn deliver_to_group(&self, event: &Event, class: usize, group: &Group, out: &mut impl Deliver) {
+        if let Payload::Channel(channel) = &event.payload {
+            return self.deliver_channel(event, channel, class, group, out);
+        }
         let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
         let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
-        let redaction = match readers {
-            _ if self.hides(event, class, group.listening) => Redaction::CHANNEL,
-            Some(readers) => Redaction::for_strangers(readers),
-            None => Redaction::NONE,
-        };
-        out.group(group.log, redaction);
+        out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
         match (never, readers) {
             (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
             (Some(never), _) => {
@@ -198,20 +209,92 @@ impl AudienceIndex {
         }
     }
 
-    fn redaction_for(&self, event: &Event, class: &Class, listening: Listening, user_id: UserId) -> Redaction {
+    fn redaction_for(&self, event: &Event, listening: Listening, user_id: UserId) -> Redaction {
         match &event.content_readers {
-            _ if self.hides(event, class, listening) => Redaction::CHANNEL,
             Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
             _ => Redaction::NONE,
         }
     }
 
-    /// It tells what a channel is, and they are told only where it is. One that was deleted is in nobody's view.
-    fn hides(&self, event: &Event, class: &Class, listening: Listening) -> bool {
-        match &event.payload {
-            Payload::Channel(channel) => listening.is_obfuscated() && !self.sees(class, channel.id),
-            _ => false,
+    // ── channels, which not everybody may know ───────────────────────────────────────────────────
+
+    fn deliver_channel(&self, event: &Event, channel: &Channel, class: usize, group: &Group, out: &mut impl Deliver) {
+        let sees = self.sees(&self.classes[class], channel.id);
+        let form = |saw: bool| self.channel_form(event, channel, group.listening, (saw, sees));
+        let holds = |viewed: &Arc<[ChannelId]>| viewed.binary_search(&channel.id).is_ok();
+        let of_class = form(self.views_before.of_class(class).map_or(sees, holds));
+        let is_apart = |listener: &&Listener| self.views_before.of_user(listener.user_id).is_some();
+        let is_split = !self.views_before.users.is_empty();
+        if let Some(redaction) = of_class {
+            out.group(group.log, redaction);
+            let listeners = group.listeners.iter().filter(|listener| !is_split || !is_apart(listener));
+            listeners.for_each(|listener| out.deliver(listener.slot));
         }
+        for listener in group.listeners.iter().filter(|listener| is_split && is_apart(listener)) {
+            let saw = self.views_before.of_user(listener.user_id).is_some_and(holds);
+            if let Some(redaction) = form(saw) {
+                out.deliver_alone(listener.slot, redaction);
+            }
+        }
+    }
+
+    /// The form of an event about a channel for a session whose member saw the channel before it and sees it now, or not. None: it
+    /// receives nothing, or an event for the change of its view.
+    fn channel_form(
+        &self,
+        event: &Event,
+        channel: &Channel,
+        listening: Listening,
+        (saw, sees): (bool, bool),
+    ) -> Option<Redaction> {
+        let is_listed = self.hidden == HiddenChannels::Listed;
+        let is_known = match event.name {
+            // No view has it any more. Sessions that viewed it share logs with others, so all receive one form, if any.
+            EventName::ChannelDelete => saw && self.hidden == HiddenChannels::Absent,
+            EventName::ChannelUpdate if saw != sees && !is_listed => return None,
+            _ => sees,
+        };
+        if is_known || self.hidden == HiddenChannels::Absent {
+            return is_known.then_some(Redaction::NONE);
+        }
+        let has_messages = channel.last_message_id.is_some() || channel.last_pin_timestamp.is_some();
+        let form = self.hidden.form(listening.is_obfuscated())?;
+        Some(if form == Redaction::CHANNEL_UNREAD && !has_messages { Redaction::NONE } else { form })
+    }
+
+    /// Delivers the event of a view change to the sessions with that change.
+    pub(crate) fn deliver_change(&self, event: &Event, change: ViewChange, form: Redaction, out: &mut impl Deliver) {
+        match change.viewers {
+            Viewers::Class(place) => {
+                for group in self.classes[place].groups.iter().filter(|group| group.listening.admits(&event.audience)) {
+                    out.group(group.log, form);
+                    let is_apart = |listener: &&Listener| self.views_before.of_user(listener.user_id).is_some();
+                    let listeners = group.listeners.iter().filter(|listener| !is_apart(listener));
+                    listeners.for_each(|listener| out.deliver(listener.slot));
+                }
+            }
+            Viewers::User(user_id) => {
+                let seats = self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
+                let admitted = seats.filter(|placed| placed.seat.listening.admits(&event.audience));
+                admitted.for_each(|placed| out.deliver_alone(placed.seat.slot, form));
+            }
+        }
+    }
+
+    /// The form of an event about a channel at replay, by the view that holds now.
+    #[must_use]
+    pub fn channel_form_at_replay(&self, user_id: UserId, slot: u32, event: &Event) -> ChannelForm {
+        let Payload::Channel(channel) = &event.payload else { return ChannelForm::AsItWas };
+        let Some(seated) = self.users.get(&user_id) else { return ChannelForm::AsItWas };
+        let Some(placed) = seated.seats.iter().find(|placed| placed.seat.slot == slot) else {
+            return ChannelForm::AsItWas;
+        };
+        // A deletion was for those who knew the channel when it happened.
+        if event.name == EventName::ChannelDelete || self.sees(&self.classes[seated.class], channel.id) {
+            return ChannelForm::AsItWas;
+        }
+        let form = self.channel_form(event, channel, placed.seat.listening, (false, false));
+        form.map_or(ChannelForm::Nothing, ChannelForm::Redacted)
     }
 
     /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
@@ -230,7 +313,7 @@ impl AudienceIndex {
                 (false, false) => is_admitted && seat.listening.is_user(),
             };
             if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                out.deliver_alone(seat.slot, self.redaction_for(event, class, seat.listening, user_id));
+                out.deliver_alone(seat.slot, self.redaction_for(event, seat.listening, user_id));
             }
         }
     }

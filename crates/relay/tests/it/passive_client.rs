@@ -2,8 +2,8 @@
 
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, GuildPicture, GuildView, Listening, LogId, MembersAnswer, Payload, Published,
-    Recipients, Redaction, Seat, SessionKey, UserListening, Visibility, people_of, snapshot_of,
+    AccessChange, Deliver, Event, GuildPicture, GuildView, HiddenChannels, Listening, LogId, MembersAnswer, Payload,
+    Published, Recipients, Redaction, Seat, SessionKey, UserListening, Visibility, people_of, snapshot_of,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -101,7 +101,15 @@ impl Recipients for Post {
     }
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
         let view = view?;
-        let snapshot = snapshot_of(picture, view, 250, Capabilities::NONE, true, guildhall_stdx::Timestamp(0));
+        let snapshot = snapshot_of(
+            picture,
+            view,
+            250,
+            Capabilities::NONE,
+            true,
+            HiddenChannels::Listed,
+            guildhall_stdx::Timestamp(0),
+        );
         let body = serde_json::to_value(&snapshot.channels).expect("it is JSON");
         let number = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
         let newest = body.as_array().into_iter().flatten().filter_map(|channel| {

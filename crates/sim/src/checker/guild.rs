@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
-use guildhall_relay::{Event as RelayEvent, Notice, Payload, Published, ToGuild};
+use guildhall_relay::{Effect, Event as RelayEvent, Notice, Payload, Published, ToGuild};
 use guildhall_stdx::{Instant, Now};
 use std::{rc::Rc, sync::Arc};
 
@@ -50,6 +50,9 @@ impl Checker {
         let Some((published, rest)) = events.split_first() else { return fault("nothing was published") };
         let (event, next) = (&published.event, rest.first().map(|next| &next.event));
         let before = self.state.clone();
+        if let Effect::Meta(_) | Effect::Member(_, Some(_)) = &published.effect {
+            self.viewed_before = before.clone();
+        }
         self.check_bans(event)?;
         match &event.payload {
             Payload::Presence { user_id, presence } => {
@@ -83,7 +86,7 @@ impl Checker {
             }
             self.state = Rc::new(state);
         }
-        Ok(Rc::new(Event::new(event, next, before, self.state.clone(), &self.telling)))
+        Ok(Rc::new(Event::new(event, next, [self.viewed_before.clone(), before], self.state.clone(), &self.telling)))
     }
 
     /// Nobody who is banned is a member, and who is no member is in no thread.
@@ -99,6 +102,7 @@ impl Checker {
 
     /// The guild made an event for one session.
     pub fn direct(&self, event: &RelayEvent) -> Rc<Event> {
-        Rc::new(Event::new(event, None, self.state.clone(), self.state.clone(), &Telling::Usual))
+        let before = [self.state.clone(), self.state.clone()];
+        Rc::new(Event::new(event, None, before, self.state.clone(), &Telling::Usual))
     }
 }

@@ -2,11 +2,13 @@
 
 use super::{Carried, Checker, Fault, SessionKey, fault};
 use crate::{
-    naive::{Change, Gained, State, chunk_text, found_members, status_text},
+    naive::{Change, Gained, State, chunk_text, found_members, status_text, told_by, view_changes},
     session::{Membership, Session, What},
 };
 use guildhall_model::to_gateway::{MemberQuery, Subscription};
-use guildhall_relay::{MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild};
+use guildhall_relay::{
+    HiddenChannels, MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild,
+};
 use guildhall_stdx::{Now, SlotKey};
 use std::rc::Rc;
 
@@ -127,6 +129,7 @@ impl Checker {
 
     fn fan_out(&mut self, now_unix_ms: i64, relay: RelayId, before: Option<&State>, carried: &Carried) {
         let Some(event) = &carried.event else { return };
+        let hidden = self.limits.hidden_channels;
         let gained = before.map(|before| Gained::between(before, &carried.state)).unwrap_or_default();
         for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay)) {
             if event.left == Some(session.user) || carried.state.is_deleted {
@@ -134,8 +137,18 @@ impl Checker {
                 continue;
             }
             if event.is_for(session.reader(), now_unix_ms) {
-                let redaction = event.redaction(session.reader());
-                session.expect(What::Event(event.clone(), redaction));
+                match event.channel() {
+                    Some(_) if hidden != HiddenChannels::Listed => {
+                        told_by(event, session.user, hidden)
+                            .into_iter()
+                            .for_each(|told| session.expect(What::Channel(told)));
+                    }
+                    _ => session.expect(What::Event(event.clone(), event.redaction(session.reader()))),
+                }
+            }
+            if session.is_told_of_guilds() {
+                let changes = view_changes(event, session.user, hidden);
+                changes.into_iter().for_each(|told| session.expect(What::Channel(told)));
             }
             if let Some(channels) = gained.by(session.user) {
                 session.gain(now_unix_ms, &carried.state, channels);

@@ -18,7 +18,7 @@ impl Checker {
         }
         self.living[side].push(at);
         let deadline = now.instant.after_ms(self.limits.gather_deadline_ms);
-        self.sessions.push(Session::new(side, new, deadline));
+        self.sessions.push(Session::new(side, new, self.limits.hidden_channels, deadline));
         Ok(())
     }
 

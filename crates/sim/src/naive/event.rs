@@ -6,7 +6,7 @@ use super::{
     text::payload_text,
     who::Who,
 };
-use guildhall_model::Message;
+use guildhall_model::{Channel, Message};
 use guildhall_relay::Payload;
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
@@ -71,6 +71,8 @@ pub struct Event {
     /// The guild once it has happened, and before.
     pub state: Rc<State>,
     pub before: Rc<State>,
+    /// Before the last change of the guild or of a member, which views follow from.
+    pub viewed_before: Rc<State>,
     /// The member that left.
     pub left: Option<u64>,
     payload: Payload,
@@ -122,11 +124,19 @@ impl Event {
         }
     }
 
+    /// The channel of the guild that it makes, changes or deletes.
+    pub fn channel(&self) -> Option<&Channel> {
+        match &self.payload {
+            Payload::Channel(channel) => Some(channel),
+            _ => None,
+        }
+    }
+
     /// `next` is what the guild published right after, in the same breath.
     pub fn new(
         event: &guildhall_relay::Event,
         next: Option<&guildhall_relay::Event>,
-        before: Rc<State>,
+        [viewed_before, before]: [Rc<State>; 2],
         state: Rc<State>,
         telling: &Telling,
     ) -> Self {
@@ -220,6 +230,7 @@ impl Event {
             change,
             state,
             before,
+            viewed_before,
             left,
             payload,
             publication,

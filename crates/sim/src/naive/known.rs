@@ -47,7 +47,8 @@ impl Known {
         match name {
             "READY" | "GUILD_CREATE" | "GUILD_DELETE" | "PRESENCE_UPDATE" | "GUILD_MEMBER_REMOVE" => true,
             "READY_SUPPLEMENTAL" | "MESSAGE_CREATE" | "VOICE_STATE_UPDATE" => !is_bot,
-            "CHANNEL_DELETE" | "THREAD_CREATE" | "THREAD_UPDATE" | "THREAD_DELETE" | "THREAD_LIST_SYNC" => true,
+            "CHANNEL_CREATE" | "CHANNEL_DELETE" => true,
+            "THREAD_CREATE" | "THREAD_UPDATE" | "THREAD_DELETE" | "THREAD_LIST_SYNC" => true,
             "PASSIVE_UPDATE_V1" | "PASSIVE_UPDATE_V2" | "CHANNEL_UNREAD_UPDATE" | "GUILD_MEMBER_LIST_UPDATE" => true,
             _ => false,
         }
@@ -77,6 +78,7 @@ impl Known {
                 self.newest.insert(id(&d["channel_id"]), id(&d["id"]));
             }
             "VOICE_STATE_UPDATE" => self.voice_state(d),
+            "CHANNEL_CREATE" => self.unreads(&Value::Array(vec![d.clone()])),
             "CHANNEL_DELETE" => {
                 self.newest.remove(&id(&d["id"]));
                 self.threads.retain(|_, (parent, _)| *parent != id(&d["id"]));

@@ -1,12 +1,12 @@
 //! What a dispatch has to say, as text: key fields only, in a fixed order. `got.rs` makes the same of what came.
 
-use super::{State, event::Reader, notice::notice_text, passive::made_text, state::status_text};
+use super::{NaiveChannel, State, event::Reader, notice::notice_text, passive::made_text, state::status_text};
 use guildhall_member_list::{Item, ListOp};
 use guildhall_model::{
     Channel, Member, Message, Nonce,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
-use guildhall_relay::{ListChange, MessageEvent, Payload};
+use guildhall_relay::{HiddenChannels, ListChange, MessageEvent, Payload};
 use std::fmt::Write as _;
 
 const GUILD_PRESENCES: u32 = 1 << 8;
@@ -66,7 +66,27 @@ fn member_text(member: &Member) -> String {
     )
 }
 
-fn channel_text(channel: &Channel) -> String {
+/// An obfuscated channel.
+fn blank_text(id: u64, kind: u8, parent: u64, guild_id: u64) -> String {
+    format!("id={id} type={kind} name=\"___hidden___\" parent={parent} overwrites=[0:{guild_id}+0-1024]")
+}
+
+/// A channel as the guild's last event left it.
+pub fn stored_channel_text(id: u64, channel: &NaiveChannel, is_blank: bool, guild_id: u64) -> String {
+    let parent = channel.parent.unwrap_or(0);
+    if is_blank {
+        return blank_text(id, channel.kind, parent, guild_id);
+    }
+    let overwrites =
+        channel.overwrites.iter().map(|o| format!("{}:{}+{}-{}", u8::from(o.is_member), o.id, o.allow, o.deny));
+    format!("id={id} type={} name={:?} parent={parent} overwrites={}", channel.kind, channel.name, list(overwrites))
+}
+
+pub fn channel_text(channel: &Channel, is_blank: bool) -> String {
+    if is_blank {
+        let parent = channel.parent_id.map_or(0, |id| id.get());
+        return blank_text(channel.id.get(), channel.kind as u8, parent, channel.guild_id.get());
+    }
     let overwrites = channel.overwrites.iter().map(|o| {
         let (kind, id) = match o.target {
             guildhall_model::OverwriteKind::Role(id) => (0, id.get()),
@@ -125,7 +145,7 @@ pub fn payload_text(name: &str, payload: &Payload, redaction: u8, state: &State)
         Payload::GuildGone => String::new(),
         Payload::Role(role) => format!("id={} permissions={} name={:?}", role.id, role.permissions.0, role.name),
         Payload::RoleDelete(id) => format!("id={id}"),
-        Payload::Channel(channel) => channel_text(channel),
+        Payload::Channel(channel) => channel_text(channel, false),
         Payload::PassiveDelta(_) | Payload::PassiveSnapshot(_) | Payload::Unread(_) => {
             return made_text(payload).unwrap_or_default();
         }
@@ -213,13 +233,27 @@ pub fn guild_create_text(
     people: &People,
     reader: Reader<'_>,
     large_threshold: u64,
+    hidden: HiddenChannels,
     now_unix_ms: i64,
 ) -> String {
-    let channels = state.channels.iter().map(|(id, channel)| {
+    let channels = state.channels.iter().filter_map(|(id, channel)| {
+        let is_viewed = state.viewers(*id).contains(&reader.user);
+        match hidden {
+            HiddenChannels::Absent if !is_viewed => return None,
+            HiddenChannels::Obfuscated if !is_viewed => {
+                let parent = channel.parent.unwrap_or(0);
+                return Some(format!("{id}:{}:{parent}:0:[0:{}+0-1024]", channel.kind, state.guild_id));
+            }
+            _ => {}
+        }
         let overwrites =
             channel.overwrites.iter().map(|o| format!("{}:{}+{}-{}", u8::from(o.is_member), o.id, o.allow, o.deny));
-        let last = if holds_messages(channel.kind) { state.last_messages.get(id).copied().unwrap_or(0) } else { 0 };
-        format!("{id}:{}:{}:{last}:{}", channel.kind, channel.parent.unwrap_or(0), list(overwrites))
+        let last = if is_viewed && holds_messages(channel.kind) {
+            state.last_messages.get(id).copied().unwrap_or(0)
+        } else {
+            0
+        };
+        Some(format!("{id}:{}:{}:{last}:{}", channel.kind, channel.parent.unwrap_or(0), list(overwrites)))
     });
     let roles = state.roles.iter().map(|(id, permissions)| format!("{id}:{permissions}"));
     let threads = state.threads_of(reader.user, !reader.is_bot, None, now_unix_ms);

@@ -6,7 +6,7 @@ use super::{
     who::{ThreadPlace, Who},
 };
 use guildhall_model::{Channel, UserId};
-use guildhall_relay::Notice;
+use guildhall_relay::{HiddenChannels, Notice};
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -79,11 +79,14 @@ impl State {
         self.threads.iter().filter(is_told).map(|(id, _)| *id).collect()
     }
 
-    /// Where there is something in GUILD_CREATE that not everybody is told: threads, and channels with others in voice.
-    pub fn told_places(&self, user: u64, joined_only: bool, now_unix_ms: i64) -> Vec<u64> {
+    /// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in voice, and unless
+    /// hidden channels are listed, all channels in view.
+    pub fn told_places(&self, user: u64, joined_only: bool, hidden: HiddenChannels, now_unix_ms: i64) -> Vec<u64> {
+        let is_told = |id: &&u64| hidden != HiddenChannels::Listed && self.viewers(**id).contains(&user);
+        let viewed = self.channels.keys().filter(is_told).copied();
         let others = self.voice.iter().filter(|(who, _)| **who != user && self.shows_in_voice(user, **who));
         let voice = others.map(|(_, (channel, _))| *channel);
-        voice.chain(self.threads_of(user, joined_only, None, now_unix_ms)).collect()
+        voice.chain(self.threads_of(user, joined_only, None, now_unix_ms)).chain(viewed).collect()
     }
 
     /// Whether a member views a channel or thread.

@@ -1,6 +1,6 @@
 //! What a session is to be sent under each sequence number, and when that was given.
 
-use crate::naive::{Event, ThreadList, ToldDirect};
+use crate::naive::{Event, ThreadList, ToldChannel, ToldDirect};
 use guildhall_stdx::Instant;
 use std::rc::Rc;
 
@@ -19,6 +19,8 @@ pub enum What {
     Event(Rc<Event>, u8),
     /// Made by its relay, with the channels that it is about.
     Made(Rc<str>, Rc<[u64]>),
+    /// Of a channel itself, while hidden channels are not listed.
+    Channel(ToldChannel),
     /// Of a member list, with its id. None: it only takes rows away.
     List(Rc<str>, Option<Rc<str>>),
     /// THREAD_LIST_SYNC.
@@ -68,7 +70,7 @@ impl What {
     pub fn is_of_guild(&self) -> bool {
         match self {
             Self::Event(..) | Self::Made(..) | Self::List(..) | Self::Threads(_) => true,
-            Self::OfGuild(_) | Self::Guild(..) => true,
+            Self::OfGuild(_) | Self::Guild(..) | Self::Channel(_) => true,
             Self::Direct(_) | Self::Own(_) | Self::Ready | Self::Refusal => false,
         }
     }
@@ -78,6 +80,7 @@ impl What {
             Self::Event(event, redaction) => event.text(*redaction),
             Self::Threads(told) => told.text.clone(),
             Self::Direct(told) => told.text.clone(),
+            Self::Channel(told) => told.text.clone(),
             Self::Made(text, _)
             | Self::List(text, _)
             | Self::Own(text)

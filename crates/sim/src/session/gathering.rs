@@ -97,7 +97,7 @@ impl Session {
         let guilds = match (&entered, guild) {
             (Some(state), _) => {
                 let people = if is_split { People::alone(state, reader) } else { People::of(state, reader, threshold) };
-                guild_create_text(state, &people, reader, threshold, now_unix_ms)
+                guild_create_text(state, &people, reader, threshold, self.hidden, now_unix_ms)
             }
             (None, Some(id)) => format!("id={id} unavailable=true"),
             (None, None) => String::new(),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 const GUILDS: u32 = 1;
 
 impl Session {
-    pub(super) fn is_told_of_guilds(&self) -> bool {
+    pub fn is_told_of_guilds(&self) -> bool {
         !self.is_bot || self.intents & GUILDS != 0
     }
 
@@ -25,8 +25,8 @@ impl Session {
         if !self.gathered(now_unix_ms, Some(state)) && self.is_told_of_guilds() && !returns {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);
-            let guild = guild_create_text(state, &people, reader, threshold, now_unix_ms);
-            let told = state.told_places(self.user, !self.is_bot, now_unix_ms);
+            let guild = guild_create_text(state, &people, reader, threshold, self.hidden, now_unix_ms);
+            let told = state.told_places(self.user, !self.is_bot, self.hidden, now_unix_ms);
             self.expect(What::Guild(format!("GUILD_CREATE {guild}").into(), told.into()));
         }
         // Of a user account that told only of threads it joined.

@@ -3,7 +3,7 @@
 use super::{Membership, Session, What, Withheld, given::may_look_at};
 use crate::{
     checker::{Fault, fault},
-    naive::{State, payload_text},
+    naive::{OutOfView, State, payload_text},
 };
 use guildhall_relay::{Gate, Payload, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
@@ -30,7 +30,19 @@ impl Session {
             if expected.withheld == Withheld::Yes {
                 continue;
             }
+            if let (What::Channel(told), Some(state)) = (&mut expected.what, state)
+                && let OutOfView::Text(text) = &told.out_of_view
+                && state.members.contains_key(&user)
+                && !state.viewers(told.id).contains(&user)
+            {
+                (told.text, told.out_of_view) = (text.clone(), OutOfView::Same);
+            }
             let may_see = state.is_some_and(|state| match &expected.what {
+                What::Channel(told) => {
+                    let is_in_view =
+                        !matches!(told.out_of_view, OutOfView::Nothing) || state.viewers(told.id).contains(&user);
+                    state.members.contains_key(&user) && is_in_view
+                }
                 What::Event(event, _) => event.may_be_replayed_to(user, state, now_unix_ms),
                 What::Threads(told) => told.is_still_seen(state, user, now_unix_ms),
                 What::Made(_, channels) => {

@@ -1,6 +1,7 @@
 //! Over a restart: the session is another process's, and goes on where it was.
 
-use super::{Membership, Session};
+use super::{Membership, Session, What};
+use crate::naive::{OutOfView, ToldChannel};
 use guildhall_stdx::{Instant, SlotKey};
 
 impl Session {
@@ -12,6 +13,14 @@ impl Session {
         self.is_returning = self.membership == Membership::Inside;
         if self.is_returning {
             self.membership = Membership::Entering;
+        }
+        // The process after the one that made it has it in one form.
+        for expected in &mut self.expected {
+            if let What::Channel(ToldChannel { out_of_view, .. }) = &mut expected.what
+                && matches!(out_of_view, OutOfView::Text(_))
+            {
+                *out_of_view = OutOfView::Nothing;
+            }
         }
         // Its client asks again.
         self.chunks.clear();

@@ -134,6 +134,11 @@ pub enum Op {
         by: u64,
         is_one: bool,
     },
+    /// A new name and topic of a channel that the observer never views.
+    Name {
+        place: Place,
+        text: Text,
+    },
     /// Overwrites of `Ruled`: none, hidden from everyone, for insiders.
     Rules {
         rule: u64,
@@ -248,8 +253,9 @@ pub struct Script {
 }
 
 impl Script {
-    /// `is_bot`: the observer is a bot without privileged intents, which may not see content, presences and members.
-    pub fn new(seed: u64, is_bot: bool, length: usize) -> Self {
+    /// `is_bot`: the observer is a bot without privileged intents, which may not see content, presences and members. `hides`: nor
+    /// names of channels out of view.
+    pub fn new(seed: u64, is_bot: bool, hides: bool, length: usize) -> Self {
         let mut rng = Rng::new(seed);
         let mut ops: Vec<Op> = (0..length).map(|_| some_op(&mut rng, is_bot)).collect();
         if rng.chance(0.4) {
@@ -269,7 +275,7 @@ impl Script {
             is_held &= *op != Op::Settle;
         }
         ops.push(Op::Settle);
-        mark_secrets(&mut ops, is_bot);
+        mark_secrets(&mut ops, is_bot, hides);
         Self { ops }
     }
 }
@@ -319,14 +325,15 @@ fn some_op(rng: &mut Rng, is_bot: bool) -> Op {
         91..92 => Op::InGroup { is_in: rng.chance(0.7) },
         92..95 => Op::Advance { ms: *rng.pick(&[250, 5_000, 31_000]).expect("three") },
         95..96 if rng.chance(0.3) => Op::Restart,
-        95..98 => Op::Hold,
+        95..97 => Op::Hold,
+        97..98 => Op::Name { place: *rng.pick(&[Place::Vault, Place::OtherVault]).expect("two"), text: text(rng) },
         _ => Op::Settle,
     }
 }
 
 /// A text is secret if the observer may not view its place when it is written, nor gains the place later by a change of
 /// membership, after which it may read the past. After a change of rules the past stays secret.
-fn mark_secrets(ops: &mut [Op], is_bot: bool) {
+fn mark_secrets(ops: &mut [Op], is_bot: bool, hides: bool) {
     let mut standing = Standing::FIRST;
     let mut viewed = Vec::with_capacity(ops.len());
     let mut gained = Vec::with_capacity(ops.len());
@@ -355,6 +362,7 @@ fn mark_secrets(ops: &mut [Op], is_bot: bool) {
             // User accounts of guild A may see what its members do; those of guild C may not be seen.
             Op::Activity { by, text } => text.is_secret = is_bot || *by == 706,
             Op::Nick { text } => text.is_secret = is_bot,
+            Op::Name { text, .. } => text.is_secret = hides,
             _ => {}
         }
     }

@@ -7,14 +7,15 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_guild::{
-    Actor, Command, DirectCommand, Guild, MemberPatch, MessagePatch, NewDirect, NewMessage, NewThread, Refusal, Reply,
-    ReplyTo, RolePatch,
+    Actor, ChannelPatch, Command, DirectCommand, Guild, MemberPatch, MessagePatch, NewDirect, NewMessage, NewThread,
+    Refusal, Reply, ReplyTo, RolePatch,
 };
 use guildhall_model::{
     ChannelId, ChannelType, GuildId, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, User,
     UserId,
 };
 use guildhall_partition::{Compression, Streams};
+use guildhall_relay::HiddenChannels;
 use guildhall_shared_match::Effort;
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{
@@ -46,6 +47,7 @@ pub struct Setup {
     pub is_bot: bool,
     pub all_passive: bool,
     pub sessions_per_relay_max: usize,
+    pub hidden: HiddenChannels,
     pub seed: u64,
 }
 
@@ -62,6 +64,7 @@ impl Setup {
             is_bot: rng.chance(0.4),
             all_passive: rng.chance(0.3),
             sessions_per_relay_max: *rng.pick(&[2, 5, 100]).expect("three"),
+            hidden: [HiddenChannels::Listed, HiddenChannels::Obfuscated, HiddenChannels::Absent][seed as usize % 3],
             seed,
         }
     }
@@ -165,6 +168,7 @@ impl World {
     pub fn new(index: usize, setup: Setup) -> Self {
         let mut config = PairConfig { partitions_count: 2, ..PairConfig::default() };
         config.partition.streams = setup.streams;
+        config.partition.hidden_channels = setup.hidden;
         config.partition.set_dictionaries(dictionaries().clone());
         config.partition.sessions_per_relay_max = setup.sessions_per_relay_max;
         config.partition.passive_above_members = setup.all_passive.then_some(0);
@@ -330,6 +334,12 @@ impl World {
                 let nick = text.in_world(self.index)[..20].to_owned();
                 let patch = MemberPatch { nick: Some(Some(nick)), ..MemberPatch::default() };
                 self.system(A, Command::UpdateMember(user(LURKER), Box::new(patch)))
+            }
+            Op::Name { place, text } => {
+                let ((guild_id, channel_id), text) = (self.place(place), text.in_world(self.index));
+                let patch =
+                    ChannelPatch { name: Some(text.clone()), topic: Some(Some(text)), ..ChannelPatch::default() };
+                self.command(guild_id, Actor::System, Command::UpdateChannel(channel_id, Box::new(patch))).is_ok()
             }
             Op::Insider { is_one } => self.set_insider(OBSERVER, is_one),
             Op::OtherInsider { by, is_one } => self.set_insider(by, is_one),

@@ -1,0 +1,244 @@
+//! Hidden channels (S13): the three forms in which members receive channels that they cannot view.
+
+use crate::fixture::*;
+use guildhall_guild::{ChannelPatch, Command};
+use guildhall_model::{ChannelType, Id, Overwrite, OverwriteKind, Permissions, ScheduledEvent, StageInstance, User};
+use guildhall_partition::PartitionConfig;
+use guildhall_relay::HiddenChannels::{self, Absent, Listed, Obfuscated};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, Received, identify_payload};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const BLANK: &str = "___hidden___";
+
+fn world_hiding(hidden: HiddenChannels) -> Pair {
+    world_with(|config: &mut PartitionConfig| config.hidden_channels = hidden)
+}
+
+/// The hidden channel in READY or GUILD_CREATE.
+fn listed_in_guild(pair: &mut Pair, account: &Arc<User>, capabilities: u64) -> Option<Value> {
+    let client = pair.connect(ClientParams::JSON);
+    let mut d = identify_payload(&account.username, account.bot.then_some(PLAIN));
+    d["capabilities"] = capabilities.into();
+    pair.client(client).identify(d);
+    let told = pair.dispatches(client);
+    let guild = match account.bot {
+        true => told[1].d(),
+        false => told[0].d()["guilds"][0].clone(),
+    };
+    pair.client(client).close(Some(1000));
+    pair.settle();
+    let channels = guild["channels"].as_array().expect("an array").clone();
+    channels.into_iter().find(|of| of["id"] == channel(HIDDEN).to_string())
+}
+
+/// Events about the hidden channel: name and body.
+fn told_of_hidden(told: Vec<Dispatch>) -> Vec<(String, Value)> {
+    let told = told.into_iter().map(|dispatch| (dispatch.name.clone(), dispatch.d()));
+    told.filter(|(name, d)| name.starts_with("CHANNEL_") && d["id"] == channel(HIDDEN).to_string()).collect()
+}
+
+fn names_told(pair: &mut Pair, client: ClientId) -> Vec<(String, String)> {
+    let told = told_of_hidden(pair.dispatches(client));
+    told.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect()
+}
+
+fn told(name: &str, channel_name: &str) -> (String, String) {
+    (name.to_owned(), channel_name.to_owned())
+}
+
+fn rename(pair: &mut Pair, name: &str) {
+    let patch = ChannelPatch { name: Some(name.to_owned()), ..ChannelPatch::default() };
+    system(pair, Command::UpdateChannel(channel(HIDDEN), Box::new(patch)));
+}
+
+fn show_to(pair: &mut Pair, account: &Arc<User>, allow: Permissions) {
+    let overwrite = Overwrite { target: OverwriteKind::Member(account.id), allow, deny: Permissions::NONE };
+    system(pair, Command::PutOverwrite(channel(HIDDEN), overwrite));
+}
+
+#[test]
+fn s13_the_guild_shows_hidden_channels_in_the_form_that_is_set() {
+    for hidden in [Listed, Obfuscated, Absent] {
+        for account in [gob(), bob()] {
+            let mut pair = world_hiding(hidden);
+            let newest = say(&mut pair, &ana(), HIDDEN, "secret");
+            let seen = listed_in_guild(&mut pair, &ana(), 0).expect("its owner views it");
+            let name = text(&seen["name"]);
+            assert_eq!(seen["last_message_id"], newest.to_string());
+            let found = listed_in_guild(&mut pair, &account, 0);
+            let is_told = |found: &Option<Value>| found.as_ref().map(|found| text(&found["name"]));
+            let expected = match hidden {
+                Listed => Some(name),
+                Obfuscated => Some(BLANK.to_owned()),
+                Absent => None,
+            };
+            assert_eq!(is_told(&found), expected, "{hidden:?}");
+            assert!(found.is_none_or(|found| found["last_message_id"].is_null()), "{hidden:?}");
+            // The capability never widens the setting.
+            let found = listed_in_guild(&mut pair, &bob(), 1 << 15);
+            let expected = (hidden != Absent).then(|| BLANK.to_owned());
+            assert_eq!(is_told(&found), expected, "{hidden:?}");
+        }
+    }
+}
+
+#[test]
+fn s13_updates_of_hidden_channels_come_in_the_form_that_is_set() {
+    for hidden in [Listed, Obfuscated, Absent] {
+        let mut pair = world_hiding(hidden);
+        say(&mut pair, &ana(), HIDDEN, "secret");
+        let insider = live(&mut pair, &ana(), None, ClientParams::JSON);
+        let outsiders = [live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON), live_user(&mut pair, &bob(), 0)];
+        outsiders.iter().for_each(|client| drop(pair.take(*client)));
+        pair.take(insider);
+        rename(&mut pair, "renamed");
+        system(&mut pair, Command::DeleteChannel(channel(HIDDEN)));
+        let seen = told_of_hidden(pair.dispatches(insider));
+        assert_eq!((seen.len(), &seen[0].1["name"]), (2, &json!("renamed")), "{hidden:?}: {seen:?}");
+        assert!(seen[0].1["last_message_id"].is_string());
+        // A deletion has one form for all recipients.
+        let name = if hidden == Obfuscated { BLANK } else { "renamed" };
+        assert_eq!(seen[1].1["name"], name, "{hidden:?}");
+        for client in outsiders {
+            let seen = told_of_hidden(pair.dispatches(client));
+            assert!(seen.iter().all(|(_, d)| d["last_message_id"].is_null()), "{hidden:?}: {seen:?}");
+            let names: Vec<_> = seen.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect();
+            let name = match hidden {
+                Listed => "renamed",
+                Obfuscated => BLANK,
+                Absent => {
+                    assert_eq!(names, []);
+                    continue;
+                }
+            };
+            assert_eq!(names, [told("CHANNEL_UPDATE", name), told("CHANNEL_DELETE", name)], "{hidden:?}");
+        }
+    }
+}
+
+/// By an overwrite, by a role, active and passive: sessions of the account learn of it once, and nobody else learns anything.
+#[test]
+fn s13_a_channel_that_comes_into_view_or_leaves_it_is_told_once() {
+    type Change = fn(&mut Pair, bool);
+    let by_overwrite: Change = |pair, is_shown| {
+        show_to(pair, &bob(), if is_shown { Permissions::VIEW_CHANNEL } else { Permissions::NONE });
+    };
+    let by_role: Change = |pair, is_shown| match is_shown {
+        true => give_role(pair, &bob(), INSIDERS),
+        false => take_role(pair, &bob(), INSIDERS),
+    };
+    for (hidden, change) in [Obfuscated, Absent].into_iter().flat_map(|form| [(form, by_overwrite), (form, by_role)]) {
+        for passive_above in [None, Some(0)] {
+            let mut pair = world_with(|config| {
+                (config.hidden_channels, config.passive_above_members) = (hidden, passive_above);
+            });
+            let newest = say(&mut pair, &ana(), HIDDEN, "secret");
+            let insider = live(&mut pair, &ana(), None, ClientParams::JSON);
+            let outsider = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+            let clients = [live_user(&mut pair, &bob(), 0), live_user(&mut pair, &bob(), 1 << 15)];
+            [insider, outsider, clients[0], clients[1]].iter().for_each(|client| drop(pair.take(*client)));
+            change(&mut pair, true);
+            for client in clients {
+                let seen = told_of_hidden(pair.dispatches(client));
+                let name = if hidden == Absent { "CHANNEL_CREATE" } else { "CHANNEL_UPDATE" };
+                let [(told_name, d)] = &seen[..] else { panic!("{hidden:?}: {seen:?}") };
+                assert_eq!((told_name.as_str(), &d["last_message_id"]), (name, &json!(newest.to_string())));
+                assert_ne!(d["name"], BLANK);
+            }
+            change(&mut pair, false);
+            for client in clients {
+                let seen = told_of_hidden(pair.dispatches(client));
+                let name = if hidden == Absent { "CHANNEL_DELETE" } else { "CHANNEL_UPDATE" };
+                let [(told_name, d)] = &seen[..] else { panic!("{hidden:?}: {seen:?}") };
+                assert_eq!((told_name.as_str(), &d["name"]), (name, &json!(BLANK)));
+            }
+            let names = names_told(&mut pair, outsider);
+            assert!(names.iter().all(|(_, name)| name == BLANK), "{hidden:?}: {names:?}");
+            assert!(hidden == Obfuscated || names.is_empty(), "{names:?}");
+            assert!(names_told(&mut pair, insider).iter().all(|(name, _)| name == "CHANNEL_UPDATE"));
+        }
+    }
+}
+
+#[test]
+fn s13_a_new_name_that_comes_with_the_loss_of_the_view_is_not_told() {
+    for hidden in [Obfuscated, Absent] {
+        let mut pair = world_hiding(hidden);
+        give_role(&mut pair, &gob(), INSIDERS);
+        let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+        pair.take(client);
+        let everyone = OverwriteKind::Role(guild_role());
+        let closed = Overwrite { target: everyone, allow: Permissions::NONE, deny: Permissions::VIEW_CHANNEL };
+        let patch =
+            ChannelPatch { name: Some("merger".to_owned()), overwrites: Some(vec![closed]), ..ChannelPatch::default() };
+        system(&mut pair, Command::UpdateChannel(channel(HIDDEN), Box::new(patch)));
+        let name = if hidden == Absent { "CHANNEL_DELETE" } else { "CHANNEL_UPDATE" };
+        assert_eq!(names_told(&mut pair, client), [told(name, BLANK)]);
+    }
+}
+
+fn guild_role() -> guildhall_model::RoleId {
+    guildhall_test_kit::id(GUILD)
+}
+
+fn resume_tells(pair: &mut Pair, client: ClientId) -> Vec<(String, String)> {
+    let (_, received) = resumed(pair, client, &gob());
+    let dispatches = received.into_iter().filter_map(|received| match received {
+        Received::Dispatch(dispatch) => Some(dispatch),
+        _ => None,
+    });
+    let told = told_of_hidden(dispatches.collect());
+    told.into_iter().map(|(name, d)| (name, text(&d["name"]))).collect()
+}
+
+#[test]
+fn s13_a_replay_tells_of_channels_by_the_view_that_holds_then() {
+    for (hidden, restarts) in [(Obfuscated, false), (Absent, false), (Obfuscated, true), (Absent, true)] {
+        let mut pair = world_hiding(hidden);
+        give_role(&mut pair, &gob(), INSIDERS);
+        let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+        pair.take(client);
+        pair.cut(client);
+        rename(&mut pair, "merger");
+        take_role(&mut pair, &gob(), INSIDERS);
+        if restarts {
+            pair.restart(vec![guild().load()], 1 << 20);
+        }
+        let names = resume_tells(&mut pair, client);
+        assert!(names.iter().all(|(_, name)| name != "merger"), "{hidden:?}: {names:?}");
+        assert!(names.iter().all(|(name, _)| name != "CHANNEL_UPDATE" || hidden == Obfuscated), "{names:?}");
+        let last = if hidden == Absent { "CHANNEL_DELETE" } else { "CHANNEL_UPDATE" };
+        assert_eq!(names.last().map(|(name, _)| name.as_str()), Some(last), "{hidden:?}");
+
+        let mut pair = world_hiding(hidden);
+        let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+        pair.take(client);
+        pair.cut(client);
+        rename(&mut pair, "merger");
+        give_role(&mut pair, &gob(), INSIDERS);
+        take_role(&mut pair, &gob(), INSIDERS);
+        let names = resume_tells(&mut pair, client);
+        assert!(names.iter().all(|(name, _)| name != "CHANNEL_CREATE"), "{hidden:?}: {names:?}");
+    }
+}
+
+#[test]
+fn s13_a_guild_that_was_sent_with_a_channel_in_view_is_not_sent_again_without_the_view() {
+    for (hidden, is_refused) in [(Listed, false), (Obfuscated, true), (Absent, true)] {
+        let mut pair = world_hiding(hidden);
+        give_role(&mut pair, &gob(), INSIDERS);
+        let client = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
+        // READY and GUILD_CREATE were written, and the client acknowledged neither.
+        let seen = pair.names(client);
+        assert_eq!(seen[1].1, "GUILD_CREATE");
+        pair.cut(client);
+        take_role(&mut pair, &gob(), INSIDERS);
+        let client = pair.reconnect(client);
+        pair.take(client);
+        pair.client(client).seq = 1;
+        pair.client(client).resume(&gob().username);
+        let received = pair.take(client);
+        assert_eq!(received.contains(&Received::InvalidSession(false)), is_refused, "{hidden:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Hidden channels: the form in which members receive channels that they cannot view.
+//!
+//! Owns        `HiddenChannels`, the setting; `ViewsBefore`, the views that the last change of the guild replaced.
+//! Doors       `AudienceIndex::fan_out` decides the form per class; `AudienceIndex::view_changes` after an event.
+//! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated` nobody receives
+//!             more than type, position and category of one, and with `Absent` nothing. N3 then a channel that enters or leaves a
+//!             view leads to one event for all sessions with that change, and each of them receives it once. (tests `s13_*`)
+//! Limits      views are compared per class, and per user for members whose class changed.
+//! Spec        docs/protocol/choices.md; docs/adr/0031.
+
+use crate::{event::Redaction, meta::GuildMeta};
+use guildhall_model::{ChannelId, UserId};
+use std::sync::Arc;
+
+/// Form of channels outside a member's view (`visibility.hidden_channels`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HiddenChannels {
+    /// Everything except the newest message and pin, as upstream; obfuscated for user accounts with CHANNEL_OBFUSCATION.
+    #[default]
+    Listed,
+    /// Type, position and category.
+    Obfuscated,
+    /// Not sent. A channel that enters the view is a CHANNEL_CREATE, one that leaves it a CHANNEL_DELETE.
+    Absent,
+}
+
+impl HiddenChannels {
+    /// The form for a session, which may ask for obfuscated channels. None: it receives nothing.
+    #[must_use]
+    pub fn form(self, is_obfuscated: bool) -> Option<Redaction> {
+        match self {
+            Self::Listed if !is_obfuscated => Some(Redaction::CHANNEL_UNREAD),
+            Self::Listed | Self::Obfuscated => Some(Redaction::CHANNEL),
+            Self::Absent => None,
+        }
+    }
+}
+
+/// Views before the last change of roles, channels, owner or a member. Empty with `HiddenChannels::Listed`.
+#[derive(Debug, Default)]
+pub(crate) struct ViewsBefore {
+    /// The guild before.
+    pub meta: Option<Arc<GuildMeta>>,
+    /// Classes whose view changed, by place, and the channels that they viewed; both sorted.
+    pub classes: Vec<(usize, Arc<[ChannelId]>)>,
+    /// Users who changed their class, and the channels that they viewed; both sorted.
+    pub users: Vec<(UserId, Arc<[ChannelId]>)>,
+}
+
+impl ViewsBefore {
+    /// Channels that a class viewed, if its view changed.
+    pub fn of_class(&self, place: usize) -> Option<&Arc<[ChannelId]>> {
+        let found = self.classes.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(&self.classes[found].1)
+    }
+
+    /// Channels that a user viewed in another class. Such a user is treated apart from the class.
+    pub fn of_user(&self, user_id: UserId) -> Option<&Arc<[ChannelId]>> {
+        let found = self.users.binary_search_by_key(&user_id, |(user_id, _)| *user_id).ok()?;
+        Some(&self.users[found].1)
+    }
+}
+
+/// Sessions whose view changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Viewers {
+    /// Those of the class at this place, without users who came from another class.
+    Class(usize),
+    /// Those of a user who came from another class.
+    User(UserId),
+}
+
+/// A channel that entered or left a view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewChange {
+    pub channel_id: ChannelId,
+    pub is_gained: bool,
+    pub viewers: Viewers,
+}
