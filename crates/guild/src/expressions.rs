@@ -24,24 +24,36 @@ use std::sync::Arc;
 
 impl Guild {
     /// Stores base fields and tells `name` instead of GUILD_UPDATE.
-    fn keep_fields(&mut self, now: Now, fields: GuildFields, name: EventName, notice: impl FnOnce(&Self) -> Notice) {
+    /// With a `channel_id` the notice goes to the channel's viewers; to all members if the channel was deleted.
+    fn keep_fields(
+        &mut self,
+        now: Now,
+        fields: GuildFields,
+        channel_id: Option<ChannelId>,
+        name: EventName,
+        notice: impl FnOnce(&Self) -> Notice,
+    ) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
         let effect = self.change_meta(now, |meta| meta.guild = fields);
         let notice = notice(self);
-        let event = self.event(name, Gate::Members, Payload::Notice(Box::new(notice)));
+        let channel_id = channel_id.filter(|id| self.meta.channels.contains_key(id));
+        let gate = channel_id.map_or(Gate::Members, Gate::Channel);
+        let event = self.event(name, gate, Payload::Notice(Box::new(notice)));
         self.publish(event, effect);
     }
 
     fn keep_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
         let fields = GuildFields { emojis, ..GuildFields::clone(&self.meta.guild) };
-        self.keep_fields(now, fields, EventName::GuildEmojisUpdate, |guild| Notice::Emojis(guild.meta.guild.clone()));
+        self.keep_fields(now, fields, None, EventName::GuildEmojisUpdate, |guild| {
+            Notice::Emojis(guild.meta.guild.clone())
+        });
     }
 
     fn keep_stickers(&mut self, now: Now, stickers: Vec<Sticker>) {
         let fields = GuildFields { stickers, ..GuildFields::clone(&self.meta.guild) };
         let notice = |guild: &Self| Notice::Stickers(guild.meta.guild.clone());
-        self.keep_fields(now, fields, EventName::GuildStickersUpdate, notice);
+        self.keep_fields(now, fields, None, EventName::GuildStickersUpdate, notice);
     }
 
     pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult {
@@ -212,7 +224,7 @@ impl Guild {
         event: Arc<ScheduledEvent>,
     ) {
         let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.meta.guild) };
-        self.keep_fields(now, fields, name, |_| Notice::ScheduledEvent(event));
+        self.keep_fields(now, fields, event.channel_id, name, |_| Notice::ScheduledEvent(event));
     }
 
     pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult {
@@ -258,13 +270,14 @@ impl Guild {
             _ => false,
         };
         if is_changed {
+            let channel_id = event.channel_id;
             events[at] = Arc::new(event);
             let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.meta.guild) };
             let name = match follows {
                 true => EventName::GuildScheduledEventUserAdd,
                 false => EventName::GuildScheduledEventUserRemove,
             };
-            self.keep_fields(now, fields, name, |_| Notice::ScheduledEventUser { event_id: id, user_id });
+            self.keep_fields(now, fields, channel_id, name, |_| Notice::ScheduledEventUser { event_id: id, user_id });
         }
         Ok(Reply::Done)
     }
@@ -302,7 +315,7 @@ impl Guild {
 
     fn keep_stages(&mut self, now: Now, stages: Vec<StageInstance>, name: EventName, stage: StageInstance) {
         let fields = GuildFields { stage_instances: stages, ..GuildFields::clone(&self.meta.guild) };
-        self.keep_fields(now, fields, name, |_| Notice::Stage(Box::new(stage)));
+        self.keep_fields(now, fields, Some(stage.channel_id), name, |_| Notice::Stage(Box::new(stage)));
     }
 
     pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {

@@ -12,7 +12,7 @@ use crate::{
     thread::threads_of,
 };
 use guildhall_model::{
-    Capabilities, Channel, ChannelId, Member, Overwrite, Permissions, Presence, UserId,
+    Capabilities, Channel, ChannelId, Member, Overwrite, Permissions, Presence, ScheduledEvent, UserId,
     from_gateway::{ChannelBody, GuildPeople, GuildSnapshot, RoleBody},
 };
 use guildhall_stdx::Timestamp;
@@ -49,8 +49,14 @@ pub fn snapshot_of<'a>(
             None => body,
         })
     };
+    // One whose channel was deleted is everybody's.
+    let is_elsewhere = |id: &ChannelId| !meta.channels.contains_key(id);
+    let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(channel));
+    let is_open = |event: &&ScheduledEvent| event.channel_id.is_none_or(|id| is_elsewhere(&id) || is_viewed(&id));
     GuildSnapshot {
         guild: &meta.guild,
+        stage_instances: meta.guild.stage_instances.iter().filter(|stage| is_viewed(&stage.channel_id)).collect(),
+        scheduled_events: meta.guild.scheduled_events.iter().map(|event| &**event).filter(is_open).collect(),
         roles: meta.roles.values().map(|role| RoleBody::from(&**role)).collect(),
         channels: meta.channels.values().filter_map(|channel| body(channel)).collect(),
         threads: threads_of(picture, &view.member, only_joined_threads, None, now)

@@ -213,7 +213,7 @@ pub(super) async fn list_events(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
-    let events = guild.meta.guild.scheduled_events.iter();
+    let events = guild.meta.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
     let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.meta.id(), event)).collect();
     Ok(Json(bodies).into_response())
 }
@@ -221,7 +221,13 @@ pub(super) async fn list_events(
 fn find_event<'a>(guild: &'a GuildReply, params: &PathParams) -> Result<&'a Arc<ScheduledEvent>, ApiError> {
     let id: Id<()> = params.id("event_id")?;
     let event = guild.meta.guild.scheduled_events.iter().find(|event| event.id == id);
-    event.ok_or(ApiError::Refused(Refusal::UnknownScheduledEvent))
+    event.filter(|event| is_open(guild, event)).ok_or(ApiError::Refused(Refusal::UnknownScheduledEvent))
+}
+
+/// It is not in a channel that the caller cannot view.
+fn is_open(guild: &GuildReply, event: &ScheduledEvent) -> bool {
+    let is_hidden = |id| guild.meta.channels.contains_key(&id) && guild.visible_channels.binary_search(&id).is_err();
+    !event.channel_id.is_some_and(is_hidden)
 }
 
 pub(super) async fn read_event(

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     capabilities::Capabilities,
     guild::Guild,
+    happening::{ScheduledEvent, StageInstance},
     id::{GuildId, UserId},
     member::Member,
     presence::Presence,
@@ -31,6 +32,10 @@ pub struct GuildSnapshot<'a> {
     pub channels: Vec<ChannelBody<'a>>,
     /// Open threads that the recipient joined and can view.
     pub threads: Vec<ThreadBody<'a>>,
+    /// Of stages that the recipient can view.
+    pub stage_instances: Vec<&'a StageInstance>,
+    /// Events elsewhere, and events in channels that the recipient can view.
+    pub scheduled_events: Vec<&'a ScheduledEvent>,
     /// `member_count` exceeds the client's `large_threshold`.
     pub large: bool,
     pub member_count: u64,
@@ -111,8 +116,8 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
                 people.presences.iter().map(|(id, presence)| PresenceBody::new(None, *id, presence)).collect()
             }),
             voice_states: self.has_voice.then(|| voice_states(people)),
-            stage_instances: snapshot.guild.stage_instances.iter().map(Into::into).collect(),
-            guild_scheduled_events: (snapshot.guild.scheduled_events.iter())
+            stage_instances: snapshot.stage_instances.iter().map(|stage| (*stage).into()).collect(),
+            guild_scheduled_events: (snapshot.scheduled_events.iter())
                 .map(|event| ScheduledEventBody::new(snapshot.guild.id, event))
                 .collect(),
             activity_instances: self.has_voice.then_some([]),

@@ -210,6 +210,8 @@ impl World {
             roles: vec![RoleBody::from(&self.everyone)],
             channels: vec![ChannelBody::from(&self.general)],
             threads: Vec::new(),
+            stage_instances: Vec::new(),
+            scheduled_events: Vec::new(),
             large: false,
             member_count: 2,
             version: 7,

@@ -1,10 +1,11 @@
 //! Hidden channels (S13): the three forms in which members receive channels that they cannot view.
 
 use crate::fixture::*;
-use guildhall_guild::{ChannelPatch, Command};
+use guildhall_guild::{Actor, ChannelPatch, Command, NewChannel, Reply};
 use guildhall_model::{ChannelType, Id, Overwrite, OverwriteKind, Permissions, ScheduledEvent, StageInstance, User};
 use guildhall_partition::PartitionConfig;
 use guildhall_relay::HiddenChannels::{self, Absent, Listed, Obfuscated};
+use guildhall_stdx::Timestamp;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, Received, identify_payload};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -240,5 +241,67 @@ fn s13_a_guild_that_was_sent_with_a_channel_in_view_is_not_sent_again_without_th
         pair.client(client).resume(&gob().username);
         let received = pair.take(client);
         assert_eq!(received.contains(&Received::InvalidSession(false)), is_refused, "{hidden:?}");
+    }
+}
+
+/// A stage, and a scheduled event in it, whatever the form of hidden channels.
+#[test]
+fn s13_stages_and_scheduled_events_of_hidden_channels_are_for_their_viewers() {
+    let mut pair = world();
+    let insider = live(&mut pair, &ana(), None, ClientParams::JSON);
+    let outsider = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    let closed = Overwrite {
+        target: OverwriteKind::Role(guild_role()),
+        allow: Permissions::NONE,
+        deny: Permissions::VIEW_CHANNEL,
+    };
+    let new = NewChannel {
+        name: "stage".to_owned(),
+        kind: ChannelType::Stage,
+        topic: None,
+        parent_id: None,
+        position: None,
+        overwrites: vec![closed],
+        user_limit: 0,
+    };
+    let made = pair.command(Actor::System, Command::CreateChannel(Box::new(new)));
+    let Ok(Reply::Channel(stage)) = made else { panic!("{made:?}") };
+    let instance = StageInstance {
+        id: Id::new(0),
+        guild_id: stage.guild_id,
+        channel_id: stage.id,
+        topic: "merger".to_owned(),
+        privacy_level: 2,
+        guild_scheduled_event_id: None,
+    };
+    let event = |channel_id| ScheduledEvent {
+        id: Id::new(0),
+        creator_id: None,
+        channel_id,
+        name: "party".to_owned(),
+        description: None,
+        scheduled_start_time: Timestamp(1_800_000_000_000),
+        scheduled_end_time: None,
+        privacy_level: 2,
+        status: 1,
+        entity_type: 1,
+        entity_metadata: None,
+        followers: Vec::new(),
+    };
+    pair.settle();
+    [insider, outsider].iter().for_each(|client| drop(pair.take(*client)));
+    system(&mut pair, Command::PutStage(Box::new(instance), true));
+    system(&mut pair, Command::PutScheduledEvent(Box::new(event(Some(stage.id)))));
+    system(&mut pair, Command::PutScheduledEvent(Box::new(event(None))));
+    assert_eq!(
+        names(&mut pair, insider),
+        ["STAGE_INSTANCE_CREATE", "GUILD_SCHEDULED_EVENT_CREATE", "GUILD_SCHEDULED_EVENT_CREATE"]
+    );
+    assert_eq!(names(&mut pair, outsider), ["GUILD_SCHEDULED_EVENT_CREATE"]);
+    for (account, counts) in [(ana(), (1, 2)), (bob(), (0, 1))] {
+        let client = pair.login(&account, None, ClientParams::JSON);
+        let guild = &pair.dispatches(client)[0].d()["guilds"][0];
+        let count = |key: &str| guild[key].as_array().expect("an array").len();
+        assert_eq!((count("stage_instances"), count("guild_scheduled_events")), counts);
     }
 }

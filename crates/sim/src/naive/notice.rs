@@ -57,10 +57,11 @@ pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> Notice
         Notice::Pins { channel_id, .. } => (at(*channel_id), GUILDS, Users::Active),
         Notice::MessagesGone { channel_id, .. } => (at(*channel_id), GUILD_MESSAGES, Users::Active),
         Notice::Emojis(_) | Notice::Stickers(_) => (Who::Members, GUILD_EXPRESSIONS, Users::All),
+        // They are of no channel.
         Notice::ScheduledEvent(_) | Notice::ScheduledEventUser { .. } => {
             (Who::Members, GUILD_SCHEDULED_EVENTS, Users::All)
         }
-        Notice::Stage(_) => (Who::Members, GUILDS, Users::All),
+        Notice::Stage(stage) => (at(stage.channel_id), GUILDS, Users::All),
         Notice::Thread(event) => {
             (thread_for(event.entry.channel.id, event.own.map(|own| own.user_id.get())), GUILDS, Users::Threads)
         }
