@@ -1,4 +1,4 @@
-"""What the programs in tools/ share."""
+"""Modules that the programs in tools/ share."""
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent

@@ -11,8 +11,8 @@ from . import ROOT
 
 LICENCES = {"0BSD", "Apache-2.0", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"}
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
-# Why each is there twice. What is not listed is a new duplicate: update what asks for the older version, or say here
-# why that cannot be.
+# The reason for each duplicate. A package that is not listed is a new one: update the dependency that asks for the older
+# version, or add the reason here.
 DUPLICATES = {
     "block-buffer": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "cpufeatures": "sha2 0.10 (ours) and 0.11 (sqlx)",
