@@ -83,6 +83,8 @@ fn start(dir: &TempDir, runtime: &Runtime, settings: Settings) -> Running {
         flag("server.partitions", "1"),
         flag("store.dir", dir.path().to_str().expect("a path")),
         flag("limits.rest_rate_percent", "0"),
+        // A quarter of it is the wait for clients, and the clients of these tests do not leave by themselves.
+        flag("server.drain_timeout_ms", "6000"),
     ];
     flags.extend(settings.iter().map(|(setting, value)| flag(setting, value)));
     let loaded = load(&Sources { flags, ..Sources::default() }).expect("the settings are right");
