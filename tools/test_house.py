@@ -1,8 +1,12 @@
 """The rules of tools/house, each seen to fail. Run by `make tidy`: python3 -m unittest discover -s tools"""
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
+import time
 import unittest
 
 from house import ROOT, comments, crates, stages, supply
@@ -192,7 +196,7 @@ class Stages(unittest.TestCase):
         self.assertTrue(has_passed)
         self.assertRegex(table, r"suite +passed .* made")
 
-    def test_o4_after_a_failure_nothing_starts(self):
+    def test_o5_after_a_failure_nothing_starts(self):
         rows = (
             ("bad", "build", (), "exit 3"),
             ("after", "build", ("bad",), "true"),
@@ -205,6 +209,28 @@ class Stages(unittest.TestCase):
         _, results, table = self.run_stages(*rows, keep_going=True)
         self.assertEqual(results, {"bad": "FAILED", "after": "not run", "later": "not run", "free": "passed"})
         self.assertIn("left out", table)
+
+    def test_o4_an_interrupt_ends_the_stages(self):
+        script = "import sys; from house import stages; import pathlib\n" \
+            "runner = stages.Runner([stages.Stage('s', ['sh', '-c', 'echo $$ > {0}/pid; sleep 60; true'], 'run')], pathlib.Path('{0}'))\n" \
+            "runner.run(); print(runner.table())"
+        with tempfile.TemporaryDirectory() as folder:
+            pid = pathlib.Path(folder) / "pid"
+            run = subprocess.Popen(
+                [sys.executable, "-c", script.format(folder)], cwd=ROOT / "tools", stdout=subprocess.PIPE, text=True
+            )
+            deadline = time.monotonic() + 20
+            while not (pid.exists() and pid.read_text().strip()):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            run.terminate()
+            output, _ = run.communicate(timeout=30)
+            self.assertRegex(output, r"s +FAILED")
+            # A process that has ended stays in its group until its parent, here the system, has noticed.
+            with self.assertRaises(ProcessLookupError):
+                while time.monotonic() < deadline + 20:
+                    os.killpg(int(pid.read_text()), 0)
+                    time.sleep(0.02)
 
     def test_o2_builds_are_alone_and_suites_are_not(self):
         with tempfile.TemporaryDirectory() as folder:

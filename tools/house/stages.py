@@ -4,11 +4,14 @@ Owns        the order in which stages start, their log files, the table at the e
 Invariants  O1 a stage starts after every stage that it needs has passed.
             O2 one build runs at a time: two would compete for the same cores and locks.
             O3 builds run at a lower priority than suites, so that a suite beside a build keeps its time limits.
-            O4 after a failure no stage starts, unless the caller asked to keep going; then only the stages that
+            O4 no process outlives the run: an interrupt (SIGINT, SIGTERM) ends the stages, and so does a stage's limit of
+               `STAGE_SECONDS_MAX`.
+            O5 after a failure no stage starts, unless the caller asked to keep going; then only the stages that
                need the failed one are left out.
 Not here    which stages exist: tools/suite.
 """
 import dataclasses
+import functools
 import os
 import pathlib
 import signal
@@ -18,6 +21,10 @@ import time
 
 PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
 BUILD_NICENESS = 10
+# Longer than any stage takes on a slow machine: a suite that waits for ever fails.
+STAGE_SECONDS_MAX = 3600
+# How long a stage has to end by itself after SIGTERM.
+STOP_SECONDS = 10
 TAIL_LINES = 200
 REMARK_CHARACTERS = 70
 
@@ -43,14 +50,22 @@ def clock(seconds):
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
+def signal_group(pid, number):
+    """A stage is the leader of a process group."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        pass
+
+
 class Runner:
     """Runs a list of stages to the end."""
 
-    def __init__(self, stages, logs, keep_going=False, cores=None, write=print):
+    def __init__(self, stages, logs, keep_going=False, cores=None, write=None):
         self._stages = stages
         self._logs = logs
         self._keep_going = keep_going
-        self._write = write
+        self._write = write or functools.partial(print, flush=True)
         self._suites_max = max(1, (cores or os.cpu_count() or 1) // 2)
         self._started = time.monotonic()
         self._running = {}
@@ -61,6 +76,7 @@ class Runner:
         """Runs everything; returns whether every stage passed."""
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting = list(self._stages)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             with self._changed:
                 while True:
@@ -71,6 +87,8 @@ class Runner:
         except KeyboardInterrupt:
             self._is_interrupted = True
             self._stop()
+        finally:
+            signal.signal(signal.SIGTERM, before)
         return all(stage.result == PASSED for stage in self._stages)
 
     def _start_what_can(self, waiting):
@@ -112,7 +130,10 @@ class Runner:
         threading.Thread(target=self._wait, args=(stage, process, time.monotonic()), daemon=True).start()
 
     def _wait(self, stage, process, started):
+        limit = threading.Timer(STAGE_SECONDS_MAX, signal_group, (process.pid, signal.SIGKILL))
+        limit.start()
         _, status, usage = os.wait4(process.pid, 0)
+        limit.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         with self._changed:
             stage.wall_seconds = time.monotonic() - started
@@ -127,13 +148,11 @@ class Runner:
             self._changed.notify()
 
     def _stop(self):
-        for process in list(self._running.values()):
-            try:
-                os.killpg(process.pid, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
-        with self._changed:
-            self._changed.wait_for(lambda: not self._running, timeout=10)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in list(self._running.values()):
+                signal_group(process.pid, number)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._running, timeout=STOP_SECONDS)
 
     def _say(self, text):
         self._write(f"[{clock(time.monotonic() - self._started):>6}] {text}")
