@@ -24,7 +24,7 @@ SINCE ?=
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/guildhall
 
-help: ## What there is
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: tools ## Build and run the demo on 127.0.0.1:8080 (ARGS="--rate 20 …")
