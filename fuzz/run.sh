@@ -52,8 +52,10 @@ env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS="$flags" CARGO_TARGET_DIR="$target_dir"
     cargo build --release --locked --target "$host" "${bins[@]}"
 [ -z "$only_builds" ] || exit 0
 
-failed=()
-for target in "${targets[@]}"; do
+# Runs one target and prints how it went; 1 if something was found.
+run_target() {
+    local target=$1
+    local bin seeds found log max_len amount status artifact
     bin=$target_dir/$host/release/$target
     seeds=corpus/$target
     found=$target_dir/corpus/$target # inputs found here stay for the next run, outside of git
@@ -61,7 +63,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$seeds" "$found" "artifacts/$target"
     max_len=$(sed -n 's|^// max_len: ||p' "fuzz_targets/$target.rs")
     if [ "$seconds" -eq 0 ]; then amount=-runs=0; else amount=-max_total_time=$seconds; fi
-    touch "$target_dir/started"
+    touch "$target_dir/$target.started"
 
     echo "== $target: ${seconds}s from $(find "$seeds" -type f | wc -l) seeds"
     status=0
@@ -75,16 +77,32 @@ for target in "${targets[@]}"; do
     fi
     if [ "$status" -eq 0 ]; then
         grep -E 'DONE|stat::number_of_executed_units|stat::peak_rss_mb' "$log" || tail -n 3 "$log"
-        continue
+        return 0
     fi
 
-    failed+=("$target")
     tail -n 60 "$log"
     while read -r artifact; do
         echo "-- reproduce: fuzz/run.sh 0 $target; (cd fuzz && $bin $artifact)"
         echo "-- shorten:   (cd fuzz && $bin -minimize_crash=1 -max_total_time=60 $artifact)"
         echo "-- from another machine, first: base64 -d > fuzz/$artifact <<<$(base64 -w0 "$artifact")"
-    done < <(find "artifacts/$target" -type f -newer "$target_dir/started")
+    done < <(find "artifacts/$target" -type f -newer "$target_dir/$target.started")
+    return 1
+}
+
+# As many at a time as there are cores. All run for the same time, so a batch ends together.
+cores=$(getconf _NPROCESSORS_ONLN)
+failed=()
+for ((first = 0; first < ${#targets[@]}; first += cores)); do
+    batch=("${targets[@]:first:cores}")
+    pids=()
+    for target in "${batch[@]}"; do
+        run_target "$target" >"$target_dir/$target.report" 2>&1 &
+        pids+=($!)
+    done
+    for at in "${!batch[@]}"; do
+        wait "${pids[at]}" || failed+=("${batch[at]}")
+        cat "$target_dir/${batch[at]}.report"
+    done
 done
 
 if [ ${#failed[@]} -gt 0 ]; then
