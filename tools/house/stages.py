@@ -36,7 +36,7 @@ class Stage:
     name: str
     command: list
     lane: str
-    """`build` uses every core, `fetch` waits for downloads, `run` is a suite."""
+    """`build` uses every core, `fetch` waits for downloads, `run` is a suite that computes, `wait` one that mostly waits."""
     needs: tuple = ()
     result: str = NOT_RUN
     wall_seconds: float = 0
@@ -116,7 +116,7 @@ class Runner:
 
     def _start(self, stage):
         stage.log = self._logs / f"{stage.name}.log"
-        niceness = 0 if stage.lane == "run" else BUILD_NICENESS
+        niceness = 0 if stage.lane in ("run", "wait") else BUILD_NICENESS
         with open(stage.log, "wb") as log:
             process = subprocess.Popen(
                 stage.command,
