@@ -15,11 +15,12 @@ use crate::{
     unserved::Unserved,
     upload::Slots,
 };
-use guildhall_guild::{Actor, Command, Refusal, Reply};
+use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_relay::HiddenChannels;
 use guildhall_stdx::Now;
+use guildhall_store::{Page, StoreError};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
@@ -168,6 +169,31 @@ impl Api {
         edited: Option<MessageId>,
     ) -> Result<(), ApiError> {
         self.ask_channel(caller, channel_id, Command::AuthorizeFiles(channel_id, edited)).await.map(drop)
+    }
+
+    /// A message from the store, with links in force. The caller has checked that its reader may read it.
+    pub async fn message(
+        &self,
+        channel_id: ChannelId,
+        message_id: MessageId,
+    ) -> Result<Option<MessageRecord>, StoreError> {
+        let record = self.node.store().message(channel_id, message_id).await?;
+        Ok(record.map(|record| self.with_links(record)))
+    }
+
+    /// The same for a page of messages.
+    pub async fn messages(
+        &self,
+        channel_id: ChannelId,
+        page: Page,
+        limit: u32,
+    ) -> Result<Vec<MessageRecord>, StoreError> {
+        let records = self.node.store().messages(channel_id, page, limit).await?;
+        Ok(records.into_iter().map(|record| self.with_links(record)).collect())
+    }
+
+    fn with_links(&self, record: MessageRecord) -> MessageRecord {
+        MessageRecord { message: self.node.with_links(record.message), reactions: record.reactions }
     }
 
     /// The rule of a bucket with its window, for one account.

@@ -29,7 +29,6 @@ const TEMPLATES: &[&str] = &[
     "/skus/{sku_id}/subscriptions",
     "/skus/{sku_id}/subscriptions/{subscription_id}",
     // Channels.
-    "/attachments/refresh-urls",
     "/channels/{channel_id}/attachments",
     "/channels/{channel_id}/call",
     "/channels/{channel_id}/call/ring",

@@ -22,6 +22,7 @@ mod fields;
 mod invites;
 mod job;
 mod limits;
+mod links;
 mod lists;
 mod machine;
 mod members;
@@ -54,6 +55,7 @@ pub use command::{
 pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
+pub use links::{LinkRenewer, RenewLinks};
 pub use machine::{Guild, Outcome, Output};
 pub use record::{GuildRecord, MessageRecord, Write};
 pub use webhooks::WebhookAccess;

@@ -3,6 +3,8 @@
 //! Owns        `GuildLimits`, with the reason for each default beside it.
 //! Not here    lengths of texts: whoever turns a request into a `Command` checks those.
 
+use crate::links::LinkRenewer;
+
 /// Limits and settings of a guild. Equal for all guilds of a node, except that `seed` should differ per process.
 #[derive(Clone, Debug)]
 pub struct GuildLimits {
@@ -86,6 +88,8 @@ pub struct GuildLimits {
     pub found_members_max: usize,
     /// `host[:port]` of the media server; none: clients are told to wait for another.
     pub voice_endpoint: Option<String>,
+    /// Renews links of messages in events and answers.
+    pub links: LinkRenewer,
     /// Where the randomness of voice tokens starts. Not for secrets: the media server must check more than the token.
     pub seed: u64,
 }
@@ -131,6 +135,7 @@ impl Default for GuildLimits {
             deleted_messages_max: 1_000,
             found_members_max: 1_000,
             voice_endpoint: None,
+            links: LinkRenewer::default(),
             seed: 0,
         }
     }

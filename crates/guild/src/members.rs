@@ -24,24 +24,25 @@ const TIMEOUT_MS_MAX: i64 = 28 * 86_400_000;
 impl Guild {
     pub(crate) fn add_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
         self.in_guild(now, actor)?.need_system()?;
-        let name = match self.member(user.id) {
+        let (name, member) = match self.member(user.id) {
             Some(member) if member.user == *user => return Ok(Reply::Member(member)),
-            Some(_) => EventName::GuildMemberUpdate,
-            None => EventName::GuildMemberAdd,
-        };
-        let member = match self.member(user.id) {
-            Some(member) => Member { user: user.clone(), ..Member::clone(&member) },
-            None => Member::new(user.clone(), now.unix),
+            Some(member) => (EventName::GuildMemberUpdate, Member { user: user.clone(), ..Member::clone(&member) }),
+            None => (EventName::GuildMemberAdd, Member::new(user.clone(), now.unix)),
         };
         self.write(Write::PutUser(user.clone()));
         Ok(Reply::Member(self.put_member(now, name, member)))
     }
 
-    /// As `add_member`, of who is a member; nobody comes in by it.
+    /// The account of a member changed, and is stored: only the guild's copy is updated. A guild that wrote the account could undo
+    /// a change that came meanwhile.
     pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
         self.in_guild(now, actor)?.need_system()?;
-        self.need_member(user.id)?;
-        self.add_member(now, actor, user)
+        let before = self.need_member(user.id)?;
+        if before.user == *user {
+            return Ok(Reply::Member(before));
+        }
+        let member = Member { user: user.clone(), ..Member::clone(&before) };
+        Ok(Reply::Member(self.put_member(now, EventName::GuildMemberUpdate, member)))
     }
 
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).

@@ -53,6 +53,14 @@ impl Guild {
         Ok(Some(referenced.map(|referenced| referenced.message.clone())))
     }
 
+    pub(crate) fn renewed_reference(
+        &self,
+        now: Now,
+        referenced: Option<Option<Arc<Message>>>,
+    ) -> Option<Option<Arc<Message>>> {
+        referenced.map(|found| found.map(|message| self.limits.links.renewed(now.unix, message)))
+    }
+
     /// The message that the same author sent into the same channel with the same nonce a short while ago.
     fn message_with_nonce(
         &mut self,
@@ -65,7 +73,9 @@ impl Guild {
         let Some(earlier) = self.find_message((channel_id, message_id))? else { return Ok(None) };
         let (earlier, reactions) = (earlier.message.clone(), earlier.counts(Actor::User(author)));
         let referenced = self.referenced_by(&earlier)?;
+        let referenced = self.renewed_reference(now, referenced);
         let message = Arc::new(Message { nonce: Some(nonce.clone()), ..Message::clone(&earlier) });
+        let message = self.limits.links.renewed(now.unix, message);
         Ok(Some(Reply::Message(Box::new(MessageReply { message, reactions, referenced }))))
     }
 
@@ -226,7 +236,8 @@ impl Guild {
         let version = self.touch();
         self.cache.put(key, CachedMessage::new(message), version);
         self.free_evicted();
-        self.tell_message(EventName::MessageCreate, here, told.clone(), referenced.clone(), effect);
+        let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
+        self.tell_message(now, EventName::MessageCreate, here, told.clone(), referenced.clone(), effect);
         Reply::Message(Box::new(MessageReply {
             message: told,
             reactions: Vec::new(),
@@ -258,12 +269,15 @@ impl Guild {
 
     pub(crate) fn tell_message(
         &mut self,
+        now: Now,
         name: EventName,
         here: &Here,
         message: Arc<Message>,
         referenced: Option<Arc<Message>>,
         effect: Effect,
     ) {
+        let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
+        let message = self.limits.links.renewed(now.unix, message);
         let payload = Payload::Message(Box::new(MessageEvent {
             channel_type: here.channel.kind,
             author: self.member(message.author.id),
@@ -363,8 +377,10 @@ impl Guild {
                 true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
                 false => message.clone(),
             };
-            self.tell_message(EventName::MessageUpdate, &here, told, referenced.clone().flatten(), Effect::None);
+            self.tell_message(now, EventName::MessageUpdate, &here, told, referenced.clone().flatten(), Effect::None);
         }
+        let message = self.limits.links.renewed(now.unix, message);
+        let referenced = self.renewed_reference(now, referenced);
         Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced })))
     }
 

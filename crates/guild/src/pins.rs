@@ -42,7 +42,7 @@ impl Guild {
         self.belongings.pins.entry(key.0).or_default().insert(key.1, now.unix);
         let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: now.unix };
         self.put_belonging(Belonging::Pin(pin));
-        self.set_pinned(&here, &message, referenced, true);
+        self.set_pinned(now, &here, &message, referenced, true);
         self.tell_pins(now, &here, Some(now.unix));
         if let Some(member) = &here.member {
             let reference =
@@ -70,7 +70,7 @@ impl Guild {
         // Nothing is refused from here on.
 
         self.forget_pin(key);
-        self.set_pinned(&here, &message, referenced, false);
+        self.set_pinned(now, &here, &message, referenced, false);
         let newest = self.belongings.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
         self.tell_pins(now, &here, newest);
         self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
@@ -94,12 +94,12 @@ impl Guild {
         self.delete_belonging(key_of(key.0, key.1));
     }
 
-    fn set_pinned(&mut self, here: &Here, message: &Message, referenced: Option<Arc<Message>>, pinned: bool) {
+    fn set_pinned(&mut self, now: Now, here: &Here, message: &Message, referenced: Option<Arc<Message>>, pinned: bool) {
         let message = Arc::new(Message { pinned, ..message.clone() });
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.cache.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
-        self.tell_message(EventName::MessageUpdate, here, message, referenced, Effect::None);
+        self.tell_message(now, EventName::MessageUpdate, here, message, referenced, Effect::None);
     }
 
     /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.

@@ -223,6 +223,7 @@ impl Guild {
     ) -> CommandResult {
         let (here, message) = self.webhook_message(now, webhook, thread_id, message_id)?;
         let reactions = self.need_message((here.channel.id, message_id))?.counts(Actor::System);
+        let message = self.limits.links.renewed(now.unix, message);
         Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced: None })))
     }
 

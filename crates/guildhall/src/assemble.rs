@@ -28,7 +28,7 @@ use guildhall_api::{
     dictionaries_router, files_router, ops_router, router, v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
-use guildhall_guild::GuildLimits;
+use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
 use guildhall_net::{
     AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions, RunningServer,
     Server, ServerConfig, SystemClock, serve_admin,
@@ -294,9 +294,12 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
     server_config.partition.set_dictionaries(dictionaries.clone());
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
+    let files = open_files_folder(config, &gateway_url, &store, clock).await?;
+    let mut limits = node_limits(config);
+    limits.guild.links = LinkRenewer(files.clone().map(|files| Arc::new(files) as Arc<dyn RenewLinks>));
     let node = Node::start_with_limits(
         node_config(config, jwt_secret),
-        node_limits(config),
+        limits,
         store.clone(),
         Arc::new(NodeClock(clock)),
         Arc::new(PartitionSink(server.partitions())),
@@ -306,7 +309,6 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let fetching = jwks_url::start(&config.auth, &node)?;
 
-    let files = open_files_folder(config, &gateway_url, &store).await?;
     let sweeper = files.as_ref().map(|files| files.keep_swept(store.clone()));
 
     let ready = Arc::new(AtomicBool::new(false));
@@ -629,6 +631,7 @@ async fn open_files_folder(
     config: &Config,
     gateway_url: &str,
     store: &SqliteStore,
+    clock: SystemClock,
 ) -> Result<Option<Files>, StartError> {
     if config.uploads.mode == UploadMode::Off {
         return Ok(None);
@@ -643,8 +646,10 @@ async fn open_files_folder(
         bytes_max: config.uploads.bytes_max,
         file_bytes_max: config.uploads.file_bytes_max.into(),
         sweep_every: FILES_SWEPT_EVERY,
+        links_expire_s: config.uploads.links_expire_s,
     };
-    let opened = tokio::task::spawn_blocking(|| Files::open(options)).await;
+    let clock = Arc::new(NodeClock(clock));
+    let opened = tokio::task::spawn_blocking(|| Files::open(options, clock)).await;
     let files = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
     files.map(Some).map_err(|source| StartError::Files { path, source })
 }

@@ -130,7 +130,7 @@ impl Upstream for NodeUpstream {
             let mut found = Vec::with_capacity(messages.len());
             for (channel_id, message_id) in messages {
                 match node.store().message(channel_id, message_id).await {
-                    Ok(record) => found.extend(record.map(|record| record.message)),
+                    Ok(record) => found.extend(record.map(|record| node.with_links(record.message))),
                     Err(error) => {
                         tracing::warn!(%error, "newest messages could not be read");
                         return;

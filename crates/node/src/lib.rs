@@ -23,6 +23,7 @@ mod pool;
 mod refusals;
 mod slot;
 mod streams;
+mod telling;
 mod tokens;
 mod worker;
 mod writes;
@@ -38,8 +39,8 @@ pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
-use guildhall_guild::{Actor, Command, NewGuild, Refusal, Reply};
-use guildhall_model::{ChannelId, GuildId, Id, InviteCode, User, UserId};
+use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply};
+use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_stdx::{Now, Timestamp};
 use guildhall_store::Store;
@@ -50,6 +51,7 @@ use mailbox::{Answer, Ask, Input, Mailbox, New};
 use pool::Pool;
 use refusals::Refusals;
 use std::{fmt, sync::Arc, thread::JoinHandle};
+use telling::Telling;
 use tokens::Tokens;
 use tokio::{runtime::Handle, sync::oneshot};
 use worker::Worker;
@@ -201,6 +203,8 @@ struct Inner {
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
+    telling: Arc<Telling>,
+    links: LinkRenewer,
     writes: Arc<WriteGate>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
@@ -284,6 +288,8 @@ impl Node {
             writes,
             direct_limits,
             made_today,
+            telling: Arc::default(),
+            links: limits.guild.links,
             threads,
         };
         Self { inner: Arc::new(inner) }
@@ -526,17 +532,33 @@ impl Node {
     }
 
     /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after the
-    /// other. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded next.
+    /// other. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded next. Dropping the
+    /// future stops nothing of it. A change that comes during an announcement joins it, and does not wait for its end.
     ///
     /// # Errors
     /// When the store cannot be written, or the account's guilds cannot be read.
     pub async fn update_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
-        self.inner.directory.put_user(user.clone()).await?;
-        self.inner.relays.announce_user(&user);
-        let directs = self.inner.store.directs_of_user(user.id, directs::DIRECTS_OF_USER_MAX).await?;
+        let node = self.clone();
+        let done = tokio::spawn(async move {
+            node.inner.directory.put_user(user.clone()).await?;
+            node.inner.relays.announce_user(&user);
+            let Some(mut telling) = node.inner.telling.begin(user.id) else { return Ok(()) };
+            let mut told = Ok(());
+            while telling.take_change() {
+                told = node.tell_guilds_of(user.id).await;
+            }
+            told
+        });
+        done.await.unwrap_or(Err(guildhall_store::StoreError::Closed))
+    }
+
+    async fn tell_guilds_of(&self, user_id: UserId) -> Result<(), guildhall_store::StoreError> {
+        let directs = self.inner.store.directs_of_user(user_id, directs::DIRECTS_OF_USER_MAX).await?;
         let directs = directs.into_iter().map(|direct| direct.channel.guild_id);
-        for guild_id in self.guilds_of_user(user.id).await?.into_iter().chain(directs) {
-            let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user.clone())).await;
+        for guild_id in self.guilds_of_user(user_id).await?.into_iter().chain(directs) {
+            // As it is now: a later change must not be followed by an earlier one.
+            let Some(user) = self.user(user_id).await? else { return Ok(()) };
+            let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user)).await;
             if let Err(refusal) = refreshed {
                 tracing::debug!(%guild_id, %refusal, "a guild was not told that an account changed");
             }
@@ -606,6 +628,12 @@ impl Node {
     /// What the node stores in: for reads that need no guild (history, after `Command::AuthorizeHistory`).
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// A message that was read from the store, with links in force.
+    #[must_use]
+    pub fn with_links(&self, message: Arc<Message>) -> Arc<Message> {
+        self.inner.links.renewed(self.inner.clock.now().unix, message)
     }
 
     /// Whose tokens are good besides our own, from now on.

@@ -23,7 +23,10 @@ pub use serve::files_router;
 pub use sweep::Sweeper;
 
 use claims::Claims;
-use guildhall_model::{ChannelId, Id};
+use guildhall_guild::RenewLinks;
+use guildhall_model::{ChannelId, Id, Message};
+use guildhall_node::Clock;
+use guildhall_stdx::Timestamp;
 use link::Links;
 use std::{
     fs, io,
@@ -51,6 +54,8 @@ pub struct FilesOptions {
     pub file_bytes_max: u64,
     /// How often files that no message has are looked for.
     pub sweep_every: Duration,
+    /// Seconds until a link expires. 0: links hold as long as their message.
+    pub links_expire_s: u32,
 }
 
 /// The folder. Cheap to clone.
@@ -60,6 +65,8 @@ pub struct Files(Arc<Folder>);
 struct Folder {
     dir: PathBuf,
     links: Links,
+    /// Dates the links.
+    clock: Arc<dyn Clock>,
     bytes_max: u64,
     file_bytes_max: u64,
     sweep_every: Duration,
@@ -103,8 +110,8 @@ impl Files {
     ///
     /// # Errors
     /// When it cannot be made, read or written.
-    pub fn open(options: FilesOptions) -> io::Result<Self> {
-        let FilesOptions { dir, base_url, secret, bytes_max, file_bytes_max, sweep_every } = options;
+    pub fn open(options: FilesOptions, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        let FilesOptions { dir, base_url, secret, bytes_max, file_bytes_max, sweep_every, links_expire_s } = options;
         let incoming = dir.join(INCOMING);
         match fs::remove_dir_all(&incoming) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -120,7 +127,8 @@ impl Files {
         }
         Ok(Self(Arc::new(Folder {
             dir,
-            links: Links::new(&base_url, &secret),
+            links: Links::new(&base_url, &secret, links_expire_s),
+            clock,
             bytes_max,
             file_bytes_max,
             sweep_every,
@@ -149,9 +157,19 @@ impl Files {
         Incoming::create(self.clone(), self.0.dir.join(INCOMING).join(n.to_string())).await
     }
 
-    /// Where a kept file is read from.
+    /// Link to a stored file.
     pub(crate) fn url(&self, channel_id: ChannelId, id: Id<()>, filename: &str) -> String {
-        self.0.links.url(channel_id, id, filename)
+        self.0.links.url(self.now(), channel_id, id, filename)
+    }
+
+    /// A link with a new expiry, and the channel that its file was sent to. None: this node did not sign the link.
+    pub(crate) fn renewed(&self, url: &str) -> Option<(ChannelId, String)> {
+        let link = Links::parse(url)?;
+        Some((link.channel_id, self.0.links.renewed(self.now(), url)?))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.clock.now().unix
     }
 
     /// Removes a kept file; nothing happens if there is none.
@@ -191,6 +209,13 @@ impl Files {
 
     fn give_back(&self, bytes: u64) {
         self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Guilds tell messages of any age, and REST reads them: both with links that are in force.
+impl RenewLinks for Files {
+    fn renew(&self, now: Timestamp, message: &Message) -> Option<Message> {
+        self.0.links.renew(now, message)
     }
 }
 

@@ -1,11 +1,15 @@
-//! Serving: `GET /attachments/{channel}/{id}/{filename}?hm=…`, for whoever has the link.
+//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client that has the link.
 //!
 //! Invariants  S1 nothing is looked up for who has no valid link. S2 a file whose message is gone is gone too, whether or not it was
 //!             swept. S3 nothing that a browser could run is shown by it: other kinds are downloads, and all are sandboxed.
-//! Price       no token is asked for, as upstream: pages show pictures by their URL. A link holds as long as its message.
+//! Price       links need no token, as upstream: pages show pictures by their URL. A link holds until it expires
+//!             (`FilesOptions::links_expire_s`), also for members who left meanwhile.
 //! Limits      one open file and a buffer per request; how many there are is the listener's (`server.connections_max`).
 
-use super::{Files, kind};
+use super::{
+    Files, kind,
+    link::{Link, Signed},
+};
 use crate::error::ApiError;
 use axum::{
     Router,
@@ -26,6 +30,14 @@ use tower_http::services::ServeFile;
 pub fn files_router(files: Files, store: Arc<dyn Store>) -> Router {
     Router::new().route("/attachments/{channel_id}/{id}/{filename}", get(read)).with_state((files, store))
 }
+
+const YEAR_S: u64 = 31_536_000;
+const EXPIRED: ApiError = ApiError::coded(
+    StatusCode::NOT_FOUND,
+    0,
+    "This content is no longer available: the link has expired. Read the message again, or ask POST \
+     /attachments/refresh-urls, for a link that is in force",
+);
 
 type Shared = (Files, Arc<dyn Store>);
 
@@ -52,8 +64,14 @@ async fn serve(
     let [channel_id, id] = ids.map(|id| id.parse::<u64>().ok());
     let (Some(channel_id), Some(id)) = (channel_id, id) else { return Err(ApiError::NotFound) };
     let (channel_id, id): (ChannelId, Id<()>) = (Id::new(channel_id), Id::new(id));
-    let mark = query.iter().find(|(name, _)| name == "hm").map_or("", |(_, mark)| mark);
-    if !files.0.links.is_ours(channel_id, id, filename, mark) || !store.attachments_in_use(&[id]).await?.contains(&id) {
+    let value = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let link = Link { channel_id, id, filename, ex: value("ex"), is: value("is"), hm: value("hm").unwrap_or_default() };
+    let left_s = match files.0.links.check(files.now(), link) {
+        Signed::Good(left_s) => left_s,
+        Signed::Expired => return Err(EXPIRED),
+        Signed::No => return Err(ApiError::NotFound),
+    };
+    if !store.attachments_in_use(&[id]).await?.contains(&id) {
         return Err(ApiError::NotFound);
     }
     let place = files.place(channel_id, id);
@@ -79,7 +97,7 @@ async fn serve(
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CONTENT_DISPOSITION, &disposition),
-        (header::CACHE_CONTROL, "private, max-age=31536000, immutable"),
+        (header::CACHE_CONTROL, &format!("private, max-age={}, immutable", left_s.unwrap_or(YEAR_S))),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
         (header::REFERRER_POLICY, "no-referrer"),

@@ -3,6 +3,14 @@
 use super::*;
 use guildhall_store::{MemoryStore, Store};
 
+struct Epoch;
+
+impl Clock for Epoch {
+    fn now(&self) -> guildhall_stdx::Now {
+        guildhall_stdx::Now::new(0, 0)
+    }
+}
+
 fn open(dir: &Path, bytes_max: u64) -> Files {
     let options = FilesOptions {
         dir: dir.join("files"),
@@ -11,8 +19,9 @@ fn open(dir: &Path, bytes_max: u64) -> Files {
         bytes_max,
         file_bytes_max: 1000,
         sweep_every: Duration::from_secs(600),
+        links_expire_s: 0,
     };
-    Files::open(options).unwrap()
+    Files::open(options, Arc::new(Epoch)).unwrap()
 }
 
 async fn received(files: &Files, bytes: &[u8]) -> Received {

@@ -50,7 +50,7 @@ pub(crate) async fn readable(
     if !may_read_history(api, caller, channel_id).await? {
         return Err(ApiError::MISSING_PERMISSIONS);
     }
-    api.node.store().message(channel_id, message_id).await?.ok_or(ApiError::UNKNOWN_MESSAGE)
+    api.message(channel_id, message_id).await?.ok_or(ApiError::UNKNOWN_MESSAGE)
 }
 
 pub(super) async fn list(
@@ -70,7 +70,7 @@ pub(super) async fn list(
     if !may_read_history(&api, &caller, channel_id).await? {
         return Ok(Json([(); 0]).into_response());
     }
-    let records = api.node.store().messages(channel_id, page, limit).await?;
+    let records = api.messages(channel_id, page, limit).await?;
     let answered = answered_by(&api, &records).await?;
     let bodies: Vec<MessageBody<'_>> = records
         .iter()
@@ -111,7 +111,7 @@ async fn answered_by(
         }
         let message = match on_page.get(&message_id) {
             Some(message) => Some(Arc::clone(message)),
-            None => api.node.store().message(channel_id, message_id).await?.map(|record| record.message),
+            None => api.message(channel_id, message_id).await?.map(|record| record.message),
         };
         answered.insert(message_id, message);
     }

@@ -5,6 +5,7 @@
 //!             answered in JSON. (tests in `tests/it`)
 //!             Spec  docs/protocol.md §10.2–§10.4.
 
+mod attachments;
 mod bans;
 mod bootstrap;
 mod channel_form;
@@ -140,6 +141,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         );
     let account = Router::new()
         .route("/gateway", get(bootstrap::gateway))
+        .route("/attachments/refresh-urls", post(attachments::refresh_urls))
         .route("/voice/regions", get(small::voice_regions))
         .route("/sticker-packs", get(small::sticker_packs))
         .route("/soundboard-default-sounds", get(small::default_sounds))

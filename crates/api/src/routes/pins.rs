@@ -58,7 +58,7 @@ async fn records(
 ) -> Result<Vec<(MessageRecord, Timestamp)>, ApiError> {
     let mut records = Vec::with_capacity(pins.len());
     for (message_id, pinned_at) in pins {
-        let record = api.node.store().message(channel_id, *message_id).await?;
+        let record = api.message(channel_id, *message_id).await?;
         records.extend(record.map(|record| (record, *pinned_at)));
     }
     Ok(records)

@@ -114,7 +114,7 @@ impl Guild {
             let version = self.touch();
             self.cache.change((parent_id, message.id), version, |cached| cached.message = message.clone());
             began_from = Some(message.clone());
-            self.tell_message(EventName::MessageUpdate, &parent, message, starter_referenced, Effect::None);
+            self.tell_message(now, EventName::MessageUpdate, &parent, message, starter_referenced, Effect::None);
         }
         if let Some(post) = &new.message {
             let here = self.in_thread(now, Actor::System, thread_id)?;

@@ -131,6 +131,9 @@ pub const UPLOADS_BYTES_MAX: u64 = 10 << 30;
 /// Documented by the protocol, for the whole request.
 pub const UPLOAD_FILE_BYTES_MAX: u32 = 25 << 20;
 
+/// As upstream: clients and bots are used to renewing them.
+pub const LINKS_EXPIRE_S: u32 = 86_400;
+
 /// The folder for generated data, which is git-ignored.
 pub const STORE_DIR: &str = "data/node";
 /// The demo has a folder of its own: it must never write into somebody's node.

@@ -323,6 +323,9 @@ settings! {
         bytes_max: u64, 0..=1_125_899_906_842_624 => defaults::UPLOADS_BYTES_MAX;
         /// Bytes of one (413). A request has 25 MiB at most, whatever is said here.
         file_bytes_max: u32, 1..=26_214_400 => defaults::UPLOAD_FILE_BYTES_MAX;
+        /// Seconds until the link to a file expires. A client that reads the message again, or asks POST
+        /// /attachments/refresh-urls, gets one that is in force. 0: links hold as long as their message.
+        links_expire_s: u32, 0..=31_536_000 => defaults::LINKS_EXPIRE_S;
     }
     /// Keys. What is not set is made at the first start and kept in the store, except the admin key.
     auth: AuthConfig {

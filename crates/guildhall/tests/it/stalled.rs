@@ -18,6 +18,7 @@ const AT_ONCE: Duration = Duration::from_millis(1_500);
 
 /// Routes without an existing object in their path: they read their body.
 const NAME_NOTHING: &[(&str, &str)] = &[
+    ("POST", "/api/v10/attachments/refresh-urls"),
     ("POST", "/api/v10/guilds"),
     ("PATCH", "/api/v10/users/@me"),
     ("POST", "/api/v10/users/@me/channels"),

@@ -1,7 +1,7 @@
 //! The directory is right after every answer, and asks the store once.
 
-use crate::support::{OWNER, World, user};
-use guildhall_guild::Command;
+use crate::support::{OWNER, World, bounded, user};
+use guildhall_guild::{Command, Reply};
 use guildhall_model::{ChannelId, User, UserId};
 use std::sync::Arc;
 
@@ -67,4 +67,40 @@ async fn a_write_that_fails_is_told() {
     world.store.set(|faults| faults.failing_commits = 1);
     assert!(world.node.put_user(user(UserId::new(42))).await.is_err());
     assert!(world.node.user(UserId::new(42)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn s21_6_a_change_whose_request_was_given_up_is_told_to_all_guilds() {
+    let world = World::new();
+    let ana = UserId::new(42);
+    world.node.put_user(user(ana)).await.unwrap();
+    let mut guilds = Vec::new();
+    for _ in 0..20 {
+        let guild_id = world.guild().await;
+        world.command(guild_id, Command::AddMember(user(ana))).await.unwrap();
+        guilds.push(guild_id);
+    }
+    for name in ["first", "second", "third"] {
+        let renamed = Arc::new(User::new(ana, name));
+        let mut update = Box::pin(world.node.update_user(renamed));
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(update.as_mut().poll(cx).is_pending())).await;
+        assert!(polled, "it is under way");
+        drop(update);
+        // The next change begins when this one is stored.
+        while world.node.user(ana).await.unwrap().unwrap().username != name {
+            tokio::task::yield_now().await;
+        }
+    }
+    for guild_id in guilds {
+        bounded(async {
+            loop {
+                match world.command(guild_id, Command::ReadMember(ana)).await.unwrap() {
+                    Reply::Member(member) if member.user.username == "third" => break,
+                    Reply::Member(_) => tokio::task::yield_now().await,
+                    other => panic!("{other:?}"),
+                }
+            }
+        })
+        .await;
+    }
 }

@@ -173,6 +173,7 @@ fn rows() -> Vec<Row> {
         row("POST", "/guilds/{guild_id}/prune", &[], json!({"days": 7}), by_moderators(OK)),
         // One's own.
         row("PATCH", "/users/@me", &[], json!({"global_name": "G"}), by_anybody(OK)),
+        row("POST", "/attachments/refresh-urls", &[], json!({"attachment_urls": ["https://example.net/"]}), by_anybody(OK)),
         row("POST", "/users/@me/channels", &[], json!({"recipient_id": "{victim}"}), [(403, 50007), OK, OK, OK, OK, OK]),
         row("DELETE", "/users/@me/guilds/{guild_id}", &[], NOTHING, [NO_GUILD, DONE, DONE, DONE, DONE, FORBIDDEN]),
         row("PUT", "/applications/{application_id}/commands", &[], json!([]), by_anybody((403, 20012))),

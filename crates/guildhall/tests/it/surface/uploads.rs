@@ -179,11 +179,14 @@ fn bytes_come_back_as_they_went() {
     assert_eq!((part.status, &part.body[..]), (206, &large[1000..2000]));
     assert_eq!(get(town.addr, &path_of(second), "Range: bytes=9000000-\r\n").status, 416);
 
-    // Committed is committed; the link is the same for the next node.
+    // Committed is committed; the link is good for the next node, which gives links of its own.
     town.restart();
     let (ana, again) = (town.again(&ana), get(town.addr, &path_of(second), ""));
     assert!(again.status == 200 && again.body == large);
-    assert_eq!(ana.get(&messages)[0]["attachments"], said["attachments"]);
+    let read = ana.get(&messages)[0]["attachments"][1].clone();
+    assert_eq!((&read["id"], &read["filename"]), (&second["id"], &second["filename"]));
+    assert!(read["url"].as_str().unwrap().starts_with(&format!("http://{}/", town.addr)), "{read}");
+    assert_eq!(get(town.addr, &path_of(&read), "").status, 200);
     ana.done("DELETE", &format!("{messages}/{}", said["id"].as_str().unwrap()), NOTHING);
     for gone in [first, second] {
         assert_eq!(get(town.addr, &path_of(gone), "").status, 404, "a deleted message's file");
@@ -257,22 +260,24 @@ fn nobody_reads_what_they_were_not_told_of() {
     let attachment = &said.json()["attachments"][0];
     assert_eq!(attachment["content_type"], "text/plain; charset=utf-8");
     let path = path_of(attachment);
-    let (plain, mark) = path.split_once("?hm=").unwrap();
+    let (plain, query) = path.split_once('?').unwrap();
+    let (times, mark) = query.split_once("&hm=").unwrap();
     let found = get(town.addr, &path, "");
     assert_eq!((found.status, &found.body[..]), (200, &b"secret"[..]));
     let folder = plain.strip_suffix("/a.txt").unwrap();
     let id = attachment["id"].as_str().unwrap();
     for wrong in [
         plain.to_owned(),
-        format!("{plain}?hm="),
-        format!("{plain}?hm={}", &mark[..31]),
-        format!("{plain}x?hm={mark}"),
-        format!("{folder}/b.txt?hm={mark}"),
-        format!("{folder}/../../../guildhall.db?hm={mark}"),
-        format!("{folder}/..%2f..%2f..%2fguildhall.db?hm={mark}"),
-        format!("/attachments/..%2f/{id}/a.txt?hm={mark}"),
-        format!("/attachments/incoming/0/a.txt?hm={mark}"),
-        format!("/attachments/{general}/{}/a.txt?hm={mark}", id.parse::<u64>().unwrap() + 1),
+        format!("{plain}?hm={mark}"),
+        format!("{plain}?{times}&hm="),
+        format!("{plain}?{times}&hm={}", &mark[..31]),
+        format!("{plain}x?{query}"),
+        format!("{folder}/b.txt?{query}"),
+        format!("{folder}/../../../guildhall.db?{query}"),
+        format!("{folder}/..%2f..%2f..%2fguildhall.db?{query}"),
+        format!("/attachments/..%2f/{id}/a.txt?{query}"),
+        format!("/attachments/incoming/0/a.txt?{query}"),
+        format!("/attachments/{general}/{}/a.txt?{query}", id.parse::<u64>().unwrap() + 1),
     ] {
         assert_eq!(get(town.addr, &wrong, "").status, 404, "{wrong}");
     }
@@ -474,4 +479,79 @@ fn files_can_be_switched_off() {
     );
     assert_eq!(get(town.addr, "/attachments/1/2/a?hm=0", "").status, 404);
     assert!(!town.dir().join("files").exists());
+}
+
+/// The links that `POST /attachments/refresh-urls` gives for these.
+fn refreshed(person: &Person, urls: &[&str]) -> Vec<Value> {
+    let answer = person.done("POST", "/attachments/refresh-urls", json!({"attachment_urls": urls}));
+    let list = answer["refreshed_urls"].as_array().unwrap();
+    assert_eq!(list.iter().map(|entry| &entry["original"]).collect::<Vec<_>>(), urls);
+    list.iter().map(|entry| entry["refreshed"].clone()).collect()
+}
+
+fn status_of(town: &Town, url: &Value) -> u16 {
+    get(town.addr, &path_of(&json!({"url": url, "proxy_url": url})), "").status
+}
+
+#[test]
+fn s21_7_links_expire_and_members_get_new_ones() {
+    let town = Town::with(&[("uploads.links_expire_s", "3")]);
+    let (ana, bob) = (town.bot(100, "ana"), town.user(101, "bob"));
+    let (guild, general) = town.guild(&ana, &[&bob]);
+    let messages = format!("/channels/{general}/messages");
+    let payload = json!({"content": "look", "embeds": [{"title": "t", "image": {"url": "attachment://a.png"}}]});
+    let said = Form::json(&payload).file("files[0]", "a.png", &png(4, 4)).send(&ana, "POST", &messages).json();
+    let old = said["attachments"][0]["url"].clone();
+    assert_eq!(status_of(&town, &old), 200);
+    wait_for("the end of the link", || (status_of(&town, &old) == 404).then_some(()));
+    let path = path_of(&said["attachments"][0]);
+    let expired = get(town.addr, &path, "").json();
+    assert!(expired["message"].as_str().unwrap().contains("/attachments/refresh-urls"), "{expired}");
+
+    // A reader of the message gets a link that is in force, in its embeds too.
+    let read = bob.get(&messages)[0].clone();
+    assert_ne!(read["attachments"][0]["url"], old);
+    assert_eq!(status_of(&town, &read["attachments"][0]["url"]), 200);
+    assert_eq!(read["embeds"][0]["image"]["url"], read["attachments"][0]["url"]);
+    // Events of old messages, and replies to them, have such links as well.
+    let mut client = town.connect(&ana, EVERYTHING);
+    client.event("GUILD_CREATE");
+    let message = format!("{messages}/{}", said["id"].as_str().unwrap());
+    let edited = ana.done("PATCH", &message, json!({"content": "look again"}));
+    assert_eq!(status_of(&town, &edited["attachments"][0]["url"]), 200);
+    assert_eq!(status_of(&town, &client.event("MESSAGE_UPDATE")["attachments"][0]["url"]), 200);
+    ana.done("POST", &messages, json!({"content": "this", "message_reference": {"message_id": said["id"]}}));
+    let told = client.event("MESSAGE_CREATE");
+    assert_eq!(status_of(&town, &told["referenced_message"]["attachments"][0]["url"]), 200);
+
+    // The route renews signed links, for members who may read the channel.
+    let old = old.as_str().unwrap();
+    let forged = old.replace("hm=", "hm=0");
+    let list = refreshed(&bob, &[old, &forged, "https://example.net/a.png", old.split('?').next().unwrap()]);
+    assert_eq!(status_of(&town, &list[0]), 200);
+    assert_eq!(list[1..], [NOTHING, NOTHING, NOTHING]);
+    let stranger = town.user(102, "cleo");
+    assert_eq!(refreshed(&stranger, &[old]), [NOTHING]);
+    ana.done("DELETE", &format!("/guilds/{guild}/members/{}", bob.id), NOTHING);
+    assert_eq!(refreshed(&bob, &[old]), [NOTHING], "a kicked member keeps nothing");
+    bob.refused("POST", "/attachments/refresh-urls", json!({"attachment_urls": []}), 400, 50035);
+    // A link in an embed of another message stays expired.
+    let theirs = town.guild(&stranger, &[]).1;
+    let embed = json!({"embeds": [{"title": "t", "image": {"url": old}}]});
+    stranger.done("POST", &format!("/channels/{theirs}/messages"), embed);
+    let kept = stranger.get(&format!("/channels/{theirs}/messages"))[0]["embeds"][0]["image"]["url"].clone();
+    assert_eq!((kept.as_str(), status_of(&town, &kept)), (Some(old), 404));
+}
+
+#[test]
+fn s21_7_links_may_last_as_long_as_their_message() {
+    let town = Town::with(&[("uploads.links_expire_s", "0")]);
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let messages = format!("/channels/{general}/messages");
+    let said = Form::default().file("files[0]", "a.txt", b"a").send(&ana, "POST", &messages).json();
+    let url = said["attachments"][0]["url"].as_str().unwrap();
+    assert!(url.contains("/a.txt?hm=") && !url.contains("ex="), "{url}");
+    assert_eq!(refreshed(&ana, &[url]), [json!(url)]);
+    assert!(get(town.addr, &path_of(&said["attachments"][0]), "").header("cache-control").contains("max-age=31536000"));
 }

@@ -68,3 +68,23 @@ fn made_posted_by_changed_and_deleted() {
     client.event("WEBHOOKS_UPDATE");
     assert_eq!(ask("POST", &by_token, json!({"content": "too late"})).body["code"], 10015);
 }
+
+#[test]
+fn s21_2_an_avatar_url_is_a_link() {
+    let town = Town::new();
+    let ana = town.user(100, "ana");
+    let (_, general) = town.guild(&ana, &[]);
+    let hook = ana.done("POST", &format!("/channels/{general}/webhooks"), json!({"name": "hook"}));
+    let path = format!("/api/v10/webhooks/{}/{}", hook["id"].as_str().unwrap(), hook["token"].as_str().unwrap());
+    let mut anybody = Http::new(town.addr, "");
+    for (url, status) in [
+        ("https://example.net/a.png", 204),
+        ("javascript:alert(1)", 400),
+        ("data:text/html,x", 400),
+        ("file:///etc/passwd", 400),
+        ("//example.net/a.png", 400),
+    ] {
+        let post = json!({"content": "hi", "avatar_url": url});
+        assert_eq!(anybody.request("POST", &path, Some(&post)).unwrap().status, status, "{url}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Announcements of changed accounts to their guilds.
+//!
+//! Owns        one entry per account with an announcement under way.
+//! Invariants  T1 an account has at most one announcement at a time, which covers changes that come meanwhile: none is lost
+//!             when the client of the request goes away. (tests `t1_*`, `s21_6_*` in `tests/it/users.rs`)
+//! Limits      one entry per account that changed within the duration of its announcement.
+
+use guildhall_model::UserId;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Accounts; true: changed since the current round of the announcement began.
+#[derive(Debug, Default)]
+pub(crate) struct Telling(Mutex<HashMap<UserId, bool>>);
+
+/// The announcement of one account. Ends when it is dropped.
+pub(crate) struct Turn {
+    telling: Arc<Telling>,
+    user_id: UserId,
+    has_ended: bool,
+}
+
+impl Telling {
+    fn lock(&self) -> MutexGuard<'_, HashMap<UserId, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a change. None: the announcement that is under way covers it.
+    pub(crate) fn begin(self: &Arc<Self>, user_id: UserId) -> Option<Turn> {
+        let earlier = self.lock().insert(user_id, true);
+        earlier.is_none().then(|| Turn { telling: self.clone(), user_id, has_ended: false })
+    }
+}
+
+impl Turn {
+    /// Whether there is a change to announce. After false the turn has ended.
+    pub(crate) fn take_change(&mut self) -> bool {
+        if self.has_ended {
+            return false;
+        }
+        let mut telling = self.telling.lock();
+        match telling.get_mut(&self.user_id) {
+            Some(changed) if *changed => {
+                *changed = false;
+                true
+            }
+            _ => {
+                telling.remove(&self.user_id);
+                self.has_ended = true;
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.telling.lock().remove(&self.user_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t1_one_tells_and_no_change_is_lost() {
+        let telling = Arc::new(Telling::default());
+        let user = UserId::new(1);
+        let mut first = telling.begin(user).unwrap();
+        assert!(first.take_change());
+        assert!(telling.begin(user).is_none() && telling.begin(user).is_none());
+        assert!(telling.begin(UserId::new(2)).is_some(), "another account");
+        assert!(first.take_change(), "once for both");
+        assert!(!first.take_change());
+        let second = telling.begin(user).unwrap();
+        assert!(!first.take_change(), "its turn has ended");
+        drop(first);
+        assert!(telling.begin(user).is_none(), "the second is still telling");
+        drop(second);
+        assert!(telling.begin(user).is_some(), "a telling that was given up does not block others");
+    }
+}
