@@ -23,7 +23,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_model::{GuildId, User};
-use guildhall_node::AuthError;
+use guildhall_node::{AuthError, TokenFault};
 use guildhall_stdx::Now;
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -109,6 +109,7 @@ pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Refused> {
 async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
     // Before the token is looked up: guessing must not cost the store anything.
     if let Some((_, refusal)) = api.rates.peer_refusal(now.instant, peer, Bucket::InvalidToken) {
+        api.node.count_refused_token(TokenFault::RateLimited);
         return Err(ApiError::RateLimited { retry_after_ms: refusal.reset_after_ms, is_global: false });
     }
     let result = match token_of(headers) {
@@ -128,6 +129,7 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
             tracing::error!(error = &error as &dyn std::error::Error, "a token could not be checked");
             Err(ApiError::Overloaded)
         }
+        Err(AuthError::Busy(_)) => Err(ApiError::Overloaded),
         Err(AuthError::KeysComing) => {
             // It may be anybody's invention.
             api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);

@@ -8,8 +8,8 @@
 
 use crate::{
     config::{
-        Allowed, AuthConfig, CodecConfig, Config, DatabaseCheck, DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm,
-        IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
+        Allowed, AuthConfig, CodecConfig, Config, CreateAccounts, DatabaseCheck, DirectsFrom, ExpireSessions,
+        GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
     },
     deflate,
     dictionaries::{self, DictionaryError},
@@ -33,7 +33,7 @@ use guildhall_net::{
     AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions, RunningServer,
     Server, ServerConfig, SystemClock, serve_admin,
 };
-use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
+use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, SignOnAccounts};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
@@ -696,7 +696,11 @@ fn node_limits(config: &Config) -> NodeLimits {
         directs_per_day_max: config.directs.created_per_day_max,
         groups_per_day_max: config.directs.groups_created_per_day_max,
     };
-    NodeLimits { directs, guild, ..NodeLimits::default() }
+    let sign_on = SignOnAccounts {
+        is_on: config.auth.jwt_create_accounts == CreateAccounts::On,
+        per_minute_max: config.auth.jwt_accounts_per_minute_max,
+    };
+    NodeLimits { directs, guild, sign_on, ..NodeLimits::default() }
 }
 
 fn hidden_channels(config: &Config) -> HiddenChannels {

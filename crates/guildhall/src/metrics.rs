@@ -114,6 +114,8 @@ impl Metrics {
             commits: self.node.commit_stats(),
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),
+            identifies_refused: self.partitions.refused_identifies(),
+            sign_on_accounts: self.node.sign_on_accounts_made(),
             unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
             disk: DiskUse::of(&self.store_dir),
             are_writes_stopped: self.node.are_writes_stopped(),
@@ -140,6 +142,8 @@ struct Snapshot {
     commits: CommitStats,
     tokens_refused: Vec<(&'static str, u64)>,
     keys_refused: Vec<(&'static str, u64)>,
+    identifies_refused: Vec<(&'static str, u64)>,
+    sign_on_accounts: u64,
     /// By the route of upstream; those that nobody asked for are left out.
     unserved: Vec<(&'static str, u64)>,
     disk: DiskUse,
@@ -239,12 +243,14 @@ impl Snapshot {
         )?;
         out.counter("connections_opened", "Connections that were greeted", sum.conns_total)?;
         out.counter("identifies", "Sessions started by IDENTIFY", sum.identified_total)?;
-        out.counter("identifies_refused", "IDENTIFYs answered with op 9", sum.identifies_refused_total)?;
         let by_reason = |counts: &[(&str, u64)]| -> Vec<(Vec<Label>, u64)> {
             counts.iter().map(|(reason, count)| (vec![("reason", (*reason).to_owned())], *count)).collect()
         };
+        let refused = &self.identifies_refused;
+        out.counters("identifies_refused", "IDENTIFYs that started no session", &by_reason(refused))?;
         out.counters("tokens_refused", "Tokens that REST or the gateway refused", &by_reason(&self.tokens_refused))?;
         out.counters("keys_refused", "Keys that the backend API refused", &by_reason(&self.keys_refused))?;
+        out.counter("sign_on_accounts", "Accounts made for subjects of the sign-on", self.sign_on_accounts)?;
         let by_route: Vec<(Vec<Label>, u64)> =
             self.unserved.iter().map(|(route, count)| (vec![("route", (*route).to_owned())], *count)).collect();
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;

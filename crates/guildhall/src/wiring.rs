@@ -89,7 +89,7 @@ impl NodeUpstream {
 async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, AuthFailure> {
     let account = node.authenticate(token).await.map_err(|error| match error {
         AuthError::Invalid(_) => AuthFailure::Invalid,
-        AuthError::KeysComing => AuthFailure::Unavailable,
+        AuthError::KeysComing | AuthError::Busy(_) => AuthFailure::Unavailable,
         AuthError::Unavailable(error) => {
             tracing::warn!(%error, "a token could not be checked");
             AuthFailure::Unavailable

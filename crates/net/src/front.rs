@@ -12,6 +12,7 @@
 use crate::{
     admission::{Admission, Handshake, NoPlace, Peers, RestPermit, TooMany},
     body,
+    clock::SystemClock,
     mailbox::{ConnPermit, Mailbox, Note},
     progress::{Progress, Watched},
     tls::Records,
@@ -20,6 +21,7 @@ use crate::{
 use axum::{Router, body::Body};
 use guildhall_codec::Dictionaries;
 use guildhall_partition::Compression;
+use guildhall_stdx::LogGate;
 use guildhall_ws_proto::{DeflateNegotiation, DeflatePolicy, handshake::UpgradeRequest};
 use hyper::{
     HeaderMap, Request, Response, StatusCode, Version,
@@ -54,7 +56,7 @@ const SOCKET_AGE_MAX: Duration = Duration::from_secs(300);
 /// After a failed accept the listener pauses instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// At most one log line per cause in this time.
-const LOG_EVERY: Duration = Duration::from_secs(60);
+pub const FULL_LOG_EVERY_MS: u64 = 60_000;
 
 /// `Retry-After` of a node that is stopping.
 const DRAINING_RETRY_S: u32 = 1;
@@ -97,37 +99,25 @@ pub struct Front {
     pub tls: Option<TlsAcceptor>,
     pub admission: Arc<Admission>,
     pub peers: Peers,
-    pub full_log: Mutex<LogGate>,
+    pub full_log: LogGate,
+    pub clock: SystemClock,
 }
 
 impl Front {
     /// A socket is refused because there is no place for it.
     fn count_full(&self) {
         self.counters.full.fetch_add(1, Ordering::Relaxed);
-        if self.full_log.lock().unwrap_or_else(PoisonError::into_inner).is_open(Instant::now()) {
+        if let Some(count) = self.full_log.note(self.clock.now().instant) {
             let connections_max = self.connections_max.load(Ordering::Relaxed);
             let (sockets, rest) = (self.conns_count.load(Ordering::Relaxed), self.admission.rest_count());
             tracing::warn!(
                 connections_max,
                 sockets,
                 rest,
+                count,
                 "no place is left for more sockets of this kind: they get 503"
             );
         }
-    }
-}
-
-/// Says when a line may be logged again.
-#[derive(Debug, Default)]
-pub struct LogGate(Option<Instant>);
-
-impl LogGate {
-    fn is_open(&mut self, now: Instant) -> bool {
-        let is_open = self.0.is_none_or(|at| now.saturating_duration_since(at) >= LOG_EVERY);
-        if is_open {
-            self.0 = Some(now);
-        }
-        is_open
     }
 }
 
@@ -148,7 +138,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 /// Accepts until the task is dropped.
 pub async fn accept(front: Arc<Front>, listener: TcpListener) {
     let mut spare = SpareDescriptor::open();
-    let (mut out_of_descriptors, mut other) = (LogGate::default(), LogGate::default());
+    let (out_of_descriptors, other) = (LogGate::new(FULL_LOG_EVERY_MS), LogGate::new(FULL_LOG_EVERY_MS));
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -156,9 +146,8 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
                 tokio::spawn(serve(front.clone(), stream, peer));
             }
             Err(error) if is_out_of_descriptors(&error) => {
-                if out_of_descriptors.is_open(Instant::now()) {
-                    let shed_before = front.counters.descriptors.load(Ordering::Relaxed);
-                    tracing::warn!(%error, shed_before, "no descriptor is left for new sockets: they get 503; see Open files");
+                if let Some(count) = out_of_descriptors.note(front.clock.now().instant) {
+                    tracing::warn!(%error, count, "no descriptor is left for new sockets: they get 503; see Open files");
                 }
                 drop(spare.0.take());
                 match tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await {
@@ -173,8 +162,8 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
                 spare = SpareDescriptor::open();
             }
             Err(error) => {
-                if other.is_open(Instant::now()) {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                if let Some(count) = other.note(front.clock.now().instant) {
+                    tracing::warn!(%error, count, "a connection could not be accepted");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -482,7 +471,8 @@ mod tests {
             tls: None,
             admission: Arc::new(Admission::new(AdmissionLimits::default())),
             peers: Peers::default(),
-            full_log: Mutex::default(),
+            full_log: LogGate::new(FULL_LOG_EVERY_MS),
+            clock: SystemClock::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
@@ -494,13 +484,5 @@ mod tests {
         wait_for("its place is free", || front.conns_count.load(Ordering::Relaxed) == 0).await;
         assert_eq!(made.load(Ordering::Relaxed), 1, "the others were never looked at");
         accepting.abort();
-    }
-
-    #[test]
-    fn s9_one_line_a_minute() {
-        let mut gate = LogGate::default();
-        let begun = Instant::now();
-        let open = |gate: &mut LogGate, s| gate.is_open(begun + Duration::from_secs(s));
-        assert_eq!([0, 1, 59, 60, 61, 200].map(|s| open(&mut gate, s)), [true, false, false, true, false, true]);
     }
 }

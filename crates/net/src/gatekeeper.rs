@@ -8,8 +8,8 @@
 //!             there is no such account a new one is refused until there is. Addresses and tokens share tables of fixed size.
 //! Spec        docs/protocol.md §1.5, §3.
 
-use guildhall_model::{AccountKind, CloseCode, User, UserId};
-use guildhall_partition::{Denial, Gatekeeper};
+use guildhall_model::{AccountKind, User, UserId};
+use guildhall_partition::{Gatekeeper, IdentifyFault};
 use guildhall_stdx::{Instant, Now};
 use std::{
     collections::HashMap,
@@ -246,12 +246,19 @@ impl IdentifyGate {
 }
 
 impl Gatekeeper for IdentifyGate {
-    fn may_begin(&self, now: Now, address: Option<IpAddr>, token: &str) -> bool {
+    fn may_begin(&self, now: Now, address: Option<IpAddr>, token: &str) -> Result<(), IdentifyFault> {
         let GateState { limits, allowance, addresses, tokens, .. } = &mut *self.state();
         let now = now.instant;
-        address.is_none_or(|address| addresses.of(address).take(now, limits.per_address_max(), SECOND_MS))
-            && tokens.of(token).take(now, limits.per_token_max(), limits.interval_ms)
-            && allowance.take(now, limits.per_second_max, SECOND_MS)
+        if address.is_some_and(|address| !addresses.of(address).take(now, limits.per_address_max(), SECOND_MS)) {
+            return Err(IdentifyFault::AddressRate);
+        }
+        if !tokens.of(token).take(now, limits.per_token_max(), limits.interval_ms) {
+            return Err(IdentifyFault::TokenRate);
+        }
+        if !allowance.take(now, limits.per_second_max, SECOND_MS) {
+            return Err(IdentifyFault::NodeRate);
+        }
+        Ok(())
     }
 
     fn refund(&self, now: Now) {
@@ -261,7 +268,7 @@ impl Gatekeeper for IdentifyGate {
         }
     }
 
-    fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
+    fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault> {
         let GateState { limits, accounts, starts, .. } = &mut *self.state();
         if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
             accounts.retain(|_, state| {
@@ -269,7 +276,7 @@ impl Gatekeeper for IdentifyGate {
                 !state.is_forgettable()
             });
             if accounts.len() >= ACCOUNTS_MAX {
-                return Err(Denial::InvalidSession);
+                return Err(IdentifyFault::Accounts);
             }
         }
         let state =
@@ -277,16 +284,18 @@ impl Gatekeeper for IdentifyGate {
         state.prune(now.instant);
         match user.kind() {
             AccountKind::User if state.sessions_count >= limits.user_sessions_max => {
-                return Err(Denial::Close(CloseCode::TooManySessions));
+                return Err(IdentifyFault::Sessions);
             }
             AccountKind::User => {}
             AccountKind::Bot => {
                 // Each shard's key holds one IDENTIFY per interval; an unsharded bot may use all of them.
                 let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
                 let in_all = state.keys.len() as u32;
-                let today = state.identifies_today >= limits.bot_identifies_per_day;
-                if today || in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
-                    return Err(Denial::InvalidSession);
+                if state.identifies_today >= limits.bot_identifies_per_day {
+                    return Err(IdentifyFault::BotDay);
+                }
+                if in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
+                    return Err(IdentifyFault::BotRate);
                 }
                 state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
                 state.identifies_today += 1;
@@ -333,25 +342,26 @@ mod tests {
         let other = User { bot: true, ..User::new(UserId::new(2), "c") };
         assert_eq!(gate.admit(at(0), &bot, 0), Ok(()));
         assert_eq!(gate.admit(at(1), &bot, 0), Ok(()));
-        assert_eq!(gate.admit(at(2), &bot, 0), Err(Denial::InvalidSession));
+        assert_eq!(gate.admit(at(2), &bot, 0), Err(IdentifyFault::BotRate));
         assert_eq!(gate.admit(at(2), &other, 0), Ok(()));
         assert_eq!(gate.session_start_limit(at(2), bot.id).remaining, 1);
         assert_eq!(gate.admit(at(5_001), &bot, 0), Ok(()));
-        assert_eq!(gate.admit(at(20_000), &bot, 0), Err(Denial::InvalidSession));
+        assert_eq!(gate.admit(at(20_000), &bot, 0), Err(IdentifyFault::BotDay));
         assert_eq!(gate.admit(at(DAY_MS), &bot, 0), Ok(()));
     }
 
     #[test]
     fn so_many_are_looked_at_per_second() {
         let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 10, ..Default::default() });
-        let looked_at = |ms, tries| (0..tries).filter(|n| gate.may_begin(at(ms), None, &format!("{ms} {n}"))).count();
+        let looked_at =
+            |ms, tries| (0..tries).filter(|n| gate.may_begin(at(ms), None, &format!("{ms} {n}")).is_ok()).count();
         assert_eq!(looked_at(0, 100), 10);
         assert_eq!(looked_at(99, 100), 0);
         assert_eq!(looked_at(100, 100), 1);
         assert_eq!(looked_at(600, 100), 5);
         assert_eq!(looked_at(60_000, 100), 10, "no more than a second's worth is saved up");
         let gate = IdentifyGate::new(IdentifyLimits::default());
-        assert!((0..10_000).all(|n| gate.may_begin(at(0), Some([192, 0, 2, 1].into()), &n.to_string())));
+        assert!((0..10_000).all(|n| gate.may_begin(at(0), Some([192, 0, 2, 1].into()), &n.to_string()).is_ok()));
     }
 
     #[test]
@@ -359,7 +369,7 @@ mod tests {
         let limits =
             IdentifyLimits { max_concurrency: 4, user_sessions_max: 5, per_second_max: 100, ..Default::default() };
         let gate = IdentifyGate::new(limits);
-        let begun = |ms, tries, token: &str| (0..tries).filter(|_| gate.may_begin(at(ms), None, token)).count();
+        let begun = |ms, tries, token: &str| (0..tries).filter(|_| gate.may_begin(at(ms), None, token).is_ok()).count();
         assert_eq!(begun(0, 1_000, "storm"), 8, "twice what a bot may start per interval");
         assert_eq!(begun(0, 100, "other"), 8);
         let others: usize = (0..200).map(|n| begun(0, 1, &format!("account {n}"))).sum();
@@ -371,12 +381,14 @@ mod tests {
     fn s8_one_address_has_an_eighth() {
         let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 80, ..Default::default() });
         let begun = |address: [u8; 4], tries: usize| {
-            (0..tries).filter(|n| gate.may_begin(at(0), Some(address.into()), &format!("{address:?} {n}"))).count()
+            (0..tries)
+                .filter(|n| gate.may_begin(at(0), Some(address.into()), &format!("{address:?} {n}")).is_ok())
+                .count()
         };
         assert_eq!(begun([192, 0, 2, 1], 500), 10, "invented tokens do not help");
         assert_eq!(begun([192, 0, 2, 2], 500), 10);
         assert_eq!(
-            (0..100).filter(|n| gate.may_begin(at(0), None, &n.to_string())).count(),
+            (0..100).filter(|n| gate.may_begin(at(0), None, &n.to_string()).is_ok()).count(),
             60,
             "the rest is for others"
         );
@@ -385,7 +397,7 @@ mod tests {
     #[test]
     fn s8_what_is_refused_is_refunded_within_a_limit() {
         let gate = IdentifyGate::new(IdentifyLimits { per_second_max: 50, ..Default::default() });
-        let begun = |n: u32| gate.may_begin(at(0), None, &format!("invented {n}"));
+        let begun = |n: u32| gate.may_begin(at(0), None, &format!("invented {n}")).is_ok();
         // Checked one after the other, and refused.
         let refused = (0..500)
             .filter(|n| {
@@ -397,10 +409,10 @@ mod tests {
             .count();
         assert_eq!(refused, 100, "as many as sessions that start");
         assert!(!begun(1_000));
-        assert!(gate.may_begin(at(20), None, "later"));
+        assert!(gate.may_begin(at(20), None, "later").is_ok());
         gate.refund(at(60_000));
         assert_eq!(
-            (0..200).filter(|n| gate.may_begin(at(60_000), None, &n.to_string())).count(),
+            (0..200).filter(|n| gate.may_begin(at(60_000), None, &n.to_string()).is_ok()).count(),
             50,
             "never more than full"
         );
@@ -411,7 +423,7 @@ mod tests {
         let gate = IdentifyGate::new(IdentifyLimits { max_concurrency: 16, ..Default::default() });
         let bot = User { bot: true, ..User::new(UserId::new(1), "b") };
         assert_eq!(gate.admit(at(0), &bot, 1), Ok(()));
-        assert_eq!(gate.admit(at(1), &bot, 1), Err(Denial::InvalidSession));
+        assert_eq!(gate.admit(at(1), &bot, 1), Err(IdentifyFault::BotRate));
         assert_eq!(gate.admit(at(1), &bot, 2), Ok(()));
         assert_eq!(gate.admit(at(5_000), &bot, 1), Ok(()));
     }
@@ -422,7 +434,7 @@ mod tests {
         let user = User::new(UserId::new(1), "u");
         assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
         assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
-        assert_eq!(gate.admit(at(0), &user, 0), Err(Denial::Close(CloseCode::TooManySessions)));
+        assert_eq!(gate.admit(at(0), &user, 0), Err(IdentifyFault::Sessions));
         gate.session_ended(&user);
         assert_eq!(gate.admit(at(0), &user, 0), Ok(()));
         gate.session_ended(&user);

@@ -11,9 +11,9 @@ use crate::{
     url::Refusal,
 };
 use guildhall_model::{Direct, GuildId, Message};
-use guildhall_partition::{Account, AuthFailure, Output, Partition};
+use guildhall_partition::{Account, AuthFailure, IdentifyFault, IdentifyRefused, Output, Partition};
 use guildhall_relay::{ToGuild, ToRelay};
-use guildhall_stdx::{Histogram, Instant, Now, SlotKey};
+use guildhall_stdx::{Fault as _, Histogram, Instant, Now, Refusals, SlotKey};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
@@ -112,6 +112,7 @@ pub struct PartitionLoop {
     pub sockets: Sockets,
     pub upstream: Arc<dyn Upstream>,
     pub clock: SystemClock,
+    pub refused: Arc<Refusals<IdentifyFault>>,
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub ending: Ending,
@@ -244,10 +245,7 @@ impl PartitionLoop {
                     }
                     match params {
                         Ok(params) => self.partition.accept(now, params, &mut self.sockets),
-                        Err(Refusal { code, reason: None }) => {
-                            self.partition.accept_refused(now, code, &mut self.sockets)
-                        }
-                        Err(Refusal { code, reason: Some(reason) }) => {
+                        Err(Refusal { code, reason }) => {
                             self.partition.accept_refused_because(now, code, reason, &mut self.sockets)
                         }
                     };
@@ -369,11 +367,24 @@ impl PartitionLoop {
                     }
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
+                Output::IdentifyRefused(refused) => note_refused(&self.refused, self.clock.now(), &refused),
                 Output::Transfer { to, socket, conn } => {
                     let Some(socket) = self.sockets.take(socket) else { continue };
                     self.mailboxes[usize::from(to.0)].send(Note::Moved { socket, conn });
                 }
             }
+        }
+    }
+}
+
+/// Counts an IDENTIFY that started no session, and logs it if a line is due.
+fn note_refused(refusals: &Refusals<IdentifyFault>, now: Now, refused: &IdentifyRefused) {
+    let IdentifyRefused { fault, user_id, detail } = refused;
+    if let Some(count) = refusals.note(*fault, now.instant) {
+        let (what, reason, user_id) = (IdentifyFault::WHAT, fault.name(), user_id.map(tracing::field::display));
+        match detail {
+            Some(detail) => tracing::info!(what, reason, count, user_id, "refused: {detail}"),
+            None => tracing::info!(what, reason, count, user_id, "refused: {fault}"),
         }
     }
 }
@@ -442,6 +453,7 @@ mod tests {
                 sockets,
                 upstream: upstream.clone(),
                 clock: SystemClock::default(),
+                refused: Arc::new(Refusals::new(1)),
                 stalled: VecDeque::new(),
                 ending: Ending::No,
                 latency: Histogram::default(),

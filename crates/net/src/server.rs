@@ -6,7 +6,7 @@ use crate::{
     admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, ask_all},
-    front::{Front, FrontCounters, accept},
+    front::{FULL_LOG_EVERY_MS, Front, FrontCounters, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
     partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop},
@@ -16,11 +16,11 @@ use crate::{
 use axum::Router;
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SessionNews, Whose,
+    Checked, Counters, Gatekeeper, HandOver, IdentifyFault, Leaving, Partition, PartitionConfig, SessionNews, Whose,
 };
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_session::partition_of;
-use guildhall_stdx::{Histogram, Now};
+use guildhall_stdx::{Histogram, LogGate, Now, Refusals};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
@@ -66,6 +66,9 @@ pub trait Upstream: Send + Sync + 'static {
     }
 }
 
+/// Between two log lines of one reason why IDENTIFYs were refused.
+const REFUSED_LOG_EVERY_MS: u64 = 5_000;
+
 /// Whether frames may be sent in batches, by io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoUring {
@@ -100,6 +103,7 @@ pub struct ServerConfig {
 #[derive(Clone)]
 pub struct Partitions {
     mailboxes: Arc<[Mailbox]>,
+    refused: Arc<Refusals<IdentifyFault>>,
 }
 
 impl Partitions {
@@ -134,6 +138,12 @@ impl Partitions {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
         }
+    }
+
+    /// IDENTIFYs that started no session, by reason.
+    #[must_use]
+    pub fn refused_identifies(&self) -> Vec<(&'static str, u64)> {
+        self.refused.counts()
     }
 
     /// How many there are.
@@ -387,7 +397,8 @@ impl Server {
             admission: Arc::new(Admission::new(config.admission)),
             counters: Arc::default(),
         };
-        Ok(Self { config, clock, prepared, partitions: Partitions { mailboxes }, gate, watch })
+        let partitions = Partitions { mailboxes, refused: Arc::new(Refusals::new(REFUSED_LOG_EVERY_MS)) };
+        Ok(Self { config, clock, prepared, partitions, gate, watch })
     }
 
     /// The front's counters.
@@ -438,6 +449,7 @@ impl Server {
             config.partitions_count = partitions_count;
             let gatekeeper: Arc<dyn Gatekeeper> = self.gate.clone();
             let (upstream, mailboxes, clock) = (upstream.clone(), self.partitions.mailboxes.clone(), self.clock);
+            let refused = self.partitions.refused.clone();
             let registry = poll.registry().try_clone()?;
             let run = move || {
                 // Made here: a partition never leaves its thread.
@@ -455,6 +467,7 @@ impl Server {
                     sockets,
                     upstream,
                     clock,
+                    refused,
                     stalled,
                     ending: Ending::No,
                     latency: Histogram::default(),
@@ -487,7 +500,8 @@ impl Server {
             tls,
             admission: self.watch.admission,
             peers,
-            full_log: Default::default(),
+            full_log: LogGate::new(FULL_LOG_EVERY_MS),
+            clock: self.clock,
         });
         Ok(Starting { partitions: self.partitions, threads, front, gate: self.gate, failure, batches })
     }

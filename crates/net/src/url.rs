@@ -11,16 +11,14 @@ use guildhall_partition::{Compression, ConnParams};
 pub struct Refusal {
     /// To close with, after the upgrade: the client cannot see an HTTP error as well.
     pub code: CloseCode,
-    /// What to do about it, where the code's own words do not say; at most 123 bytes.
-    pub reason: Option<&'static str>,
+    /// What to do about it, at most 123 bytes.
+    pub reason: &'static str,
 }
 
-impl From<CloseCode> for Refusal {
-    fn from(code: CloseCode) -> Self {
-        Self { code, reason: None }
-    }
-}
-
+const VERSION: &str = "Invalid API version: v= must be 10 or 9";
+const ENCODING: &str = "Error while decoding payload: encoding= must be json or etf";
+const COMPRESS: &str =
+    "Error while decoding payload: compress= must be zlib-stream or zstd-stream, or left out for none";
 const DICT_MALFORMED: &str = "dict= is no dictionary id: take one from GET /dictionaries, or leave dict= out";
 const DICT_UNKNOWN: &str =
     "dict= names a dictionary this node has not: take one from GET /dictionaries, or leave dict= out";
@@ -38,12 +36,12 @@ pub fn parse_query(query: Option<&str>, dictionaries: &Dictionaries) -> Result<C
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {
             ("v", "9" | "10") | ("encoding", "json" | "") | ("compress" | "dict", "") => {}
-            ("v", _) => return Err(CloseCode::InvalidApiVersion.into()),
+            ("v", _) => return Err(Refusal { code: CloseCode::InvalidApiVersion, reason: VERSION }),
             ("encoding", "etf") => params.encoding = Encoding::Etf,
-            ("encoding", _) => return Err(CloseCode::DecodeError.into()),
+            ("encoding", _) => return Err(Refusal { code: CloseCode::DecodeError, reason: ENCODING }),
             ("compress", "zlib-stream") => params.compression = Compression::Zlib,
             ("compress", "zstd-stream") => params.compression = Compression::Zstd,
-            ("compress", _) => return Err(CloseCode::DecodeError.into()),
+            ("compress", _) => return Err(Refusal { code: CloseCode::DecodeError, reason: COMPRESS }),
             ("dict", id) => dict = Some(id),
             _ => {}
         }
@@ -56,7 +54,7 @@ pub fn parse_query(query: Option<&str>, dictionaries: &Dictionaries) -> Result<C
 
 /// A client that was told yes where the answer is no could not read a byte.
 fn with_dictionary(params: ConnParams, id: &str, dictionaries: &Dictionaries) -> Result<Compression, Refusal> {
-    let refuse = |reason| Err(Refusal { code: CloseCode::DecodeError, reason: Some(reason) });
+    let refuse = |reason| Err(Refusal { code: CloseCode::DecodeError, reason });
     if params.compression != Compression::Zstd {
         return refuse(DICT_COMPRESS);
     }
@@ -78,7 +76,7 @@ mod tests {
     fn every_form() {
         let check = |query: &str, expected: Result<(Encoding, Compression), CloseCode>| {
             let got = parse_query(Some(query), &Dictionaries::default()).map(|p| (p.encoding, p.compression));
-            assert_eq!(got, expected.map_err(Refusal::from), "{query}");
+            assert_eq!(got.map_err(|refusal| refusal.code), expected, "{query}");
         };
         check("", Ok((Encoding::Json, Compression::None)));
         check("v=10", Ok((Encoding::Json, Compression::None)));
@@ -103,7 +101,7 @@ mod tests {
         let known = Dictionaries::new(vec![KnownDictionary { encoding: Encoding::Etf, dictionary }]).unwrap();
         let check = |query: String, expected: Result<Compression, &'static str>| {
             let got = parse_query(Some(&query), &known).map(|p| p.compression);
-            let expected = expected.map_err(|reason| Refusal { code: CloseCode::DecodeError, reason: Some(reason) });
+            let expected = expected.map_err(|reason| Refusal { code: CloseCode::DecodeError, reason });
             assert_eq!(got, expected, "{query}");
         };
         let other = "0".repeat(32);
@@ -115,8 +113,8 @@ mod tests {
         check(format!("dict={id}&encoding=etf&compress=zlib-stream"), Err(DICT_COMPRESS));
         check(format!("dict={id}&encoding=etf"), Err(DICT_COMPRESS));
         // A close frame has room for so many.
-        for reason in [DICT_MALFORMED, DICT_UNKNOWN, DICT_COMPRESS, DICT_ENCODING] {
-            assert!(reason.len() <= 123 && reason.contains("dict="), "{reason}");
+        for reason in [DICT_MALFORMED, DICT_UNKNOWN, DICT_COMPRESS, DICT_ENCODING, VERSION, ENCODING, COMPRESS] {
+            assert!(reason.len() <= 123 && reason.contains('='), "{reason}");
         }
     }
 }

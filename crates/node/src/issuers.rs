@@ -10,7 +10,10 @@
 //!
 //! Spec        RFC 7517, 7519, 8037.
 
-use crate::TokenFault;
+use crate::{
+    TokenFault,
+    sign_on::{Newcomer, Subject},
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use guildhall_stdx::Timestamp;
 use jsonwebtoken::{
@@ -84,6 +87,10 @@ pub struct Terms {
     pub audience: Option<String>,
     /// The claim with the account's id; `sub` if it is not set.
     pub subject_claim: Option<String>,
+    /// The claim with the name of an account that is made; `preferred_username` if it is not set.
+    pub username_claim: Option<String>,
+    /// The claim with its display name; `name` if it is not set.
+    pub display_name_claim: Option<String>,
 }
 
 impl Terms {
@@ -187,7 +194,13 @@ impl Issuers {
             Some(Value::Number(sub)) if self.terms.subject_claim.is_some() => sub.to_string(),
             _ => return Err(TokenFault::Claims),
         };
-        Ok(Issued { sub, iat, exp })
+        let text = |name: &str| claims.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+        let newcomer = Newcomer {
+            subject: Subject::of_sign_on(text("iss").as_deref().unwrap_or_default(), &sub)?,
+            username: text(self.terms.username_claim.as_deref().unwrap_or("preferred_username")),
+            global_name: text(self.terms.display_name_claim.as_deref().unwrap_or("name")),
+        };
+        Ok(Issued { newcomer, iat, exp })
     }
 }
 
@@ -216,7 +229,7 @@ fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
 
 /// What an issuer's token says.
 pub(crate) struct Issued {
-    pub(crate) sub: String,
+    pub(crate) newcomer: Newcomer,
     pub(crate) iat: u64,
     pub(crate) exp: u64,
 }

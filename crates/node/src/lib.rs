@@ -21,6 +21,7 @@ mod mailbox;
 mod pipeline;
 mod pool;
 mod refusals;
+mod sign_on;
 mod slot;
 mod streams;
 mod telling;
@@ -33,7 +34,8 @@ pub use directs::{DirectLimits, DirectsWho};
 pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
-pub use refusals::{Fault, KeyFault, TokenFault};
+pub use refusals::{KeyFault, TokenFault};
+pub use sign_on::SignOnAccounts;
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
 use commits::Commits;
@@ -42,14 +44,15 @@ use directs::MadeToday;
 use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
-use guildhall_stdx::{Now, Timestamp};
+use guildhall_stdx::{Now, Refusals, Timestamp};
 use guildhall_store::Store;
 use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
 use keys::Keys;
 use mailbox::{Answer, Ask, Input, Mailbox, New};
 use pool::Pool;
-use refusals::Refusals;
+use refusals::{LOG_EVERY_MS, refuse};
+use sign_on::SignOn;
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use telling::Telling;
 use tokens::Tokens;
@@ -155,6 +158,9 @@ pub enum AuthError {
     /// Its key may be on its way: try again.
     #[error("the keys of the token's issuer are being fetched")]
     KeysComing,
+    /// It is good, and its account cannot be made now: try again.
+    #[error("{0}")]
+    Busy(TokenFault),
 }
 
 impl From<TokenFault> for AuthError {
@@ -178,8 +184,8 @@ pub struct Inspected {
 
 impl Inspected {
     fn of(verified: tokens::Verified, fault: Option<TokenFault>) -> Self {
-        let tokens::Verified { user_id, kind, expires_at_s } = verified;
-        Self { kind: Some(kind), user_id: Some(user_id), expires_at_s, fault }
+        let tokens::Verified { user_id, kind, expires_at_s, .. } = verified;
+        Self { kind: Some(kind), user_id, expires_at_s, fault }
     }
 }
 
@@ -205,6 +211,7 @@ struct Inner {
     made_today: MadeToday,
     telling: Arc<Telling>,
     links: LinkRenewer,
+    sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
@@ -268,11 +275,12 @@ impl Node {
             threads.push(thread.expect("the system has threads when a node starts"));
             mailboxes.push(mailbox);
         }
-        let tokens = Tokens::new(store.clone(), &config.jwt_secret);
+        let sign_on = Arc::new(SignOn::new(store.clone(), limits.sign_on));
+        let tokens = Tokens::new(store.clone(), &config.jwt_secret, sign_on.clone());
         let keys = Keys::new(store.clone());
         let threads = tokio::sync::Mutex::new(threads);
         let (direct_limits, made_today) = (limits.directs, MadeToday::default());
-        let (tokens_refused, keys_refused) = (Refusals::new(), Refusals::new());
+        let (tokens_refused, keys_refused) = (Refusals::new(LOG_EVERY_MS), Refusals::new(LOG_EVERY_MS));
         let inner = Inner {
             store,
             clock,
@@ -290,6 +298,7 @@ impl Node {
             made_today,
             telling: Arc::default(),
             links: limits.guild.links,
+            sign_on,
             threads,
         };
         Self { inner: Arc::new(inner) }
@@ -358,22 +367,31 @@ impl Node {
         })
     }
 
-    /// Checks a bot or user token, with or without `Bot ` or `Bearer `.
+    /// Checks a bot or user token, with or without `Bot ` or `Bearer `. May make the account of a subject of the sign-on.
     ///
     /// # Errors
-    /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer.
+    /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer; `KeysComing` and `Busy`
+    /// for one that may be good later.
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
-        let checked = self.check_token(token).await;
-        if let Err(AuthError::Invalid(fault)) = checked {
+        let checked = self.check_token(token, self.inner.sign_on.is_on()).await;
+        if let Err(AuthError::Invalid(fault) | AuthError::Busy(fault)) = checked {
             self.count_refused_token(fault);
         }
         Ok(checked?.0)
     }
 
-    async fn check_token(&self, token: &str) -> Result<(Account, tokens::Verified), AuthError> {
+    async fn check_token(&self, token: &str, makes_accounts: bool) -> Result<(Account, tokens::Verified), AuthError> {
         let verified = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
-        let user = self.inner.directory.user(verified.user_id).await.map_err(AuthError::Unavailable)?;
-        let user = user.ok_or(TokenFault::UnknownAccount)?;
+        let user = match verified.user_id {
+            Some(user_id) => self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?,
+            None => None,
+        };
+        let user = match (user, &verified.newcomer) {
+            (Some(user), _) => user,
+            (None, Some(newcomer)) if makes_accounts => self.make_account(newcomer.clone()).await?,
+            (None, _) if verified.user_id.is_none() => return Err(TokenFault::Subject.into()),
+            (None, _) => return Err(TokenFault::UnknownAccount.into()),
+        };
         if user.bot && verified.kind != TokenKind::Bot {
             return Err(TokenFault::BotAccount.into());
         }
@@ -388,7 +406,7 @@ impl Node {
     /// `Unavailable` when the store did not answer, `KeysComing` when the issuer's keys are being fetched.
     pub async fn inspect_token(&self, token: &str) -> Result<Inspected, AuthError> {
         let now = self.inner.clock.now().unix;
-        let fault = match self.check_token(token).await {
+        let fault = match self.check_token(token, false).await {
             Ok((_, verified)) => return Ok(Inspected::of(verified, None)),
             Err(AuthError::Invalid(fault)) => fault,
             Err(error) => return Err(error),
@@ -405,18 +423,24 @@ impl Node {
 
     /// Counts and logs a token that was refused before the node saw it.
     pub fn count_refused_token(&self, fault: TokenFault) {
-        self.inner.tokens_refused.refuse(fault, self.inner.clock.now().unix);
+        refuse(&self.inner.tokens_refused, fault, self.inner.clock.now().instant);
     }
 
     /// Counts and logs a key that was refused.
     pub fn count_refused_key(&self, fault: KeyFault) {
-        self.inner.keys_refused.refuse(fault, self.inner.clock.now().unix);
+        refuse(&self.inner.keys_refused, fault, self.inner.clock.now().instant);
     }
 
     /// Refused tokens since the start, by reason.
     #[must_use]
     pub fn refused_tokens(&self) -> Vec<(&'static str, u64)> {
         self.inner.tokens_refused.counts()
+    }
+
+    /// Accounts that were made for subjects of the sign-on since the start.
+    #[must_use]
+    pub fn sign_on_accounts_made(&self) -> u64 {
+        self.inner.sign_on.made_total()
     }
 
     /// Refused keys since the start, by reason.

@@ -1,6 +1,6 @@
 //! Limits: how much a node holds in memory, and for how long.
 
-use crate::directs::DirectLimits;
+use crate::{directs::DirectLimits, sign_on::SignOnAccounts};
 use guildhall_guild::GuildLimits;
 
 /// How long a guild stays loaded when nobody uses it: ten minutes, so that guilds of short but regular visits
@@ -23,6 +23,8 @@ pub struct NodeLimits {
     pub guild_jobs_max: usize,
     /// Direct messages and groups that accounts make.
     pub directs: DirectLimits,
+    /// Accounts that are made for subjects of the sign-on.
+    pub sign_on: SignOnAccounts,
     /// Of every guild. Its `seed` is mixed with the system's randomness.
     pub guild: GuildLimits,
 }
@@ -36,6 +38,7 @@ impl Default for NodeLimits {
             idle_directs_max: 4096,
             guild_jobs_max: (cores / 2).max(1),
             directs: DirectLimits::default(),
+            sign_on: SignOnAccounts::default(),
             guild: GuildLimits::default(),
         }
     }

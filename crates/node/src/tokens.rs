@@ -14,6 +14,7 @@ use crate::{
     AuthError, Issuers, TokenFault,
     cache::Cache,
     issuers::{Checked, Issued, IssuersInForce},
+    sign_on::{Newcomer, SignOn, Subject},
 };
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::{
@@ -73,6 +74,7 @@ pub(crate) struct Tokens {
     /// Where the next look for revoked tokens goes that would have ended by now.
     sweep_at: Mutex<Vec<u8>>,
     issuers: IssuersInForce,
+    sign_on: Arc<SignOn>,
     encoding_key: EncodingKey,
     decoding_key: DecodingKey,
     validation: Validation,
@@ -90,19 +92,25 @@ pub enum TokenKind {
 }
 
 /// A token that was checked; its account was not looked up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Verified {
-    pub(crate) user_id: UserId,
+    /// None: a subject of the sign-on without an account.
+    pub(crate) user_id: Option<UserId>,
     pub(crate) kind: TokenKind,
     /// Unix seconds.
     pub(crate) expires_at_s: Option<u64>,
+    /// Of a token of the sign-on.
+    pub(crate) newcomer: Option<Newcomer>,
 }
 
-/// A JWT whose signature is good.
+/// A JWT whose signature is good, and which has not expired.
 struct Signed {
-    user_id: UserId,
-    claims: Claims,
-    is_issued: bool,
+    subject: Subject,
+    /// Unix milliseconds.
+    made_at: Timestamp,
+    /// Unix seconds.
+    exp: u64,
+    newcomer: Option<Newcomer>,
 }
 
 /// A token, or its hash: what `Node::revoke_token` takes.
@@ -129,7 +137,7 @@ impl From<TokenHash> for TokenRef<'_> {
 impl Tokens {
     /// # Panics
     /// When the secret is shorter than 32 bytes.
-    pub(crate) fn new(store: Arc<dyn Store>, jwt_secret: &[u8]) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, jwt_secret: &[u8], sign_on: Arc<SignOn>) -> Self {
         assert!(jwt_secret.len() >= JWT_SECRET_BYTES_MIN, "the JWT secret has fewer than {JWT_SECRET_BYTES_MIN} bytes");
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_required_spec_claims(&["exp", "sub"]);
@@ -144,6 +152,7 @@ impl Tokens {
             revocations: RwLock::new(0),
             sweep_at: Mutex::default(),
             issuers: IssuersInForce::default(),
+            sign_on,
             encoding_key: EncodingKey::from_secret(jwt_secret),
             decoding_key: DecodingKey::from_secret(jwt_secret),
             validation,
@@ -160,23 +169,17 @@ impl Tokens {
     }
 
     async fn check_user_token(&self, token: &str, now: Timestamp) -> Result<Verified, AuthError> {
-        let Signed { user_id, claims, is_issued } = self.claims(token, now)?;
-        let made_at = Timestamp(i64::try_from(claims.iat).unwrap_or(i64::MAX / 2000) * 1000 + i64::from(claims.ms));
-        if self.is_revoked(TokenHash::of(token)).await? || made_at <= self.floor(user_id).await? {
+        let Signed { subject, made_at, exp, newcomer } = self.signed(token, now)?;
+        let user_id = self.sign_on.account_of(subject).await.map_err(AuthError::Unavailable)?;
+        let floor = match user_id {
+            Some(user_id) => self.floor(user_id).await?,
+            None => Timestamp(i64::MIN),
+        };
+        if self.is_revoked(TokenHash::of(token)).await? || made_at <= floor {
             return Err(TokenFault::Revoked.into());
         }
-        let kind = if is_issued { TokenKind::SignOn } else { TokenKind::User };
-        Ok(Verified { user_id, kind, expires_at_s: Some(claims.exp) })
-    }
-
-    /// What a user token says, if it is signed and has not ended.
-    fn claims(&self, token: &str, now: Timestamp) -> Result<Signed, AuthError> {
-        let (claims, is_issued) = self.signed_claims(token, now)?;
-        if i64::try_from(claims.exp).is_ok_and(|exp| exp <= now.unix_s()) {
-            return Err(TokenFault::Expired.into());
-        }
-        let user_id = claims.sub.parse().map_err(|_| TokenFault::Subject)?;
-        Ok(Signed { user_id, claims, is_issued })
+        let kind = if newcomer.is_some() { TokenKind::SignOn } else { TokenKind::User };
+        Ok(Verified { user_id, kind, expires_at_s: Some(exp), newcomer })
     }
 
     async fn is_revoked(&self, hash: TokenHash) -> Result<bool, AuthError> {
@@ -215,24 +218,31 @@ impl Tokens {
         *self.revocations.write().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
-    /// Claims of a user token, and whether an issuer signed them.
-    fn signed_claims(&self, token: &str, now: Timestamp) -> Result<(Claims, bool), AuthError> {
-        match self.issuers.check(token, now) {
-            Checked::Ours => {}
-            Checked::Good(Issued { sub, iat, exp }) => {
-                return Ok((Claims { sub, iat, exp, jti: String::new(), ms: 0 }, true));
+    /// Content of a user token that is signed and has not expired.
+    fn signed(&self, token: &str, now: Timestamp) -> Result<Signed, AuthError> {
+        let made_at =
+            |iat: u64, ms: u16| Timestamp(i64::try_from(iat).unwrap_or(i64::MAX / 2000) * 1000 + i64::from(ms));
+        let signed = match self.issuers.check(token, now) {
+            Checked::Good(Issued { newcomer, iat, exp }) => {
+                Signed { subject: newcomer.subject, made_at: made_at(iat, 0), exp, newcomer: Some(newcomer) }
             }
             Checked::Bad(fault) => return Err(fault.into()),
             Checked::KeysComing => return Err(AuthError::KeysComing),
-        }
-        match jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation) {
-            Ok(decoded) => Ok((decoded.claims, false)),
-            Err(error) => Err(match error.kind() {
-                ErrorKind::Json(_) | ErrorKind::Utf8(_) | ErrorKind::MissingRequiredClaim(_) => TokenFault::Claims,
-                _ => TokenFault::Signature,
+            Checked::Ours => {
+                let decoded = jsonwebtoken::decode::<Claims>(token, &self.decoding_key, &self.validation);
+                let decoded = decoded.map_err(|error| match error.kind() {
+                    ErrorKind::Json(_) | ErrorKind::Utf8(_) | ErrorKind::MissingRequiredClaim(_) => TokenFault::Claims,
+                    _ => TokenFault::Signature,
+                })?;
+                let Claims { sub, iat, ms, exp, .. } = decoded.claims;
+                let user_id = sub.parse().map_err(|_| TokenFault::Subject)?;
+                Signed { subject: Subject::Id(user_id), made_at: made_at(iat, ms), exp, newcomer: None }
             }
-            .into()),
+        };
+        if i64::try_from(signed.exp).is_ok_and(|exp| exp <= now.unix_s()) {
+            return Err(TokenFault::Expired.into());
         }
+        Ok(signed)
     }
 
     pub(crate) fn set_issuers(&self, issuers: Option<Issuers>) {
@@ -257,7 +267,7 @@ impl Tokens {
         if user_id != claimed {
             return Err(TokenFault::Unknown.into());
         }
-        Ok(Verified { user_id, kind: TokenKind::Bot, expires_at_s: None })
+        Ok(Verified { user_id: Some(user_id), kind: TokenKind::Bot, expires_at_s: None, newcomer: None })
     }
 
     /// Makes a bot token. Its hash is durable when this returns.
@@ -313,10 +323,11 @@ impl Tokens {
     }
 
     async fn revoke_user_token(&self, token: &str, now: Timestamp) -> Result<Option<(UserId, u64)>, StoreError> {
-        let Ok(Signed { user_id, claims, .. }) = self.claims(token, now) else { return Ok(None) };
+        let Ok(Signed { subject, exp, .. }) = self.signed(token, now) else { return Ok(None) };
+        let Some(user_id) = self.sign_on.account_of(subject).await? else { return Ok(None) };
         let hash = TokenHash::of(token);
         let was_revoked = self.store.record(REVOKED, &hash.0).await?.is_some();
-        let done = self.store.put_record(REVOKED, &hash.0, &claims.exp.to_be_bytes()).await;
+        let done = self.store.put_record(REVOKED, &hash.0, &exp.to_be_bytes()).await;
         self.unrevoked.forget(hash.0);
         self.was_revoked();
         done?;

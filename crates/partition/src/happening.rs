@@ -61,8 +61,6 @@ counters! {
     returned_total: u64,
     /// RESUMEs answered with op 9 `false`.
     resumes_refused_total: u64,
-    /// IDENTIFYs answered with op 9 `false`, or not looked at because there were too many at once.
-    identifies_refused_total: u64,
     /// Sessions forgotten: expired, destroyed, or past their replay limits.
     sessions_ended_total: u64,
     /// Sessions whose connection was closed because their token expired.

@@ -11,8 +11,9 @@
 use crate::{
     conn::{Claim, MovingConn, Phase},
     core::Core,
-    link::{Account, AuthFailure, Denial, Link, Output},
+    link::{Account, AuthFailure, Link, Output},
     partition::Partition,
+    refused::{IdentifyFault, IdentifyRefused},
     sessions::SessionChange,
     timers::Subject,
 };
@@ -56,8 +57,16 @@ impl Partition {
         let begun = self.core.counters.identified_total;
         let is_identify = matches!(*claim, Claim::Identify(_));
         match (result, *claim) {
-            (Err(AuthFailure::Invalid), _) => self.core.close(now, key, CloseCode::AuthenticationFailed, link),
-            (Err(AuthFailure::Unavailable), _) => self.core.refuse_session(now, key, link),
+            (Err(AuthFailure::Invalid), Claim::Identify(_)) => {
+                self.core.refuse_identify(now, key, IdentifyFault::Token.into(), link);
+            }
+            (Err(AuthFailure::Unavailable), Claim::Identify(_)) => {
+                self.core.refuse_identify(now, key, IdentifyFault::Unavailable.into(), link);
+            }
+            (Err(AuthFailure::Invalid), Claim::Resume(_)) => {
+                self.core.close(now, key, CloseCode::AuthenticationFailed, link);
+            }
+            (Err(AuthFailure::Unavailable), Claim::Resume(_)) => self.core.refuse_session(now, key, link),
             (Ok(account), Claim::Identify(identify)) => self.identify(now, key, &account, &identify, link),
             (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
                 Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
@@ -119,20 +128,18 @@ impl Partition {
         let (intents, shard) = match checked {
             Ok(checked) => checked,
             Err(error) => {
-                return self.core.close_because(now, key, error.close_code(), &error.close_reason(), link);
+                let detail = Some(error.to_string().into());
+                let refused = IdentifyRefused { fault: error.into(), user_id: Some(account.user.id), detail };
+                return self.core.refuse_identify(now, key, refused, link);
             }
         };
+        let refused = |fault| IdentifyRefused { fault, user_id: Some(account.user.id), detail: None };
         let guilds = guilds_of_shard(&self.with_recent_joins(now, account), shard);
         if guilds.len() > self.core.config.guilds_per_shard_max {
-            return self.core.close(now, key, CloseCode::ShardingRequired, link);
+            return self.core.refuse_identify(now, key, refused(IdentifyFault::ShardingRequired), link);
         }
-        match self.core.gatekeeper.admit(now, &account.user, shard.map_or(0, |shard| shard.id)) {
-            Ok(()) => {}
-            Err(Denial::InvalidSession) => {
-                self.core.counters.identifies_refused_total += 1;
-                return self.core.refuse_session(now, key, link);
-            }
-            Err(Denial::Close(code)) => return self.core.close(now, key, code, link),
+        if let Err(fault) = self.core.gatekeeper.admit(now, &account.user, shard.map_or(0, |shard| shard.id)) {
+            return self.core.refuse_identify(now, key, refused(fault), link);
         }
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         let id: Arc<str> = self.core.ids.next_id().into();

@@ -9,8 +9,9 @@ use crate::{
     core::Core,
     link::{Link, Output},
     questions::Question,
+    refused::{IdentifyFault, IdentifyRefused},
 };
-use guildhall_codec::{Inbound, decode_payload};
+use guildhall_codec::{Encoding, Inbound, decode_payload};
 use guildhall_model::{
     AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, UserId, shard_of,
     to_gateway::{
@@ -139,7 +140,10 @@ impl Core {
         self.counters.received_message_bytes += bytes.len() as u64;
         let Some(conn) = self.conns.get(key) else { return };
         let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
-            return self.close(now, key, CloseCode::DecodeError, link);
+            let (code, encoding) =
+                (CloseCode::DecodeError, if conn.encoding == Encoding::Etf { "ETF" } else { "JSON" });
+            let reason = format!("{}: a message must be an object with `op`, as {encoding}", code.reason());
+            return self.close_because(now, key, code, &reason, link);
         };
         let Some(opcode) = Opcode::from_client(op) else {
             let code = CloseCode::UnknownOpcode;
@@ -183,7 +187,15 @@ impl Core {
         link: &mut impl Link,
     ) -> Result<(), PayloadError> {
         let claim = match opcode {
-            Opcode::Identify => Claim::Identify(Identify::parse(d)?),
+            Opcode::Identify => match Identify::parse(d) {
+                Ok(identify) => Claim::Identify(identify),
+                Err(PayloadError { opcode, problem }) => {
+                    let detail = Some(format!("{opcode}: {problem}").into());
+                    let refused = IdentifyRefused { fault: IdentifyFault::Payload, user_id: None, detail };
+                    self.refuse_identify(now, key, refused, link);
+                    return Ok(());
+                }
+            },
             Opcode::Resume => Claim::Resume(Resume::parse(d)?),
             Opcode::TimeSpentSession => return Ok(()),
             _ => {
@@ -192,10 +204,9 @@ impl Core {
             }
         };
         if let Claim::Identify(identify) = &claim
-            && !self.gatekeeper.may_begin(now, link.address(key), &identify.token)
+            && let Err(fault) = self.gatekeeper.may_begin(now, link.address(key), &identify.token)
         {
-            self.counters.identifies_refused_total += 1;
-            self.refuse_session(now, key, link);
+            self.refuse_identify(now, key, fault.into(), link);
             return Ok(());
         }
         let (token, with_guilds) = match &claim {

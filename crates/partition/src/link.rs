@@ -3,8 +3,12 @@
 //! Owns        the `Link` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may identify).
 //! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
 
-use crate::{conn::MovingConn, sessions::SessionNews};
-use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
+use crate::{
+    conn::MovingConn,
+    refused::{IdentifyFault, IdentifyRefused},
+    sessions::SessionNews,
+};
+use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_relay::{PartitionId, ToGuild};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use std::{io::IoSlice, net::IpAddr, sync::Arc};
@@ -104,6 +108,8 @@ pub enum Output {
     },
     /// Something happened to a session.
     SessionNews(SessionNews),
+    /// An IDENTIFY started no session.
+    IdentifyRefused(IdentifyRefused),
     /// A relay's message to its guild.
     ToGuild(GuildId, ToGuild),
     /// Move a connection, with its socket, to the partition its session lives on.
@@ -144,10 +150,13 @@ pub enum AuthFailure {
 /// Limits on IDENTIFY that hold for the whole node.
 pub trait Gatekeeper: Send + Sync {
     /// Takes one IDENTIFY from the allowances of its address and its token, and then from the node's. It is called before the
-    /// token is checked. False: one of the three is used up, and the node's was not touched.
-    fn may_begin(&self, now: Now, address: Option<IpAddr>, token: &str) -> bool {
+    /// token is checked.
+    ///
+    /// # Errors
+    /// Which of the three is used up; the node's was not touched then.
+    fn may_begin(&self, now: Now, address: Option<IpAddr>, token: &str) -> Result<(), IdentifyFault> {
         let _ = (now, address, token);
-        true
+        Ok(())
     }
 
     /// An IDENTIFY that `may_begin` admitted started no session: the node's allowance is refunded. Those of its address and its
@@ -159,8 +168,8 @@ pub trait Gatekeeper: Send + Sync {
     /// May `user` start a session of shard `shard_id` now? If so, it counts.
     ///
     /// # Errors
-    /// What the client is told instead.
-    fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), Denial>;
+    /// Why not.
+    fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault>;
 
     /// A session came over from the process before this one: it counts among its account's, but it did not identify here.
     fn session_returned(&self, user: &User) {
@@ -169,13 +178,4 @@ pub trait Gatekeeper: Send + Sync {
 
     /// A session that was admitted ended.
     fn session_ended(&self, user: &User);
-}
-
-/// What a client is told whose IDENTIFY was not admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denial {
-    /// Op 9 `false`: try again later.
-    InvalidSession,
-    /// Close.
-    Close(CloseCode),
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), a slot map (`Slots`),
 //!             a sorted map with snapshots (`CowMap`), duration histograms (`Histogram`),
-//!             a step counter for tests (`steps_taken`).
+//!             a step counter for tests (`steps_taken`), refusals by reason (`Refusals`).
 //! Invariants  nothing here reads a clock or an entropy source: both are arguments, so that every machine above replays
 //!             exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
@@ -10,6 +10,7 @@
 
 mod cow_map;
 mod histogram;
+mod refusals;
 mod rng;
 mod slots;
 mod steps;
@@ -17,6 +18,7 @@ mod time;
 
 pub use cow_map::CowMap;
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};
+pub use refusals::{Fault, LogGate, Refusals};
 pub use rng::Rng;
 pub use slots::{SlotKey, Slots};
 pub use steps::{count_steps, steps_taken};

@@ -1,7 +1,7 @@
 //! Gatekeeper with scripted answers.
 
 use guildhall_model::{User, UserId};
-use guildhall_partition::{Denial, Gatekeeper};
+use guildhall_partition::{Gatekeeper, IdentifyFault};
 use guildhall_stdx::Now;
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ pub struct ScriptedGate {
 
 #[derive(Debug, Default)]
 struct State {
-    denials: VecDeque<Denial>,
+    denials: VecDeque<IdentifyFault>,
     admitted: Vec<(UserId, u32)>,
     ended: Vec<UserId>,
     refunds_count: u32,
@@ -28,7 +28,7 @@ impl ScriptedGate {
     }
 
     /// Denies the next IDENTIFY that reaches the gatekeeper.
-    pub fn deny_next(&self, denial: Denial) {
+    pub fn deny_next(&self, denial: IdentifyFault) {
         self.state().denials.push_back(denial);
     }
 
@@ -56,7 +56,7 @@ impl Gatekeeper for ScriptedGate {
         self.state().refunds_count += 1;
     }
 
-    fn admit(&self, _now: Now, user: &User, shard_id: u32) -> Result<(), Denial> {
+    fn admit(&self, _now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault> {
         let mut state = self.state();
         match state.denials.pop_front() {
             Some(denial) => Err(denial),

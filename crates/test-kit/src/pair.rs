@@ -784,7 +784,7 @@ impl Pair {
                     self.answer_directs();
                 }
             }
-            Output::SessionNews(_) => {}
+            Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
             Output::Transfer { to, socket, conn } => {
                 let socket = self.sides[side].link.take(socket).expect("a socket moves once");
                 self.moves.push_back((usize::from(to.0), socket, conn));

@@ -24,6 +24,7 @@ use guildhall_model::{
     from_gateway::{BanBody, MemberBody},
     smallest_id_at,
 };
+use guildhall_node::AuthError;
 use guildhall_stdx::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
@@ -194,8 +195,8 @@ pub(super) async fn join(
     let invalid = || ApiError::coded(StatusCode::FORBIDDEN, 50025, "Invalid OAuth2 access token");
     let user = match api.node.authenticate(&token).await {
         Ok(account) if account.user.id == user_id => account.user,
-        Ok(_) | Err(guildhall_node::AuthError::Invalid(_)) => return Err(invalid()),
-        Err(guildhall_node::AuthError::Unavailable(_) | guildhall_node::AuthError::KeysComing) => {
+        Ok(_) | Err(AuthError::Invalid(_)) => return Err(invalid()),
+        Err(AuthError::Unavailable(_) | AuthError::KeysComing | AuthError::Busy(_)) => {
             return Err(ApiError::Overloaded);
         }
     };

@@ -11,9 +11,9 @@ use super::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_model::{CloseCode, UserId};
-use guildhall_node::{AuthError, Fault, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind};
+use guildhall_node::{AuthError, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind};
 use guildhall_partition::Whose;
-use guildhall_stdx::Timestamp;
+use guildhall_stdx::{Fault as _, Timestamp};
 use guildhall_store::TokenHash;
 use serde::{Deserialize, Serialize};
 use std::{fmt::Write as _, sync::Arc};
@@ -240,7 +240,7 @@ impl From<Inspected> for InspectedBody {
             kind,
             user_id: user_id.map(Snowflake::from),
             expires_at: expires_at_s.and_then(time_of),
-            reason: fault.map(Fault::name),
+            reason: fault.map(|fault| fault.name()),
             message: fault.map(|fault| format!("{fault}.")),
         }
     }
@@ -250,7 +250,7 @@ impl From<Inspected> for InspectedBody {
 async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected, V1Error> {
     let inspected = v1.in_time(v1.node.inspect_token(token)).await?.map_err(|error| match error {
         // Their keys are being fetched.
-        AuthError::KeysComing | AuthError::Invalid(_) => V1Error::unavailable(),
+        AuthError::KeysComing | AuthError::Busy(_) | AuthError::Invalid(_) => V1Error::unavailable(),
         AuthError::Unavailable(error) => error.into(),
     })?;
     if let Some(user_id) = inspected.user_id {

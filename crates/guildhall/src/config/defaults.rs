@@ -1,8 +1,8 @@
 //! Defaults: each a named constant with the reason beside it.
 
 use super::value::{
-    ClientTakeover, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter, LogFormat,
-    MetricsAccess, StreamMode, Synchronous, Upgrades, UploadMode,
+    ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter,
+    LogFormat, MetricsAccess, StreamMode, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -147,6 +147,11 @@ pub const EXPIRE_SESSIONS: ExpireSessions = ExpireSessions::On;
 pub const STORE_CHECK: DatabaseCheck = DatabaseCheck::Quick;
 /// As much as the write-ahead log grows to before it is merged.
 pub const STORE_FREE_BYTES_MIN: u64 = 64 << 20;
+
+/// Most backends have accounts of their own, with ids of their own.
+pub const CREATE_ACCOUNTS: CreateAccounts = CreateAccounts::Off;
+/// A company that signs in within a quarter of an hour.
+pub const ACCOUNTS_PER_MINUTE_MAX: u32 = 600;
 
 /// Issuers put a new key there long before they sign with it.
 pub const JWKS_REFRESH_S: u32 = 300;

@@ -27,9 +27,9 @@ pub use settings::{
     TlsConfig, UploadsConfig, UsersConfig, VisibilityConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl,
-    HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades,
-    UploadMode, UsersPreset, VoiceEndpoint,
+    Addresses, Allowed, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
+    GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text,
+    Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
@@ -182,6 +182,8 @@ impl AuthConfig {
             issuer: said(&self.jwt_issuer),
             audience: said(&self.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
             subject_claim: said(&self.jwt_subject_claim),
+            username_claim: said(&self.jwt_username_claim),
+            display_name_claim: said(&self.jwt_display_name_claim),
         }
     }
 }
@@ -212,6 +214,10 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
              makes for other applications may log in here too"
         );
         report("auth", "jwt_audience", what);
+    }
+    if auth.jwt_create_accounts == CreateAccounts::On && key_set.is_none() {
+        let what = "is \"on\" without a key set: set auth.jwks_file or auth.jwks_url: tokens of that key set make the accounts";
+        report("auth", "jwt_create_accounts", what.into());
     }
     let server = &loaded.config.server;
     if server.admin_listen.is_some_and(|admin| admin == server.listen && admin.port() != 0) {

@@ -7,9 +7,9 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, Allowed, ClientTakeover, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions, GatewayUrl,
-        HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text, Upgrades,
-        UploadMode, UsersPreset, Value, VoiceEndpoint,
+        Addresses, Allowed, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
+        GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text,
+        Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -351,6 +351,15 @@ settings! {
         jwt_audience: Option<Text> => None;
         /// The claim of such a token with the account's id. Not set: `sub`.
         jwt_subject_claim: Option<Text> => None;
+        /// "on": an account is made when the first good token of its subject comes. A subject of digits is the account's id; any other
+        /// (a UUID, `auth0|…`) gets an id of this node, for ever. "off": a backend makes accounts.
+        jwt_create_accounts: CreateAccounts => defaults::CREATE_ACCOUNTS;
+        /// The claim with the username of an account that is made so. Not set: `preferred_username`.
+        jwt_username_claim: Option<Text> => None;
+        /// The claim with its display name. Not set: `name`.
+        jwt_display_name_claim: Option<Text> => None;
+        /// Most accounts made so in a minute; past it clients are asked to come back (503, op 9).
+        jwt_accounts_per_minute_max: u32, 1..=1_000_000 => defaults::ACCOUNTS_PER_MINUTE_MAX;
         /// The root key of the backend API: it may do everything. At least 32 bytes. `guildhall key` makes others that may do less.
         admin_key: Option<Secret> => None;
         /// A file with the same.

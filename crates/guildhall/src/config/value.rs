@@ -279,6 +279,16 @@ choices! {
 }
 
 choices! {
+    /// Whether an account is made for a subject of the sign-on that has none.
+    CreateAccounts {
+        /// One is, when its token is first seen.
+        On = "on",
+        /// Its tokens are refused until a backend makes one.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Who may read `/metrics`.
     MetricsAccess {
         /// Clients of `server.admin_listen`.

@@ -105,3 +105,46 @@ fn s16_a_key_set_needs_an_audience() {
         }
     }
 }
+
+#[test]
+fn accounts_are_made_at_first_sight_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("jwks.json"), dir.path().join("data"));
+    let pair = Ed25519KeyPair::generate().unwrap();
+    put_keys(&file, &[("a", &pair)]);
+    let jwks = format!("auth.jwks_file={}", file.display());
+    let mut args = vec!["--members", "5", "--rate", "0", "--set", &jwks, "--set", "auth.jwt_audience=chat"];
+    args.extend(["--set", "auth.jwt_create_accounts=on", "--set", "auth.jwt_display_name_claim=nick"]);
+    let demo = Demo::start_on(&data, "127.0.0.1:0", &args, Stdio::null());
+    let signed = |sub: &str| {
+        let part = |json: serde_json::Value| BASE64.encode(json.to_string());
+        let claims = json!({
+            "sub": sub, "aud": "chat", "exp": 4_000_000_000u64, "preferred_username": "ana", "nick": "Ana Álvarez"
+        });
+        let text = format!("{}.{}", part(json!({"alg": "EdDSA", "kid": "a"})), part(claims));
+        format!("{text}.{}", BASE64.encode(pair.sign(text.as_bytes())))
+    };
+    // By REST and by the gateway, in either order.
+    let me = Http::new(demo.addr, &signed("auth0|7f")).get("/api/v10/users/@me").unwrap();
+    assert_eq!((me.status, &me.body["username"], &me.body["global_name"]), (200, &json!("ana"), &json!("Ana Álvarez")));
+    drop(Ws::session(demo.addr, &signed("auth0|7f")));
+    drop(Ws::session(demo.addr, &signed("auth0|80")));
+    let other = Http::new(demo.addr, &signed("auth0|80")).get("/api/v10/users/@me").unwrap();
+    assert_eq!(other.status, 200);
+    assert_ne!(other.body["id"], me.body["id"]);
+    assert_eq!(
+        Http::new(demo.addr, &token("a", &pair, "auth0|81", "mail")).get("/api/v10/users/@me").unwrap().status,
+        401
+    );
+    assert_eq!(demo.terminate(), Some(0));
+    // The account stays the subject's, also when no further ones are made.
+    let args = ["--members", "5", "--rate", "0", "--set", &jwks, "--set", "auth.jwt_audience=chat"];
+    let demo = Demo::start_on(&data, "127.0.0.1:0", &args, Stdio::null());
+    let again = Http::new(demo.addr, &signed("auth0|7f")).get("/api/v10/users/@me").unwrap();
+    assert_eq!((again.status, &again.body["id"]), (200, &me.body["id"]));
+    assert_eq!(Http::new(demo.addr, &signed("auth0|90")).get("/api/v10/users/@me").unwrap().status, 401);
+    drop(demo);
+    let refused = run(["config", "check", "--set", "auth.jwt_create_accounts=on"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("auth.jwks_file or auth.jwks_url"), "{}", stderr(&refused));
+}

@@ -17,6 +17,7 @@ mod kill;
 mod metrics;
 mod places;
 mod private;
+mod refusals;
 mod reload;
 mod secrecy;
 mod stalled;

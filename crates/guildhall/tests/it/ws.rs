@@ -45,6 +45,8 @@ pub struct Ws {
     pub session_id: String,
     /// Of the last dispatch.
     pub last_seq: u64,
+    /// Of the close frame that came.
+    pub close_reason: String,
 }
 
 /// Sends `head` and reads the answer's head: its status, and the answer.
@@ -93,6 +95,7 @@ impl Ws {
             received: 0,
             session_id: String::new(),
             last_seq: 0,
+            close_reason: String::new(),
         })
     }
 
@@ -177,7 +180,10 @@ impl Ws {
                 }
                 Event::Binary(bytes) => Got::Compressed(bytes.to_vec()),
                 Event::Compressed { payload, .. } => Got::Compressed(payload.to_vec()),
-                Event::Close { code, .. } => Got::Close(code),
+                Event::Close { code, reason } => {
+                    self.close_reason = reason.to_owned();
+                    Got::Close(code)
+                }
                 Event::Ping(_) | Event::Pong(_) => continue,
             };
             self.got.push_back(got);

@@ -11,6 +11,7 @@ mod lag;
 mod lazy;
 mod messages;
 mod shutdown;
+mod sign_on;
 mod stress;
 mod support;
 mod tokens;

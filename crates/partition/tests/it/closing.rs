@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_model::CloseCode;
-use guildhall_partition::{Denial, Leaving};
+use guildhall_partition::{IdentifyFault, Leaving};
 use guildhall_test_kit::{ClientId, ClientParams, GRACE_MS, Pair, Received, TestClient, identify_payload};
 use serde_json::{Value, json};
 
@@ -265,7 +265,7 @@ fn close_reasons_say_which_intent_or_field() {
 #[test]
 fn c4015_too_many_sessions() {
     let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.gate.deny_next(Denial::Close(CloseCode::TooManySessions));
+    pair.gate.deny_next(IdentifyFault::Sessions);
     pair.client(client).identify(identify_payload(&bob().username, None));
     assert_eq!(pair.close_code(client), Some(4015));
     assert_eq!(pair.partition().sessions_count(), 0);
@@ -275,7 +275,7 @@ fn c4015_too_many_sessions() {
 fn the_order_of_checks_is_the_protocols() {
     // Intents before shard, shard before the gate.
     let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.gate.deny_next(Denial::InvalidSession);
+    pair.gate.deny_next(IdentifyFault::BotRate);
     identify(&gob().username, |d| {
         d["intents"] = (-1).into();
         d["shard"] = json!([5, 1]);

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Command, Output};
 use guildhall_model::{CloseCode, GuildId, shard_of};
-use guildhall_partition::{Denial, INVALID_SESSIONS_MAX};
+use guildhall_partition::{INVALID_SESSIONS_MAX, IdentifyFault};
 use guildhall_relay::{RelayMessage, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, Received, id, identify_payload};
@@ -106,7 +106,7 @@ fn without_the_guilds_intent_there_is_no_guild_create() {
 #[test]
 fn a_denied_identify_may_be_tried_again_on_the_same_connection() {
     let mut pair = world();
-    pair.gate.deny_next(Denial::InvalidSession);
+    pair.gate.deny_next(IdentifyFault::BotRate);
     let client = pair.connect(ClientParams::JSON);
     pair.take(client);
     pair.client(client).identify(identify_payload(&gob().username, Some(PLAIN)));
@@ -168,9 +168,9 @@ fn s8_an_identify_that_starts_no_session_is_refunded() {
     let good = || identify_payload(&gob().username, Some(PLAIN));
     check(&mut pair, identify_payload("nobody", Some(PLAIN)), Some(4004));
     check(&mut pair, identify_payload(&gob().username, Some(FULL)), Some(4014));
-    pair.gate.deny_next(Denial::InvalidSession);
+    pair.gate.deny_next(IdentifyFault::BotRate);
     check(&mut pair, good(), None);
-    pair.gate.deny_next(Denial::Close(CloseCode::TooManySessions));
+    pair.gate.deny_next(IdentifyFault::Sessions);
     check(&mut pair, good(), Some(4015));
     pair.is_auth_down = true;
     check(&mut pair, good(), None);

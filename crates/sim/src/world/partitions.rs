@@ -270,7 +270,7 @@ impl World {
                 }
                 Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
-                Output::SessionNews(_) => {}
+                Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
                 Output::Transfer { to, socket, conn } => {
                     let from = &mut self.sides[side];
                     let Some(moving) = from.link.take(socket) else { return fault("a socket that is not there moves") };

@@ -1,0 +1,149 @@
+//! Why was I refused: the log, the counters and the close reasons of tokens, IDENTIFYs and intents.
+
+use crate::{
+    support::{Http, PATIENCE, guildhall, serve, wait_for},
+    ws::{Got, PLAIN, Ws},
+};
+use serde_json::{Value, json};
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::mpsc::Receiver,
+};
+
+fn new_token(data: &Path, kind: &str, name: &str) -> String {
+    let made = guildhall(["token", kind, "--new", name, "--data"]).arg(data).output().unwrap();
+    String::from_utf8(made.stdout).unwrap().trim().trim_start_matches("Bot ").to_owned()
+}
+
+/// The next line about a refusal.
+fn refusal(log: &Receiver<Value>) -> Value {
+    loop {
+        let line = log.recv_timeout(PATIENCE).expect("a line about a refusal");
+        if line["message"].as_str().is_some_and(|text| text.starts_with("refused: ")) {
+            return line;
+        }
+    }
+}
+
+fn metrics(addr: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The close code and reason that this IDENTIFY gets; no code: op 9.
+fn identify(addr: SocketAddr, d: &Value) -> Option<u16> {
+    let mut ws = Ws::connect(addr, PLAIN, "").unwrap();
+    ws.send(&json!({"op": 2, "d": d}));
+    loop {
+        match ws.next() {
+            Got::Close(code) => return code,
+            Got::Payload(payload) if payload["op"] == 9 => return None,
+            Got::Payload(payload) => assert_ne!(payload["t"], "READY"),
+            Got::End => panic!("it is told why"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_refused_identify_has_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (bot, user) = (new_token(&data, "bot", "bob"), new_token(&data, "user", "ana"));
+    let args = [
+        "--set",
+        "server.metrics=open",
+        "--set",
+        "limits.user_sessions_max=1",
+        "--set",
+        "limits.identify_concurrency=5",
+    ];
+    let args: Vec<&std::ffi::OsStr> = args.iter().map(|arg| arg.as_ref()).collect();
+    let (_node, addr, log) = serve(&data, &args);
+    let of = |token: &str, more: Value| {
+        let mut d = json!({"token": token, "properties": {}, "intents": 1});
+        more.as_object().unwrap().iter().for_each(|(name, value)| d[name] = value.clone());
+        d
+    };
+    let (mut secret, mut held) = (user.clone(), Vec::new());
+    secret.pop();
+    for (d, code, reason, has_account) in [
+        (of("no-token", json!({})), Some(4004), "token", false),
+        (of(&secret, json!({})), Some(4004), "token", false),
+        (json!({"intents": 1}), Some(4001), "payload", false),
+        (of(&bot, json!({"intents": null})), Some(4013), "intents_malformed", true),
+        (of(&bot, json!({"intents": 1u64 << 40})), Some(4013), "intents_unknown", true),
+        (of(&bot, json!({"shard": [5, 1]})), Some(4010), "shard", true),
+        (of(&user, json!({})), Some(4015), "sessions", true),
+        (of(&bot, json!({})), None, "bot_rate", true),
+    ] {
+        // The sessions or IDENTIFYs that each may have.
+        match reason {
+            "sessions" => held.push(Ws::session(addr, &user)),
+            "bot_rate" => held.extend((0..5).map(|_| Ws::session(addr, &bot))),
+            _ => {}
+        }
+        assert_eq!(identify(addr, &d), code, "{reason}");
+        let is_second = secret == d["token"].as_str().unwrap_or_default();
+        if is_second {
+            // A second refusal of that reason within five seconds: counted, and the token's own reason is another.
+            assert_eq!(refusal(&log)["reason"], "signature");
+            continue;
+        }
+        if reason == "token" {
+            let line = refusal(&log);
+            assert_eq!(
+                (&line["what"], &line["reason"], &line["level"]),
+                (&json!("a token"), &json!("malformed"), &json!("INFO"))
+            );
+        }
+        let line = refusal(&log);
+        assert_eq!((&line["what"], &line["reason"]), (&json!("an IDENTIFY"), &json!(reason)), "{line}");
+        assert_eq!(line.get("user_id").is_some(), has_account, "{line}");
+        let text = line.to_string();
+        assert!(!text.contains(&user) && !text.contains(&bot), "{text}");
+    }
+    let counted = metrics(addr);
+    for line in [
+        "identifies_refused_total{reason=\"token\"} 2",
+        "identifies_refused_total{reason=\"payload\"} 1",
+        "identifies_refused_total{reason=\"shard\"} 1",
+        "identifies_refused_total{reason=\"bot_day\"} 0",
+        "tokens_refused_total{reason=\"malformed\"} 1",
+    ] {
+        assert!(counted.contains(&format!("guildhall_{line}\n")), "{line}: {counted}");
+    }
+    // REST refuses with the same reasons, and an address that guesses is counted too.
+    let mut guess = Http::new(addr, "x.y.z");
+    wait_for("429", || (guess.get("/api/v10/users/@me").unwrap().status == 429).then_some(()));
+    assert!(metrics(addr).contains("tokens_refused_total{reason=\"rate_limited\"} 1\n"));
+}
+
+/// The close reason names the parameter of the URL.
+#[test]
+fn a_refused_url_is_told_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, addr, _log) = serve(&dir.path().join("data"), &[]);
+    for (target, code, parameter) in
+        [("/?v=8", 4012, "v="), ("/?v=10&encoding=xml", 4002, "encoding="), ("/?v=10&compress=gzip", 4002, "compress=")]
+    {
+        let mut ws = Ws::connect(addr, target, "").unwrap();
+        let reason = loop {
+            match ws.next() {
+                Got::Close(got) => {
+                    assert_eq!(got, Some(code), "{target}");
+                    break ws.close_reason.clone();
+                }
+                Got::End => panic!("it is told why"),
+                _ => {}
+            }
+        };
+        assert!(reason.contains(parameter), "{target}: {reason}");
+    }
+}

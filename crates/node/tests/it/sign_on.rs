@@ -1,0 +1,128 @@
+//! Accounts that are made when the sign-on's token is first seen.
+
+use crate::{
+    issuers::{NOW_S, Signer, set},
+    support::{World, config, limits, user},
+};
+use guildhall_model::{User, UserId};
+use guildhall_node::{AuthError, Issuers, NodeLimits, SignOnAccounts, Terms, TokenFault, TokenKind};
+use guildhall_store::{MemoryStore, Store};
+use serde_json::json;
+use std::sync::Arc;
+
+const ON: SignOnAccounts = SignOnAccounts { is_on: true, per_minute_max: 10 };
+
+fn world(sign_on: SignOnAccounts, store: &Arc<dyn Store>, signer: &Signer) -> World {
+    let world = World::with(config(), NodeLimits { sign_on, ..limits() }, store.clone());
+    let issuers = Issuers::parse(&set(&[signer.jwk("a")]), Terms::default()).unwrap();
+    world.node.set_issuers(Some(issuers));
+    world
+}
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+fn token(signer: &Signer, sub: &str) -> String {
+    let claims = json!({"sub": sub, "exp": NOW_S + 60, "preferred_username": "ana", "name": "Ana Álvarez"});
+    signer.token("a", &claims)
+}
+
+fn fault<T>(result: Result<T, AuthError>) -> Option<TokenFault> {
+    match result {
+        Err(AuthError::Invalid(fault) | AuthError::Busy(fault)) => Some(fault),
+        Err(error) => panic!("{error}"),
+        Ok(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn a_first_token_makes_the_account() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = world(ON, &store, &signer);
+    let ana = world.node.authenticate(&token(&signer, "auth0|7f")).await.unwrap().user;
+    assert_eq!((&*ana.username, ana.global_name.as_deref(), ana.bot), ("ana", Some("Ana Álvarez"), false));
+    assert_eq!(world.node.user(ana.id).await.unwrap().unwrap(), ana, "it is durable");
+    let again = world.node.authenticate(&token(&signer, "auth0|7f")).await.unwrap();
+    assert_eq!(again.user.id, ana.id);
+    let other = world.node.authenticate(&token(&signer, "auth0|80")).await.unwrap();
+    assert_ne!(other.user.id, ana.id);
+    let digits = world.node.authenticate(&token(&signer, "5000")).await.unwrap();
+    assert_eq!(digits.user.id, UserId::new(5_000), "digits are the id");
+    assert_eq!(world.node.sign_on_accounts_made(), 3);
+    assert!(world.node.refused_tokens().iter().all(|(_, count)| *count == 0));
+}
+
+#[tokio::test]
+async fn a1_many_tokens_at_once_make_one_account() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = world(ON, &store, &signer);
+    let tokens: Vec<String> = (0..30).map(|_| token(&signer, "auth0|7f")).collect();
+    let asked = tokens.iter().map(|token| {
+        let (node, token) = (world.node.clone(), token.clone());
+        tokio::spawn(async move { node.authenticate(&token).await.unwrap().user.id })
+    });
+    let asked: Vec<_> = asked.collect();
+    let mut ids = Vec::new();
+    for task in asked {
+        ids.push(task.await.unwrap());
+    }
+    ids.dedup();
+    assert_eq!((ids.len(), world.node.sign_on_accounts_made()), (1, 1));
+    // The next process knows it, also when no accounts are made any more.
+    let next = self::world(SignOnAccounts::default(), &store, &signer);
+    assert_eq!(next.node.authenticate(&token(&signer, "auth0|7f")).await.unwrap().user.id, ids[0]);
+    assert_eq!(fault(next.node.authenticate(&token(&signer, "auth0|80")).await), Some(TokenFault::Subject));
+}
+
+#[tokio::test]
+async fn a2_nothing_is_made_for_a_token_that_is_not_good() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = world(ON, &store, &signer);
+    let bot = User { bot: true, ..User::clone(&user(UserId::new(77))) };
+    world.node.put_user(Arc::new(bot)).await.unwrap();
+    let expired = signer.token("a", &json!({"sub": "auth0|7f", "exp": NOW_S - 60}));
+    assert_eq!(fault(world.node.authenticate(&expired).await), Some(TokenFault::Expired));
+    assert_eq!(fault(world.node.authenticate(&token(&Signer::ed(), "auth0|7f")).await), Some(TokenFault::Signature));
+    assert_eq!(fault(world.node.authenticate(&token(&signer, "77")).await), Some(TokenFault::BotAccount));
+    let far = token(&signer, "9000000000000000000");
+    assert_eq!(fault(world.node.authenticate(&far).await), Some(TokenFault::Subject), "years ahead");
+    let inspected = world.node.inspect_token(&token(&signer, "auth0|7f")).await.unwrap();
+    assert_eq!((inspected.kind, inspected.user_id), (Some(TokenKind::SignOn), None));
+    assert_eq!(inspected.fault, Some(TokenFault::Subject), "an inspection makes nothing");
+    assert_eq!(world.node.sign_on_accounts_made(), 0);
+    // This node's own tokens name accounts that a backend makes.
+    let own = world.node.mint_user_token(UserId::new(6_000), 60);
+    assert_eq!(fault(world.node.authenticate(&own).await), Some(TokenFault::UnknownAccount));
+}
+
+#[tokio::test]
+async fn so_many_accounts_are_made_in_a_minute() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = world(ON, &store, &signer);
+    let mut made = 0;
+    for n in 0..15 {
+        match world.node.authenticate(&token(&signer, &format!("auth0|{n}"))).await {
+            Ok(_) => made += 1,
+            Err(AuthError::Busy(fault)) => assert_eq!(fault, TokenFault::AccountRate),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(made, 10);
+    assert!(world.node.authenticate(&token(&signer, "auth0|0")).await.is_ok(), "one that is there");
+    assert!(world.node.refused_tokens().contains(&("account_rate", 5)));
+    world.pass(6_000);
+    assert!(world.node.authenticate(&token(&signer, "auth0|14")).await.is_ok());
+    assert_eq!(fault(world.node.authenticate(&token(&signer, "auth0|13")).await), Some(TokenFault::AccountRate));
+}
+
+#[tokio::test]
+async fn revoked_tokens_of_made_accounts_stay_revoked() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = world(ON, &store, &signer);
+    let first = token(&signer, "auth0|7f");
+    let ana = world.node.authenticate(&first).await.unwrap().user;
+    let revoked = world.node.revoke_token(first.as_str()).await.unwrap();
+    assert_eq!(revoked.map(|revoked| revoked.user_id), Some(ana.id));
+    assert_eq!(fault(world.node.authenticate(&first).await), Some(TokenFault::Revoked));
+}

@@ -1,0 +1,126 @@
+//! Refused: why an IDENTIFY started no session.
+//!
+//! Owns        `IdentifyFault`, the closed set of reasons, each with its close code or op 9; `Core::refuse_identify`.
+//! Invariants  every IDENTIFY that starts no session while its client is there leads to one `Output::IdentifyRefused`. A close
+//!             reason fits a close frame (123 bytes). (test `refusals_*` in `tests/it/closing.rs`)
+//! Not here    counting and logging: the driver.
+
+use crate::{
+    core::Core,
+    link::{Link, Output},
+};
+use guildhall_model::{CloseCode, UserId, to_gateway::IdentifyError};
+use guildhall_stdx::{Now, SlotKey, faults};
+use std::borrow::Cow;
+
+/// Bytes of a close frame's reason (RFC 6455 §5.5).
+const REASON_BYTES_MAX: usize = 123;
+
+faults! {
+    /// Why an IDENTIFY started no session. The texts say what to correct.
+    IdentifyFault of "an IDENTIFY" {
+        "payload" Payload "its payload cannot be read: the close reason names the field",
+        "address_rate" AddressRate "its address sent too many: see limits.identifies_per_second_max",
+        "token_rate" TokenRate "its token was sent too often: see limits.identify_concurrency and limits.identify_interval_ms",
+        "node_rate" NodeRate "the node got more than limits.identifies_per_second_max",
+        "token" Token "its token was refused: see the reason of the token",
+        "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",
+        "intents_malformed" IntentsMalformed "`intents` is no number, or a bot left it out",
+        "intents_unknown" IntentsUnknown "`intents` has bits without a meaning",
+        "intents_not_granted" IntentsNotGranted "it asks for privileged intents that application_flags of the account do not grant",
+        "intents_of_users" IntentsOfUsers "it asks for intents that bots cannot have",
+        "shard" Shard "`shard` is not [id, count] with id below count",
+        "sharding_required" ShardingRequired "its shard would hold more than limits.guilds_per_shard_max guilds",
+        "bot_rate" BotRate "the bot identifies more often than limits.identify_concurrency per limits.identify_interval_ms allow",
+        "bot_day" BotDay "the bot used up limits.bot_identifies_per_day",
+        "sessions" Sessions "the account has limits.user_sessions_max sessions",
+        "accounts" Accounts "the node remembers no further accounts now",
+    }
+}
+
+impl IdentifyFault {
+    /// The code to close with. None: op 9, after which the client may try again.
+    #[must_use]
+    pub fn close_code(self) -> Option<CloseCode> {
+        match self {
+            Self::Payload => Some(CloseCode::UnknownOpcode),
+            Self::Token => Some(CloseCode::AuthenticationFailed),
+            Self::IntentsMalformed | Self::IntentsUnknown => Some(CloseCode::InvalidIntents),
+            Self::IntentsNotGranted | Self::IntentsOfUsers => Some(CloseCode::DisallowedIntents),
+            Self::Shard => Some(CloseCode::InvalidShard),
+            Self::ShardingRequired => Some(CloseCode::ShardingRequired),
+            Self::Sessions => Some(CloseCode::TooManySessions),
+            Self::AddressRate
+            | Self::TokenRate
+            | Self::NodeRate
+            | Self::Unavailable
+            | Self::BotRate
+            | Self::BotDay
+            | Self::Accounts => None,
+        }
+    }
+}
+
+impl From<IdentifyError> for IdentifyFault {
+    fn from(error: IdentifyError) -> Self {
+        match error {
+            IdentifyError::MalformedIntents => Self::IntentsMalformed,
+            IdentifyError::UnknownIntents(_) => Self::IntentsUnknown,
+            IdentifyError::UngrantedIntents(_) => Self::IntentsNotGranted,
+            IdentifyError::UserIntents(_) => Self::IntentsOfUsers,
+            IdentifyError::InvalidShard => Self::Shard,
+        }
+    }
+}
+
+/// An IDENTIFY that started no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentifyRefused {
+    /// Reason of the refusal.
+    pub fault: IdentifyFault,
+    /// The account, once its token is checked.
+    pub user_id: Option<UserId>,
+    /// The field or intents, where the reason does not say it. Nothing that the client chose freely.
+    pub detail: Option<Cow<'static, str>>,
+}
+
+impl From<IdentifyFault> for IdentifyRefused {
+    fn from(fault: IdentifyFault) -> Self {
+        Self { fault, user_id: None, detail: None }
+    }
+}
+
+impl Core {
+    /// Answers an IDENTIFY with the close code of its fault, or with op 9.
+    pub fn refuse_identify(&mut self, now: Now, key: SlotKey, refused: IdentifyRefused, link: &mut impl Link) {
+        match refused.fault.close_code() {
+            None => self.refuse_session(now, key, link),
+            Some(code) => {
+                let reason = match &refused.detail {
+                    Some(detail) => format!("{}: {detail}", code.reason()),
+                    // Only the log has the reason of a refused token.
+                    None if refused.fault == IdentifyFault::Token => code.reason().to_owned(),
+                    None => format!("{}: {}", code.reason(), refused.fault),
+                };
+                let reason = if reason.len() <= REASON_BYTES_MAX { &reason } else { code.reason() };
+                self.close_because(now, key, code, reason, link);
+            }
+        }
+        self.outputs.push_back(Output::IdentifyRefused(refused));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Fault;
+
+    #[test]
+    fn reasons_fit_a_close_frame() {
+        for fault in IdentifyFault::ALL {
+            if let Some(code) = fault.close_code() {
+                assert!(code.reason().len() + 2 + fault.to_string().len() <= REASON_BYTES_MAX, "{fault}");
+            }
+        }
+    }
+}
