@@ -12,6 +12,7 @@ use crate::{
     body::{announced_bytes, detach_body, drain_slot, is_form_data},
     error::ApiError,
     limits::{self, Bucket, Checked, network},
+    note::RequestNote,
     peer::Peer,
     quota::Party,
     state::Api,
@@ -45,7 +46,7 @@ pub(crate) async fn gate(
     let now = api.now();
     let bucket = Bucket::of(request.method(), route.as_str());
     let peer = peer_of(&request);
-    let mut account = None;
+    let (mut account, mut account_id) = (None, None);
     let admitted = if bucket.is_of_peer() {
         admit(api.rates.take_peer(now.instant, peer, bucket), now)
     } else {
@@ -54,6 +55,7 @@ pub(crate) async fn gate(
                 let about = params.map_or(0, |params| about(route.as_str(), &params));
                 let admitted = admit_account(&api, now, &user, bucket, about);
                 account = Some(Party::Account(user.id.get()));
+                account_id = Some(user.id.get());
                 request.extensions_mut().insert(Caller::new(user));
                 admitted
             }
@@ -67,7 +69,7 @@ pub(crate) async fn gate(
     });
     let (has_files, announced) = (is_form_data(request.headers()), announced_bytes(request.headers()));
     let slot = detach_body(&mut request);
-    let (response, is_known) = match admitted {
+    let (mut response, is_known) = match admitted {
         Ok((checked, _place)) => {
             let for_files = if has_files { api.limits.upload_deadline_ms } else { 0 };
             let deadline = Duration::from_millis(api.limits.answer_deadline_ms.saturating_add(for_files));
@@ -82,6 +84,7 @@ pub(crate) async fn gate(
     if is_known && has_files {
         drain_slot(&api, announced, &slot);
     }
+    RequestNote::of_account(route, account_id).put(&mut response);
     response
 }
 

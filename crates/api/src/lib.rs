@@ -20,6 +20,7 @@ mod form;
 mod gate;
 mod limits;
 mod multipart;
+mod note;
 mod ops;
 mod peer;
 mod permit;
@@ -35,14 +36,15 @@ mod v1;
 pub use dictionaries::dictionaries_router;
 pub use files::{Files, FilesOptions, Sweeper, files_router};
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};
+pub use note::RequestNote;
 pub use ops::ops_router;
 pub use peer::{Peer, peer_from};
 pub use state::{ApiState, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
 pub use user_policy::UserPolicy;
 pub use v1::{
-    Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, v1_document,
-    v1_router,
+    AuditPruner, Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State,
+    v1_document, v1_router,
 };
 
 use axum::{Router, extract::Request};

@@ -20,18 +20,20 @@ use crate::{
     open_files, preflight, tls,
     upgrades::{UpgradeStatus, Upgrades},
     watch::Watch,
-    wiring::{GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, peers, with_peer},
+    wiring::{
+        GateStarts, NodeClock, NodeUpstream, PartitionGateway, PartitionSink, peers, with_access_notes, with_peer,
+    },
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, Files, FilesOptions, SessionEvents, Sweeper, Unserved, UserPolicy, V1Limits, V1State,
-    dictionaries_router, files_router, ops_router, router, v1_router,
+    ApiLimits, ApiState, AuditPruner, Files, FilesOptions, SessionEvents, Sweeper, Unserved, UserPolicy, V1Limits,
+    V1State, dictionaries_router, files_router, ops_router, router, v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
 use guildhall_net::{
-    AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions, RunningServer,
-    Server, ServerConfig, SystemClock, serve_admin,
+    AccessLog, AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions,
+    RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
 use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, SignOnAccounts};
 use guildhall_partition::{PartitionConfig, Streams};
@@ -144,6 +146,15 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The access log.
+    #[error("log.access_file: {} cannot be opened", .path.display())]
+    AccessLog {
+        /// As in the configuration.
+        path: PathBuf,
+        /// Reason of the system.
+        #[source]
+        source: io::Error,
+    },
     /// The system gave no threads or polls.
     #[error("the partitions cannot start")]
     Partitions(#[source] io::Error),
@@ -178,6 +189,7 @@ impl StartError {
             | Self::Issuers { .. }
             | Self::JwksUrl(_)
             | Self::Dictionaries(_)
+            | Self::AccessLog { .. }
             | Self::Codec(_) => true,
             Self::Listen { .. } | Self::Files { .. } | Self::Partitions(_) | Self::Randomness => false,
         }
@@ -217,6 +229,9 @@ pub struct Running {
     _admin: Option<AdminListener>,
     /// Descriptors that the system allows; none for any number.
     files_allowed: Option<u64>,
+    access: Option<Arc<AccessLog>>,
+    /// Ends with it.
+    _pruner: Option<AuditPruner>,
 }
 
 /// Serves health and metrics until it is dropped.
@@ -291,6 +306,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
     let mut server_config = server_config(config, &gateway_url, places, contexts.clone())?;
+    server_config.access = open_access_log(config, clock)?;
+    let access = server_config.access.clone();
     server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
     server_config.partition.set_dictionaries(dictionaries.clone());
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
@@ -336,6 +353,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         files: files.clone(),
         unserved,
         store_dir: config.store.dir.clone(),
+        access: access.clone(),
     };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
@@ -352,6 +370,9 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         .merge(dictionaries_router(dictionaries))
         .merge(files.map_or_else(Router::new, |files| files_router(files, store.clone())))
         .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
+    let http = if access.is_some() { with_access_notes(http) } else { http };
+    let pruner =
+        audit_keep_ms(config).map(|keep_ms| AuditPruner::start(node.clone(), Arc::new(NodeClock(clock)), keep_ms));
     let admin_addr = admin.as_ref().map(|(_, addr)| *addr);
     let admin = admin.map(|(listener, _)| {
         let http = ops_router(is_ready).merge(metrics_router(metrics, config.server.metrics, Listener::Admin));
@@ -396,6 +417,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         _certificates: certificates,
         _admin: admin,
         files_allowed,
+        access,
+        _pruner: pruner,
     })
 }
 
@@ -501,6 +524,11 @@ impl Running {
         Ok(())
     }
 
+    /// Reopens files that a log rotation may have renamed: the access log.
+    pub fn reopen_logs(&self) {
+        self.access.iter().for_each(|access| access.reopen());
+    }
+
     /// Stops: `/readyz` says so, then no more clients, then no more commands, then their sessions are left for the next node, then
     /// no more writes. False when a part did not end in time; what was acknowledged is safe all the same.
     pub async fn stop(self) -> bool {
@@ -539,6 +567,10 @@ impl Running {
             }
         };
         let writes = in_time(deadline, "the store", self.store.close()).await.is_some();
+        if let Some(access) = self.access {
+            // No client is left that would wait for it.
+            let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;
+        }
         clients && guilds && writes
     }
 }
@@ -624,6 +656,11 @@ pub async fn open_store(config: &Config) -> Result<(Arc<SqliteStore>, Vec<u8>), 
         None => store.setting_or_insert(JWT_SECRET_SETTING, &random::<32>()?).await?,
     };
     Ok((store, jwt_secret))
+}
+
+fn open_access_log(config: &Config, clock: SystemClock) -> Result<Option<Arc<AccessLog>>, StartError> {
+    let Some(path) = config.log.access_file.clone() else { return Ok(None) };
+    AccessLog::open(path.clone(), clock).map(Some).map_err(|source| StartError::AccessLog { path, source })
 }
 
 /// Where messages' files are kept; none if they are refused.
@@ -807,6 +844,7 @@ fn server_config(
         deflate,
         admission: admission_limits(config, places),
         certificates: None,
+        access: None,
         identify,
         partition,
     })
@@ -835,9 +873,18 @@ fn user_policy(config: &Config) -> UserPolicy {
     }
 }
 
+fn audit_keep_ms(config: &Config) -> Option<u64> {
+    let days = u64::from(config.log.audit_keep_days);
+    (days > 0).then_some(days * 86_400_000)
+}
+
 fn v1_limits(config: &Config) -> V1Limits {
     let per_s = config.limits.backend_requests_per_s;
-    V1Limits { requests_per_s: (per_s > 0).then_some(per_s), ..V1Limits::default() }
+    V1Limits {
+        requests_per_s: (per_s > 0).then_some(per_s),
+        audit_keep_ms: audit_keep_ms(config),
+        ..V1Limits::default()
+    }
 }
 
 fn cores() -> usize {

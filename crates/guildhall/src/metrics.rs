@@ -20,7 +20,7 @@ use axum::{
 use exposition::Exposition;
 use guildhall_api::{Files, OTHER, Unserved};
 use guildhall_codec::{ClassicContexts, ClassicStats};
-use guildhall_net::{FrontState, FrontWatch, PartitionState, Partitions};
+use guildhall_net::{AccessLog, FrontState, FrontWatch, PartitionState, Partitions};
 use guildhall_node::{CommitStats, Node};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::{HISTOGRAM_BOUNDS_US, Histogram};
@@ -56,6 +56,8 @@ pub struct Metrics {
     pub unserved: Arc<Unserved>,
     /// The data directory.
     pub store_dir: PathBuf,
+    /// The access log; none where there is none.
+    pub access: Option<Arc<AccessLog>>,
 }
 
 /// Where a router with `/metrics` listens.
@@ -116,6 +118,7 @@ impl Metrics {
             keys_refused: self.node.refused_keys(),
             identifies_refused: self.partitions.refused_identifies(),
             sign_on_accounts: self.node.sign_on_accounts_made(),
+            access_dropped: self.access.as_ref().map(|access| access.dropped_total()),
             unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
             disk: DiskUse::of(&self.store_dir),
             are_writes_stopped: self.node.are_writes_stopped(),
@@ -144,6 +147,7 @@ struct Snapshot {
     keys_refused: Vec<(&'static str, u64)>,
     identifies_refused: Vec<(&'static str, u64)>,
     sign_on_accounts: u64,
+    access_dropped: Option<u64>,
     /// By the route of upstream; those that nobody asked for are left out.
     unserved: Vec<(&'static str, u64)>,
     disk: DiskUse,
@@ -251,6 +255,9 @@ impl Snapshot {
         out.counters("tokens_refused", "Tokens that REST or the gateway refused", &by_reason(&self.tokens_refused))?;
         out.counters("keys_refused", "Keys that the backend API refused", &by_reason(&self.keys_refused))?;
         out.counter("sign_on_accounts", "Accounts made for subjects of the sign-on", self.sign_on_accounts)?;
+        if let Some(dropped) = self.access_dropped {
+            out.counter("access_lines_dropped", "Lines that the access log could not take", dropped)?;
+        }
         let by_route: Vec<(Vec<Label>, u64)> =
             self.unserved.iter().map(|(route, count)| (vec![("route", (*route).to_owned())], *count)).collect();
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;

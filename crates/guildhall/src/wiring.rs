@@ -4,13 +4,14 @@
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
 use async_trait::async_trait;
-use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware};
+use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
 use guildhall_api::{
-    Gateway, Peer, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts, SessionsPage, peer_from,
+    Gateway, Peer, RequestNote, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts,
+    SessionsPage, peer_from,
 };
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
-    AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
+    AccessNote, AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
 };
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, SessionNews, Whose};
@@ -254,6 +255,17 @@ pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
             request.extensions_mut().insert(Peer(peer));
         }
         ready(request)
+    }))
+}
+
+/// Tells the access log whose requests and routes these are.
+pub fn with_access_notes(router: Router) -> Router {
+    router.layer(middleware::map_response(async |mut response: Response| {
+        if let Some(note) = RequestNote::take(&mut response) {
+            let (route, RequestNote { user_id, key_id, .. }) = (Some(note.route().into()), note);
+            response.extensions_mut().insert(AccessNote { route, user_id, key_id });
+        }
+        response
     }))
 }
 

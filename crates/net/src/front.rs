@@ -10,6 +10,7 @@
 //!             for a REST socket; `progress` for a client that does not read.
 
 use crate::{
+    access::{AccessLog, Request as Seen},
     admission::{Admission, Handshake, NoPlace, Peers, RestPermit, TooMany},
     body,
     clock::SystemClock,
@@ -101,6 +102,8 @@ pub struct Front {
     pub peers: Peers,
     pub full_log: LogGate,
     pub clock: SystemClock,
+    /// None: no request has a line.
+    pub access: Option<Arc<AccessLog>>,
 }
 
 impl Front {
@@ -248,14 +251,29 @@ struct Visit {
     permits: Mutex<Permits>,
 }
 
+fn wants_upgrade(request: &Request<Incoming>) -> bool {
+    request.headers().get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
 impl Visit {
-    async fn handle(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+        let wants_upgrade = wants_upgrade(&request);
+        let mut seen = self.front.access.as_ref().map(|log| {
+            let address = (self.front.peers.address_of)(self.peer.ip(), request.headers());
+            Seen::begin(log.clone(), address, &request, wants_upgrade)
+        });
+        let mut response = self.answer(request, &mut seen).await;
+        if let Some(seen) = seen {
+            seen.answered(&mut response);
+        }
+        response
+    }
+
+    /// Takes `seen` if the request becomes a WebSocket.
+    async fn answer(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
         // Whatever comes of the request, the socket has shown that somebody speaks HTTP.
         self.with_permits(|permits| drop(permits.handshake.take()));
-        let wants_upgrade = request
-            .headers()
-            .get(header::UPGRADE)
-            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        let wants_upgrade = wants_upgrade(&request);
         let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
         if self.is_spare && (wants_upgrade || !is_ops) {
             self.front.count_full();
@@ -269,7 +287,7 @@ impl Visit {
             );
         }
         if wants_upgrade {
-            return self.upgrade(request);
+            return self.upgrade(request, seen);
         }
         let place = if self.is_spare { Ok(()) } else { self.take_rest_place() };
         if let Err(why) = place
@@ -322,7 +340,7 @@ impl Visit {
         }
     }
 
-    fn upgrade(&self, mut request: Request<Incoming>) -> Response<Body> {
+    fn upgrade(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
         let front = &self.front;
         let version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
         let mut handshake = UpgradeRequest::new(request.method().as_str(), version);
@@ -361,10 +379,12 @@ impl Visit {
             drop(permits.rest.take());
             permits.conn.take()
         });
+        let access = seen.take().map(|seen| seen.into_web_socket(params.as_ref().ok()));
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
             let Some(mut permit) = permit else { return };
             permit.address = address;
+            permit.access = access;
             if let Ok(upgraded) = upgrade.await
                 && let Some((stream, tls, early)) = into_socket(upgraded)
             {
@@ -473,6 +493,7 @@ mod tests {
             peers: Peers::default(),
             full_log: LogGate::new(FULL_LOG_EVERY_MS),
             clock: SystemClock::default(),
+            access: None,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();

@@ -5,6 +5,7 @@
 //! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod access;
 mod admin;
 mod admission;
 mod body;
@@ -20,6 +21,7 @@ mod sockets;
 mod tls;
 mod url;
 
+pub use access::{AccessLog, AccessNote};
 pub use admin::serve_admin;
 pub use admission::{AddressOf, AdmissionLimits, Peers};
 pub use clock::SystemClock;

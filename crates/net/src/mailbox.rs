@@ -7,7 +7,7 @@
 //!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
 //!             one per decision on upgrades, one per request of a backend, which waits for what becomes of it.
 
-use crate::{admission::AddressPermit, tls::Records, url::Refusal};
+use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, Whose,
@@ -95,12 +95,14 @@ pub struct ConnPermit {
     count: Arc<std::sync::atomic::AtomicUsize>,
     /// One of its address's connections as well, once it is a gateway connection.
     pub address: Option<AddressPermit>,
+    /// Writes a line when the connection ends.
+    pub access: Option<Box<WebSocket>>,
 }
 
 impl ConnPermit {
     /// For one that was counted already.
     pub fn new(count: Arc<std::sync::atomic::AtomicUsize>) -> Self {
-        Self { count, address: None }
+        Self { count, address: None, access: None }
     }
 }
 

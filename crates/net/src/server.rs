@@ -3,6 +3,7 @@
 //! Doors       `Server::bind`, then `start`; `Partitions` is how guilds reach relays.
 
 use crate::{
+    access::AccessLog,
     admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, ask_all},
@@ -91,6 +92,8 @@ pub struct ServerConfig {
     pub deflate: Option<DeflatePolicy>,
     /// What is shown to clients, which then speak TLS. None: they do not.
     pub certificates: Option<Arc<Certificates>>,
+    /// Has a line for each request and WebSocket. None: nobody wants them.
+    pub access: Option<Arc<AccessLog>>,
     /// What addresses may take up.
     pub admission: AdmissionLimits,
     /// How often accounts may identify.
@@ -502,6 +505,7 @@ impl Server {
             peers,
             full_log: LogGate::new(FULL_LOG_EVERY_MS),
             clock: self.clock,
+            access: self.config.access,
         });
         Ok(Starting { partitions: self.partitions, threads, front, gate: self.gate, failure, batches })
     }

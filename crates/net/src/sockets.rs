@@ -10,6 +10,7 @@ use crate::{
     mailbox::{ConnPermit, MovedSocket},
     tls::Records,
 };
+use guildhall_model::UserId;
 use guildhall_partition::{Dead, Link, Shortfall};
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
@@ -184,6 +185,18 @@ fn written(result: io::Result<usize>) -> Option<Result<usize, Dead>> {
 }
 
 impl Link for Sockets {
+    fn note_account(&mut self, conn: SlotKey, user_id: UserId) {
+        if let Some(access) = self.get(conn).and_then(|socket| socket.permit.access.as_mut()) {
+            access.user_id = Some(user_id.get());
+        }
+    }
+
+    fn note_close(&mut self, conn: SlotKey, code: Option<u16>, by_client: bool) {
+        if let Some(access) = self.get(conn).and_then(|socket| socket.permit.access.as_mut()) {
+            access.close = Some((code, if by_client { "client" } else { "server" }));
+        }
+    }
+
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
         let socket = self.get(conn).ok_or(Dead)?;
         if let Some(tls) = &mut socket.tls {

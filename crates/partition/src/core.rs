@@ -230,6 +230,7 @@ impl Core {
             By::Us => self.counters.closed_by_us.count(code),
             By::Client => self.counters.closed_by_clients.count(code),
         }
+        link.note_close(key, code, matches!(by, By::Client));
         conn.phase = Phase::Closing;
         conn.phase_since = now.instant;
         if conn.is_torn {

@@ -157,6 +157,7 @@ impl Partition {
             token: account.token,
         });
         conn.phase = Phase::Serving(slot);
+        link.note_account(key, account.user.id);
         conn.next_seq = 1;
         if account.user.bot {
             conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
@@ -257,6 +258,7 @@ impl Partition {
         session.conn = Some(key);
         session.profile.token = token;
         let is_bot = session.kind() == AccountKind::Bot;
+        link.note_account(key, user_id);
         self.core.attached_count += 1;
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Serving(session_key);

@@ -62,6 +62,16 @@ pub trait Link {
         None
     }
 
+    /// The connection has a session of this account from now on.
+    fn note_account(&mut self, conn: SlotKey, user_id: UserId) {
+        let _ = (conn, user_id);
+    }
+
+    /// The first close frame of the connection, and whether the client sent it.
+    fn note_close(&mut self, conn: SlotKey, code: Option<u16>, by_client: bool) {
+        let _ = (conn, code, by_client);
+    }
+
     /// Stops or goes on reading. Told to go on, it also delivers what came in between.
     fn set_reading(&mut self, conn: SlotKey, reading: bool);
 
@@ -168,7 +178,7 @@ pub trait Gatekeeper: Send + Sync {
     /// May `user` start a session of shard `shard_id` now? If so, it counts.
     ///
     /// # Errors
-    /// Why not.
+    /// Reason of the refusal.
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault>;
 
     /// A session came over from the process before this one: it counts among its account's, but it did not identify here.

@@ -8,7 +8,7 @@
 //!             streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
 
-use super::{V1, error::V1Error};
+use super::{V1, audit::KeySlot, error::V1Error};
 use crate::{
     auth::token_of,
     limits::{Rule, network},
@@ -113,6 +113,9 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
                 let message = "This key asks too often: wait, or send batches and streams instead of single requests.";
                 return Err(V1Error::rate_limited(verdict.reset_after_ms, message));
             }
+        }
+        if let Some(slot) = parts.extensions.get::<KeySlot>() {
+            slot.set(key.id.unwrap_or(0));
         }
         if !key.may(S::SCOPE) {
             v1.node.count_refused_key(KeyFault::Scope);

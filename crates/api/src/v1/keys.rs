@@ -4,12 +4,13 @@
 
 use super::{
     V1,
+    audit::Made,
     caller::{Caller, Keys},
     error::V1Error,
     input::{Body, Check, Faults, Path},
     types::{Snowflake, Time},
 };
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use guildhall_model::UserId;
 use guildhall_node::{KEY_ACCOUNTS_MAX, Key, KeyError, Scope};
 use serde::{Deserialize, Serialize};
@@ -147,7 +148,7 @@ pub(super) async fn create(
     caller: Caller<Keys>,
     State(v1): State<Arc<V1>>,
     body: Body<NewKey>,
-) -> Result<(StatusCode, Json<MadeKey>), V1Error> {
+) -> Result<(StatusCode, Extension<Made>, Json<MadeKey>), V1Error> {
     let new = body.read(&v1, caller.permit()).await?;
     let scopes: Vec<Scope> = new.scopes.iter().map(|name| (*name).into()).collect();
     needs_all(&caller.key, &scopes)?;
@@ -162,7 +163,8 @@ pub(super) async fn create(
         KeyError::TooMany | KeyError::Accounts => V1Error::conflict(error.to_string()),
         KeyError::Store(error) => error.into(),
     })?;
-    Ok((StatusCode::CREATED, Json(MadeKey { of: KeyBody::from(&key), key: text })))
+    let made = Extension(Made("key_id", key.id.unwrap_or(0).to_string()));
+    Ok((StatusCode::CREATED, made, Json(MadeKey { of: KeyBody::from(&key), key: text })))
 }
 
 fn needs_all(key: &Key, scopes: &[Scope]) -> Result<(), V1Error> {

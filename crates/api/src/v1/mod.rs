@@ -8,6 +8,7 @@
 //! Limits      `V1Limits`.
 //! Not here    what clients ask: `crate::routes`.     Spec  docs/backend-api.md.
 
+mod audit;
 mod bodies;
 mod caller;
 mod canonical;
@@ -33,6 +34,7 @@ mod types;
 mod users;
 mod wording;
 
+pub use audit::AuditPruner;
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
@@ -53,7 +55,7 @@ use axum::{
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_model::{GuildId, UserId};
 use guildhall_node::{Clock, Node};
-use guildhall_stdx::Now;
+use guildhall_stdx::{LogGate, Now};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -92,6 +94,8 @@ pub struct V1Limits {
     pub reach_deadline_ms: u64,
     /// Idempotency keys that are remembered, oldest forgotten first.
     pub idempotency_keys_max: usize,
+    /// Milliseconds for which entries of the audit log are kept. None: there is no log.
+    pub audit_keep_ms: Option<u64>,
 }
 
 impl Default for V1Limits {
@@ -111,6 +115,7 @@ impl Default for V1Limits {
             answer_deadline_ms: 60_000,
             reach_deadline_ms: 2_000,
             idempotency_keys_max: 100_000,
+            audit_keep_ms: Some(90 * 86_400_000),
         }
     }
 }
@@ -147,6 +152,8 @@ pub(crate) struct V1 {
     new_channels: tokio::sync::Mutex<()>,
     /// Reservation while an account is read, changed and put; accounts share them by id.
     users: [tokio::sync::Mutex<()>; USER_LOCKS],
+    /// Entries of the audit log that could not be written.
+    audit_lost: LogGate,
 }
 
 /// Windows remembered for keys, and for addresses with wrong ones.
@@ -165,6 +172,7 @@ impl V1 {
             idempotency: Idempotency::new(limits.idempotency_keys_max),
             new_channels: tokio::sync::Mutex::default(),
             users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            audit_lost: LogGate::new(audit::LOG_EVERY_MS),
             node,
             gateway,
             session_events,
@@ -207,6 +215,7 @@ pub fn v1_router(state: V1State) -> Router {
         .route("/v1/openapi.json", get(document))
         .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
         .method_not_allowed_fallback(async || V1Error::method_not_allowed())
+        .layer(middleware::from_fn_with_state(Arc::clone(&v1), audit::observe))
         .layer(middleware::from_fn(detach))
         .with_state(v1)
 }
@@ -226,6 +235,7 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
     OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(audit::list))
         .routes(routes!(guilds::list))
         .routes(routes!(guilds::read, guilds::put, guilds::update, guilds::delete))
         .routes(routes!(channels::list))

@@ -7,7 +7,9 @@ use axum::{
     http::{Request, Response},
 };
 use futures_util::{FutureExt as _, stream};
-use guildhall_api::{ApiLimits, NoGateway, Peer, SessionEvents, V1Limits, V1State, v1_document, v1_router};
+use guildhall_api::{
+    ApiLimits, AuditPruner, NoGateway, Peer, SessionEvents, V1Limits, V1State, v1_document, v1_router,
+};
 use guildhall_node::Scope;
 use serde_json::{Value, json};
 use std::{convert::Infallible, pin::Pin, sync::Arc};
@@ -258,4 +260,111 @@ async fn s21_an_event_in_another_spelling_is_the_same_event() {
     assert_eq!(publish(other).await.status, 409);
     let batch = publish(format!("[{again},{again}]")).await.json();
     assert_eq!((&batch[0]["repeated"], &batch[1]["repeated"]), (&json!(true), &json!(true)));
+}
+
+impl Backend {
+    /// Key, action, object and status of each entry of the audit log.
+    async fn audit(&self, query: &str) -> Vec<(Value, String, Value, u64)> {
+        let answer = self.ask(&self.key, "GET", &format!("/audit{query}"), "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let entries = answer.json()["entries"].as_array().unwrap().clone();
+        let entry = |entry: &Value| {
+            let (action, status) = (entry["action"].as_str().unwrap().to_owned(), entry["status"].as_u64().unwrap());
+            (entry["key_id"].clone(), action, entry["object"].clone(), status)
+        };
+        entries.iter().map(entry).collect()
+    }
+}
+
+#[tokio::test]
+async fn audit_says_which_key_changed_what() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let (reader, read_only) = backend.world.node.create_key("reader", &[Scope::Read]).await.unwrap();
+    backend.world.node.set_root_key("a root key that nobody guesses");
+    let user = json!({"username": "ana"}).to_string();
+    let event = json!({"t": "X", "d": null, "audience": {"guild": backend.world.guild}}).to_string();
+    for (key, method, path, body, status) in [
+        (&*backend.key, "PUT", "/users/5000", &*user, 201),
+        (&read_only, "PATCH", "/users/5000", &user, 403),
+        (&backend.key, "PUT", "/users/5001", "{", 400),
+        ("a root key that nobody guesses", "DELETE", "/users/4999", "", 404),
+        // These change nothing that is kept, or come from nobody.
+        (&backend.key, "GET", "/users/5000", "", 200),
+        (&backend.key, "POST", "/publish", &event, 200),
+        ("wrong", "PUT", "/users/5002", &user, 401),
+        (&backend.key, "POST", "/nothing", "", 404),
+    ] {
+        let answer = backend.ask(key, method, path, body.to_owned()).await;
+        assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
+        backend.world.clock.advance_ms(10);
+    }
+    let new = json!({"name": "other", "scopes": ["read"]}).to_string();
+    let made = backend.ask(&backend.key, "POST", "/keys", new).await.json();
+    let entries = backend.audit("").await;
+    let expected = [
+        ("PUT /v1/users/{user_id}", json!({"user_id": "5000"}), 201),
+        ("PATCH /v1/users/{user_id}", json!({"user_id": "5000"}), 403),
+        ("PUT /v1/users/{user_id}", json!({"user_id": "5001"}), 400),
+        ("DELETE /v1/users/{user_id}", json!({"user_id": "4999"}), 404),
+        ("POST /v1/keys", json!({"key_id": made["id"]}), 201),
+    ];
+    let told: Vec<_> = entries.iter().map(|(_, action, object, status)| (&**action, object.clone(), *status)).collect();
+    assert_eq!(told, expected);
+    assert_eq!(entries[1].0, json!(reader.id.unwrap().to_string()));
+    assert!(entries[3].0.is_null(), "the root key");
+    // In pages, and for keys that manage keys.
+    let all = backend.ask(&backend.key, "GET", "/audit?limit=2", "").await.json();
+    let last = all["entries"][1]["id"].as_str().unwrap();
+    let rest = backend.audit(&format!("?after={last}")).await;
+    assert_eq!(rest, entries[2..]);
+    assert_eq!(backend.ask(&read_only, "GET", "/audit", "").await.status, 403);
+    for secret in ["nobody guesses", &*backend.key, made["key"].as_str().unwrap()] {
+        assert!(!backend.ask(&backend.key, "GET", "/audit", "").await.body.contains(secret));
+    }
+}
+
+#[tokio::test]
+async fn audit_has_what_was_done_for_a_client_that_went_away() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let request = Request::builder().method("PUT").uri("/v1/users/5000");
+    let request = request.header("authorization", format!("Bearer {}", backend.key));
+    let request = request.body(Body::from(json!({"username": "ana"}).to_string())).unwrap();
+    let mut begun: Begun = Box::pin(backend.api.clone().oneshot(request));
+    assert!((&mut begun).now_or_never().is_none(), "it has begun");
+    drop(begun);
+    for _ in 0..10_000 {
+        if let [entry] = &backend.audit("").await[..] {
+            assert_eq!((&*entry.1, entry.3), ("PUT /v1/users/{user_id}", 201));
+            assert_eq!(backend.ask(&backend.key, "GET", "/users/5000", "").await.status, 200);
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("there is no entry");
+}
+
+#[tokio::test]
+async fn audit_entries_are_kept_for_so_long() {
+    const DAY_MS: u64 = 86_400_000;
+    let backend = Backend::new(V1Limits::default()).await;
+    let put = async |backend: &Backend, id: u32| {
+        let path = format!("/users/{id}");
+        assert_eq!(backend.ask(&backend.key, "PUT", &path, "{\"username\":\"ana\"}").await.status, 201);
+    };
+    for id in 5_000..5_300 {
+        put(&backend, id).await;
+    }
+    backend.world.clock.advance_ms(3 * DAY_MS);
+    put(&backend, 6_000).await;
+    let pruner = AuditPruner::start(backend.world.node.clone(), backend.world.clock.clone(), 2 * DAY_MS);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while backend.audit("?limit=1000").await.len() > 1 {
+        assert!(std::time::Instant::now() < deadline, "old entries are removed");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    drop(pruner);
+    assert_eq!(backend.audit("").await[0].2, json!({"user_id": "6000"}));
+    let off = Backend::new(V1Limits { audit_keep_ms: None, ..V1Limits::default() }).await;
+    put(&off, 5_000).await;
+    assert_eq!(off.audit("").await, []);
 }

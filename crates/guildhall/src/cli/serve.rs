@@ -75,12 +75,15 @@ pub(super) async fn run(
         tokio::select! {
             () = &mut stop => break false,
             () = running.failed() => break true,
-            Some(()) = hangups.recv() => match read() {
-                Ok(read) => loaded = take_over(&mut running, &log, &loaded, &read),
-                Err(Failure::Usage(error) | Failure::Other(error)) => {
-                    tracing::error!(error = format!("{error:#}"), "the configuration is wrong: nothing was changed");
+            Some(()) = hangups.recv() => {
+                running.reopen_logs();
+                match read() {
+                    Ok(read) => loaded = take_over(&mut running, &log, &loaded, &read),
+                    Err(Failure::Usage(error) | Failure::Other(error)) => {
+                        tracing::error!(error = format!("{error:#}"), "the configuration is wrong: nothing was changed");
+                    }
                 }
-            },
+            }
         }
     };
     Ok(running.end(failed).await?)

@@ -159,6 +159,9 @@ pub const JWKS_REFRESH_S: u32 = 300;
 /// For people; machines ask for JSON.
 pub const LOG_FORMAT: LogFormat = LogFormat::Text;
 
+/// A quarter. Backups hold older entries.
+pub const AUDIT_KEEP_DAYS: u32 = 90;
+
 /// What an operator wants to see, and nothing per message.
 pub fn log_level() -> LogFilter {
     LogFilter::parse("info").expect("`info` is a filter")

@@ -358,7 +358,7 @@ settings! {
         jwt_username_claim: Option<Text> => None;
         /// The claim with its display name. Not set: `name`.
         jwt_display_name_claim: Option<Text> => None;
-        /// Most accounts made so in a minute; past it clients are asked to come back (503, op 9).
+        /// Most accounts made so in a minute; past it clients get 503 or op 9 and try again.
         jwt_accounts_per_minute_max: u32, 1..=1_000_000 => defaults::ACCOUNTS_PER_MINUTE_MAX;
         /// The root key of the backend API: it may do everything. At least 32 bytes. `guildhall key` makes others that may do less.
         admin_key: Option<Secret> => None;
@@ -379,5 +379,10 @@ settings! {
         format: LogFormat => defaults::LOG_FORMAT;
         /// error, warn, info, debug or trace, also per module: "info,guildhall_net=debug".
         level: LogFilter => defaults::log_level();
+        /// A file for the access log, one JSON line per REST request and WebSocket, without paths, queries and contents; "-" for standard
+        /// output. SIGHUP reopens it, after a rotation. Not set: there is none.
+        access_file: Option<PathBuf> => None;
+        /// For how long the node keeps what backends changed by /v1, in days (GET /v1/audit). 0: it keeps nothing of it.
+        audit_keep_days: u32, 0..=3_650 => defaults::AUDIT_KEEP_DAYS;
     }
 }

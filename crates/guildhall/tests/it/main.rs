@@ -14,6 +14,7 @@ mod hostile;
 mod issuers;
 mod jwks_url;
 mod kill;
+mod logs;
 mod metrics;
 mod places;
 mod private;
