@@ -8,7 +8,7 @@
 //!             those without a request hold at most three quarters of the places, so a quarter is the gateway's; the gateway holds at
 //!             most seven eighths. (tests `a*_*`)
 //! Limits      `AdmissionLimits`; `ADDRESSES_MAX` addresses are remembered, past it those without a connection are forgotten.
-//! Not here    how often accounts identify: `gatekeeper`. Limits on requests: `guildhall-api`.     Spec  docs/operations.md "Hostile clients".
+//! Not here    how often accounts identify: `gatekeeper`. Limits on requests: `guildhall-api`.     Spec  docs/operations/reference.md "Hostile clients".
 
 use hyper::HeaderMap;
 use std::{

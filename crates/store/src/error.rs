@@ -60,7 +60,7 @@ pub enum StoreError {
     /// The file is a database, but its pages contradict one another.
     #[error(
         "the database {} is damaged ({finding}): keep a copy of the directory, and restore a backup with \
-         `guildhall restore BACKUP --data NEW_DIR` (docs/operations.md, \"Backup and restore\")",
+         `guildhall restore BACKUP --data NEW_DIR` (docs/operations/recipes.md, \"Backup and restore\")",
         path.display()
     )]
     Damaged {

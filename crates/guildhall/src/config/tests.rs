@@ -258,3 +258,42 @@ fn which_file_is_read() {
     let missing = dir.path().join("missing.toml");
     assert!(matches!(named(&[], Some(&missing)), Err(ConfigError::Unreadable { path, .. }) if path == missing));
 }
+
+const SETTINGS_BEGIN: &str = "<!-- settings:";
+const SETTINGS_END: &str = "<!-- end of settings -->";
+
+/// The settings as tables in Markdown.
+fn settings_markdown() -> String {
+    let text = |lines: &[&str]| lines.concat().trim().replace('|', "\\|");
+    let mut out = String::new();
+    for section in super::settings::SECTIONS {
+        let (name, about) = (section.name, text(section.doc));
+        out += &format!(
+            "\n### `[{name}]`\n\n{about}\n\n| setting | default | takes | SIGHUP | |\n|---|---|---|---|---|\n"
+        );
+        for key in section.keys {
+            let default = (key.default)().map_or_else(|| "not set".to_owned(), |default| format!("`{default}`"));
+            let is_live = crate::reload::LIVE.contains(&(section.name, key.name));
+            let (expected, live) = ((key.expected)().replace('|', "\\|"), if is_live { "yes" } else { "" });
+            out += &format!("| `{}` | {default} | {expected} | {live} | {} |\n", key.name, text(key.doc));
+        }
+    }
+    out + "\n"
+}
+
+/// `GUILDHALL_UPDATE_DOCS=1` updates the page.
+#[test]
+fn the_reference_lists_every_setting() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations/reference.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let begin = text.find(SETTINGS_BEGIN).expect("the mark before the settings");
+    let begin = begin + text[begin..].find('\n').unwrap() + 1;
+    let end = text.find(SETTINGS_END).expect("the mark after the settings");
+    let expected = format!("{}{}{}", &text[..begin], settings_markdown(), &text[end..]);
+    if std::env::var_os("GUILDHALL_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, expected).unwrap();
+    } else {
+        let hint = "GUILDHALL_UPDATE_DOCS=1 cargo test -p guildhall --lib the_reference_lists_every_setting";
+        assert!(text == expected, "docs/operations/reference.md has not the settings as they are: {hint}");
+    }
+}

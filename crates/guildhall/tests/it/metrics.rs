@@ -245,3 +245,18 @@ fn shared_match_is_counted() {
     assert_eq!(value(&series, "shared_match_mismatches_total"), 0);
     assert_eq!(value(&series, "compression_contexts{kind=\"zstd\"}"), 0);
 }
+
+#[test]
+fn every_series_is_in_the_reference() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), ARGS);
+    let reference = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations/reference.md");
+    let reference = std::fs::read_to_string(reference).unwrap();
+    for series in scrape(demo.addr).keys() {
+        let name = series.split('{').next().unwrap();
+        let Some(name) = name.strip_prefix("guildhall_") else { continue };
+        let suffixes = ["_bucket", "_sum", "_count", "_created"];
+        let name = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        assert!(reference.contains(name), "docs/operations/reference.md does not name {name}");
+    }
+}
