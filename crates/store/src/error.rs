@@ -97,6 +97,12 @@ pub enum StoreError {
         /// Kind of object.
         what: &'static str,
     },
+    /// Another object has that id of a backend's.
+    #[error("the {what} belongs to another object")]
+    Taken {
+        /// Kind of id.
+        what: &'static str,
+    },
     /// A row is not what was written.
     #[error("the stored {what} cannot be read")]
     Corrupt {

@@ -8,12 +8,16 @@
 //! Not here    who may do what, caches, ids: `guildhall-guild`.
 #![forbid(unsafe_code)]
 
+mod content;
 mod error;
+mod external;
 mod memory;
 mod sqlite;
 mod token;
 
+pub use content::{ContentOf, Place};
 pub use error::StoreError;
+pub use external::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind};
 pub use memory::MemoryStore;
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
@@ -111,8 +115,25 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError>;
 
+    /// What an account wrote and reacted to, in direct messages too, among the first `scanned_max` messages above `after`, whoever
+    /// wrote those. Reads every message between: there is no index by author.
+    async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError>;
+
     /// Which of these attachments some message still has. At most `ATTACHMENTS_ASKED_MAX` are asked for at once.
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError>;
+
+    /// Which objects have these external ids, in any order; those that no object has are left out. At most `EXTERNAL_IDS_MAX`
+    /// are looked up at once.
+    async fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Result<Vec<ExternalId>, StoreError>;
+    /// The external ids of these objects, in any order; objects without one are left out. At most `EXTERNAL_IDS_MAX` are looked
+    /// up at once.
+    async fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Result<Vec<ExternalId>, StoreError>;
+    /// Gives each object its external id, or takes it away (None): all or none. The objects need not exist yet. Deleting a guild or
+    /// a channel releases its external id.
+    ///
+    /// # Errors
+    /// `Taken` when another object of the kind has one of them.
+    async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError>;
 
     /// Stores a token's hash, or replaces its record.
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;

@@ -8,7 +8,7 @@
 
 mod state;
 
-use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
+use crate::{ContentOf, ExternalId, ExternalKind, IdAndData, Page, Place, Store, StoreError, TokenHash, TokenRecord};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
@@ -129,8 +129,24 @@ impl Store for MemoryStore {
         Ok(self.lock().state.messages_by(channel_id, author_id, from).take(limit as usize).collect())
     }
 
+    async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError> {
+        Ok(self.lock().state.content_of(user_id, after, scanned_max as usize))
+    }
+
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
         Ok(self.lock().state.attachments_in_use(ids))
+    }
+
+    async fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Result<Vec<ExternalId>, StoreError> {
+        Ok(self.lock().state.with_external_ids(kind, texts))
+    }
+
+    async fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Result<Vec<ExternalId>, StoreError> {
+        Ok(self.lock().state.external_ids(kind, ids))
+    }
+
+    async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
+        self.lock().state.put_external_ids(kind, of)
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

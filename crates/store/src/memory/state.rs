@@ -3,7 +3,7 @@
 //! Invariants  what is inside something goes with it; an index says what its map says. A batch that fails leaves
 //!             nothing behind: every change of a map notes what was there before.
 
-use crate::{Page, StoreError};
+use crate::{ContentOf, ExternalId, ExternalKind, Page, Place, StoreError};
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{
     Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Direct, Guild, GuildId, Id, Member, Message, MessageId,
@@ -32,6 +32,7 @@ pub(super) struct State {
     direct_pairs: BTreeMap<[UserId; 2], ChannelId>,
     /// No entry for messages without.
     reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
+    external_ids: BTreeMap<(ExternalKind, u64), String>,
 }
 
 /// What was in a place before.
@@ -44,6 +45,7 @@ enum Undo {
     Belonging((GuildId, BelongingKey), Option<Belonging>),
     Message((ChannelId, MessageId), Option<Arc<Message>>),
     Reactions((ChannelId, MessageId), Option<Reactions>),
+    External((ExternalKind, u64), Option<String>),
 }
 
 fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
@@ -168,6 +170,7 @@ impl State {
             Undo::Belonging(key, value) => Undo::Belonging(key, set(&mut self.belongings, key, value)),
             Undo::Message(key, value) => Undo::Message(key, set(&mut self.messages, key, value)),
             Undo::Reactions(key, value) => Undo::Reactions(key, set(&mut self.reactions, key, value)),
+            Undo::External(key, value) => Undo::External(key, set(&mut self.external_ids, key, value)),
         }
     }
 
@@ -185,6 +188,7 @@ impl State {
             undo.push(self.set(Undo::Member((id, user_id), None)));
         }
         self.delete_belongings(id, FIRST_BELONGING, LAST_BELONGING, undo);
+        undo.push(self.set(Undo::External((ExternalKind::Guild, id.get()), None)));
         undo.push(self.set(Undo::Guild(id, None)));
     }
 
@@ -201,6 +205,7 @@ impl State {
         for key in messages {
             self.delete_message(key, undo);
         }
+        undo.push(self.set(Undo::External((ExternalKind::Channel, id.get()), None)));
         undo.push(self.set(Undo::Channel(id, None)));
     }
 
@@ -370,6 +375,50 @@ impl State {
     pub(super) fn attachments_in_use(&self, ids: &[Id<()>]) -> BTreeSet<Id<()>> {
         let all = self.messages.values().flat_map(|message| &message.attachments);
         all.map(|attachment| attachment.id).filter(|id| ids.contains(id)).collect()
+    }
+
+    /// Looks through all of them.
+    pub(super) fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Vec<ExternalId> {
+        let of_kind = self.external_ids.iter().filter(|((of, _), text)| *of == kind && texts.contains(text));
+        of_kind.map(|((_, id), text)| ExternalId { id: *id, text: text.clone() }).collect()
+    }
+
+    pub(super) fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Vec<ExternalId> {
+        let known = ids.iter().filter_map(|id| Some((*id, self.external_ids.get(&(kind, *id))?)));
+        known.map(|(id, text)| ExternalId { id, text: text.clone() }).collect()
+    }
+
+    pub(super) fn put_external_ids(
+        &mut self,
+        kind: ExternalKind,
+        of: &[(u64, Option<String>)],
+    ) -> Result<(), StoreError> {
+        let before: Vec<_> = of.iter().map(|(id, _)| self.set(Undo::External((kind, *id), None))).collect();
+        for (id, text) in of.iter().filter(|(_, text)| text.is_some()) {
+            let is_taken = self.external_ids.iter().any(|((of, _), known)| *of == kind && Some(known) == text.as_ref());
+            if is_taken {
+                let ids = of.iter().map(|(id, _)| Undo::External((kind, *id), None));
+                ids.chain(before.into_iter().rev()).for_each(|undo| drop(self.set(undo)));
+                return Err(StoreError::Taken { what: "external id" });
+            }
+            self.set(Undo::External((kind, *id), text.clone()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn content_of(&self, id: UserId, after: Place, scanned_max: usize) -> ContentOf {
+        let places = self.messages.range((Bound::Excluded(after), Bound::Unbounded)).map(|(place, _)| *place);
+        let places: Vec<Place> = places.take(scanned_max).collect();
+        let is_own = |place: &Place| self.messages.get(place).is_some_and(|message| message.author.id == id);
+        let reacted = |place: &Place| {
+            let with = self.reactions.get(place).into_iter().flatten().filter(|(_, users)| users.contains(&id));
+            with.map(|(emoji, _)| (*place, emoji.clone())).collect::<Vec<_>>()
+        };
+        ContentOf {
+            messages: places.iter().copied().filter(is_own).collect(),
+            reactions: places.iter().flat_map(reacted).collect(),
+            next: places.last().copied().filter(|_| places.len() == scanned_max),
+        }
     }
 
     pub(super) fn largest_id(&self) -> u64 {

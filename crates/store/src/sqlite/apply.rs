@@ -16,8 +16,10 @@ const CONSTRAINT_TRIGGER: &str = "1811";
 
 /// Why a transaction did not come about.
 pub(super) enum Fault {
-    /// One of the batches is to blame.
+    /// One of the batches is to blame: something that it needs is missing.
     Dangling(&'static str),
+    /// One of the batches is to blame: something else is in its place.
+    Taken(&'static str),
     /// None of them is.
     Database(Arc<sqlx::Error>),
 }
@@ -28,6 +30,7 @@ impl Fault {
             Some(error) if error.is_foreign_key_violation() => Self::Dangling(what),
             // Its guild or channel is deleted, and not purged yet (`0027_deleted.sql`).
             Some(error) if error.code().as_deref() == Some(CONSTRAINT_TRIGGER) => Self::Dangling(what),
+            Some(error) if error.is_unique_violation() => Self::Taken(what),
             _ => error.into(),
         }
     }
@@ -43,6 +46,7 @@ impl From<&Fault> for StoreError {
     fn from(fault: &Fault) -> Self {
         match fault {
             Fault::Dangling(what) => Self::Dangling { what },
+            Fault::Taken(what) => Self::Taken { what },
             Fault::Database(error) => Self::of_database(error),
         }
     }
@@ -109,7 +113,7 @@ impl Statements {
                     savepoint.commit().await?;
                     Ok(changed.into_iter().sum())
                 }
-                Err(fault @ Fault::Dangling(_)) => {
+                Err(fault @ (Fault::Dangling(_) | Fault::Taken(_))) => {
                     savepoint.rollback().await?;
                     Err(StoreError::from(&fault))
                 }

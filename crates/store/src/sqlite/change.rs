@@ -4,7 +4,7 @@
 //! Doors       `encode`, on the caller's side of the queue: JSON is made there, not in the one writer.
 //! Invariants  every change is idempotent; a batch can be tried again.
 
-use crate::{StoreError, TokenHash, TokenRecord};
+use crate::{ExternalKind, StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
 use guildhall_model::{
     Belonging, BelongingKey, ChannelId, GuildId, Id, Member, Message, ReactionEmoji, RoleId, User, UserId,
@@ -319,6 +319,19 @@ pub(super) fn insert_setting(name: &str, value: &[u8]) -> Change {
         "INSERT INTO settings (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
         [Value::Text(name.into()), Value::Bytes(value.to_vec())],
     )
+}
+
+/// Old ones go first, so that two objects can exchange theirs.
+pub(super) fn put_external_ids(kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<[Change; 2], StoreError> {
+    let what = "external id";
+    let pairs = serde_json::to_string(of).map_err(|source| StoreError::Encode { what, source })?;
+    let values = [Value::Int(kind as i64), Value::Text(pairs.into())];
+    let delete = "\
+        DELETE FROM external_ids WHERE kind = ?1 AND id IN (SELECT value ->> 0 FROM json_each(?2))";
+    let insert = "\
+        INSERT INTO external_ids (kind, id, external_id) \
+        SELECT ?1, value ->> 0, value ->> 1 FROM json_each(?2) WHERE value ->> 1 IS NOT NULL";
+    Ok([run(what, delete, values.clone()), run(what, insert, values)])
 }
 
 pub(super) fn insert_pair(pair: [UserId; 2], id: ChannelId) -> Change {

@@ -25,7 +25,7 @@ pub use data_dir::{DATABASE_FILE, DataDir, RESTORING_FILE};
 pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
-use crate::{IdAndData, Page, Store, StoreError, TokenHash, TokenRecord};
+use crate::{ContentOf, ExternalId, ExternalKind, IdAndData, Page, Place, Store, StoreError, TokenHash, TokenRecord};
 use accounts::Accounts;
 use apply::Statements;
 use async_trait::async_trait;
@@ -353,8 +353,24 @@ impl Store for SqliteStore {
         read::messages_by(&self.read_pool, channel_id, author_id, from, limit).await
     }
 
+    async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError> {
+        read::content_of(&self.read_pool, user_id, after, scanned_max).await
+    }
+
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
         read::attachments_in_use(&self.read_pool, ids).await
+    }
+
+    async fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Result<Vec<ExternalId>, StoreError> {
+        read::with_external_ids(&self.read_pool, kind, texts).await
+    }
+
+    async fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Result<Vec<ExternalId>, StoreError> {
+        read::external_ids(&self.read_pool, kind, ids).await
+    }
+
+    async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
+        self.write(change::put_external_ids(kind, of)?.into()).await.map(drop)
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

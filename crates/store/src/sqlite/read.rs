@@ -6,14 +6,17 @@ use super::{
     accounts::Accounts,
     change::{self, StoredMember, id, int},
 };
-use crate::{ATTACHMENTS_ASKED_MAX, IdAndData, Page, StoreError, TokenHash, TokenRecord};
+use crate::{
+    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, Page, Place, StoreError,
+    TokenHash, TokenRecord,
+};
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
 use guildhall_model::{
     Belonging, BelongingKind, Channel, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId,
 };
 use guildhall_stdx::Timestamp;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{
     Row as _, SqliteConnection, SqlitePool,
     query::Query,
@@ -442,6 +445,74 @@ async fn each_of<T>(
     each(&mut *pool.acquire().await?, query, of).await
 }
 
+const WITH_EXTERNAL_IDS: &str = "\
+    SELECT external_ids.id, external_id FROM json_each(?2) AS asked \
+    CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_id = asked.value";
+const EXTERNAL_IDS: &str = "\
+    SELECT external_ids.id, external_id FROM json_each(?2) AS asked \
+    CROSS JOIN external_ids ON external_ids.kind = ?1 AND external_ids.id = asked.value";
+
+pub(super) async fn with_external_ids(
+    pool: &SqlitePool,
+    kind: ExternalKind,
+    texts: &[String],
+) -> Result<Vec<ExternalId>, StoreError> {
+    external(pool, WITH_EXTERNAL_IDS, kind, &texts[..texts.len().min(EXTERNAL_IDS_MAX)]).await
+}
+
+pub(super) async fn external_ids(
+    pool: &SqlitePool,
+    kind: ExternalKind,
+    ids: &[u64],
+) -> Result<Vec<ExternalId>, StoreError> {
+    external(pool, EXTERNAL_IDS, kind, &ids[..ids.len().min(EXTERNAL_IDS_MAX)]).await
+}
+
+async fn external<T: Serialize>(
+    pool: &SqlitePool,
+    sql: &'static str,
+    kind: ExternalKind,
+    asked: &[T],
+) -> Result<Vec<ExternalId>, StoreError> {
+    let asked = serde_json::to_string(asked).map_err(|source| StoreError::Encode { what: "external id", source })?;
+    each_of(pool, sqlx::query(sql).bind(kind as i64).bind(asked), |row| {
+        Ok(ExternalId { id: row.try_get::<i64, _>(0)? as u64, text: row.try_get(1)? })
+    })
+    .await
+}
+
+const END_OF_SCAN: &str = "\
+    SELECT channel_id, id FROM messages WHERE (channel_id, id) > (?1, ?2) ORDER BY channel_id, id LIMIT 1 OFFSET ?3";
+const MESSAGES_OF: &str = "\
+    SELECT channel_id, id FROM messages \
+    WHERE (channel_id, id) > (?1, ?2) AND (channel_id, id) <= (?3, ?4) AND author_id = ?5 ORDER BY channel_id, id";
+const REACTIONS_OF: &str = "\
+    SELECT channel_id, message_id, emoji_id, emoji_name FROM reactions \
+    WHERE (channel_id, message_id) > (?1, ?2) AND (channel_id, message_id) <= (?3, ?4) AND user_id = ?5 \
+    ORDER BY channel_id, message_id";
+
+pub(super) async fn content_of(
+    pool: &SqlitePool,
+    user_id: UserId,
+    after: Place,
+    scanned_max: u32,
+) -> Result<ContentOf, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let place = |row: &SqliteRow| Ok((id(row.try_get(0)?), id(row.try_get(1)?)));
+    let after = (int(after.0), int(after.1));
+    let end = sqlx::query(END_OF_SCAN).bind(after.0).bind(after.1).bind(scanned_max.saturating_sub(1));
+    let next: Option<Place> = each(&mut snapshot, end, place).await?.pop();
+    let end = next.map_or((i64::MAX, i64::MAX), |next| (int(next.0), int(next.1)));
+    let bound = |sql| sqlx::query(sql).bind(after.0).bind(after.1).bind(end.0).bind(end.1).bind(int(user_id));
+    let messages = each(&mut snapshot, bound(MESSAGES_OF), place).await?;
+    let reactions = each(&mut snapshot, bound(REACTIONS_OF), |row| {
+        Ok((place(row)?, change::emoji(row.try_get(2)?, row.try_get(3)?)))
+    });
+    let reactions = reactions.await?;
+    snapshot.commit().await?;
+    Ok(ContentOf { messages, reactions, next })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -472,6 +543,11 @@ mod tests {
             (GUILD_OF_BELONGING, &[]),
             (ATTACHMENTS_IN_USE, &["SCAN asked"]),
             (MESSAGES_BY, &[]),
+            (WITH_EXTERNAL_IDS, &["SCAN asked"]),
+            (EXTERNAL_IDS, &["SCAN asked"]),
+            (END_OF_SCAN, &[]),
+            (MESSAGES_OF, &[]),
+            (REACTIONS_OF, &[]),
             (TOKENS_OF_USER, &[]),
             (RECORDS, &[]),
             (CHANNELS, &[]),

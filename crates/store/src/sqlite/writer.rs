@@ -135,7 +135,7 @@ impl Writer {
 
     async fn commit(&mut self, group: Vec<Batch>) {
         let mut result = self.transaction(&group, false).await;
-        if let Err(Fault::Dangling(_)) = result
+        if let Err(Fault::Dangling(_) | Fault::Taken(_)) = result
             && group.len() > 1
         {
             self.counters.retries.fetch_add(1, Relaxed);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
-use guildhall_store::{Page, Store, StoreError, TokenHash, TokenRecord};
+use guildhall_store::{ContentOf, ExternalId, ExternalKind, Page, Place, Store, StoreError, TokenHash, TokenRecord};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
 
@@ -191,6 +191,22 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError> {
         self.inner.messages_by(channel_id, author_id, from, limit).await
+    }
+
+    async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError> {
+        self.inner.content_of(user_id, after, scanned_max).await
+    }
+
+    async fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Result<Vec<ExternalId>, StoreError> {
+        self.inner.with_external_ids(kind, texts).await
+    }
+
+    async fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Result<Vec<ExternalId>, StoreError> {
+        self.inner.external_ids(kind, ids).await
+    }
+
+    async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
+        self.inner.put_external_ids(kind, of).await
     }
 
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {

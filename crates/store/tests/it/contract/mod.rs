@@ -1,7 +1,9 @@
 //! Contract: what every store does. A driver instantiates it with `suite!`.
 
 pub mod batches;
+pub mod content;
 pub mod directs;
+pub mod external;
 pub mod guilds;
 pub mod messages;
 pub mod node;
@@ -49,6 +51,11 @@ macro_rules! suite {
                 s11_common_guilds_are_found,
             ],
             pages: [edges_of_a_channel, around_a_message, against_a_naive_model],
+            external: [
+                one_object_for_each_text,
+                deleting_releases_it,
+            ],
+            content: [an_account_s_content_is_found_in_steps],
             node: [tokens, tokens_of_an_account, records, settings, lists_in_pages],
             random: [same_as_memory],
         }

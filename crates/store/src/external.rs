@@ -1,0 +1,24 @@
+//! External ids: how backends call accounts, guilds and channels.
+
+/// How many external ids are looked up or put at once.
+pub const EXTERNAL_IDS_MAX: usize = 1_000;
+
+/// Kind of object that has an external id. External ids are unique within a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExternalKind {
+    /// An account.
+    User = 0,
+    /// A guild.
+    Guild = 1,
+    /// A channel of a guild.
+    Channel = 2,
+}
+
+/// An object's external id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExternalId {
+    /// The object.
+    pub id: u64,
+    /// How the backend calls it.
+    pub text: String,
+}
