@@ -3,8 +3,9 @@
 //! Owns        `BackendCommand`: objects put whole under ids that the backend chose, members in batches, events published.
 //! Invariants  H1 putting what is there already changes and tells nothing. H2 what is put is held to the same rules as what
 //!             members make (roles exist, parents are categories, so many of each). H3 an event that is published changes
-//!             nothing here. (tests `it/backend.rs`)
-//! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between; the rest as for members.
+//!             nothing here. H4 a change of many is applied whole or refused whole. (tests `it/backend.rs`)
+//! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between, and `ROLE_CHANGES_MAX`; the rest
+//!             as for members.
 //! Not here    whether an id is in use in another guild, forms: `guildhall-api`.     Spec  docs/backend-api.md.
 
 use crate::{
@@ -19,10 +20,13 @@ use guildhall_model::{
 };
 use guildhall_relay::{BackendEvent, Effect, Event, Gate};
 use guildhall_stdx::{Now, Timestamp};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Members of one `ImportMembers`. At some microseconds each a guild is held up for a millisecond or so.
 pub const IMPORT_MEMBERS_MAX: usize = 256;
+
+/// Members of one `ChangeRoles`. It is one transaction, so it cannot be cut: a guild is held up for some milliseconds.
+pub const ROLE_CHANGES_MAX: usize = 1_000;
 
 /// What must be there for the command to be carried out: for who read it, changed a part, and puts the whole. None: whatever
 /// is there, or nothing.
@@ -48,6 +52,14 @@ pub enum BackendCommand {
         /// Everybody is told who joined, not only they themselves.
         tell: bool,
     },
+    /// What `ImportMembers` would do. Changes nothing.
+    CompareMembers(Vec<NewMember>),
+    /// Removes up to `IMPORT_MEMBERS_MAX` members; accounts that are none and the owner are left out. Answered with how many.
+    RemoveMembers(Vec<UserId>),
+    /// Changes the roles of up to `ROLE_CHANGES_MAX` members, all or none. Answered with how many of them are not as before.
+    ChangeRoles(Vec<(UserId, RoleChange)>),
+    /// Adds or replaces roles, as `PutRole`, all or none.
+    PutRoles(Vec<Role>),
     /// Tells an event. Answered with how many relays were told of it.
     Publish {
         /// Whom: its channel and roles must exist.
@@ -55,6 +67,37 @@ pub enum BackendCommand {
         /// What.
         event: Arc<BackendEvent>,
     },
+}
+
+/// What becomes of a member's roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleChange {
+    /// They have these, and no other.
+    Set(Vec<RoleId>),
+    /// They have this one, too.
+    Add(RoleId),
+    /// They do not have this one.
+    Remove(RoleId),
+}
+
+impl RoleChange {
+    fn named(&self) -> &[RoleId] {
+        match self {
+            Self::Set(roles) => roles,
+            Self::Add(role) | Self::Remove(role) => std::slice::from_ref(role),
+        }
+    }
+}
+
+/// What became of roles that were put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RolesPut {
+    /// How many are new.
+    pub added: u64,
+    /// How many were changed.
+    pub changed: u64,
+    /// How many were like that already.
+    pub unchanged: u64,
 }
 
 /// A member as a backend puts them.
@@ -141,6 +184,10 @@ impl Guild {
             }
             BackendCommand::RefreshUser(user) => Ok(self.refresh_user(now, user)),
             BackendCommand::ImportMembers { members, tell } => self.import_members(now, members, *tell),
+            BackendCommand::CompareMembers(members) => self.compare_members(now, members),
+            BackendCommand::RemoveMembers(user_ids) => self.remove_members(now, user_ids),
+            BackendCommand::ChangeRoles(changes) => self.change_roles(now, changes),
+            BackendCommand::PutRoles(roles) => self.put_roles(now, roles),
             BackendCommand::Publish { gate, event } => self.publish_of_backend(now, gate, event),
         }
     }
@@ -245,16 +292,7 @@ impl Guild {
     /// `tell`: everybody hears who is new. Otherwise their own sessions do: relays have to know in the order of their stream.
     fn put_whole_member(&mut self, now: Now, new: &NewMember, tell: bool) -> Put {
         let before = self.member(new.user.id);
-        let member = Member {
-            user: new.user.clone(),
-            nick: new.nick.clone(),
-            roles: self.existing_roles(&new.roles),
-            joined_at: new.joined_at.or(before.as_ref().map(|before| before.joined_at)).unwrap_or(now.unix),
-            deaf: new.deaf,
-            mute: new.mute,
-            flags: new.flags,
-            communication_disabled_until: new.communication_disabled_until,
-        };
+        let member = self.as_put(now, new, before.as_deref());
         if before.as_ref().is_some_and(|before| **before == member) {
             return Put::Unchanged;
         }
@@ -269,6 +307,101 @@ impl Guild {
         let member = self.put_member(now, EventName::GuildMemberUpdate, member);
         self.refresh_voice(&member);
         Put::Changed
+    }
+
+    fn as_put(&self, now: Now, new: &NewMember, before: Option<&Member>) -> Member {
+        Member {
+            user: new.user.clone(),
+            nick: new.nick.clone(),
+            roles: self.existing_roles(&new.roles),
+            joined_at: new.joined_at.or(before.as_ref().map(|before| before.joined_at)).unwrap_or(now.unix),
+            deaf: new.deaf,
+            mute: new.mute,
+            flags: new.flags,
+            communication_disabled_until: new.communication_disabled_until,
+        }
+    }
+
+    fn compare_members(&self, now: Now, members: &[NewMember]) -> CommandResult {
+        let mut imported = Imported::default();
+        for new in members {
+            match self.member(new.user.id) {
+                None => imported.added.push(new.user.id),
+                Some(before) if *before == self.as_put(now, new, Some(&before)) => imported.unchanged += 1,
+                Some(_) => imported.changed += 1,
+            }
+        }
+        Ok(Reply::Imported(Box::new(imported)))
+    }
+
+    fn remove_members(&mut self, now: Now, user_ids: &[UserId]) -> CommandResult {
+        if user_ids.len() > IMPORT_MEMBERS_MAX {
+            return Err(Refusal::InvalidForm("members").into());
+        }
+        let owner_id = self.meta.guild.owner_id;
+        let mut removed = 0;
+        for user_id in user_ids.iter().filter(|user_id| **user_id != owner_id) {
+            if let Some(member) = self.member(*user_id) {
+                self.take_out(now, &member);
+                removed += 1;
+            }
+        }
+        Ok(Reply::Count(removed))
+    }
+
+    fn change_roles(&mut self, now: Now, changes: &[(UserId, RoleChange)]) -> CommandResult {
+        if changes.len() > ROLE_CHANGES_MAX {
+            return Err(Refusal::InvalidForm("members").into());
+        }
+        let everyone: RoleId = self.meta.id().cast();
+        for (user_id, change) in changes {
+            self.need_member(*user_id)?;
+            for role in change.named() {
+                if *role == everyone {
+                    return Err(Refusal::InvalidRole.into());
+                }
+                self.need_role(*role)?;
+            }
+        }
+        // Nothing is refused from here on.
+        let mut changed = 0;
+        for (user_id, change) in changes {
+            let before = self.need_member(*user_id)?;
+            let mut member = Member::clone(&before);
+            match change {
+                RoleChange::Set(roles) => member.roles = self.existing_roles(roles),
+                RoleChange::Add(role) => {
+                    if let Err(at) = member.roles.binary_search(role) {
+                        member.roles.insert(at, *role);
+                    }
+                }
+                RoleChange::Remove(role) => member.roles.retain(|other| other != role),
+            }
+            if member != *before {
+                self.put_member(now, EventName::GuildMemberUpdate, member);
+                changed += 1;
+            }
+        }
+        Ok(Reply::Count(changed))
+    }
+
+    fn put_roles(&mut self, now: Now, roles: &[Role]) -> CommandResult {
+        let new_ids: BTreeSet<RoleId> =
+            roles.iter().map(|role| role.id).filter(|id| !self.meta.roles.contains_key(id)).collect();
+        if self.meta.roles.len() + new_ids.len() > self.limits.roles_max {
+            return Err(Refusal::TooManyRoles.into());
+        }
+        let mut put = RolesPut::default();
+        for role in roles {
+            let before = self.meta.roles.get(&role.id).cloned();
+            self.put_whole_role(now, role)?;
+            match before {
+                None => put.added += 1,
+                Some(before) if self.meta.roles.get(&role.id) == Some(&before) => put.unchanged += 1,
+                Some(_) => put.changed += 1,
+            }
+        }
+        Ok(Reply::RolesPut(put))
     }
 
     fn existing_roles<B: FromIterator<RoleId>>(&self, wanted: &[RoleId]) -> B {

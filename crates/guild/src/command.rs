@@ -256,7 +256,7 @@ impl Command {
                 | Self::ReadWebhookMessage(..)
         );
         let is_transient = matches!(self, Self::StartTyping(_) | Self::ShowPresence(..) | Self::ShowVoice(..))
-            || matches!(self, Self::Backend(command) if matches!(**command, BackendCommand::Publish { .. }));
+            || matches!(self, Self::Backend(command) if matches!(**command, BackendCommand::Publish { .. } | BackendCommand::CompareMembers(_)));
         !is_read && !is_transient
     }
 

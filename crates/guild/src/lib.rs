@@ -44,7 +44,9 @@ mod voice;
 mod webhooks;
 
 pub use audit::AuditQuery;
-pub use backend::{BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember};
+pub use backend::{
+    BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember, ROLE_CHANGES_MAX, RoleChange, RolesPut,
+};
 pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch,

@@ -1,6 +1,9 @@
 //! What a guild answers when it did what was asked.
 
-use crate::{backend::Imported, job::Audience};
+use crate::{
+    backend::{Imported, RolesPut},
+    job::Audience,
+};
 use guildhall_model::{
     AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
@@ -64,6 +67,8 @@ pub enum Reply {
     Created(Box<Reply>),
     /// What became of members that were imported.
     Imported(Box<Imported>),
+    /// What became of roles that were put together.
+    RolesPut(RolesPut),
     /// A message. `referenced`: the message it answers, `Some(None)` when that was deleted, none when it is no reply.
     Message(Box<MessageReply>),
     /// Whether history may be read too (READ_MESSAGE_HISTORY); that the channel may be viewed is certain then.

@@ -1,7 +1,10 @@
 //! Backends: what is put whole, imported and published.
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, NewMember, Refusal, Reply};
+use guildhall_guild::{
+    Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, NewMember, ROLE_CHANGES_MAX, Refusal, Reply,
+    RoleChange, RolesPut,
+};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild as GuildFields, Overwrite, OverwriteKind, Permissions, Role, RoleId, UserId,
 };
@@ -112,6 +115,48 @@ fn imports_say_what_became_of_whom() {
     let reply = world.backend(BackendCommand::ImportMembers { members, tell: false }).unwrap();
     let Reply::Imported(imported) = reply else { panic!("{reply:?}") };
     assert_eq!(*imported, Imported { added: vec![EVE, NOBODY], changed: 1, unchanged: 1 });
+}
+
+#[test]
+fn h4_a_bulk_change_is_applied_whole_or_not_at_all() {
+    let mut world = with_role();
+    let roles = |world: &mut World, user_id| {
+        let Ok(Reply::Member(member)) = world.command(Actor::System, Command::ReadMember(user_id)) else { panic!() };
+        member.roles.to_vec()
+    };
+    let change = |changes: Vec<(UserId, RoleChange)>| BackendCommand::ChangeRoles(changes);
+    let version = world.guild.version();
+    for (refused, refusal) in [
+        (vec![(OWNER, RoleChange::Add(ROLE)), (NOBODY, RoleChange::Add(ROLE))], Refusal::UnknownMember),
+        (vec![(OWNER, RoleChange::Add(ROLE)), (OWNER, RoleChange::Set(vec![RoleId::new(77)]))], Refusal::UnknownRole),
+        (vec![(OWNER, RoleChange::Remove(GUILD.cast()))], Refusal::InvalidRole),
+        (vec![(OWNER, RoleChange::Add(ROLE)); ROLE_CHANGES_MAX + 1], Refusal::InvalidForm("members")),
+    ] {
+        assert_eq!(world.backend(change(refused)).unwrap_err(), refusal);
+    }
+    assert_eq!((world.guild.version(), roles(&mut world, OWNER)), (version, vec![]), "nothing happened");
+    let count = |reply| match reply {
+        Ok(Reply::Count(count)) => count,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(count(world.backend(change(vec![(OWNER, RoleChange::Add(ROLE))]))), 1);
+    assert_eq!(count(world.backend(change(vec![(OWNER, RoleChange::Set(vec![ROLE, ROLE]))]))), 0);
+    assert_eq!(roles(&mut world, OWNER), [ROLE]);
+    assert_eq!(count(world.backend(change(vec![(OWNER, RoleChange::Set(Vec::new()))]))), 1);
+
+    let put = RolesPut { added: 1, changed: 1, unchanged: 0 };
+    let many = vec![Role { color: 1, ..role() }, Role { id: RoleId::new(5_002), ..role() }];
+    let reply = world.backend(BackendCommand::PutRoles(many));
+    assert!(matches!(&reply, Ok(Reply::RolesPut(done)) if *done == put), "{reply:?}");
+
+    let members = vec![new_member(EVE), new_member(OWNER)];
+    let version = world.guild.version();
+    let reply = world.backend(BackendCommand::CompareMembers(members.clone()));
+    let Ok(Reply::Imported(would)) = reply else { panic!("{reply:?}") };
+    assert_eq!((would.added.as_slice(), world.guild.version()), (&[EVE][..], version), "a comparison changes nothing");
+    world.backend(BackendCommand::ImportMembers { members, tell: false }).unwrap();
+    assert_eq!(count(world.backend(BackendCommand::RemoveMembers(vec![EVE, OWNER, NOBODY]))), 1, "the owner stays");
+    assert!(world.command(Actor::System, Command::ReadMember(OWNER)).is_ok());
 }
 
 #[test]
