@@ -1,4 +1,4 @@
-//! Content: what one account wrote and reacted to, found by a scan over all messages.
+//! Content: messages and reactions of one account, found by a scan over all messages.
 
 use guildhall_model::{ChannelId, MessageId, ReactionEmoji};
 

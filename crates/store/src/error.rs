@@ -100,7 +100,7 @@ pub enum StoreError {
     /// Another object has that id of a backend's.
     #[error("the {what} belongs to another object")]
     Taken {
-        /// Kind of id.
+        /// Kind of id, for the text.
         what: &'static str,
     },
     /// A row is not what was written.

@@ -6,9 +6,9 @@ pub const EXTERNAL_IDS_MAX: usize = 1_000;
 /// Kind of object that has an external id. External ids are unique within a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExternalKind {
-    /// An account.
+    /// A user account or a bot.
     User = 0,
-    /// A guild.
+    /// A guild; direct messages have none.
     Guild = 1,
     /// A channel of a guild.
     Channel = 2,
@@ -17,7 +17,7 @@ pub enum ExternalKind {
 /// An object's external id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExternalId {
-    /// The object.
+    /// Id of the object.
     pub id: u64,
     /// How the backend calls it.
     pub text: String,

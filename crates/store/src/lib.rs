@@ -115,8 +115,8 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError>;
 
-    /// What an account wrote and reacted to, in direct messages too, among the first `scanned_max` messages above `after`, whoever
-    /// wrote those. Reads every message between: there is no index by author.
+    /// Messages and reactions of an account among the first `scanned_max` messages above `after`, in direct messages too. Reads the
+    /// messages of all authors: there is no index by author.
     async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError>;
 
     /// Which of these attachments some message still has. At most `ATTACHMENTS_ASKED_MAX` are asked for at once.
@@ -125,8 +125,7 @@ pub trait Store: Send + Sync + 'static {
     /// Which objects have these external ids, in any order; those that no object has are left out. At most `EXTERNAL_IDS_MAX`
     /// are looked up at once.
     async fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Result<Vec<ExternalId>, StoreError>;
-    /// The external ids of these objects, in any order; objects without one are left out. At most `EXTERNAL_IDS_MAX` are looked
-    /// up at once.
+    /// The external ids of these objects, in any order; objects without one are left out. Limit as above.
     async fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Result<Vec<ExternalId>, StoreError>;
     /// Gives each object its external id, or takes it away (None): all or none. The objects need not exist yet. Deleting a guild or
     /// a channel releases its external id.

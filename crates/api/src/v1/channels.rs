@@ -6,14 +6,19 @@ use super::{
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
-    expect_put, expect_read, guilds,
-    input::{Body, Changes, Path},
-    types::{Snowflake, check_new_id},
+    expect_put, expect_read,
+    external::{self, Target},
+    guilds,
+    input::{Body, Changes, Check, Faults, Path, Query},
+    types::{AnyId, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_guild::{Actor, BackendCommand, Command, InsteadOf, Refusal};
 use guildhall_model::{Channel, ChannelId, GuildId, Overwrite, OverwriteKind};
+use guildhall_store::ExternalKind;
+use serde::Deserialize;
 use std::sync::Arc;
+use utoipa::IntoParams;
 
 async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Arc<Channel>, V1Error> {
     expect_read!(v1.ask(guild_id, Command::ReadChannel(channel_id)).await?, Channel)
@@ -23,7 +28,7 @@ async fn put_channel(
     v1: &V1,
     channel: Channel,
     instead_of: InsteadOf<Channel>,
-) -> Result<(StatusCode, Json<ChannelBody>), V1Error> {
+) -> Result<(StatusCode, ChannelBody), V1Error> {
     let (guild_id, overwrites) = (channel.guild_id, channel.overwrites.clone());
     let command = Command::Backend(Box::new(BackendCommand::PutChannel(Box::new(channel), instead_of)));
     let reply = match v1.in_time(v1.node.command(guild_id, Actor::System, command)).await? {
@@ -32,7 +37,7 @@ async fn put_channel(
         Err(refusal) => return Err(refusal.into()),
     };
     let (status, channel) = expect_put!(reply, Channel)?;
-    Ok((status, Json(ChannelBody::from(&*channel))))
+    Ok((status, ChannelBody::from(&*channel)))
 }
 
 /// Says which overwrite names a role that the guild does not have.
@@ -55,65 +60,102 @@ async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V
     }
 }
 
+/// Which channels.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Only the one with this external id, if it is the guild's.
+    #[param(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
+    external_id: Option<String>,
+}
+
+impl Check for Which {
+    fn check(&self, faults: &mut Faults) {
+        external::check("external_id", self.external_id.as_deref(), faults);
+    }
+}
+
 /// Lists the channels of a guild
-#[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels", tag = "channels", params(("guild_id" = Snowflake, Path)),
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels", tag = "channels",
+    params(("guild_id" = AnyId, Path), Which),
     responses((status = 200, body = Vec<ChannelBody>), (status = 404, body = V1Error)))]
 pub(super) async fn list(
     _: Caller<Read>,
     State(v1): State<Arc<V1>>,
     path: Path,
+    Query(which): Query<Which>,
 ) -> Result<Json<Vec<ChannelBody>>, V1Error> {
     let guild = guilds::reply(&v1, path.id("guild_id")?).await?;
-    let body = |channel: &Arc<Channel>| ChannelBody {
-        last_message_id: guild.last_message_ids.get(&channel.id).map(|id| (*id).into()),
-        ..ChannelBody::from(&**channel)
+    let ids = guild.meta.channels.keys().map(|id| id.get());
+    let mut texts = external::texts(&v1, ExternalKind::Channel, ids).await?;
+    if let Some(wanted) = &which.external_id {
+        texts.retain(|_, text| text == wanted);
+    }
+    let body = |channel: &Arc<Channel>| {
+        let text = texts.remove(&channel.id.get());
+        if which.external_id.is_some() && text.is_none() {
+            return None;
+        }
+        let last_message_id = guild.last_message_ids.get(&channel.id).map(|id| (*id).into());
+        Some(ChannelBody { last_message_id, ..ChannelBody::from(&**channel) }.with_external_id(text))
     };
-    Ok(Json(guild.meta.channels.values().map(body).collect()))
+    Ok(Json(guild.meta.channels.values().filter_map(body).collect()))
 }
 
 /// Reads a channel
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
-    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)),
+    params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)),
     responses((status = 200, body = ChannelBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<ChannelBody>, V1Error> {
-    Ok(Json(ChannelBody::from(&*channel(&v1, path.id("guild_id")?, path.id("channel_id")?).await?)))
+    let channel = channel(&v1, path.id("guild_id")?, path.id("channel_id")?).await?;
+    let text = external::text(&v1, ExternalKind::Channel, channel.id.get()).await?;
+    Ok(Json(ChannelBody::from(&*channel).with_external_id(text)))
 }
 
 /// Makes a channel under an id of your choice, or replaces it
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
-    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)), request_body = ChannelPut,
+    params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)), request_body = ChannelPut,
     responses((status = 200, description = "It was there, and is like this now", body = ChannelBody),
               (status = 201, description = "It was made", body = ChannelBody), (status = 404, body = V1Error),
-              (status = 409, description = "Another guild has a channel with this id", body = V1Error)))]
+              (status = 409, description = "Another guild has a channel with this id; another channel has the external id",
+               body = V1Error)))]
 pub(super) async fn put(
     caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
     body: Body<ChannelPut>,
 ) -> Result<(StatusCode, Json<ChannelBody>), V1Error> {
-    let (guild_id, channel_id): (GuildId, ChannelId) = (path.id("guild_id")?, path.id("channel_id")?);
+    let target = Target::of(&v1, &path, "channel_id").await?;
+    let (guild_id, channel_id): (GuildId, ChannelId) = (path.id("guild_id")?, target.id);
     let permit = caller.permit_for(&guilds::reply(&v1, guild_id).await?);
-    let channel = body.read(&v1, permit).await?.into_channel(channel_id, guild_id);
+    let input = body.read(&v1, permit).await?;
+    let wanted = target.wanted(input.external_id.clone())?;
+    let put = put_whole(&v1, input.into_channel(channel_id, guild_id));
+    let ((status, body), text) = external::put_with(&v1, ExternalKind::Channel, channel_id.get(), wanted, put).await?;
+    Ok((status, Json(body.with_external_id(text))))
+}
+
+async fn put_whole(v1: &V1, channel: Channel) -> Result<(StatusCode, ChannelBody), V1Error> {
     // Ids of channels are unique over all guilds: nobody else may bring this one in between.
     let is_new = v1.new_channels.lock().await;
-    match v1.in_time(v1.node.guild_of_channel(channel_id)).await?? {
-        Some(other) if other != guild_id => {
+    match v1.in_time(v1.node.guild_of_channel(channel.id)).await?? {
+        Some(other) if other != channel.guild_id => {
             Err(V1Error::conflict(format!("The guild {other} has a channel with this id: choose another.")))
         }
         Some(_) => {
             drop(is_new);
-            put_channel(&v1, channel, None).await
+            put_channel(v1, channel, None).await
         }
         None => {
-            check_new_id(&v1, "channel_id", channel_id)?;
-            put_channel(&v1, channel, None).await
+            check_new_id(v1, "channel_id", channel.id)?;
+            put_channel(v1, channel, None).await
         }
     }
 }
 
 /// Changes some fields of a channel
 #[utoipa::path(patch, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
-    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)), request_body = ChannelChange,
+    params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)), request_body = ChannelChange,
     responses((status = 200, body = ChannelBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
     caller: Caller<Write>,
@@ -121,21 +163,23 @@ pub(super) async fn update(
     path: Path,
     changes: Changes,
 ) -> Result<Json<ChannelBody>, V1Error> {
-    let (guild_id, channel_id) = (path.id("guild_id")?, path.id("channel_id")?);
+    let (guild_id, channel_id): (GuildId, ChannelId) = (path.id("guild_id")?, path.id("channel_id")?);
     let permit = caller.permit_for(&channel(&v1, guild_id, channel_id).await?);
     let patch = changes.read(&v1, permit).await?;
     let (v1, patch) = (&*v1, &patch);
-    change(|| async move {
+    let wanted = patch.apply(&ChannelPut::from(&*channel(v1, guild_id, channel_id).await?))?.external_id;
+    let put = change(|| async move {
         let before = channel(v1, guild_id, channel_id).await?;
         let after = patch.apply(&ChannelPut::from(&*before))?.into_channel(channel_id, guild_id);
         Ok(put_channel(v1, after, Some(before)).await?.1)
-    })
-    .await
+    });
+    let (body, text) = external::put_with(v1, ExternalKind::Channel, channel_id.get(), wanted, put).await?;
+    Ok(Json(body.with_external_id(text)))
 }
 
 /// Deletes a channel with its messages
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
-    params(("guild_id" = Snowflake, Path), ("channel_id" = Snowflake, Path)),
+    params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
     v1.ask(path.id("guild_id")?, Command::DeleteChannel(path.id("channel_id")?)).await?;

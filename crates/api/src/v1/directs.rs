@@ -6,11 +6,13 @@ use super::{
     V1,
     caller::{Caller, Write},
     error::V1Error,
+    external,
     input::{Body, Check, Faults},
-    types::Snowflake,
+    types::{AnyId, Snowflake},
 };
 use axum::{Json, extract::State};
 use guildhall_model::{Direct, User};
+use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -21,7 +23,7 @@ use utoipa::ToSchema;
 pub(super) struct DirectPut {
     /// 2 to 10 accounts. The first of them owns a group. The order of two accounts makes no difference.
     #[schema(min_items = 2, max_items = 10)]
-    user_ids: Vec<Snowflake>,
+    user_ids: Vec<AnyId>,
     /// A new group, also of two. Of three and more it always is one.
     #[serde(default)]
     group: bool,
@@ -56,8 +58,9 @@ pub(super) async fn create(
 ) -> Result<Json<DirectMade>, V1Error> {
     let input = body.read(&v1, caller.permit()).await?;
     let mut users: Vec<Arc<User>> = Vec::with_capacity(input.user_ids.len());
-    for user_id in input.user_ids {
-        let user = v1.in_time(v1.node.user(user_id.id())).await??;
+    let field = |index| format!("user_ids[{index}]");
+    for user_id in external::ids_of(&v1, ExternalKind::User, field, &input.user_ids).await? {
+        let user = v1.in_time(v1.node.user(user_id)).await??;
         users.push(user.ok_or_else(|| V1Error::not_found("user: put it with PUT /v1/users first"))?);
     }
     let direct = match &users[..] {

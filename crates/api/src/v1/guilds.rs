@@ -7,12 +7,14 @@ use super::{
     change,
     error::V1Error,
     expect_read,
+    external::{self, Target},
     input::{Body, Changes, Check, Faults, Path, Query},
-    types::{Snowflake, check_new_id},
+    types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_guild::{BackendCommand, Command, GuildReply, InsteadOf, NewGuild};
 use guildhall_model::{Guild, GuildId};
+use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -23,10 +25,10 @@ pub(super) async fn reply(v1: &V1, guild_id: GuildId) -> Result<Box<GuildReply>,
     expect_read!(v1.ask(guild_id, Command::ReadGuild).await?, Guild)
 }
 
-async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Result<Json<GuildBody>, V1Error> {
+async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Result<GuildBody, V1Error> {
     let command = BackendCommand::PutGuild(Box::new(guild.clone()), instead_of);
     let reply = expect_read!(v1.ask(guild.id, Command::Backend(Box::new(command))).await?, Guild)?;
-    Ok(Json(GuildBody::from(&*reply)))
+    Ok(GuildBody::from(&*reply))
 }
 
 /// A page of a list.
@@ -57,6 +59,38 @@ impl Page {
     }
 }
 
+/// A page of a list, or what has an external id.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Only those with larger ids.
+    #[param(value_type = Option<Snowflake>)]
+    after: Option<Snowflake>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only the one with this external id, if there is one.
+    #[param(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
+    pub external_id: Option<String>,
+}
+
+impl Check for Which {
+    fn check(&self, faults: &mut Faults) {
+        faults.number("limit", self.limit().into(), 1, PAGE_MAX.into());
+        external::check("external_id", self.external_id.as_deref(), faults);
+    }
+}
+
+impl Which {
+    pub fn limit(&self) -> u32 {
+        self.limit.unwrap_or(100)
+    }
+
+    pub fn after<T>(&self) -> guildhall_model::Id<T> {
+        guildhall_model::Id::new(self.after.map_or(0, |after| after.0))
+    }
+}
+
 /// Some of the guilds.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GuildIds {
@@ -64,29 +98,46 @@ pub(super) struct GuildIds {
     guild_ids: Vec<Snowflake>,
 }
 
-/// Lists the ids of all guilds
-#[utoipa::path(get, path = "/v1/guilds", tag = "guilds", params(Page),
+/// Lists the ids of all guilds, or the one with an external id
+#[utoipa::path(get, path = "/v1/guilds", tag = "guilds", params(Which),
     responses((status = 200, body = GuildIds)))]
 pub(super) async fn list(
     _: Caller<Read>,
     State(v1): State<Arc<V1>>,
-    Query(page): Query<Page>,
+    Query(which): Query<Which>,
 ) -> Result<Json<GuildIds>, V1Error> {
-    let ids = v1.in_time(v1.node.store().guild_ids(page.after(), page.limit())).await??;
+    let ids = match &which.external_id {
+        Some(text) => match external::id_of(&v1, ExternalKind::Guild, text).await?.map(GuildId::new) {
+            Some(guild_id) if is_there(&v1, guild_id).await? => vec![guild_id],
+            _ => Vec::new(),
+        },
+        None => v1.in_time(v1.node.store().guild_ids(which.after(), which.limit())).await??,
+    };
     Ok(Json(GuildIds { guild_ids: ids.into_iter().map(Into::into).collect() }))
 }
 
+async fn is_there(v1: &V1, guild_id: GuildId) -> Result<bool, V1Error> {
+    match reply(v1, guild_id).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.code == "not_found" => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads a guild
-#[utoipa::path(get, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 200, body = GuildBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<GuildBody>, V1Error> {
-    Ok(Json(GuildBody::from(&*reply(&v1, path.id("guild_id")?).await?)))
+    let guild_id: GuildId = path.id("guild_id")?;
+    let guild = reply(&v1, guild_id).await?;
+    let text = external::text(&v1, ExternalKind::Guild, guild_id.get()).await?;
+    Ok(Json(GuildBody::from(&*guild).with_external_id(text)))
 }
 
 /// Makes a guild under an id of your choice, or replaces its fields
 ///
 /// A new guild has its owner as the only member, `@everyone` as the only role, and no channels.
-#[utoipa::path(put, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+#[utoipa::path(put, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     request_body = GuildPut,
     responses((status = 200, description = "It was there, and is like this now", body = GuildBody),
               (status = 201, description = "It was made", body = GuildBody), (status = 409, body = V1Error)))]
@@ -96,33 +147,42 @@ pub(super) async fn put(
     path: Path,
     body: Body<GuildPut>,
 ) -> Result<(StatusCode, Json<GuildBody>), V1Error> {
-    let guild_id: GuildId = path.id("guild_id")?;
+    let target = Target::of(&v1, &path, "guild_id").await?;
+    let guild_id: GuildId = target.id;
     let input = body.read(&v1, caller.permit()).await?;
-    match reply(&v1, guild_id).await {
+    let wanted = target.wanted(input.external_id.clone())?;
+    let put = put_whole(&v1, guild_id, input);
+    let ((status, body), text) = external::put_with(&v1, ExternalKind::Guild, guild_id.get(), wanted, put).await?;
+    Ok((status, Json(body.with_external_id(text))))
+}
+
+async fn put_whole(v1: &V1, guild_id: GuildId, input: GuildPut) -> Result<(StatusCode, GuildBody), V1Error> {
+    let owner_id = external::id_in(v1, ExternalKind::User, "owner_id", &input.owner_id).await?;
+    match reply(v1, guild_id).await {
         Ok(before) => {
-            let guild = input.into_guild(guild_id, Some(&before.meta.guild));
-            return Ok((StatusCode::OK, put_fields(&v1, guild, None).await?));
+            let guild = input.into_guild(guild_id, owner_id, Some(&before.meta.guild));
+            return Ok((StatusCode::OK, put_fields(v1, guild, None).await?));
         }
         Err(error) if error.code != "not_found" => return Err(error),
         Err(_) => {}
     }
-    check_new_id(&v1, "guild_id", guild_id)?;
+    check_new_id(v1, "guild_id", guild_id)?;
     for (special, field) in [(input.system_channel_id, "system_channel_id"), (input.afk_channel_id, "afk_channel_id")] {
         if special.is_some() {
             return Err(V1Error::field(field, "A new guild has no channels: put the guild, the channel, then this."));
         }
     }
-    let owner = v1.in_time(v1.node.user(input.owner_id.id())).await??;
+    let owner = v1.in_time(v1.node.user(owner_id)).await??;
     let owner = owner.ok_or_else(|| {
         V1Error::field("owner_id", "There is no such account: put it with PUT /v1/users/{user_id} first.")
     })?;
-    let guild = input.into_guild(guild_id, None);
+    let guild = input.into_guild(guild_id, owner_id, None);
     v1.in_time(v1.node.create_guild(NewGuild { guild: guild.clone(), owner })).await??;
-    Ok((StatusCode::CREATED, put_fields(&v1, guild, None).await?))
+    Ok((StatusCode::CREATED, put_fields(v1, guild, None).await?))
 }
 
 /// Changes some fields of a guild
-#[utoipa::path(patch, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+#[utoipa::path(patch, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     request_body = GuildChange,
     responses((status = 200, body = GuildBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
@@ -131,19 +191,26 @@ pub(super) async fn update(
     path: Path,
     changes: Changes,
 ) -> Result<Json<GuildBody>, V1Error> {
-    let guild_id = path.id("guild_id")?;
+    let guild_id: GuildId = path.id("guild_id")?;
     let patch = changes.read(&v1, caller.permit_for(&reply(&v1, guild_id).await?)).await?;
     let (v1, patch) = (&*v1, &patch);
-    change(|| async move {
+    let changed = patch.apply(&GuildPut::from(&*reply(v1, guild_id).await?.meta.guild))?;
+    let owner_id = external::id_in(v1, ExternalKind::User, "owner_id", &changed.owner_id).await?;
+    let put = change(|| async move {
         let before = reply(v1, guild_id).await?.meta.guild.clone();
-        let guild = patch.apply(&GuildPut::from(&*before))?.into_guild(guild_id, Some(&before));
+        let input = patch.apply(&GuildPut::from(&*before))?;
+        // Its external id was looked up once; an owner that the change leaves out is the guild's.
+        let owner_id = if let AnyId::Id(id) = input.owner_id { id.id() } else { owner_id };
+        let guild = input.into_guild(guild_id, owner_id, Some(&before));
         put_fields(v1, guild, Some(before)).await
-    })
-    .await
+    });
+    let (body, text) =
+        external::put_with(v1, ExternalKind::Guild, guild_id.get(), changed.external_id.clone(), put).await?;
+    Ok(Json(body.with_external_id(text)))
 }
 
 /// Deletes a guild with everything in it
-#[utoipa::path(delete, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = Snowflake, Path)),
+#[utoipa::path(delete, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
     v1.ask(path.id("guild_id")?, Command::DeleteGuild).await?;

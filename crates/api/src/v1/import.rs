@@ -2,8 +2,10 @@
 //!
 //! Invariants  M1 a line that progress was told of is durable: whoever goes on after it (`skip`) loses nothing. M2 the guild
 //!             answers others meanwhile: it is given at most `IMPORT_MEMBERS_MAX` members at a time, and the next when it
-//!             has stored these.
-//! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: something else is meant.
+//!             has stored these. M3 `replace` removes nobody before the whole file was taken, nobody of a file with a faulty line,
+//!             nobody who joined meanwhile, and never the owner. (tests `m3_*`)
+//! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: something else is meant. `replace` holds 9 bytes for
+//!             each member of the guild.
 //! Spec        docs/backend-api.md "Importing members".
 
 use super::{
@@ -11,17 +13,19 @@ use super::{
     bodies::{ImportLine, check_not_everyone},
     caller::{Caller, Write},
     error::{FieldError, V1Error},
-    expect_read, guilds,
+    expect_read, external, guilds,
     input::{Arriving, Check, Faults, Path, Query, parse},
     lines::{Answer, Gone, Lines},
-    types::{Snowflake, check_new_id},
+    types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{extract::State, response::Response};
-use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, NewMember};
-use guildhall_model::{GuildId, RoleId};
+use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, Reply};
+use guildhall_model::{GuildId, Id, RoleId, UserId};
+use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -34,6 +38,8 @@ const PROGRESS_MEMBERS: u64 = 4 * IMPORT_MEMBERS_MAX as u64;
 /// A batch that the guild had no room for is tried again, so often and after so long.
 const BATCH_TRIES: u32 = 20;
 const BATCH_PAUSE: Duration = Duration::from_millis(100);
+/// Accounts that a dry run names.
+const NAMED_MAX: usize = 100;
 
 /// How to import.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -43,10 +49,18 @@ pub(super) struct How {
     skip: Option<u64>,
     /// Tell everybody who joined, by GUILD_MEMBER_ADD. Otherwise only the members' own sessions hear of it.
     events: Option<bool>,
+    /// At the end remove the members who are not in the file, the owner aside. Not with `skip`.
+    replace: Option<bool>,
+    /// Change nothing, and report the changes that the import would make.
+    dry_run: Option<bool>,
 }
 
 impl Check for How {
-    fn check(&self, _: &mut Faults) {}
+    fn check(&self, faults: &mut Faults) {
+        if self.replace == Some(true) && self.skip.is_some_and(|skip| skip > 0) {
+            faults.add("skip", "Must be left out with `replace`, which has to see the whole file.");
+        }
+    }
 }
 
 /// How far an import is.
@@ -60,8 +74,20 @@ pub(super) struct ImportProgress {
     changed: u64,
     /// Members who were like that already.
     unchanged: u64,
+    /// Members who were removed, as they are not in the file.
+    removed: u64,
     /// Lines that were not taken.
     failed: u64,
+    /// Nothing was changed: the numbers say what would happen.
+    dry_run: bool,
+    /// Of a dry run's last line: the first accounts that would join, at most 100. New accounts without an id are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    added_first: Option<Vec<Snowflake>>,
+    /// Of a dry run's last line: the first members who would be removed, at most 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    removed_first: Option<Vec<Snowflake>>,
     /// The end was reached. Without a last line that says so the import broke off.
     done: bool,
 }
@@ -84,7 +110,7 @@ pub(super) struct ImportFailure {
 /// The body has a member a line, with the account. The answer comes while it is read: lines of progress (`ImportProgress`), and
 /// of lines that were not taken (`ImportFailure`).
 #[utoipa::path(post, path = "/v1/guilds/{guild_id}/members/import", tag = "members",
-    params(("guild_id" = Snowflake, Path), How),
+    params(("guild_id" = AnyId, Path), How),
     request_body(content = String, content_type = "application/x-ndjson", description = "`ImportLine`s"),
     responses((status = 200, content_type = "application/x-ndjson", body = String), (status = 404, body = V1Error)))]
 pub(super) async fn import(
@@ -97,15 +123,19 @@ pub(super) async fn import(
     let guild_id = path.id("guild_id")?;
     let permit = caller.permit_for(&guilds::reply(&v1, guild_id).await?);
     let place = caller.into_stream(&v1)?;
+    let dry_run = how.dry_run.unwrap_or(false);
+    let unseen = if how.replace.unwrap_or(false) { Some(Unseen::of(&v1, guild_id).await?) } else { None };
     let import = Import {
         lines: Lines::new(&v1, body, permit)?,
         v1: v1.clone(),
         guild_id,
         skip: how.skip.unwrap_or(0),
         tell: how.events.unwrap_or(false),
+        dry_run,
+        unseen,
         batch: Vec::with_capacity(IMPORT_MEMBERS_MAX),
         roles: BTreeSet::new(),
-        progress: ImportProgress::default(),
+        progress: ImportProgress { dry_run, ..ImportProgress::default() },
         told: 0,
     };
     Ok(Answer::stream(&v1, move |answer| async move {
@@ -119,13 +149,49 @@ pub(super) async fn import(
     }))
 }
 
+/// Members of a guild when an import began, and whether the file has them.
+struct Unseen {
+    /// Ascending, for binary search.
+    members: Vec<UserId>,
+    is_seen: Vec<bool>,
+}
+
+impl Unseen {
+    async fn of(v1: &V1, guild_id: GuildId) -> Result<Self, V1Error> {
+        let table = expect_read!(v1.ask(guild_id, Command::ReadMembers).await?, Members)?;
+        let members = tokio::task::spawn_blocking(move || {
+            let mut members: Vec<UserId> = table.iter().map(|entry| entry.member.user.id).collect();
+            members.sort_unstable();
+            members
+        });
+        let members = members.await.map_err(|_| V1Error::bug("a list of members"))?;
+        Ok(Self { is_seen: vec![false; members.len()], members })
+    }
+
+    fn see(&mut self, user_id: UserId) {
+        if let Ok(at) = self.members.binary_search(&user_id) {
+            self.is_seen[at] = true;
+        }
+    }
+
+    fn rest(&self, owner_id: UserId) -> Vec<UserId> {
+        let unseen =
+            self.members.iter().zip(&self.is_seen).filter(|(user_id, is_seen)| !**is_seen && **user_id != owner_id);
+        unseen.map(|(user_id, _)| *user_id).collect()
+    }
+}
+
 struct Import {
     v1: Arc<V1>,
     guild_id: GuildId,
     lines: Lines,
     skip: u64,
     tell: bool,
-    batch: Vec<NewMember>,
+    dry_run: bool,
+    /// With `replace`.
+    unseen: Option<Unseen>,
+    /// With the numbers of their lines.
+    batch: Vec<(u64, ImportLine)>,
     /// Of the guild, as they were before this batch.
     roles: BTreeSet<RoleId>,
     progress: ImportProgress,
@@ -162,10 +228,9 @@ impl Import {
                 self.roles = guild.meta.roles.keys().copied().collect();
             }
             match read_line(&self.v1, self.guild_id, &self.roles, line) {
-                Ok(member) => self.batch.push(member),
+                Ok(line) => self.batch.push((number, line)),
                 Err(error) => {
-                    self.progress.failed += 1;
-                    answer.line(&failure(number, error)).await?;
+                    self.fail(answer, number, error).await?;
                     if self.progress.failed >= FAILURES_MAX {
                         self.store(answer).await?;
                         let message = format!("{FAILURES_MAX} lines could not be taken: is it the right file?");
@@ -177,33 +242,48 @@ impl Import {
                 self.store(answer).await?;
             }
         }
-        self.store(answer).await
+        self.store(answer).await?;
+        self.remove_unseen(answer).await
+    }
+
+    async fn fail(&mut self, answer: &Answer, number: u64, error: V1Error) -> Result<(), Ended> {
+        self.progress.failed += 1;
+        Ok(answer.line(&failure(number, error)).await?)
     }
 
     /// Gives the guild what was read.
     async fn store(&mut self, answer: &Answer) -> Result<(), Ended> {
-        if !self.batch.is_empty() {
-            let members = std::mem::take(&mut self.batch);
-            let command = BackendCommand::ImportMembers { members, tell: self.tell };
-            let command = Command::Backend(Box::new(command));
-            let mut tries = 1;
-            let began = Instant::now();
-            let reply = loop {
-                match self.v1.ask(self.guild_id, command.clone()).await {
-                    // Putting twice what was put already changes nothing.
-                    Err(error) if error.code == "unavailable" && tries < BATCH_TRIES => {
-                        tries += 1;
-                        tokio::time::sleep(BATCH_PAUSE).await;
+        let batch = mem::take(&mut self.batch);
+        if !batch.is_empty() {
+            let named: Vec<_> = batch.iter().map(|(_, line)| line.user.named()).collect();
+            let ids = external::claim_all(&self.v1, ExternalKind::User, &named, self.dry_run).await?;
+            let mut members = Vec::with_capacity(batch.len());
+            for ((number, line), id) in batch.into_iter().zip(ids) {
+                match id {
+                    Ok(Some(id)) => {
+                        let user_id = Id::new(id);
+                        if let Some(unseen) = &mut self.unseen {
+                            unseen.see(user_id);
+                        }
+                        members.push(line.into_member(user_id));
                     }
-                    done => break done?,
+                    // An account that a dry run does not make.
+                    Ok(None) => self.progress.added += 1,
+                    Err(error) => self.fail(answer, number, error).await?,
                 }
+            }
+            let command = match self.dry_run {
+                true => BackendCommand::CompareMembers(members),
+                false => BackendCommand::ImportMembers { members, tell: self.tell },
             };
-            let imported = expect_read!(reply, Imported)?;
-            // An import has time; who talks in the guild meanwhile has not. So it leaves the node as much as it took.
-            tokio::time::sleep(began.elapsed().min(BATCH_PAUSE)).await;
+            let imported = expect_read!(ask(&self.v1, self.guild_id, command).await?, Imported)?;
             self.progress.added += imported.added.len() as u64;
             self.progress.changed += imported.changed;
             self.progress.unchanged += imported.unchanged;
+            if self.dry_run {
+                let first = self.progress.added_first.get_or_insert_default();
+                first.extend(imported.added.iter().map(|id| Snowflake::from(*id)).take(NAMED_MAX - first.len()));
+            }
         }
         self.progress.line = self.lines.number;
         let ImportProgress { added, changed, unchanged, .. } = self.progress;
@@ -213,17 +293,72 @@ impl Import {
         }
         Ok(())
     }
+
+    /// With `replace`: removes who was a member when the import began and is not in the file.
+    async fn remove_unseen(&mut self, answer: &Answer) -> Result<(), Ended> {
+        let Some(unseen) = self.unseen.take() else { return Ok(()) };
+        let ImportProgress { added, changed, unchanged, failed, .. } = self.progress;
+        if failed > 0 {
+            let message = format!(
+                "Nobody was removed, because {failed} lines were not taken: correct them, and import the whole file again."
+            );
+            return Err(V1Error::conflict(message).into());
+        }
+        if added + changed + unchanged == 0 {
+            return Err(V1Error::field("", "Nobody was removed, because the file is empty: send all members.").into());
+        }
+        let owner_id = guilds::reply(&self.v1, self.guild_id).await?.meta.guild.owner_id;
+        let rest = unseen.rest(owner_id);
+        if self.dry_run {
+            self.progress.removed = rest.len() as u64;
+            self.progress.removed_first = Some(rest.iter().take(NAMED_MAX).map(|id| (*id).into()).collect());
+            return Ok(());
+        }
+        let mut told = 0;
+        for some in rest.chunks(IMPORT_MEMBERS_MAX) {
+            let command = BackendCommand::RemoveMembers(some.to_vec());
+            let removed = expect_read!(ask(&self.v1, self.guild_id, command).await?, Count)?;
+            self.progress.removed += removed;
+            if self.progress.removed - told >= PROGRESS_MEMBERS {
+                told = self.progress.removed;
+                answer.line(&self.progress).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
-fn read_line(v1: &V1, guild_id: GuildId, roles: &BTreeSet<RoleId>, line: &[u8]) -> Result<NewMember, V1Error> {
+/// Runs a command that may be repeated. The pause afterwards leaves the guild half of its time for its members.
+async fn ask(v1: &V1, guild_id: GuildId, command: BackendCommand) -> Result<Reply, V1Error> {
+    let command = Command::Backend(Box::new(command));
+    let mut tries = 1;
+    let began = Instant::now();
+    loop {
+        match v1.ask(guild_id, command.clone()).await {
+            // Doing twice what was done already changes nothing.
+            Err(error) if error.code == "unavailable" && tries < BATCH_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BATCH_PAUSE).await;
+            }
+            done => {
+                tokio::time::sleep(began.elapsed().min(BATCH_PAUSE)).await;
+                return done;
+            }
+        }
+    }
+}
+
+fn read_line(v1: &V1, guild_id: GuildId, roles: &BTreeSet<RoleId>, line: &[u8]) -> Result<ImportLine, V1Error> {
     let line: ImportLine = parse(line)?;
-    check_new_id(v1, "user.id", line.user.id.id::<()>())?;
+    if let Some(id) = line.user.id {
+        check_new_id(v1, "user.id", id.id::<()>())?;
+    }
     check_not_everyone(guild_id, &line.roles)?;
     let missing = line.roles.iter().position(|role| !roles.contains(&role.id()));
     if let Some(index) = missing {
         return Err(V1Error::field(format!("roles[{index}]"), "The guild has no such role: put the role first."));
     }
-    Ok(line.into_member())
+    Ok(line)
 }
 
 fn failure(line: u64, error: V1Error) -> ImportFailure {

@@ -9,6 +9,7 @@ use super::{
     V1,
     bodies::Patch,
     error::{FieldError, V1Error},
+    external,
     strict::Strict,
     wording::{not_json, not_of_type},
 };
@@ -204,15 +205,40 @@ impl<T: DeserializeOwned + Check> FromRequestParts<Arc<V1>> for Query<T> {
 }
 
 /// The variable pieces of a path.
-pub(crate) struct Path(Vec<(String, String)>);
+pub(crate) struct Path(Vec<Piece>);
+
+struct Piece {
+    name: String,
+    text: String,
+    /// The external id behind `ext:`, and the id of its object if there is one.
+    external: Option<(String, Option<u64>)>,
+}
 
 impl Path {
-    pub fn text(&self, name: &str) -> &str {
-        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, text)| text)
+    fn piece(&self, name: &str) -> Option<&Piece> {
+        self.0.iter().find(|piece| piece.name == name)
     }
 
-    /// A piece that is an id.
+    pub fn text(&self, name: &str) -> &str {
+        self.piece(name).map_or("", |piece| &piece.text)
+    }
+
+    /// The external id of an object that does not exist yet.
+    pub fn new_external_id(&self, name: &str) -> Option<&str> {
+        match &self.piece(name)?.external {
+            Some((text, None)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A piece that is an id, or the external id of an object.
     pub fn id<T>(&self, name: &str) -> Result<Id<T>, V1Error> {
+        let external = self.piece(name).and_then(|piece| piece.external.as_ref());
+        match (external, external::kind_of(name)) {
+            (Some((_, Some(id))), _) => return Ok(Id::new(*id)),
+            (Some((text, None)), Some(kind)) => return Err(external::unknown(kind, text)),
+            _ => {}
+        }
         let id: Option<Id<T>> = self.text(name).parse().ok();
         id.filter(|id| id.get() > 0)
             .ok_or_else(|| V1Error::field(name, "Must be a snowflake: digits, above 0 and below 2^63."))
@@ -225,6 +251,15 @@ impl FromRequestParts<Arc<V1>> for Path {
     async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
         // The only way to fail is a piece that is not UTF-8.
         let params = RawPathParams::from_request_parts(parts, v1).await.map_err(|_| V1Error::no_route())?;
-        Ok(Self(params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()))
+        let params: Vec<_> = params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+        let mut pieces = Vec::with_capacity(params.len());
+        for (name, text) in params {
+            let external = match text.strip_prefix(external::PREFIX) {
+                Some(behind) => Some((behind.to_owned(), external::resolve(v1, &name, behind).await?)),
+                None => None,
+            };
+            pieces.push(Piece { name, text, external });
+        }
+        Ok(Self(pieces))
     }
 }

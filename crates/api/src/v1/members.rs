@@ -8,14 +8,15 @@ use super::{
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
-    expect_put, expect_read, guilds,
+    expect_put, expect_read, external, guilds,
     guilds::Page,
     input::{Body, Changes, Path, Query},
-    types::Snowflake,
+    types::AnyId,
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_guild::{BackendCommand, Command, InsteadOf, NewMember};
 use guildhall_model::{GuildId, Member, User, UserId};
+use guildhall_store::ExternalKind;
 use std::sync::Arc;
 
 async fn member(v1: &V1, guild_id: GuildId, user_id: UserId) -> Result<Arc<Member>, V1Error> {
@@ -34,12 +35,18 @@ async fn put_member(
 ) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
     let command = BackendCommand::PutMember(Box::new(new), instead_of);
     let (status, member) = expect_put!(v1.ask(guild_id, Command::Backend(Box::new(command))).await?, Member)?;
-    Ok((status, Json(MemberBody::from(&*member))))
+    Ok((status, Json(body_of(v1, &member).await?)))
+}
+
+async fn body_of(v1: &V1, member: &Member) -> Result<MemberBody, V1Error> {
+    let mut body = MemberBody::from(member);
+    body.user.fields.external_id = Some(external::text(v1, ExternalKind::User, member.user.id.get()).await?);
+    Ok(body)
 }
 
 /// Lists the members of a guild, by id
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/members", tag = "members",
-    params(("guild_id" = Snowflake, Path), Page),
+    params(("guild_id" = AnyId, Path), Page),
     responses((status = 200, body = Vec<MemberBody>), (status = 404, body = V1Error)))]
 pub(super) async fn list(
     _: Caller<Read>,
@@ -49,22 +56,28 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<MemberBody>>, V1Error> {
     let members = expect_read!(v1.ask(path.id("guild_id")?, Command::ReadMembers).await?, Members)?;
     let some = members.iter_after(page.after()).take(page.limit() as usize);
-    Ok(Json(some.map(|entry| MemberBody::from(&*entry.member)).collect()))
+    let mut bodies: Vec<_> = some.map(|entry| MemberBody::from(&*entry.member)).collect();
+    let mut texts = external::texts(&v1, ExternalKind::User, bodies.iter().map(|body| body.user.id.0)).await?;
+    for body in &mut bodies {
+        body.user.fields.external_id = Some(texts.remove(&body.user.id.0));
+    }
+    Ok(Json(bodies))
 }
 
 /// Reads a member
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
-    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)),
+    params(("guild_id" = AnyId, Path), ("user_id" = AnyId, Path)),
     responses((status = 200, body = MemberBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<MemberBody>, V1Error> {
-    Ok(Json(MemberBody::from(&*member(&v1, path.id("guild_id")?, path.id("user_id")?).await?)))
+    let member = member(&v1, path.id("guild_id")?, path.id("user_id")?).await?;
+    Ok(Json(body_of(&v1, &member).await?))
 }
 
 /// Adds an account to a guild, or replaces the member
 ///
 /// Their live sessions enter the guild at once.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
-    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)), request_body = MemberPut,
+    params(("guild_id" = AnyId, Path), ("user_id" = AnyId, Path)), request_body = MemberPut,
     responses((status = 200, description = "They were a member, and are like this now", body = MemberBody),
               (status = 201, description = "They joined", body = MemberBody), (status = 404, body = V1Error)))]
 pub(super) async fn put(
@@ -84,7 +97,7 @@ pub(super) async fn put(
 
 /// Changes some fields of a member
 #[utoipa::path(patch, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
-    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)), request_body = MemberChange,
+    params(("guild_id" = AnyId, Path), ("user_id" = AnyId, Path)), request_body = MemberChange,
     responses((status = 200, body = MemberBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
     caller: Caller<Write>,
@@ -107,7 +120,7 @@ pub(super) async fn update(
 
 /// Removes a member
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
-    params(("guild_id" = Snowflake, Path), ("user_id" = Snowflake, Path)),
+    params(("guild_id" = AnyId, Path), ("user_id" = AnyId, Path)),
     responses((status = 204, description = "They are no member any more"), (status = 404, body = V1Error),
               (status = 409, description = "The owner stays: give the guild to somebody else first", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {

@@ -16,6 +16,7 @@ mod channels;
 mod directs;
 mod document;
 mod error;
+mod external;
 mod guilds;
 mod idempotency;
 mod import;
@@ -26,6 +27,7 @@ mod members;
 mod openapi;
 mod publish;
 mod roles;
+mod roles_bulk;
 mod session_events;
 mod sessions;
 mod strict;
@@ -42,7 +44,7 @@ use crate::{
     body::{BodyQuotas, detach_body},
     limits::Limiter,
     quota::Quota,
-    v1::{document::Document, error::V1Error, idempotency::Idempotency},
+    v1::{document::Document, error::V1Error, external::ExternalLocks, idempotency::Idempotency},
 };
 use axum::{
     Router,
@@ -154,6 +156,8 @@ pub(crate) struct V1 {
     users: [tokio::sync::Mutex<()>; USER_LOCKS],
     /// Entries of the audit log that could not be written.
     audit_lost: LogGate,
+    /// Taken before `users` and `new_channels`.
+    external_locks: ExternalLocks,
 }
 
 /// Windows remembered for keys, and for addresses with wrong ones.
@@ -173,6 +177,7 @@ impl V1 {
             new_channels: tokio::sync::Mutex::default(),
             users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             audit_lost: LogGate::new(audit::LOG_EVERY_MS),
+            external_locks: ExternalLocks::new(),
             node,
             gateway,
             session_events,
@@ -240,7 +245,9 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(guilds::read, guilds::put, guilds::update, guilds::delete))
         .routes(routes!(channels::list))
         .routes(routes!(channels::read, channels::put, channels::update, channels::delete))
-        .routes(routes!(roles::list))
+        .routes(routes!(roles::list, roles_bulk::put_roles))
+        .routes(routes!(roles_bulk::put_members, roles_bulk::change_members))
+        .routes(routes!(roles_bulk::put_of_members))
         .routes(routes!(roles::read, roles::put, roles::update, roles::delete))
         .routes(routes!(members::list))
         .routes(routes!(members::read, members::put, members::update, members::delete))

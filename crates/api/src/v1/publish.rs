@@ -11,11 +11,11 @@ use super::{
     caller::{Caller, Publish},
     canonical::fingerprint,
     error::V1Error,
-    guilds,
+    external, guilds,
     idempotency::Outcome,
     input::{Arriving, Check, Faults, parse},
     lines::{Answer, Lines, is_ndjson},
-    types::Snowflake,
+    types::{AnyId, Snowflake},
     wording::not_json,
 };
 use axum::{
@@ -28,6 +28,7 @@ use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Refusal, Re
 use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_node::KeyLife;
 use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
+use guildhall_store::ExternalKind;
 use serde::{
     Deserialize, Deserializer as _, Serialize,
     de::{IgnoredAny, SeqAccess, Visitor},
@@ -60,10 +61,10 @@ struct AudienceBody {
     /// Every member of this guild. With `roles` or `users`: the guild that these belong to. With `channel`: the guild that
     /// the channel must belong to.
     #[serde(default)]
-    guild: Option<Snowflake>,
+    guild: Option<AnyId>,
     /// Members who can view this channel, when it is sent and when it is replayed; of a direct message those in it.
     #[serde(default)]
-    channel: Option<Snowflake>,
+    channel: Option<AnyId>,
     /// Members of `guild` with any of these roles.
     #[serde(default)]
     #[schema(min_items = 1, max_items = 250)]
@@ -71,7 +72,7 @@ struct AudienceBody {
     /// These accounts: in `guild` if that is given, else wherever they are connected.
     #[serde(default)]
     #[schema(min_items = 1, max_items = 10000)]
-    users: Option<Vec<Snowflake>>,
+    users: Option<Vec<AnyId>>,
 }
 
 /// An event to be published.
@@ -170,27 +171,35 @@ impl Check for Publication {
 /// Where an event goes.
 enum To {
     Guild(GuildId, Gate),
-    Channel(ChannelId),
+    /// In this guild, if the caller says which.
+    Channel(ChannelId, Option<GuildId>),
     Users(Arc<[UserId]>),
 }
 
 impl AudienceBody {
-    fn to(&self) -> To {
-        let guild_id = self.guild.map_or(GuildId::new(0), Snowflake::id);
-        if let Some(channel) = self.channel {
-            return To::Channel(channel.id());
+    /// Looks up external ids.
+    async fn to(&self, v1: &V1) -> Result<To, V1Error> {
+        let guild_id: Option<GuildId> = match &self.guild {
+            Some(guild) => Some(external::id_in(v1, ExternalKind::Guild, "audience.guild", guild).await?),
+            None => None,
+        };
+        if let Some(channel) = &self.channel {
+            let channel_id = external::id_in(v1, ExternalKind::Channel, "audience.channel", channel).await?;
+            return Ok(To::Channel(channel_id, guild_id));
         }
+        let of_guild = guild_id.unwrap_or(GuildId::new(0));
         if let Some(roles) = &self.roles {
-            return To::Guild(guild_id, Gate::Roles(roles.iter().map(|role| role.id()).collect()));
+            return Ok(To::Guild(of_guild, Gate::Roles(roles.iter().map(|role| role.id()).collect())));
         }
-        let Some(users) = &self.users else { return To::Guild(guild_id, Gate::Members) };
-        let mut users: Vec<_> = users.iter().map(|user| user.id()).collect();
+        let Some(users) = &self.users else { return Ok(To::Guild(of_guild, Gate::Members)) };
+        let field = |index| format!("audience.users[{index}]");
+        let mut users: Vec<UserId> = external::ids_of(v1, ExternalKind::User, field, users).await?;
         users.sort_unstable();
         users.dedup();
-        match self.guild {
-            Some(_) => To::Guild(guild_id, Gate::Users(users.into())),
+        Ok(match guild_id {
+            Some(guild_id) => To::Guild(guild_id, Gate::Users(users.into())),
             None => To::Users(users.into()),
-        }
+        })
     }
 }
 
@@ -296,13 +305,13 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
     let reached = Arc::new(Reached::default());
     let receipt: Arc<dyn Receipt> = reached.clone();
     let event = BackendEvent::new(&publication.t, &publication.d, Some(receipt)).map_err(|error| refuse(&error))?;
-    let recipients = match publication.audience.to() {
+    let recipients = match publication.audience.to(v1).await? {
         To::Guild(guild_id, gate) => Recipients::Guild(guild_id, gate),
-        To::Channel(channel_id) => {
+        To::Channel(channel_id, of_guild) => {
             let guild_id = v1.in_time(v1.node.guild_of_channel(channel_id)).await??;
             let guild_id = guild_id.ok_or_else(|| V1Error::field("audience.channel", NO_CHANNEL))?;
-            if let Some(guild) = publication.audience.guild.filter(|guild| guild.id() != guild_id) {
-                let message = format!("The channel is in the guild {guild_id}, not in {}.", guild.0);
+            if let Some(of_guild) = of_guild.filter(|of_guild| *of_guild != guild_id) {
+                let message = format!("The channel is in the guild {guild_id}, not in {of_guild}.");
                 return Err(V1Error::field("audience.channel", message));
             }
             match recipients(v1, guild_id, channel_id).await? {

@@ -8,7 +8,7 @@ use super::{
     error::V1Error,
     expect_put, guilds,
     input::{Body, Changes, Path},
-    types::{Snowflake, check_new_id},
+    types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_guild::{BackendCommand, Command, InsteadOf};
@@ -32,7 +32,7 @@ async fn put_role(
 }
 
 /// Lists the roles of a guild
-#[utoipa::path(get, path = "/v1/guilds/{guild_id}/roles", tag = "roles", params(("guild_id" = Snowflake, Path)),
+#[utoipa::path(get, path = "/v1/guilds/{guild_id}/roles", tag = "roles", params(("guild_id" = AnyId, Path)),
     responses((status = 200, body = Vec<RoleBody>), (status = 404, body = V1Error)))]
 pub(super) async fn list(
     _: Caller<Read>,
@@ -45,7 +45,7 @@ pub(super) async fn list(
 
 /// Reads a role
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
-    params(("guild_id" = Snowflake, Path), ("role_id" = Snowflake, Path)),
+    params(("guild_id" = AnyId, Path), ("role_id" = Snowflake, Path)),
     responses((status = 200, body = RoleBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<RoleBody>, V1Error> {
     Ok(Json(RoleBody::from(&*role(&v1, path.id("guild_id")?, path.id("role_id")?).await?)))
@@ -55,7 +55,7 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
 ///
 /// The role with the guild's id is `@everyone`.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
-    params(("guild_id" = Snowflake, Path), ("role_id" = Snowflake, Path)), request_body = RolePut,
+    params(("guild_id" = AnyId, Path), ("role_id" = Snowflake, Path)), request_body = RolePut,
     responses((status = 200, description = "It was there, and is like this now", body = RoleBody),
               (status = 201, description = "It was made", body = RoleBody),
               (status = 404, body = V1Error), (status = 409, body = V1Error)))]
@@ -76,7 +76,7 @@ pub(super) async fn put(
 
 /// Changes some fields of a role
 #[utoipa::path(patch, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
-    params(("guild_id" = Snowflake, Path), ("role_id" = Snowflake, Path)), request_body = RoleChange,
+    params(("guild_id" = AnyId, Path), ("role_id" = Snowflake, Path)), request_body = RoleChange,
     responses((status = 200, body = RoleBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
     caller: Caller<Write>,
@@ -97,7 +97,7 @@ pub(super) async fn update(
 
 /// Deletes a role, also from everybody who has it
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
-    params(("guild_id" = Snowflake, Path), ("role_id" = Snowflake, Path)),
+    params(("guild_id" = AnyId, Path), ("role_id" = Snowflake, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),
               (status = 409, description = "`@everyone` stays", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {

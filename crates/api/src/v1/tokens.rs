@@ -7,7 +7,7 @@ use super::{
     caller::{Caller, Tokens},
     error::V1Error,
     input::{Body, Check, Faults, Path},
-    types::{Snowflake, Time},
+    types::{AnyId, Snowflake, Time},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_model::{CloseCode, UserId};
@@ -100,7 +100,7 @@ async fn account(v1: &V1, user_id: UserId) -> Result<Arc<guildhall_model::User>,
 }
 
 /// Lists the bot tokens of an account, the first 1,000
-#[utoipa::path(get, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(get, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = Vec<TokenBody>), (status = 404, body = V1Error)))]
 pub(super) async fn list(
     caller: Caller<Tokens>,
@@ -119,7 +119,7 @@ pub(super) async fn list(
 }
 
 /// Mints a token: a bot token for a bot, a user token for a user
-#[utoipa::path(post, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(post, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = AnyId, Path)),
     request_body = NewToken, responses((status = 201, body = MintedToken), (status = 404, body = V1Error)))]
 pub(super) async fn mint(
     caller: Caller<Tokens>,
@@ -157,7 +157,7 @@ async fn close(v1: &V1, whose: Whose) -> Result<u64, V1Error> {
 /// Revokes all tokens of an account
 ///
 /// Its sessions are closed with 4004 at once. Tokens that are minted from now on are good.
-#[utoipa::path(delete, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(delete, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
 pub(super) async fn revoke_all(
     caller: Caller<Tokens>,
@@ -174,7 +174,7 @@ pub(super) async fn revoke_all(
 ///
 /// Sessions that came with it are closed with 4004 at once.
 #[utoipa::path(delete, path = "/v1/users/{user_id}/tokens/{token_id}", tag = "tokens",
-    params(("user_id" = Snowflake, Path), ("token_id" = String, Path, description = "64 hexadecimal digits")),
+    params(("user_id" = AnyId, Path), ("token_id" = String, Path, description = "64 hexadecimal digits")),
     responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
 pub(super) async fn revoke_one(
     caller: Caller<Tokens>,

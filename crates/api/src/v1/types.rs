@@ -1,12 +1,19 @@
 //! Types: what bodies are made of, with their form in JSON and in the document.
 //!
-//! Owns        `Snowflake`, `Bits`, `Time`, and `nullable` for fields whose null is not the same as their absence.
+//! Owns        `Snowflake`, `AnyId`, `Bits`, `Time`, and `nullable` for fields whose null is not the same as their absence.
 
-use super::{V1, error::V1Error};
+use super::{
+    V1,
+    error::V1Error,
+    external::{PREFIX, is_external_id},
+};
 use guildhall_model::{Id, Permissions, smallest_id_at};
 use guildhall_stdx::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use std::borrow::Cow;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Error as _, Visitor},
+};
+use std::{borrow::Cow, fmt};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, Type, schema::SchemaType},
@@ -60,6 +67,72 @@ impl PartialSchema for Snowflake {
 impl ToSchema for Snowflake {
     fn name() -> Cow<'static, str> {
         "Snowflake".into()
+    }
+}
+
+/// An account, guild or channel, by its id or its external id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AnyId {
+    Id(Snowflake),
+    External(String),
+}
+
+impl Serialize for AnyId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Id(id) => id.serialize(serializer),
+            Self::External(text) => serializer.collect_str(&format_args!("{PREFIX}{text}")),
+        }
+    }
+}
+
+impl<T> From<Id<T>> for AnyId {
+    fn from(id: Id<T>) -> Self {
+        Self::Id(id.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for AnyId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const FORM: &str = "expected a snowflake, or `ext:` and an external id";
+        struct Form;
+        impl Visitor<'_> for Form {
+            type Value = AnyId;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a snowflake, or `ext:` and an external id")
+            }
+
+            fn visit_u64<E: de::Error>(self, id: u64) -> Result<AnyId, E> {
+                let is_id = id > 0 && id >> 63 == 0;
+                if is_id { Ok(AnyId::Id(Snowflake(id))) } else { Err(E::custom(FORM)) }
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<AnyId, E> {
+                match text.strip_prefix(PREFIX) {
+                    Some(text) if is_external_id(text) => Ok(AnyId::External(text.to_owned())),
+                    Some(_) => Err(E::custom(FORM)),
+                    None => match text.parse::<Id<()>>() {
+                        Ok(id) if id.get() > 0 => Ok(id.into()),
+                        _ => Err(E::custom(FORM)),
+                    },
+                }
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}
+
+impl PartialSchema for AnyId {
+    fn schema() -> RefOr<Schema> {
+        let description = "A snowflake, or `ext:` and an external id; in paths percent-encoded.";
+        text_schema("^([1-9][0-9]{0,18}|ext:[!-~]{1,128})$", description, "1100000000000000042")
+    }
+}
+
+impl ToSchema for AnyId {
+    fn name() -> Cow<'static, str> {
+        "AnyId".into()
     }
 }
 

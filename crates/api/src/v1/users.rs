@@ -8,15 +8,17 @@ use super::{
     bodies::{UserBody, UserChange, UserPut},
     caller::{Caller, Read, Write},
     error::V1Error,
-    guilds::{self, Page},
+    external::{self, Target},
+    guilds::{self, Which},
     input::{Body, Changes, Path, Query},
     tokens,
-    types::{Snowflake, check_new_id},
+    types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use guildhall_guild::{BackendCommand, Command, Refusal};
 use guildhall_model::{GuildId, User, UserId};
+use guildhall_store::ExternalKind;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -43,12 +45,12 @@ async fn ask_guilds(v1: &V1, user_id: UserId, command: impl Fn() -> Command) -> 
     asked.buffer_unordered(GUILDS_AT_ONCE).try_collect().await
 }
 
-async fn put_user(v1: &V1, user: User) -> Result<Json<UserBody>, V1Error> {
+async fn put_user(v1: &V1, user: User) -> Result<UserBody, V1Error> {
     let body = UserBody::from(&user);
     let user = Arc::new(user);
     v1.in_time(v1.node.put_user(user.clone())).await??;
     ask_guilds(v1, user.id, || Command::Backend(Box::new(BackendCommand::RefreshUser(user.clone())))).await?;
-    Ok(Json(body))
+    Ok(body)
 }
 
 /// Some of the accounts.
@@ -58,39 +60,57 @@ pub(super) struct Users {
     users: Vec<UserBody>,
 }
 
-/// Lists all accounts
-#[utoipa::path(get, path = "/v1/users", tag = "users", params(Page), responses((status = 200, body = Users)))]
+/// Lists all accounts, or the one with an external id
+#[utoipa::path(get, path = "/v1/users", tag = "users", params(Which), responses((status = 200, body = Users)))]
 pub(super) async fn list(
     _: Caller<Read>,
     State(v1): State<Arc<V1>>,
-    Query(page): Query<Page>,
+    Query(which): Query<Which>,
 ) -> Result<Json<Users>, V1Error> {
-    let users = v1.in_time(v1.node.store().users(page.after(), page.limit())).await??;
-    Ok(Json(Users { users: users.iter().map(|user| UserBody::from(&**user)).collect() }))
+    let users = match &which.external_id {
+        Some(text) => match external::id_of(&v1, ExternalKind::User, text).await? {
+            Some(id) => v1.in_time(v1.node.user(UserId::new(id))).await??.into_iter().collect(),
+            None => Vec::new(),
+        },
+        None => v1.in_time(v1.node.store().users(which.after(), which.limit())).await??,
+    };
+    let mut texts = external::texts(&v1, ExternalKind::User, users.iter().map(|user| user.id.get())).await?;
+    let body = |user: &Arc<User>| UserBody::from(&**user).with_external_id(texts.remove(&user.id.get()));
+    Ok(Json(Users { users: users.iter().map(body).collect() }))
 }
 
 /// Reads an account
-#[utoipa::path(get, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(get, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = UserBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<UserBody>, V1Error> {
-    Ok(Json(UserBody::from(&*account(&v1, path.id("user_id")?).await?)))
+    let user = account(&v1, path.id("user_id")?).await?;
+    let text = external::text(&v1, ExternalKind::User, user.id.get()).await?;
+    Ok(Json(UserBody::from(&*user).with_external_id(text)))
 }
 
 /// Makes an account under an id of your choice, or replaces it
-#[utoipa::path(put, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(put, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path)),
     request_body = UserPut,
     responses((status = 200, description = "It was there, and is like this now", body = UserBody),
               (status = 201, description = "It was made", body = UserBody),
-              (status = 409, description = "A bot stays a bot, a user a user", body = V1Error)))]
+              (status = 409, description = "A bot stays a bot, a user a user; another account has the external id", body = V1Error)))]
 pub(super) async fn put(
     caller: Caller<Write>,
     State(v1): State<Arc<V1>>,
     path: Path,
     body: Body<UserPut>,
 ) -> Result<(StatusCode, Json<UserBody>), V1Error> {
-    let user_id: UserId = path.id("user_id")?;
+    let target = Target::of(&v1, &path, "user_id").await?;
+    let user_id: UserId = target.id;
     // Before the lock: nobody waits for somebody else's body.
     let input = body.read(&v1, caller.permit()).await?;
+    let wanted = target.wanted(input.external_id.clone())?;
+    let put = put_whole(&v1, user_id, input);
+    let ((status, body), text) = external::put_with(&v1, ExternalKind::User, user_id.get(), wanted, put).await?;
+    Ok((status, Json(body.with_external_id(text))))
+}
+
+async fn put_whole(v1: &V1, user_id: UserId, input: UserPut) -> Result<(StatusCode, UserBody), V1Error> {
     let _changing = v1.changing_user(user_id).lock().await;
     let before = v1.in_time(v1.node.user(user_id)).await??;
     let status = match &before {
@@ -101,15 +121,15 @@ pub(super) async fn put(
         }
         Some(_) => StatusCode::OK,
         None => {
-            check_new_id(&v1, "user_id", user_id)?;
+            check_new_id(v1, "user_id", user_id)?;
             StatusCode::CREATED
         }
     };
-    Ok((status, put_user(&v1, input.into_user(user_id)).await?))
+    Ok((status, put_user(v1, input.into_user(user_id)).await?))
 }
 
 /// Changes some fields of an account
-#[utoipa::path(patch, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(patch, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path)),
     request_body = UserChange,
     responses((status = 200, body = UserBody), (status = 404, body = V1Error), (status = 409, body = V1Error)))]
 pub(super) async fn update(
@@ -118,15 +138,22 @@ pub(super) async fn update(
     path: Path,
     changes: Changes,
 ) -> Result<Json<UserBody>, V1Error> {
-    let user_id = path.id("user_id")?;
+    let user_id: UserId = path.id("user_id")?;
     let patch = changes.read(&v1, caller.permit_for(&account(&v1, user_id).await?)).await?;
-    let _changing = v1.changing_user(user_id).lock().await;
-    let before = account(&v1, user_id).await?;
-    let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
-    if after.bot != before.bot {
-        return Err(V1Error::conflict("What an account was made as, a bot or a user, it stays: choose another id."));
-    }
-    put_user(&v1, after).await
+    let wanted = patch.apply(&UserPut::from(&*account(&v1, user_id).await?))?.external_id;
+    let put = async {
+        let _changing = v1.changing_user(user_id).lock().await;
+        let before = account(&v1, user_id).await?;
+        let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
+        if after.bot != before.bot {
+            return Err(V1Error::conflict(
+                "What an account was made as, a bot or a user, it stays: choose another id.",
+            ));
+        }
+        put_user(&v1, after).await
+    };
+    let (body, text) = external::put_with(&v1, ExternalKind::User, user_id.get(), wanted, put).await?;
+    Ok(Json(body.with_external_id(text)))
 }
 
 /// The guilds of an account.
@@ -137,7 +164,7 @@ pub(super) struct GuildsOfUser {
 }
 
 /// Lists the guilds an account is in
-#[utoipa::path(get, path = "/v1/users/{user_id}/guilds", tag = "users", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(get, path = "/v1/users/{user_id}/guilds", tag = "users", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = GuildsOfUser), (status = 404, body = V1Error)))]
 pub(super) async fn guilds(
     _: Caller<Read>,
@@ -153,7 +180,7 @@ pub(super) async fn guilds(
 /// Deletes an account: it leaves all guilds, its tokens are revoked, its sessions end
 ///
 /// What it wrote stays, under the name of a deleted user.
-#[utoipa::path(delete, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = Snowflake, Path)),
+#[utoipa::path(delete, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),
               (status = 409, description = "It owns a guild", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
@@ -173,6 +200,7 @@ pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Pa
     ask_guilds(&v1, user_id, || Command::RemoveMember(user_id)).await?;
     let gone = User { bot: before.bot, ..User::new(user_id, &deleted_name(user_id)) };
     v1.in_time(v1.node.put_user(Arc::new(gone))).await??;
+    external::release(&v1, ExternalKind::User, user_id.get()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -15,15 +15,18 @@ use serde_json::{Value, json};
 use std::{convert::Infallible, pin::Pin, sync::Arc};
 use tower::ServiceExt as _;
 
-struct Backend {
-    world: World,
-    api: Router,
-    key: String,
+pub struct Backend {
+    pub world: World,
+    pub api: Router,
+    pub key: String,
 }
 
 impl Backend {
-    async fn new(limits: V1Limits) -> Self {
-        let world = World::limited(ApiLimits::unlimited()).await;
+    pub async fn new(limits: V1Limits) -> Self {
+        Self::of(World::limited(ApiLimits::unlimited()).await, limits).await
+    }
+
+    pub async fn of(world: World, limits: V1Limits) -> Self {
         let (_, key) = world.node.create_key("all", &Scope::ALL).await.unwrap();
         let api = v1_router(V1State {
             node: world.node.clone(),
@@ -35,7 +38,7 @@ impl Backend {
         Self { world, api, key }
     }
 
-    async fn ask(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Answer {
+    pub async fn ask(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Answer {
         let request =
             Request::builder().method(method).uri(format!("/v1{path}")).extension(Peer([192, 0, 2, 1].into()));
         let request = request.header("authorization", format!("Bearer {key}"));

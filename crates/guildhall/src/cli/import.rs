@@ -12,6 +12,9 @@ Examples:
   guildhall import - --guild 1100000000000000001 < members.ndjson
   # Go on where it broke off:
   guildhall import members.ndjson --guild 1100000000000000001 --skip 250000
+  # Make the guild's members those of the file; first see what would happen:
+  guildhall import members.ndjson --guild 1100000000000000001 --replace --dry-run
+  guildhall import members.ndjson --guild 1100000000000000001 --replace
   # A node that speaks TLS with a certificate of your own authority:
   guildhall import members.ndjson --guild 1100000000000000001 \\
       --server https://gateway.example.net --ca ca.pem
@@ -29,15 +32,21 @@ pub struct ImportArgs {
     /// A member a line (NDJSON); - for standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// Into which guild
-    #[arg(long, value_name = "ID")]
-    guild: GuildId,
+    /// Into which guild: its id, or ext: and its external id
+    #[arg(long, value_name = "ID", value_parser = parse_guild)]
+    guild: String,
     /// Leave out so many lines at the beginning
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip: u64,
     /// Tell everybody in the guild who joined
     #[arg(long)]
     events: bool,
+    /// Remove the members who are not in the file, the owner aside
+    #[arg(long, conflicts_with = "skip")]
+    replace: bool,
+    /// Change nothing, and show what would happen
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -48,6 +57,8 @@ struct Far {
     line: u64,
     failed: u64,
     done: bool,
+    /// With `--replace`, which cannot go on in the middle.
+    is_whole: bool,
 }
 
 impl Far {
@@ -63,12 +74,35 @@ impl Far {
             eprintln!("line {number}: {}", if faults.is_empty() { message } else { &faults });
             return;
         }
-        *self = Self { line: number, failed: line["failed"].as_u64().unwrap_or(0), done: line["done"] == true };
+        let failed = line["failed"].as_u64().unwrap_or(0);
+        *self = Self { line: number, failed, done: line["done"] == true, is_whole: self.is_whole };
+        let would = if line["dry_run"] == true { "would be: " } else { "" };
         eprintln!(
-            "{number} lines: {} added, {} changed, {} as they were, {} not taken",
-            line["added"], line["changed"], line["unchanged"], self.failed
+            "{number} lines: {would}{} added, {} changed, {} as they were, {} removed, {failed} not taken",
+            line["added"], line["changed"], line["unchanged"], line["removed"]
         );
+        for (field, what) in [("added_first", "added"), ("removed_first", "removed")] {
+            let first: Vec<&str> = line[field].as_array().into_iter().flatten().map(text).collect();
+            if !first.is_empty() && self.done {
+                let more = if line[what].as_u64() > Some(first.len() as u64) { ", …" } else { "" };
+                eprintln!("{would}{what}: {}{more}", first.join(", "));
+            }
+        }
     }
+}
+
+fn parse_guild(text: &str) -> Result<String, String> {
+    let is_id = text.parse::<GuildId>().is_ok() || text.strip_prefix("ext:").is_some_and(|text| !text.is_empty());
+    if is_id { Ok(text.to_owned()) } else { Err("expected an id (digits), or ext: and an external id".to_owned()) }
+}
+
+/// Percent-encoded, so that it is one piece of a path.
+fn path_piece(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
 }
 
 fn text(value: &Value) -> &str {
@@ -77,8 +111,12 @@ fn text(value: &Value) -> &str {
 
 pub(super) async fn run(args: ImportArgs, environment: &[(String, String)]) -> Result<(), Failure> {
     let input = remote::open(&args.file).await?;
-    let path = format!("/v1/guilds/{}/members/import?skip={}&events={}", args.guild, args.skip, args.events);
-    let mut far = Far::default();
+    let ImportArgs { skip, events, replace, dry_run, .. } = args;
+    let path = format!(
+        "/v1/guilds/{}/members/import?skip={skip}&events={events}&replace={replace}&dry_run={dry_run}",
+        path_piece(&args.guild)
+    );
+    let mut far = Far { is_whole: replace, ..Far::default() };
     let done = args.remote.stream(environment, &path, input, |line| {
         far.take(&line);
         Ok(())
@@ -89,7 +127,12 @@ pub(super) async fn run(args: ImportArgs, environment: &[(String, String)]) -> R
 
 fn verdict(done: anyhow::Result<()>, far: &Far) -> anyhow::Result<()> {
     if !far.done && far.line > 0 {
-        eprintln!("It broke off. Everything up to line {0} is stored: go on with --skip {0}", far.line);
+        match far.is_whole {
+            true => eprintln!(
+                "It did not reach its end: import the whole file again. Members who are like that cost nothing."
+            ),
+            false => eprintln!("It broke off. Everything up to line {0} is stored: go on with --skip {0}", far.line),
+        }
     }
     done?;
     if !far.done {

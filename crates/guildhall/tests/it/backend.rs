@@ -443,6 +443,71 @@ fn batches_streams_and_keys_of_events() {
     assert_eq!(next["d"], 9999, "it came once");
 }
 
+/// The last line of an import: line, added, changed, unchanged, failed.
+fn progress_line([line, added, changed, unchanged, failed]: [u64; 5]) -> Value {
+    json!({"line": line, "added": added, "changed": changed, "unchanged": unchanged, "removed": 0, "failed": failed,
+        "dry_run": false, "done": true})
+}
+
+#[test]
+fn members_and_roles_are_set_in_bulk() {
+    let dir = tempfile::tempdir().unwrap();
+    let (demo, mut backend) = built(&dir);
+    backend.ask("PATCH", &format!("/users/{BOT}"), Some(json!({"application_flags": 1 << 14})), 200);
+    let helper = backend.token(BOT);
+    let (mut helper, _) = client(&demo, &helper, "encoding=json", 1 | 1 << 1);
+    helper.await_payload(0, Some("GUILD_CREATE"));
+    let bob = backend.token(BOB);
+    let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
+
+    let role_members = format!("/guilds/{GUILD}/roles/{ROLE}/members");
+    let put = backend.put(&role_members, json!({"user_ids": [BOB, ANA]}), 200);
+    assert_eq!(put, json!({"changed": 2, "unchanged": 0}));
+    for user_id in [BOB, ANA] {
+        let event = helper.await_payload(0, Some("GUILD_MEMBER_UPDATE"));
+        assert_eq!((&event["d"]["user"]["id"], &event["d"]["roles"]), (&json!(user_id), &json!([ROLE])));
+    }
+    backend.put(&role_members, json!({"user_ids": ["77"]}), 400);
+
+    // The file has the bot and a new account alone: bob goes, and the owner stays.
+    let file = dir.path().join("members.ndjson");
+    let bot = json!({"user": {"id": BOT, "username": "helper", "bot": true, "application_flags": 1 << 14}});
+    let new = json!({"user": {"external_id": "auth0|mara", "username": "mara"}});
+    std::fs::write(&file, format!("{bot}\n{new}\n")).unwrap();
+    let key_file = dir.path().join("key");
+    std::fs::write(&key_file, &backend.key).unwrap();
+    let server = format!("http://{}", demo.addr);
+    let remote = ["--server", &server, "--key-file", key_file.to_str().unwrap()];
+    backend.ask("PATCH", &format!("/guilds/{GUILD}"), Some(json!({"external_id": "a/b"})), 200);
+    let import = ["import", file.to_str().unwrap(), "--guild", "ext:a/b", "--replace"];
+    let output = run(import.iter().chain(&remote).chain(&["--dry-run"]));
+    let told = stderr(&output);
+    let would = "2 lines: would be: 1 added, 0 changed, 1 as they were, 1 removed, 0 not taken";
+    assert!(output.status.success() && told.contains(would), "{told}");
+    assert!(told.contains(&format!("would be: removed: {BOB}")), "{told}");
+    assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 3);
+
+    let output = run(import.iter().chain(&remote));
+    let told = stderr(&output);
+    assert!(output.status.success() && told.contains("1 added, 0 changed, 1 as they were, 1 removed"), "{told}");
+    let event = helper.await_payload(0, Some("GUILD_MEMBER_REMOVE"));
+    assert_eq!(event["d"]["user"]["id"], BOB);
+    assert_eq!(bob.await_payload(0, Some("GUILD_DELETE"))["d"]["id"], GUILD);
+    let members = backend.get(&format!("/guilds/{GUILD}/members"));
+    let names = members.as_array().unwrap().iter().map(|member| member["user"]["username"].clone());
+    let mut names: Vec<_> = names.collect();
+    names.sort_by_key(ToString::to_string);
+    assert_eq!(names, ["ana", "helper", "mara"]);
+
+    // All of it is durable, external ids included.
+    demo.kill();
+    let demo = self::demo(&dir);
+    let mut backend = Backend::root(&demo);
+    let mara = backend.get("/guilds/ext:a%2Fb/members/ext:auth0%7Cmara");
+    assert_eq!(mara["user"]["external_id"], "auth0|mara");
+    assert_eq!(backend.get(&format!("/guilds/{GUILD}/members/{ANA}"))["roles"], json!([ROLE]));
+}
+
 #[test]
 fn members_are_imported_while_the_guild_works() {
     let dir = tempfile::tempdir().unwrap();
@@ -485,7 +550,7 @@ fn members_are_imported_while_the_guild_works() {
         assert_eq!(twice_or_everyone["errors"][0]["field"], "roles[1]");
     }
     let last = progress.last().unwrap();
-    assert_eq!(*last, json!({"line": 5004, "added": 5000, "changed": 0, "unchanged": 0, "failed": 4, "done": true}));
+    assert_eq!(*last, progress_line([5004, 5000, 0, 0, 4]));
     assert!(progress.len() > 3 && progress.is_sorted_by_key(|p| p["line"].as_u64()), "{progress:?}");
     assert_eq!(carls.await_payload(0, Some("GUILD_CREATE"))["d"]["id"], GUILD, "who is connected enters at once");
     assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 5_003);
@@ -495,7 +560,7 @@ fn members_are_imported_while_the_guild_works() {
     stream.write(&(0..5_000).map(line).collect::<String>());
     stream.end();
     let last = std::iter::from_fn(|| stream.next()).last().unwrap();
-    assert_eq!(last, json!({"line": 5000, "added": 0, "changed": 0, "unchanged": 1000, "failed": 0, "done": true}));
+    assert_eq!(last, progress_line([5000, 0, 0, 1000, 0]));
 
     demo.kill();
     let demo = self::demo(&dir);

@@ -2,8 +2,9 @@
 
 use super::{NAME_CHARS_MAX, no_permissions};
 use crate::v1::{
+    external,
     input::{Check, Faults},
-    types::{Bits, Snowflake},
+    types::{Bits, Snowflake, nullable},
 };
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Overwrite, OverwriteKind};
 use serde::{Deserialize, Serialize};
@@ -92,11 +93,16 @@ pub(crate) struct ChannelPut {
     #[serde(default)]
     #[schema(max_items = 1000)]
     pub permission_overwrites: Vec<OverwriteBody>,
+    /// How your own database calls it: unique among channels, and never shown to clients. Left out: as it was. Null: none.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
+    pub external_id: Option<Option<String>>,
 }
 
 impl Check for ChannelPut {
     fn check(&self, faults: &mut Faults) {
         faults.text("name", &self.name, 1, NAME_CHARS_MAX);
+        external::check("external_id", self.external_id.as_ref().and_then(Option::as_deref), faults);
         if ChannelType::from_wire(self.kind).is_none() {
             faults.add("type", "Must be one of 0, 2, 4, 5, 13, 15, 16.");
         }
@@ -143,6 +149,7 @@ impl From<&Channel> for ChannelPut {
             bitrate: channel.bitrate,
             user_limit: channel.user_limit,
             permission_overwrites: channel.overwrites.iter().map(Into::into).collect(),
+            external_id: None,
         }
     }
 }
@@ -170,5 +177,12 @@ impl From<&Channel> for ChannelBody {
             fields: channel.into(),
             last_message_id: channel.last_message_id.map(Into::into),
         }
+    }
+}
+
+impl ChannelBody {
+    pub fn with_external_id(mut self, external_id: Option<String>) -> Self {
+        self.fields.external_id = Some(external_id);
+        self
     }
 }

@@ -2,11 +2,12 @@
 
 use super::{HASH_CHARS_MAX, NAME_CHARS_MAX};
 use crate::v1::{
+    external,
     input::{Check, Faults},
-    types::Snowflake,
+    types::{AnyId, Snowflake, nullable},
 };
 use guildhall_guild::GuildReply;
-use guildhall_model::{Guild, GuildId};
+use guildhall_model::{Guild, GuildId, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -25,7 +26,7 @@ pub(crate) struct GuildPut {
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
     /// Who may do everything: an account that exists. Of a guild that exists, a member.
-    pub owner_id: Snowflake,
+    pub owner_id: AnyId,
     /// Hash of the picture.
     #[serde(default)]
     #[schema(max_length = 128)]
@@ -64,6 +65,10 @@ pub(crate) struct GuildPut {
     #[serde(default = "locale")]
     #[schema(min_length = 2, max_length = 16)]
     pub preferred_locale: String,
+    /// How your own database calls it: unique among guilds, and never shown to clients. Left out: as it was. Null: none.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
+    pub external_id: Option<Option<String>>,
 }
 
 impl Check for GuildPut {
@@ -80,12 +85,13 @@ impl Check for GuildPut {
             faults.text(&format!("features[{index}]"), feature, 1, 64);
         }
         faults.text("preferred_locale", &self.preferred_locale, 2, 16);
+        external::check("external_id", self.external_id.as_ref().and_then(Option::as_deref), faults);
     }
 }
 
 impl GuildPut {
     /// The fields it stands for. What it does not speak of is as `before` has it.
-    pub fn into_guild(self, id: GuildId, before: Option<&Guild>) -> Guild {
+    pub fn into_guild(self, id: GuildId, owner_id: UserId, before: Option<&Guild>) -> Guild {
         fn kept<T: Clone>(before: Option<&Guild>, field: impl Fn(&Guild) -> &Vec<T>) -> Vec<T> {
             before.map_or_else(Vec::new, |before| field(before).clone())
         }
@@ -94,7 +100,7 @@ impl GuildPut {
             name: self.name,
             icon: self.icon,
             description: self.description,
-            owner_id: self.owner_id.id(),
+            owner_id,
             afk_channel_id: self.afk_channel_id.map(Snowflake::id),
             afk_timeout: self.afk_timeout,
             verification_level: self.verification_level,
@@ -127,6 +133,7 @@ impl From<&Guild> for GuildPut {
             explicit_content_filter: guild.explicit_content_filter,
             features: guild.features.clone(),
             preferred_locale: guild.preferred_locale.clone(),
+            external_id: None,
         }
     }
 }
@@ -155,5 +162,12 @@ impl From<&GuildReply> for GuildBody {
             member_count: reply.member_count,
             presence_count: reply.presence_count,
         }
+    }
+}
+
+impl GuildBody {
+    pub fn with_external_id(mut self, external_id: Option<String>) -> Self {
+        self.fields.external_id = Some(external_id);
+        self
     }
 }

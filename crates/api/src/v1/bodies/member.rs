@@ -3,11 +3,12 @@
 use super::user::{UserBody, UserPut, no_discriminator};
 use crate::v1::{
     error::V1Error,
+    external::Named,
     input::{Check, Faults},
     types::{Snowflake, Time},
 };
 use guildhall_guild::NewMember;
-use guildhall_model::{GuildId, Member, User};
+use guildhall_model::{GuildId, Member, User, UserId};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, sync::Arc};
 use utoipa::ToSchema;
@@ -151,8 +152,9 @@ pub(crate) struct ImportLine {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportUser {
-    /// Its id.
-    pub id: Snowflake,
+    /// Its id. Left out: of the account with this `external_id`, or a new one.
+    #[serde(default)]
+    pub id: Option<Snowflake>,
     /// As for an account.
     pub username: String,
     /// As for an account.
@@ -173,25 +175,46 @@ pub(crate) struct ImportUser {
     /// As for an account.
     #[serde(default)]
     pub application_flags: u32,
+    /// As for an account. Left out or null: as it was.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
+    pub external_id: Option<String>,
 }
 
 impl ImportUser {
     fn into_fields(self) -> UserPut {
-        let Self { id: _, username, discriminator, global_name, avatar, bot, public_flags, application_flags } = self;
-        UserPut { username, discriminator, global_name, avatar, bot, public_flags, application_flags }
+        let Self {
+            id: _,
+            username,
+            discriminator,
+            global_name,
+            avatar,
+            bot,
+            public_flags,
+            application_flags,
+            external_id,
+        } = self;
+        let external_id = external_id.map(Some);
+        UserPut { username, discriminator, global_name, avatar, bot, public_flags, application_flags, external_id }
+    }
+
+    pub fn named(&self) -> Named {
+        Named { id: self.id.map(|id| id.0), text: self.external_id.clone() }
     }
 }
 
 impl Check for ImportLine {
     fn check(&self, faults: &mut Faults) {
         self.user.clone().into_fields().check_within("user.", faults);
+        if self.user.id.is_none() && self.user.external_id.is_none() {
+            faults.add("user.id", "Must be there, or `external_id`.");
+        }
         check_fields(self.nick.as_deref(), &self.roles, faults);
     }
 }
 
 impl ImportLine {
-    pub fn into_member(self) -> NewMember {
-        let id = self.user.id.id();
+    pub fn into_member(self, id: UserId) -> NewMember {
         let Self { user, nick, roles, joined_at, mute, deaf, flags, communication_disabled_until } = self;
         let user = Arc::new(user.into_fields().into_user(id));
         MemberPut { nick, roles, joined_at, mute, deaf, flags, communication_disabled_until }.into_member(user)

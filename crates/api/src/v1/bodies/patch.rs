@@ -6,7 +6,7 @@ use crate::{
     v1::{
         error::V1Error,
         input::{Check, parse},
-        types::{Bits, Snowflake, Time, nullable},
+        types::{AnyId, Bits, Snowflake, Time, nullable},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -54,9 +54,9 @@ macro_rules! patches {
 patches! {
     /// Fields of a guild to change, as for PUT.
     GuildChange as GuildPatch {
-        name: String, owner_id: Snowflake, icon: String, description: String, afk_channel_id: Snowflake, afk_timeout: u16,
+        name: String, owner_id: AnyId, icon: String, description: String, afk_channel_id: Snowflake, afk_timeout: u16,
         system_channel_id: Snowflake, verification_level: u8, default_message_notifications: u8,
-        explicit_content_filter: u8, features: Vec<String>, preferred_locale: String,
+        explicit_content_filter: u8, features: Vec<String>, preferred_locale: String, external_id: String,
     }
     /// Fields of a role to change, as for PUT.
     RoleChange as RolePatch {
@@ -65,12 +65,12 @@ patches! {
     /// Fields of a channel to change, as for PUT. What it is stays.
     ChannelChange as ChannelPatch {
         name: String, position: i32, parent_id: Snowflake, topic: String, nsfw: bool, rate_limit_per_user: u16,
-        bitrate: u32, user_limit: u16, permission_overwrites: Vec<OverwriteBody>,
+        bitrate: u32, user_limit: u16, permission_overwrites: Vec<OverwriteBody>, external_id: String,
     }
     /// Fields of an account to change, as for PUT.
     UserChange as UserPatch {
         username: String, discriminator: String, global_name: String, avatar: String, public_flags: u32,
-        application_flags: u32,
+        application_flags: u32, external_id: String,
     }
     /// Fields of a member to change, as for PUT.
     MemberChange as MemberPatch {

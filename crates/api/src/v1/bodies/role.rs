@@ -42,13 +42,55 @@ pub(crate) struct RolePut {
 
 impl Check for RolePut {
     fn check(&self, faults: &mut Faults) {
-        faults.text("name", &self.name, 1, NAME_CHARS_MAX);
-        faults.number("color", self.color.into(), 0, COLOR_MAX.into());
-        faults.number("position", self.position.into(), 0, i32::MAX.into());
+        self.check_within("", faults);
+    }
+}
+
+/// A role of a list. The fields of a role are named again, because serde cannot refuse unknown ones where it flattens.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RoleWithId {
+    /// Id of the role; the guild's id for `@everyone`.
+    pub id: Snowflake,
+    /// As for a role.
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// As for a role.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 16777215)]
+    pub color: u32,
+    /// As for a role.
+    #[serde(default)]
+    pub hoist: bool,
+    /// As for a role.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 2147483647)]
+    pub position: i32,
+    /// As for a role.
+    #[serde(default = "no_permissions")]
+    pub permissions: Bits,
+    /// As for a role.
+    #[serde(default)]
+    pub managed: bool,
+    /// As for a role.
+    #[serde(default)]
+    pub mentionable: bool,
+}
+
+impl RoleWithId {
+    pub fn fields(&self) -> RolePut {
+        let Self { id: _, name, color, hoist, position, permissions, managed, mentionable } = self.clone();
+        RolePut { name, color, hoist, position, permissions, managed, mentionable }
     }
 }
 
 impl RolePut {
+    pub fn check_within(&self, within: &str, faults: &mut Faults) {
+        faults.text(&format!("{within}name"), &self.name, 1, NAME_CHARS_MAX);
+        faults.number(&format!("{within}color"), self.color.into(), 0, COLOR_MAX.into());
+        faults.number(&format!("{within}position"), self.position.into(), 0, i32::MAX.into());
+    }
+
     pub fn into_role(self, id: RoleId) -> Role {
         Role {
             id,

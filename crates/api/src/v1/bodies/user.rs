@@ -2,8 +2,9 @@
 
 use super::HASH_CHARS_MAX;
 use crate::v1::{
+    external,
     input::{Check, Faults},
-    types::Snowflake,
+    types::{Snowflake, nullable},
 };
 use guildhall_model::{User, UserId};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,10 @@ pub(crate) struct UserPut {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4294967295_u64)]
     pub application_flags: u32,
+    /// How your own database calls it: unique among accounts, and never shown to clients. Left out: as it was. Null: none.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
+    pub external_id: Option<Option<String>>,
 }
 
 pub(super) fn no_discriminator() -> String {
@@ -60,6 +65,7 @@ impl UserPut {
         }
         faults.optional_text(&format!("{within}global_name"), self.global_name.as_deref(), 32);
         faults.optional_text(&format!("{within}avatar"), self.avatar.as_deref(), HASH_CHARS_MAX);
+        external::check(&format!("{within}external_id"), self.external_id.as_ref().and_then(Option::as_deref), faults);
     }
 
     pub fn into_user(self, id: UserId) -> User {
@@ -86,6 +92,7 @@ impl From<&User> for UserPut {
             bot: user.bot,
             public_flags: user.public_flags,
             application_flags: user.application_flags,
+            external_id: None,
         }
     }
 }
@@ -104,5 +111,12 @@ pub(crate) struct UserBody {
 impl From<&User> for UserBody {
     fn from(user: &User) -> Self {
         Self { id: user.id.into(), fields: user.into() }
+    }
+}
+
+impl UserBody {
+    pub fn with_external_id(mut self, external_id: Option<String>) -> Self {
+        self.fields.external_id = Some(external_id);
+        self
     }
 }
