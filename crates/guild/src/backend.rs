@@ -15,8 +15,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    Channel, ChannelType, EventName, Guild as GuildFields, Member, Permissions, Role, RoleId, User, UserId,
-    timestamp_of,
+    Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, Member, Message, MessageId, Permissions, Role,
+    RoleId, User, UserId, timestamp_of,
 };
 use guildhall_relay::{BackendEvent, Effect, Event, Gate};
 use guildhall_stdx::{Now, Timestamp};
@@ -27,6 +27,9 @@ pub const IMPORT_MEMBERS_MAX: usize = 256;
 
 /// Members of one `ChangeRoles`. It is one transaction, so it cannot be cut: a guild is held up for some milliseconds.
 pub const ROLE_CHANGES_MAX: usize = 1_000;
+
+/// Messages of one `ReassignMessages`: each, and the one it answers, may have to be read first.
+pub const REASSIGNED_MAX: usize = 25;
 
 /// What must be there for the command to be carried out: for who read it, changed a part, and puts the whole. None: whatever
 /// is there, or nothing.
@@ -58,6 +61,16 @@ pub enum BackendCommand {
     RemoveMembers(Vec<UserId>),
     /// Changes the roles of up to `ROLE_CHANGES_MAX` members, all or none. Answered with how many of them are not as before.
     ChangeRoles(Vec<(UserId, RoleChange)>),
+    /// Up to `REASSIGNED_MAX` messages of a channel are another account's from then on. Those that do not exist are left out.
+    /// Answered with how many are not as before. Also of direct messages.
+    ReassignMessages {
+        /// Channel or thread of all of them.
+        channel_id: ChannelId,
+        /// At most `REASSIGNED_MAX`.
+        ids: Vec<MessageId>,
+        /// New author.
+        to: Arc<User>,
+    },
     /// Adds or replaces roles, as `PutRole`, all or none.
     PutRoles(Vec<Role>),
     /// Tells an event. Answered with how many relays were told of it.
@@ -188,6 +201,9 @@ impl Guild {
             BackendCommand::RemoveMembers(user_ids) => self.remove_members(now, user_ids),
             BackendCommand::ChangeRoles(changes) => self.change_roles(now, changes),
             BackendCommand::PutRoles(roles) => self.put_roles(now, roles),
+            BackendCommand::ReassignMessages { channel_id, ids, to } => {
+                self.reassign_messages(now, actor, *channel_id, ids, to)
+            }
             BackendCommand::Publish { gate, event } => self.publish_of_backend(now, gate, event),
         }
     }
@@ -402,6 +418,41 @@ impl Guild {
             }
         }
         Ok(Reply::RolesPut(put))
+    }
+
+    fn reassign_messages(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        ids: &[MessageId],
+        to: &Arc<User>,
+    ) -> CommandResult {
+        if ids.len() > REASSIGNED_MAX {
+            return Err(Refusal::InvalidForm("messages").into());
+        }
+        let here = self.in_text(now, actor, channel_id)?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(message) = self.find_message((channel_id, *id))?.map(|found| found.message.clone()) else {
+                continue;
+            };
+            if message.author.id != to.id {
+                let referenced = self.referenced_by(&message)?.flatten();
+                found.push((message, referenced));
+            }
+        }
+        // Nothing waits from here on.
+        let count = found.len() as u64;
+        for (message, referenced) in found {
+            let key = (channel_id, message.id);
+            let message = Arc::new(Message { author: to.clone(), ..Message::clone(&message) });
+            self.write(Write::PutMessage(message.clone()));
+            let version = self.touch();
+            self.cache.change(key, version, |cached| cached.message = message.clone());
+            self.tell_message(EventName::MessageUpdate, &here, message, referenced, Effect::None);
+        }
+        Ok(Reply::Count(count))
     }
 
     fn existing_roles<B: FromIterator<RoleId>>(&self, wanted: &[RoleId]) -> B {

@@ -9,6 +9,7 @@
 //! Spec        docs/protocol.md §6.4, §10.2; ADR 25.
 
 use crate::{
+    backend::BackendCommand,
     check::Here,
     command::{Actor, ChannelPatch, Command, Refusal, Reply},
     limits::GuildLimits,
@@ -141,6 +142,7 @@ impl Guild {
             | Command::AddReaction(..)
             | Command::RemoveReaction(..)
             | Command::StartTyping(_) => return None,
+            Command::Backend(command) if matches!(**command, BackendCommand::ReassignMessages { .. }) => return None,
             Command::ReadChannel(channel) => {
                 self.in_channel(now, actor, *channel).and_then(|_| self.direct()).map(Reply::Direct).map_err(Stop::from)
             }

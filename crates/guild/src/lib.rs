@@ -45,7 +45,8 @@ mod webhooks;
 
 pub use audit::AuditQuery;
 pub use backend::{
-    BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember, ROLE_CHANGES_MAX, RoleChange, RolesPut,
+    BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX, RoleChange,
+    RolesPut,
 };
 pub use cache::CachedMessage;
 pub use command::{

@@ -38,7 +38,7 @@ impl Guild {
     }
 
     /// A message, or that there is none; `Stop::Needs` if only the store knows.
-    fn find_message(&mut self, key: (ChannelId, MessageId)) -> Result<Option<&CachedMessage>, Stop> {
+    pub(crate) fn find_message(&mut self, key: (ChannelId, MessageId)) -> Result<Option<&CachedMessage>, Stop> {
         match self.cache.lookup(key) {
             Lookup::Found(message) => Ok(Some(message)),
             Lookup::Absent => Ok(None),

@@ -13,6 +13,7 @@ mod bodies;
 mod caller;
 mod canonical;
 mod channels;
+mod delete_user;
 mod directs;
 mod document;
 mod error;
@@ -21,6 +22,7 @@ mod guilds;
 mod idempotency;
 mod import;
 mod input;
+mod jobs;
 mod keys;
 mod lines;
 mod members;
@@ -44,7 +46,7 @@ use crate::{
     body::{BodyQuotas, detach_body},
     limits::Limiter,
     quota::Quota,
-    v1::{document::Document, error::V1Error, external::ExternalLocks, idempotency::Idempotency},
+    v1::{document::Document, error::V1Error, external::ExternalLocks, idempotency::Idempotency, jobs::Jobs},
 };
 use axum::{
     Router,
@@ -158,6 +160,7 @@ pub(crate) struct V1 {
     audit_lost: LogGate,
     /// Taken before `users` and `new_channels`.
     external_locks: ExternalLocks,
+    jobs: Jobs,
 }
 
 /// Windows remembered for keys, and for addresses with wrong ones.
@@ -178,6 +181,7 @@ impl V1 {
             users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             audit_lost: LogGate::new(audit::LOG_EVERY_MS),
             external_locks: ExternalLocks::new(),
+            jobs: Jobs::default(),
             node,
             gateway,
             session_events,
@@ -207,9 +211,13 @@ impl V1 {
     }
 }
 
-/// The API for backends: everything below `/v1`. What is no route there is answered with 404, in JSON.
+/// The API for backends: everything below `/v1`. Unknown paths are answered with 404, in JSON. Jobs run as long as the router exists.
+///
+/// # Panics
+/// Outside a tokio runtime.
 pub fn v1_router(state: V1State) -> Router {
     let v1 = Arc::new(V1::new(state));
+    Jobs::start(&v1);
     let (router, document) = routes().split_for_parts();
     let document = Arc::new(Document::new(openapi::text(document)));
     let document = move |asked: HeaderMap| {
@@ -256,6 +264,8 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(users::list))
         .routes(routes!(users::guilds))
         .routes(routes!(directs::create))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::read))
         .routes(routes!(publish::publish))
         .routes(routes!(tokens::list, tokens::mint, tokens::revoke_all))
         .routes(routes!(tokens::revoke_one))

@@ -120,7 +120,8 @@ pub(super) async fn list(
 
 /// Mints a token: a bot token for a bot, a user token for a user
 #[utoipa::path(post, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = AnyId, Path)),
-    request_body = NewToken, responses((status = 201, body = MintedToken), (status = 404, body = V1Error)))]
+    request_body = NewToken, responses((status = 201, body = MintedToken), (status = 404, body = V1Error),
+        (status = 409, description = "The account is being deleted", body = V1Error)))]
 pub(super) async fn mint(
     caller: Caller<Tokens>,
     State(v1): State<Arc<V1>>,
@@ -131,6 +132,7 @@ pub(super) async fn mint(
     caller.need_account(&v1, user_id)?;
     let user = account(&v1, user_id).await?;
     let new = body.read(&v1, caller.permit_for(&user)).await?;
+    v1.jobs.need_untouched(&v1, user_id).await?;
     let minted = if user.bot {
         if new.ttl_s.is_some() {
             return Err(V1Error::field("ttl_s", "Bot tokens are valid until they are revoked: leave it out."));

@@ -7,21 +7,28 @@ use super::{
     V1,
     bodies::{UserBody, UserChange, UserPut},
     caller::{Caller, Read, Write},
+    delete_user::Deletion,
     error::V1Error,
     external::{self, Target},
     guilds::{self, Which},
-    input::{Body, Changes, Path, Query},
+    input::{Body, Changes, Check, Faults, Path, Query},
+    jobs::JobBody,
     tokens,
     types::{AnyId, Snowflake, check_new_id},
 };
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use guildhall_guild::{BackendCommand, Command, Refusal};
 use guildhall_model::{GuildId, User, UserId};
 use guildhall_store::ExternalKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// Guilds that are told of a change at the same time.
 const GUILDS_AT_ONCE: usize = 16;
@@ -112,6 +119,7 @@ pub(super) async fn put(
 
 async fn put_whole(v1: &V1, user_id: UserId, input: UserPut) -> Result<(StatusCode, UserBody), V1Error> {
     let _changing = v1.changing_user(user_id).lock().await;
+    v1.jobs.need_untouched(v1, user_id).await?;
     let before = v1.in_time(v1.node.user(user_id)).await??;
     let status = match &before {
         Some(before) if before.bot != input.bot => {
@@ -143,6 +151,7 @@ pub(super) async fn update(
     let wanted = patch.apply(&UserPut::from(&*account(&v1, user_id).await?))?.external_id;
     let put = async {
         let _changing = v1.changing_user(user_id).lock().await;
+        v1.jobs.need_untouched(&v1, user_id).await?;
         let before = account(&v1, user_id).await?;
         let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
         if after.bot != before.bot {
@@ -177,35 +186,98 @@ pub(super) async fn guilds(
     Ok(Json(GuildsOfUser { guild_ids: guild_ids.into_iter().map(Into::into).collect() }))
 }
 
+/// What becomes of what an account wrote.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Content {
+    /// Delete it, in the background.
+    erase: Option<bool>,
+    /// It becomes another account's, and so do the guilds that the account owns, in the background.
+    reassign: Option<AnyId>,
+}
+
+impl Check for Content {
+    fn check(&self, faults: &mut Faults) {
+        if self.erase == Some(true) && self.reassign.is_some() {
+            faults.add("erase", "Content is erased or reassigned: leave one of them out.");
+        }
+    }
+}
+
 /// Deletes an account: it leaves all guilds, its tokens are revoked, its sessions end
 ///
-/// What it wrote stays, under the name of a deleted user.
-#[utoipa::path(delete, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path)),
-    responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),
+/// Its messages stay as they are. With `erase` or `reassign` a job deletes them or gives them to another account; the answer is 202.
+#[utoipa::path(delete, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path), Content),
+    responses((status = 202, description = "The account is locked out, and the job goes on with what it wrote", body = JobBody),
+              (status = 204, description = "It is gone"), (status = 404, body = V1Error),
               (status = 409, description = "It owns a guild", body = V1Error)))]
-pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
+pub(super) async fn delete(
+    _: Caller<Write>,
+    State(v1): State<Arc<V1>>,
+    path: Path,
+    Query(content): Query<Content>,
+) -> Result<Response, V1Error> {
     let user_id: UserId = path.id("user_id")?;
-    let _changing = v1.changing_user(user_id).lock().await;
     let before = account(&v1, user_id).await?;
+    match (&content.reassign, content.erase) {
+        (None, Some(true)) => {
+            if v1.jobs.unfinished(&v1, user_id).await?.is_none() {
+                need_no_guild(&v1, user_id, " Or send ?reassign=ID instead of ?erase=true.").await?;
+            }
+            begin_deletion(&v1, Deletion::new(user_id, None)).await
+        }
+        (Some(heir), _) => {
+            let heir = external::id_in(&v1, ExternalKind::User, "reassign", heir).await?;
+            if heir == user_id {
+                return Err(V1Error::field("reassign", "Must be another account than the one that is deleted."));
+            }
+            let user = v1.in_time(v1.node.user(heir)).await??;
+            if user.is_none_or(|user| user.username == deleted_name(heir)) {
+                return Err(V1Error::field("reassign", "There is no such account: put it first."));
+            }
+            v1.jobs.need_untouched(&v1, heir).await?;
+            begin_deletion(&v1, Deletion::new(user_id, Some(heir))).await
+        }
+        (None, _) => delete_only(&v1, user_id, &before).await,
+    }
+}
+
+/// The account is locked out before the answer; the rest is done by the job.
+async fn begin_deletion(v1: &V1, deletion: Deletion) -> Result<Response, V1Error> {
+    let user_id = deletion.user_id;
+    // One job for an account, and nobody puts the account in between.
+    let _changing = v1.changing_user(user_id).lock().await;
+    let job = v1.jobs.add(v1, deletion).await?;
+    tokens::revoke_all_of(v1, user_id).await?;
+    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+}
+
+async fn delete_only(v1: &V1, user_id: UserId, before: &User) -> Result<Response, V1Error> {
+    let _changing = v1.changing_user(user_id).lock().await;
+    v1.jobs.need_untouched(v1, user_id).await?;
     if before.username == deleted_name(user_id) {
         return Err(V1Error::not_found("user"));
     }
-    let owned = owned_guild(&v1, user_id).await?;
-    if let Some(guild_id) = owned {
-        return Err(V1Error::conflict(format!(
-            "The account owns the guild {guild_id}: give the guild to somebody else, or delete it, first."
-        )));
-    }
-    tokens::revoke_all_of(&v1, user_id).await?;
-    ask_guilds(&v1, user_id, || Command::RemoveMember(user_id)).await?;
+    need_no_guild(v1, user_id, "").await?;
+    tokens::revoke_all_of(v1, user_id).await?;
+    ask_guilds(v1, user_id, || Command::RemoveMember(user_id)).await?;
     let gone = User { bot: before.bot, ..User::new(user_id, &deleted_name(user_id)) };
     v1.in_time(v1.node.put_user(Arc::new(gone))).await??;
-    external::release(&v1, ExternalKind::User, user_id.get()).await?;
-    Ok(StatusCode::NO_CONTENT)
+    external::release(v1, ExternalKind::User, user_id.get()).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn need_no_guild(v1: &V1, user_id: UserId, hint: &str) -> Result<(), V1Error> {
+    match owned_guild(v1, user_id).await? {
+        None => Ok(()),
+        Some(guild_id) => Err(V1Error::conflict(format!(
+            "The account owns the guild {guild_id}: give the guild to somebody else, or delete it, first.{hint}"
+        ))),
+    }
 }
 
 /// What an account is called that was deleted. Messages and reactions still point at it.
-fn deleted_name(user_id: UserId) -> String {
+pub(super) fn deleted_name(user_id: UserId) -> String {
     format!("deleted_{user_id}")
 }
 

@@ -509,6 +509,50 @@ fn members_and_roles_are_set_in_bulk() {
 }
 
 #[test]
+fn accounts_are_erased_over_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let (demo, mut backend) = built(&dir);
+    let [helper, bob, ana] = [BOT, BOB, ANA].map(|id| backend.token(id));
+    // GUILDS, GUILD_MESSAGES.
+    let (mut helper, _) = client(&demo, &helper, "encoding=json", 1 | 1 << 9);
+    helper.await_payload(0, Some("GUILD_CREATE"));
+    let (mut session, _) = client(&demo, &bob, "encoding=json", 0);
+    let messages = format!("/api/v10/channels/{CHANNEL}/messages");
+    let say = |token: &str, content: &str| {
+        let answer =
+            Http::new(demo.addr, token).request("POST", &messages, Some(&json!({"content": content}))).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body["id"].clone()
+    };
+    let his: Vec<Value> = (0..3).map(|n| say(&bob, &format!("his {n}"))).collect();
+    let hers = say(&ana, "hers");
+    let job = backend.ask("DELETE", &format!("/users/{BOB}?erase=true"), None, 202);
+    assert_eq!(session.await_close().0, 4004);
+    let event = helper.await_payload(0, Some("MESSAGE_DELETE_BULK"));
+    assert_eq!(event["d"]["ids"], json!(his));
+
+    // Another, and the node is killed after its answer.
+    crate::support::wait_for("the end of the job", || {
+        let job = backend.get(&format!("/jobs/{}", job["id"].as_str().unwrap()));
+        (job["state"] == "done").then_some(())
+    });
+    let second = backend.ask("DELETE", &format!("/users/{BOT}?reassign={ANA}"), None, 202);
+    demo.kill();
+    let demo = self::demo(&dir);
+    let mut backend = Backend::root(&demo);
+    let done = crate::support::wait_for("the end of the job", || {
+        let answer = backend.http.get(&format!("/v1/jobs/{}", second["id"].as_str().unwrap())).unwrap();
+        (answer.status == 200 && answer.body["state"] != "running").then_some(answer.body)
+    });
+    assert_eq!(done["state"], "done", "{done}");
+    assert_eq!(backend.get(&format!("/users/{BOT}"))["username"], format!("deleted_{BOT}"));
+    let ana = backend.token(ANA);
+    let history = Http::new(demo.addr, &ana).get(&messages).unwrap();
+    let ids: Vec<_> = history.body.as_array().unwrap().iter().map(|message| message["id"].clone()).collect();
+    assert_eq!(ids, [hers]);
+}
+
+#[test]
 fn members_are_imported_while_the_guild_works() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);

@@ -75,7 +75,7 @@ impl Table {
             Self::Messages => (
                 "messages (channel_id, id, guild_id, author_id, data)",
                 "(?, ?, ?, ?, ?)",
-                "(channel_id, id) DO UPDATE SET data = excluded.data",
+                "(channel_id, id) DO UPDATE SET author_id = excluded.author_id, data = excluded.data",
             ),
             Self::Belongings => (
                 "belongings (guild_id, kind, id, part, data)",
