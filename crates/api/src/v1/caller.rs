@@ -8,7 +8,7 @@
 //!             streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
 
-use super::{V1, audit::KeySlot, error::V1Error};
+use super::{V1, audit::KeySlot, error::V1Error, input::Path};
 use crate::{
     auth::token_of,
     limits::{Rule, network},
@@ -20,6 +20,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use guildhall_model::UserId;
 use guildhall_node::{Key, KeyFault, KeyLife, Scope, TokenFault};
 use std::{
+    fmt::Display,
     marker::PhantomData,
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, PoisonError},
@@ -134,16 +135,29 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
 }
 
 impl Caller<Tokens> {
+    /// The account in the path.
+    pub fn account_in(&self, v1: &V1, path: &Path) -> Result<UserId, V1Error> {
+        match path.id("user_id") {
+            Ok(user_id) => self.need_account(v1, user_id).map(|()| user_id),
+            // A key with accounts does not learn which external ids exist.
+            Err(error) if error.code == "not_found" && self.key.accounts.is_some() => {
+                Err(self.not_named(v1, path.text("user_id")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Refuses accounts that a key with accounts does not name.
     pub fn need_account(&self, v1: &V1, user_id: UserId) -> Result<(), V1Error> {
-        if self.key.may_manage_tokens_of(user_id) {
-            return Ok(());
-        }
+        if self.key.may_manage_tokens_of(user_id) { Ok(()) } else { Err(self.not_named(v1, user_id)) }
+    }
+
+    fn not_named(&self, v1: &V1, account: impl Display) -> V1Error {
         v1.node.count_refused_key(KeyFault::Account);
         let name = &self.key.name;
-        Err(V1Error::forbidden(format!(
-            "The key `{name}` manages tokens of the accounts that it names alone, and {user_id} is none of them: take another \
-             key, or make one with `guildhall key create --accounts {user_id} …`, or POST /v1/keys."
-        )))
+        V1Error::forbidden(format!(
+            "The key `{name}` manages tokens of the accounts that it names alone, and {account} is none of them: take another \
+             key, or make one with `guildhall key create --accounts ID …`, or POST /v1/keys."
+        ))
     }
 }

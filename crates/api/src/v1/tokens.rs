@@ -107,8 +107,7 @@ pub(super) async fn list(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<Vec<TokenBody>>, V1Error> {
-    let user_id = path.id("user_id")?;
-    caller.need_account(&v1, user_id)?;
+    let user_id = caller.account_in(&v1, &path)?;
     account(&v1, user_id).await?;
     let tokens = v1.in_time(v1.node.store().tokens_of_user(user_id, LIST_MAX)).await??;
     let body = |(hash, record): &(TokenHash, guildhall_store::TokenRecord)| TokenBody {
@@ -128,8 +127,7 @@ pub(super) async fn mint(
     path: Path,
     body: Body<NewToken>,
 ) -> Result<(StatusCode, Json<MintedToken>), V1Error> {
-    let user_id = path.id("user_id")?;
-    caller.need_account(&v1, user_id)?;
+    let user_id = caller.account_in(&v1, &path)?;
     let user = account(&v1, user_id).await?;
     let new = body.read(&v1, caller.permit_for(&user)).await?;
     v1.jobs.need_untouched(&v1, user_id).await?;
@@ -166,8 +164,7 @@ pub(super) async fn revoke_all(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<RevokedBody>, V1Error> {
-    let user_id = path.id("user_id")?;
-    caller.need_account(&v1, user_id)?;
+    let user_id = caller.account_in(&v1, &path)?;
     account(&v1, user_id).await?;
     Ok(Json(revoke_all_of(&v1, user_id).await?))
 }
@@ -183,8 +180,7 @@ pub(super) async fn revoke_one(
     State(v1): State<Arc<V1>>,
     path: Path,
 ) -> Result<Json<RevokedBody>, V1Error> {
-    let user_id: UserId = path.id("user_id")?;
-    caller.need_account(&v1, user_id)?;
+    let user_id = caller.account_in(&v1, &path)?;
     let hash = from_hex(path.text("token_id"));
     let hash = hash.ok_or_else(|| V1Error::field("token_id", "Must be 64 hexadecimal digits, as GET lists them."))?;
     let record = v1.in_time(v1.node.store().token(hash)).await??;

@@ -186,3 +186,16 @@ async fn x2_clients_never_see_one() {
         assert!(!answer.body.contains("hidden") && !answer.body.contains("external"), "{path}: {}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn a_key_with_accounts_learns_no_external_ids_of_others() {
+    let backend = Backend::ready().await;
+    for (id, text) in [(101, "bob"), (102, "eve")] {
+        backend.need("PATCH", &format!("/users/{id}"), json!({"external_id": text}), 200).await;
+    }
+    let (_, login) = backend.world.node.create_key_for("login", &[backend.world.bob.id]).await.unwrap();
+    for (path, status) in [("bob", 200), ("eve", 403), ("nobody", 403)] {
+        let answer = backend.ask(&login, "GET", &format!("/users/ext:{path}/tokens"), "").await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+    }
+}
