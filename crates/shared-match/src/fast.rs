@@ -1,63 +1,79 @@
-//! Fast search and parse, for bodies that few connections are sent: one probe per hash and position, as zstd's `dfast` has them,
-//! and a greedy or lazy choice among them.
+//! Fast search and parse, for bodies that few connections are sent: the two newest positions of each of two hashes, as zstd's `dfast`
+//! has them, and a greedy or lazy choice among them; or all of them as candidates for the optimal parse.
 //!
-//! Owns        `FastIndex` (two hash tables of one domain), `FastCandidates` (the tables' entries for each position of a body),
-//!             `FastParser`.
-//! Invariants  the index and the candidates depend on bodies of the domain and its parent alone. The recipients of a body
-//!             play no part before `FastParser::parse`; its result serves connections that have its sources.
-//! Limits      the newest position of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
+//! Owns        `FastIndex` (two hash tables of one domain), `FastParser` with the index of the similar bodies of one parse.
+//! Invariants  the index depends on bodies of the domain alone. The recipients of a body play no part before `FastParser::parse`; its
+//!             result serves connections that have its sources and similar bodies.
+//! Limits      the two newest positions of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
 
 use crate::{
-    candidates::ITSELF,
+    candidates::{Candidate, Candidates, ITSELF},
     dictionary::{DICTIONARY, Dictionary},
-    history::{DomainHistory, Entry, History, HistoryKey},
+    history::{DomainHistory, Entry, History},
+    matcher::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
     places::{Place, equal_bytes},
     ring::BodyId,
 };
+use guildhall_prefetch::prefetch;
+use smallvec::SmallVec;
 
 /// Bytes that a position's two hashes are of.
 const LONG_BYTES: usize = 8;
 const SHORT_BYTES: usize = 5;
+/// Positions that are kept per hash, newest first.
+pub const WAYS: usize = 2;
 /// Bytes of the ring per slot of each table, as a power of two.
-const SLOT_POSITIONS_LOG: u32 = 3;
+const SLOT_POSITIONS_LOG: u32 = 4;
 const SLOTS_LOG_MIN: u32 = 6;
+/// One position in so many is inserted: of a body into each table of its domain, of a similar body, and of the body itself. A match
+/// that begins between two of them is extended backwards.
+const LONG_STEP: usize = 4;
+const SHORT_STEP: usize = 3;
+const SIMILAR_STEP: usize = 3;
+const ITSELF_STEP: usize = 4;
+/// Positions ahead of the one that is inserted, whose slots are prefetched.
+const PREFETCHED_AHEAD: usize = 36;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
 /// Resolved sources that are remembered per parse.
-const SOURCES: usize = 64;
-/// A match of this length is taken without a look at the next position.
+const SOURCES: usize = 128;
+/// A match of this length is taken without a look at other candidates or the next position.
 const GOOD_BYTES: usize = 32;
-/// Shortest match with one of the last alignments.
-const REPEAT_BYTES_MIN: usize = 4;
+/// Shortest match.
+const MATCH_BYTES_MIN: usize = 4;
+/// Similar bodies of one parse.
+pub const SIMILAR_MAX: usize = 4;
+/// Bytes of a similar body that are indexed.
+const SIMILAR_BYTES_MAX: usize = 8 << 10;
+/// While a candidate has this much to go, only one position in `LOOKED_AT_ONE_IN` is looked up.
+const LONG_CANDIDATE_BYTES: u32 = 40;
+const LOOKED_AT_ONE_IN: usize = 4;
 
-/// The newest position of every hash.
+/// Similar bodies of a parse, newest first.
+pub type Similar = [Option<BodyId>; SIMILAR_MAX];
+
+/// The newest positions of every hash.
 #[derive(Debug, Default)]
 pub struct FastIndex {
-    long: Vec<u32>,
-    short: Vec<u32>,
+    long: Vec<[u32; WAYS]>,
+    short: Vec<[u32; WAYS]>,
 }
 
-/// Candidates for one position: earlier positions with, probably, the same eight and the same five bytes;
-/// [`Place::END`] for none.
-pub type Probes = [Place; 2];
-
-/// Candidates for each position of a body, from the index of its domain and from that of the parent domain.
-#[derive(Debug, Default)]
-pub struct FastCandidates {
-    pub own: Vec<Probes>,
-    /// The history that `own` are positions of.
-    pub own_of: Option<HistoryKey>,
-    pub parent: Vec<Probes>,
-    /// The history that `parent` are positions of.
-    pub parent_of: Option<HistoryKey>,
+/// The bytes at a position as a number; zeros behind the last.
+#[inline]
+fn eight_at(bytes: &[u8], at: usize) -> u64 {
+    match bytes[at..].first_chunk() {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => bytes[at..].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    }
 }
 
 impl FastIndex {
     /// An empty index for a ring of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
         let log = capacity.max(1).ilog2().saturating_sub(SLOT_POSITIONS_LOG).max(SLOTS_LOG_MIN);
-        Self { long: vec![0; 1 << log], short: vec![0; 1 << log] }
+        Self { long: vec![[0; WAYS]; 1 << log], short: vec![[0; WAYS]; 1 << log] }
     }
 
     #[inline]
@@ -68,36 +84,86 @@ impl FastIndex {
         [long as usize, short as usize]
     }
 
-    /// Looks up each position of a body that begins at `begin`, and inserts it.
-    pub fn push(&mut self, body: &[u8], begin: Place, found: &mut Vec<Probes>) {
-        found.clear();
+    /// Inserts each position of a body that begins at `begin`. A slot keeps one position of it.
+    pub fn insert(&mut self, body: &[u8], begin: Place) {
         if self.long.is_empty() {
             return;
         }
-        found.extend(body.windows(LONG_BYTES).enumerate().map(|(at, eight)| {
-            let eight = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
-            let [long, short] = self.slots(eight);
-            let place = begin.address() as u32 + at as u32;
-            let found = [Place::of(self.long[long].into()), Place::of(self.short[short].into())];
-            (self.long[long], self.short[short]) = (place, place);
-            found
-        }));
+        let begin = begin.address() as u32;
+        let put = |slot: &mut [u32; WAYS], at: usize| {
+            if slot[0] < begin {
+                slot[1] = slot[0];
+            }
+            slot[0] = begin + at as u32;
+        };
+        let end = (body.len() + 1).saturating_sub(LONG_BYTES);
+        for at in (0..end).step_by(LONG_STEP) {
+            let ahead = at + PREFETCHED_AHEAD;
+            if ahead < end {
+                let [long, short] = self.slots(eight_at(body, ahead));
+                prefetch(&self.long[long]);
+                prefetch(&self.short[short]);
+            }
+            let [long, _] = self.slots(eight_at(body, at));
+            put(&mut self.long[long], at);
+        }
+        for at in (0..end).step_by(SHORT_STEP) {
+            let [_, short] = self.slots(eight_at(body, at));
+            put(&mut self.short[short], at);
+        }
     }
 
-    /// Looks up each position of a body of another domain, and inserts none.
-    pub fn look_up(&self, body: &[u8], found: &mut Vec<Probes>) {
-        found.clear();
+    /// Positions with, probably, the same eight bytes, then those with the same five.
+    #[inline]
+    pub fn look_up(&self, eight: u64) -> [Place; 2 * WAYS] {
         if self.long.is_empty() {
-            return;
+            return [Place::END; 2 * WAYS];
         }
-        found.extend(body.windows(LONG_BYTES).map(|eight| {
-            let [long, short] = self.slots(u64::from_le_bytes(eight.try_into().expect("eight bytes")));
-            [Place::of(self.long[long].into()), Place::of(self.short[short].into())]
-        }));
+        let [long, short] = self.slots(eight);
+        let [a, b] = self.long[long];
+        let [c, d] = self.short[short];
+        [a, b, c, d].map(|place| Place::of(place.into()))
     }
 
     pub fn heap_bytes(&self) -> usize {
-        4 * (self.long.len() + self.short.len())
+        size_of::<[u32; WAYS]>() * (self.long.len() + self.short.len())
+    }
+}
+
+/// Index of the similar bodies of one parse, and of the body itself as far as it was parsed.
+#[derive(Debug, Default)]
+struct NearIndex {
+    /// Number of the body, from 1, in the upper eight bits, and the position.
+    table: Vec<[u32; WAYS]>,
+    log: u32,
+}
+
+const POSITION_BITS: u32 = 24;
+
+impl NearIndex {
+    fn start(&mut self, bytes: usize) {
+        self.log = bytes.max(1).ilog2().clamp(6, 12);
+        self.table.clear();
+        self.table.resize(1 << self.log, [0; WAYS]);
+    }
+
+    #[inline]
+    fn slot(&self, four: u32) -> usize {
+        (four.wrapping_mul(0x9E37_79B1) >> (32 - self.log)) as usize
+    }
+
+    #[inline]
+    fn insert(&mut self, four: u32, number: usize, at: usize) {
+        let slot = self.slot(four);
+        let slot = &mut self.table[slot];
+        *slot = [(number as u32) << POSITION_BITS | at as u32, slot[0]];
+    }
+
+    fn insert_all(&mut self, bytes: &[u8], number: usize) {
+        for at in (0..(bytes.len() + 1).saturating_sub(4)).step_by(SIMILAR_STEP) {
+            let four = bytes[at..].first_chunk().expect("four bytes");
+            self.insert(u32::from_le_bytes(*four), number, at);
+        }
     }
 }
 
@@ -113,6 +179,10 @@ pub struct FastLimits {
     pub explicit_bits: i32,
     /// A match may wait for a better one at the next position.
     pub is_lazy: bool,
+    /// A match of this length ends the search at a position.
+    pub enough_bytes: usize,
+    /// Similar bodies of a parse.
+    pub similar_max: usize,
     /// How many bytes back a body may refer to itself.
     pub reach: usize,
 }
@@ -122,9 +192,8 @@ pub struct FastLimits {
 pub struct FastTask<'a> {
     pub history: &'a History,
     pub text: &'a Entry,
-    pub candidates: &'a FastCandidates,
-    /// A body of another domain that the connection has, for want of one of the same name in this domain.
-    pub similar: Option<&'a Entry>,
+    /// Bodies of the same name that the connection has, of whatever domain, newest first.
+    pub similar: Similar,
     /// The dictionary that the stream began with, while it can be referred to.
     pub dictionary: Option<&'a Dictionary>,
 }
@@ -149,6 +218,16 @@ struct Match<'a> {
 }
 
 impl FastLimits {
+    /// Those of an effort, for a stream with this window.
+    pub fn with(self, effort: Effort, window: u32) -> Self {
+        let limits = Self { reach: window as usize, ..self };
+        match effort {
+            Effort::Greedy => Self { enough_bytes: GOOD_BYTES, similar_max: 2, ..limits },
+            Effort::Lazy => Self { is_lazy: true, enough_bytes: GOOD_BYTES, similar_max: SIMILAR_MAX, ..limits },
+            Effort::Shallow | Effort::Optimal => limits,
+        }
+    }
+
     /// Approximate gain of a match in bits.
     #[inline]
     fn gain(&self, found: &Match<'_>) -> i32 {
@@ -161,22 +240,14 @@ impl FastLimits {
 #[derive(Debug)]
 pub struct FastParser {
     sources: [Source; SOURCES],
-    /// Of `similar`: the newest position of each hash and one.
-    similar: Vec<u16>,
+    near: NearIndex,
+    candidates: Candidates,
 }
 
 impl Default for FastParser {
     fn default() -> Self {
-        Self { sources: [Source::default(); SOURCES], similar: Vec::new() }
+        Self { sources: [Source::default(); SOURCES], near: NearIndex::default(), candidates: Candidates::default() }
     }
-}
-
-const SIMILAR_LOG: u32 = 10;
-
-#[inline]
-fn similar_slot(bytes: &[u8], at: usize) -> Option<usize> {
-    let eight = u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
-    Some(((eight << (64 - 8 * SHORT_BYTES)).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - SIMILAR_LOG)) as usize)
 }
 
 /// State of one parse.
@@ -184,13 +255,16 @@ struct Parse<'a, 'p, U> {
     task: FastTask<'a>,
     limits: FastLimits,
     bytes: &'a [u8],
-    /// The body's domain and its parent, each with the positions found there.
-    own: Option<(&'a DomainHistory, &'a [Probes])>,
-    parent: Option<(&'a DomainHistory, &'a [Probes])>,
-    similar: &'a [u8],
-    parser: &'p mut FastParser,
+    own: &'a DomainHistory,
+    parent: Option<&'a DomainHistory>,
+    /// Similar bodies, and the body itself as the last.
+    near: SmallVec<[(&'a [u8], BodyId); SIMILAR_MAX + 1]>,
+    index: &'p mut NearIndex,
+    sources: &'p mut [Source; SOURCES],
     usable: U,
     repeats: [Option<(Alignment, &'a [u8])>; 3],
+    /// Positions of the body in front of this one are in the index.
+    inserted: usize,
 }
 
 impl FastParser {
@@ -201,47 +275,64 @@ impl FastParser {
         limits: FastLimits,
         mut usable: impl FnMut(BodyId) -> bool,
     ) -> Vec<Sequence> {
-        let sequences = self.parse_once(task, limits, &mut usable);
+        let sequences = self.start(task, limits, &mut usable).run();
         match best_sources(&sequences) {
             None => sequences,
             Some(best) => {
-                let similar = task.similar.filter(|similar| best.binary_search(&similar.id).is_ok());
-                let is_best = |id| best.binary_search(&id).is_ok() && usable(id);
-                self.parse_once(FastTask { similar, ..task }, limits, is_best)
+                let is_best = |id: &BodyId| best.binary_search(id).is_ok();
+                let similar = task.similar.map(|similar| similar.filter(is_best));
+                self.start(FastTask { similar, ..task }, limits, |id| is_best(&id) && usable(id)).run()
             }
         }
     }
 
-    fn parse_once(
+    /// Candidates that are `usable`, for the optimal parse.
+    pub fn candidates(
         &mut self,
         task: FastTask<'_>,
         limits: FastLimits,
         usable: impl FnMut(BodyId) -> bool,
-    ) -> Vec<Sequence> {
-        let FastTask { history, text, candidates, similar, .. } = task;
+    ) -> &Candidates {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        self.start(task, limits, usable).collect(&mut candidates);
+        self.candidates = candidates;
+        &self.candidates
+    }
+
+    fn start<'a, U: FnMut(BodyId) -> bool>(
+        &mut self,
+        task: FastTask<'a>,
+        limits: FastLimits,
+        usable: U,
+    ) -> Parse<'a, '_, U> {
+        let FastTask { history, text, similar, .. } = task;
         self.sources = [Source::default(); SOURCES];
-        let similar = similar.map_or(&[][..], |similar| history.bytes(similar));
-        let similar = &similar[..similar.len().min(usize::from(u16::MAX))];
-        if !similar.is_empty() {
-            self.similar.clear();
-            self.similar.resize(1 << SIMILAR_LOG, 0);
-            for at in 0..similar.len() {
-                let Some(slot) = similar_slot(similar, at) else { break };
-                self.similar[slot] = at as u16 + 1;
-            }
+        let bytes = history.bytes(text);
+        let mut near: SmallVec<[(&[u8], BodyId); SIMILAR_MAX + 1]> = SmallVec::new();
+        for entry in similar.into_iter().flatten().filter_map(|id| history.text(id)) {
+            let similar = history.bytes(entry);
+            near.push((&similar[..similar.len().min(SIMILAR_BYTES_MAX)], entry.id));
         }
-        let parse = Parse {
-            bytes: history.bytes(text),
-            own: history.find(candidates.own_of).map(|domain| (domain, &*candidates.own)),
-            parent: history.find(candidates.parent_of).map(|domain| (domain, &*candidates.parent)),
-            similar,
-            parser: self,
+        near.push((bytes, ITSELF));
+        self.near.start(near.iter().map(|(bytes, _)| bytes.len()).sum());
+        let count = near.len() - 1;
+        // The newest last, so that it is found first.
+        for (number, (bytes, _)) in near[..count].iter().enumerate().rev() {
+            self.near.insert_all(bytes, number + 1);
+        }
+        Parse {
+            bytes,
+            own: history.domain(text.slot),
+            parent: history.parent(text).map(|slot| history.domain(slot)),
+            near,
+            index: &mut self.near,
+            sources: &mut self.sources,
             usable,
             repeats: [None; 3],
+            inserted: 0,
             task,
             limits,
-        };
-        parse.run()
+        }
     }
 }
 
@@ -249,13 +340,13 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
     fn run(mut self) -> Vec<Sequence> {
         let mut sequences = Vec::with_capacity(32);
         let (mut at, mut anchor) = (0, 0);
-        while at + LONG_BYTES <= self.bytes.len() {
+        while at + MATCH_BYTES_MIN <= self.bytes.len() {
             let Some(mut found) = self.longest(at, anchor) else {
                 at += 1 + ((at - anchor) >> SKIP_LOG);
                 continue;
             };
             if self.limits.is_lazy {
-                while found.length < GOOD_BYTES && at + 1 + LONG_BYTES <= self.bytes.len() {
+                while found.length < GOOD_BYTES && at + 1 + MATCH_BYTES_MIN <= self.bytes.len() {
                     match self.longest(at + 1, anchor) {
                         Some(next) if self.limits.gain(&next) > self.limits.gain(&found) + self.limits.literal_bits => {
                             (found, at) = (next, at + 1)
@@ -280,63 +371,84 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
         sequences
     }
 
+    /// Makes the positions of the body in front of `at` findable.
+    #[inline]
+    fn insert_until(&mut self, at: usize) {
+        let number = self.near.len();
+        while self.inserted < at {
+            let Some(four) = self.bytes[self.inserted..].first_chunk() else { break };
+            self.index.insert(u32::from_le_bytes(*four), number, self.inserted);
+            self.inserted += ITSELF_STEP;
+        }
+    }
+
     /// The best match at a position, behind literals from `anchor` on.
     #[inline]
     fn longest(&mut self, at: usize, anchor: usize) -> Option<Match<'a>> {
+        self.insert_until(at);
         let mut best: Option<Match<'a>> = None;
         for index in usize::from(at == anchor)..3 {
             let Some((alignment, source)) = self.repeats[index] else { break };
             let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
             let length = self.equal(at, source, from);
-            if length >= REPEAT_BYTES_MIN && best.is_none_or(|best| best.length < length) {
+            if length >= MATCH_BYTES_MIN && best.is_none_or(|best| best.length < length) {
                 best = Some(Match { length, alignment, source, repeat: Some(index) });
             }
         }
         if best.is_some_and(|best| best.length >= LONG_BYTES) {
             return best;
         }
-        let probes = |probes: &[Probes]| probes.get(at).copied().unwrap_or([Place::END; 2]);
-        for hash in 0..2 {
-            let mut probe = None;
-            if let Some((own, found)) = self.own {
-                probe = self.probe(own, probes(found)[hash], at);
+        let eight = eight_at(self.bytes, at);
+        let limits = self.limits;
+        let mut add = |found: Option<Match<'a>>| {
+            if let Some(found) = found
+                && limits.gain(&found) > best.map_or(0, |best| limits.gain(&best))
+            {
+                best = Some(found);
             }
-            if let Some((parent, found)) = self.parent {
-                let other = self.probe(parent, probes(found)[hash], at);
-                if other.is_some_and(|other| probe.is_none_or(|probe| probe.length < other.length)) {
-                    probe = other;
+            best.is_some_and(|best| best.length >= limits.enough_bytes)
+        };
+        let [own, parent] =
+            [Some(self.own), self.parent].map(|domain| domain.map(|domain| (domain, domain.look_up_fast(eight))));
+        for way in 0..2 * WAYS {
+            for (domain, places) in [own, parent].into_iter().flatten() {
+                if add(self.probe(domain, places[way], at)) {
+                    return best;
                 }
             }
-            if let Some(probe) = probe
-                && best.is_none_or(|best| self.limits.gain(&best) < self.limits.gain(&probe))
-            {
-                best = Some(probe);
-            }
-            if best.is_some_and(|best| best.length >= LONG_BYTES) {
+            if way < WAYS && add(self.near(eight, way, at)) {
                 return best;
             }
         }
-        if !self.similar.is_empty()
-            && let Some(similar) = self.task.similar
-            && let Some(slot) = similar_slot(self.bytes, at)
-            && let Some(from) = usize::from(self.parser.similar[slot]).checked_sub(1)
-        {
-            let length = self.equal(at, self.similar, from);
-            let alignment = Alignment { source: similar.id, shift: from as i32 - at as i32 };
-            let found = Match { length, alignment, source: self.similar, repeat: None };
-            if length > SHORT_BYTES && best.is_none_or(|best| self.limits.gain(&best) < self.limits.gain(&found)) {
-                best = Some(found);
-            }
-        }
         if best.is_none()
-            && let Some(dictionary) = self.task.dictionary
-            && let Some(found) = dictionary.longest(&self.bytes[at..])
-            && found.len() > SHORT_BYTES
+            && let Some(found) = self.in_dictionary(at)
         {
-            let alignment = Alignment { source: DICTIONARY, shift: found.start as i32 - at as i32 };
-            return Some(Match { length: found.len(), alignment, source: dictionary.content(), repeat: None });
+            let alignment = Alignment { source: DICTIONARY, shift: found.0 as i32 - at as i32 };
+            return Some(Match { length: found.1, alignment, source: found.2, repeat: None });
         }
         best
+    }
+
+    /// Where the dictionary has what stands at a position, how much of it, and the dictionary's bytes.
+    fn in_dictionary(&self, at: usize) -> Option<(usize, usize, &'a [u8])> {
+        let dictionary = self.task.dictionary?;
+        let found = dictionary.longest(&self.bytes[at..]).filter(|found| found.len() > SHORT_BYTES)?;
+        Some((found.start, found.len(), dictionary.content()))
+    }
+
+    /// The match of a similar body or of the body itself.
+    #[inline]
+    fn near(&mut self, eight: u64, way: usize, at: usize) -> Option<Match<'a>> {
+        let entry = self.index.table[self.index.slot(eight as u32)][way];
+        let number = (entry >> POSITION_BITS).checked_sub(1)?;
+        let from = (entry & ((1 << POSITION_BITS) - 1)) as usize;
+        let (source, id) = self.near[number as usize];
+        if id == ITSELF && at - from > self.limits.reach {
+            return None;
+        }
+        let length = self.equal(at, source, from);
+        let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
+        (length >= MATCH_BYTES_MIN).then_some(Match { length, alignment, source, repeat: None })
     }
 
     /// The match at a place of a domain.
@@ -346,11 +458,12 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
             return None;
         }
         let id = domain.owner(place)?;
-        let known = &mut self.parser.sources[id as usize % SOURCES];
+        let known = &mut self.sources[(id.wrapping_mul(0x9E37_79B1) >> 25) as usize % SOURCES];
         if known.id != id {
-            *known = match domain.entry(id) {
+            // The index may have newer bodies by now.
+            *known = match domain.entry_at(place, id).filter(|entry| entry.id < self.task.text.id) {
                 Some(entry) => {
-                    let is_usable = id == self.task.text.id || (self.usable)(id);
+                    let is_usable = (self.usable)(id);
                     Source { id, begin: entry.place(0), length: entry.len() as u32, is_usable }
                 }
                 None => Source { id, ..Source::default() },
@@ -363,13 +476,60 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
         }
         let source = domain.kept().bytes(begin, length);
         let length = self.equal(at, source, from as usize);
-        let is_itself = id == self.task.text.id;
-        if length <= SHORT_BYTES || is_itself && (from as usize >= at || at - from as usize > self.limits.reach) {
-            return None;
+        let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
+        (length >= MATCH_BYTES_MIN).then_some(Match { length, alignment, source, repeat: None })
+    }
+
+    /// All candidates of each position, nearest first and each longer than every nearer one.
+    fn collect(mut self, candidates: &mut Candidates) {
+        candidates.clear();
+        let mut here: SmallVec<[Candidate; 4 * WAYS + 4]> = SmallVec::new();
+        for at in 0..self.bytes.len() {
+            candidates.start_position();
+            here.retain(|known| {
+                (known.from, known.length) = (known.from + 1, known.length - 1);
+                known.length >= MATCH_BYTES_MIN as u32
+            });
+            let goes_on = here.iter().any(|known| known.length >= LONG_CANDIDATE_BYTES);
+            if goes_on && at % LOOKED_AT_ONE_IN != 0 || at + MATCH_BYTES_MIN > self.bytes.len() {
+                candidates.extend(here.iter().copied());
+                continue;
+            }
+            self.insert_until(at);
+            let eight = eight_at(self.bytes, at);
+            let mut add = |found: Option<Match<'a>>| {
+                let Some(Match { length, alignment: Alignment { source, shift }, .. }) = found else { return };
+                let added =
+                    Candidate { source, from: (at as i32 + shift) as u32, length: length as u32, is_common: true };
+                // Itself is 0, and nearest.
+                let nearness = |known: &Candidate| known.source.wrapping_sub(1);
+                let index = here.iter().take_while(|known| nearness(known) >= nearness(&added)).count();
+                if here[..index].iter().all(|known| known.length < added.length) {
+                    here.insert(index, added);
+                    let mut place = 0;
+                    here.retain(|known| {
+                        place += 1;
+                        place <= index + 1 || known.length > added.length
+                    });
+                }
+            };
+            for domain in [Some(self.own), self.parent].into_iter().flatten() {
+                for place in domain.look_up_fast(eight) {
+                    add(self.probe(domain, place, at));
+                }
+            }
+            for way in 0..WAYS {
+                add(self.near(eight, way, at));
+            }
+            if here.is_empty()
+                && let Some((from, length, _)) = self.in_dictionary(at)
+            {
+                let (from, length) = (from as u32, length as u32);
+                here.push(Candidate { source: DICTIONARY, from, length, is_common: true });
+            }
+            candidates.extend(here.iter().copied());
         }
-        let shift = from as i32 - at as i32;
-        let alignment = Alignment { source: if is_itself { ITSELF } else { id }, shift };
-        Some(Match { length, alignment, source, repeat: None })
+        candidates.start_position();
     }
 
     #[inline]

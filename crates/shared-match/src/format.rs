@@ -5,7 +5,7 @@ use crate::{
     deflate,
     dictionary::Dictionary,
     envelope::Head,
-    fast::{FastCandidates, FastLimits},
+    fast::FastLimits,
     prepared::{Prepared, Programs},
     price::{DeflatePrices, Prices, ZstdPrices},
     sources::{Distances, Sources},
@@ -47,7 +47,6 @@ pub(crate) trait Format {
 
 /// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
 pub struct Shelf<'a, P> {
-    pub fast: &'a FastCandidates,
     pub candidates: &'a Candidates,
     pub dictionary: Option<&'a Dictionary>,
     pub templates: &'a [Template],
@@ -66,6 +65,8 @@ impl Format for Zstd {
         repeat_bits: 9,
         explicit_bits: 26,
         is_lazy: false,
+        enough_bytes: usize::MAX,
+        similar_max: 1,
         reach: 0,
     };
 
@@ -79,12 +80,12 @@ impl Format for Zstd {
 
     #[inline]
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { fast, candidates, templates, zstd, .. } = prepared;
+        let Prepared { candidates, templates, zstd, .. } = prepared;
         match begun {
-            None => Shelf { fast, candidates, dictionary: None, templates, programs: zstd },
+            None => Shelf { candidates, dictionary: None, templates, programs: zstd },
             Some(index) => {
                 let (dictionary, candidates, programs) = prepared.begun.get(index);
-                Shelf { fast, candidates, dictionary: Some(dictionary), templates, programs }
+                Shelf { candidates, dictionary: Some(dictionary), templates, programs }
             }
         }
     }
@@ -127,6 +128,8 @@ impl Format for Deflate {
         repeat_bits: 24,
         explicit_bits: 24,
         is_lazy: false,
+        enough_bytes: usize::MAX,
+        similar_max: 2,
         reach: 0,
     };
 
@@ -140,8 +143,8 @@ impl Format for Deflate {
 
     #[inline]
     fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { fast, candidates, templates, deflate, .. } = prepared;
-        Shelf { fast, candidates, dictionary: None, templates, programs: deflate }
+        let Prepared { candidates, templates, deflate, .. } = prepared;
+        Shelf { candidates, dictionary: None, templates, programs: deflate }
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {

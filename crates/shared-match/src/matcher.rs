@@ -15,8 +15,8 @@ use crate::{
     deflate::{self, DeflateStream, symbols::Symbols},
     dictionary::InFront,
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
-    fast::{FastCandidates, FastLimits, FastParser},
-    fast_choice::FastChoice,
+    fast::FastParser,
+    fast_choice::{FastChoice, Parsers},
     find::Finder,
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     had::Had,
@@ -37,8 +37,10 @@ use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
-/// Recipients of a body from which on the optimal parse pays.
-const LAZY_AUDIENCE_MAX: u32 = 48;
+/// Most recipients of a body that is parsed with each effort. With more, the next one costs less than contexts would.
+const GREEDY_AUDIENCE_MAX: u32 = 4;
+const LAZY_AUDIENCE_MAX: u32 = 32;
+const SHALLOW_AUDIENCE_MAX: u32 = 1_024;
 /// Longest match in a zstd message that is written alone.
 const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
@@ -54,10 +56,12 @@ pub struct Limits {
 /// How much a body's search may cost, by the number of its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
-    /// For one recipient: its next match is the first that is found.
+    /// For a handful of recipients: its next match is the first that is found.
     Greedy,
-    /// For a handful: a match may wait for a better one.
+    /// For a dozen: a match may wait for a better one.
     Lazy,
+    /// For dozens: the cheapest parse under real prices of what the fast search finds.
+    Shallow,
     /// For hundreds: the cheapest parse under real prices.
     Optimal,
 }
@@ -174,7 +178,6 @@ impl Matcher {
             .unwrap_or_else(|| Prepared {
                 id,
                 effort,
-                fast: FastCandidates::default(),
                 candidates: Candidates::default(),
                 templates: SmallVec::new(),
                 zstd: Vec::new(),
@@ -182,7 +185,7 @@ impl Matcher {
                 begun: Begun::default(),
             });
         (prepared.id, prepared.effort) = (id, effort);
-        self.history.push_fast(id, &self.text, &mut prepared.fast);
+        self.history.catch_up_fast(id);
         prepared.zstd.clear();
         prepared.deflate.clear();
         prepared.begun.clear();
@@ -220,8 +223,10 @@ impl Matcher {
     /// A search costs at most half of what contexts would for its recipients. A direct message is for itself.
     fn effort(&self, domain: Domain, audience: u32) -> Effort {
         self.limits.effort.unwrap_or(match (domain, audience) {
-            (Domain::Direct { .. }, _) | (_, 0..=1) => Effort::Greedy,
+            (Domain::Direct { .. }, _) => Effort::Greedy,
+            (_, ..=GREEDY_AUDIENCE_MAX) => Effort::Greedy,
             (_, ..=LAZY_AUDIENCE_MAX) => Effort::Lazy,
+            (_, ..=SHALLOW_AUDIENCE_MAX) => Effort::Shallow,
             _ => Effort::Optimal,
         })
     }
@@ -292,7 +297,7 @@ impl Matcher {
         let oldest_here = track.oldest(position, reach, self.history.spans());
         let newest = track.newest(position);
         track.number(seq, position);
-        let Shelf { fast, candidates, dictionary, templates, programs } = F::programs(&mut self.prepared[index], begun);
+        let Shelf { candidates, dictionary, templates, programs } = F::programs(&mut self.prepared[index], begun);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
@@ -301,17 +306,19 @@ impl Matcher {
         let served = Served { id, oldest_here, here };
         let ready = match effort {
             Effort::Optimal => workshop::ready(programs, templates, &served, &mut locate),
-            Effort::Greedy | Effort::Lazy => {
+            Effort::Greedy | Effort::Lazy | Effort::Shallow => {
                 let choice = FastChoice {
                     history: &self.history,
                     text,
-                    candidates: fast,
                     dictionary,
-                    limits: FastLimits { is_lazy: effort == Effort::Lazy, reach: window as usize, ..F::FAST },
+                    limits: F::FAST.with(effort, window),
+                    effort,
+                    prices: F::prices(&self.prices),
                     served,
                 };
                 let prepare = |parsed: Parsed<'_>| F::prepare(&parsed, tables);
-                choice.get_or_make(&mut self.fast, &mut self.counters, programs, &mut locate, prepare)
+                let parsers = Parsers { fast: &mut self.fast, optimal: &mut self.parser, counters: &mut self.counters };
+                choice.get_or_make(parsers, programs, &mut locate, prepare)
             }
         };
         let chosen = ready.unwrap_or_else(|| {
@@ -351,6 +358,7 @@ impl Matcher {
         F::write(program, state, tables, distances, (head, tail.bytes()), &mut self.room, out);
         track.advance(head.len());
         track.remember(id, position, spans);
+        track.note_name(name, id);
         if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
             self.history.note_written(id, sample);
             self.coverage.note_reach(sample, oldest_here.unwrap_or(id), window);

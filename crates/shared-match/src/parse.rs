@@ -91,6 +91,8 @@ pub enum Allowed<'a> {
     Had(&'a Had),
     /// One text.
     Only(BodyId),
+    /// All.
+    All,
     /// None.
     Nothing,
 }
@@ -104,6 +106,7 @@ impl Allowed<'_> {
             }
             Self::Had(had) => had.contains(found.source),
             Self::Only(only) => found.source == only,
+            Self::All => true,
             Self::Nothing => false,
         }
     }

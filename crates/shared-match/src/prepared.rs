@@ -7,7 +7,7 @@ use crate::{
     begun::Begun,
     candidates::Candidates,
     deflate,
-    fast::FastCandidates,
+    fast::Similar,
     matcher::Effort,
     ring::BodyId,
     templates::{TEMPLATES_MAX, Template},
@@ -32,8 +32,8 @@ pub enum Variant {
     Had,
     /// One text.
     Only(BodyId),
-    /// Sources that one connection has, as the fast search finds them, and a body of another domain.
-    Fast(Option<BodyId>),
+    /// Sources that one connection has, as the fast search finds them, and similar bodies.
+    Fast(Similar),
     /// Nothing, for streams with a window of so many bytes.
     Itself(u32),
 }
@@ -57,7 +57,6 @@ pub type Programs<P> = Vec<Made<P>>;
 pub struct Prepared {
     pub id: BodyId,
     pub effort: Effort,
-    pub fast: FastCandidates,
     pub candidates: Candidates,
     pub templates: SmallVec<[Template; TEMPLATES_MAX]>,
     pub zstd: Programs<zstd::Program>,

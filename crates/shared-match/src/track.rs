@@ -14,6 +14,17 @@ use crate::{
 /// Digits whose age is kept; a seq with more is written with all of its digits.
 const DIGITS_MAX: usize = 10;
 
+/// Slots for event names; of names that share one, the newest body counts.
+const NAME_SLOTS: usize = 16;
+
+/// A hash that keeps the frequent names apart.
+#[inline]
+fn name_slot(name: &str) -> usize {
+    let letters = name.as_bytes();
+    let letter = |at: usize| usize::from(*letters.get(at).unwrap_or(&0));
+    (letters.len() + 7 * letter(letters.len().saturating_sub(5)) + 2 * letter(0)) % NAME_SLOTS
+}
+
 /// No format refers back farther.
 const FORGET_BYTES: usize = 1 << zstd::WINDOW_LOG;
 
@@ -26,6 +37,8 @@ pub struct Track {
     ring: PositionRing,
     /// Whether it is among those that tell who has what.
     pub(crate) membership: Membership,
+    /// By event name, as `name_slot` has it: the newest body. Another name may have the same slot.
+    named: [BodyId; NAME_SLOTS],
     seq: u64,
     /// By `k`: where the first message was whose seq has the present digits but for the last `k`.
     unchanged_since: [u32; DIGITS_MAX],
@@ -55,12 +68,25 @@ impl Track {
     pub fn leave_matcher(&mut self) {
         self.ring = PositionRing::default();
         self.membership = Membership::Undecided;
+        self.named = [0; NAME_SLOTS];
     }
 
     /// A text was written and begins at `position`.
     #[inline]
     pub fn remember(&mut self, id: BodyId, position: u32, spans: &Spans) {
         self.ring.push(id, position, spans);
+    }
+
+    /// A text with this event name was written.
+    #[inline]
+    pub fn note_name(&mut self, name: &str, id: BodyId) {
+        self.named[name_slot(name)] = id;
+    }
+
+    /// The text with this event name, or with one of the same slot, that was written last; 0 for none.
+    #[inline]
+    pub fn newest_named(&self, name: &str) -> BodyId {
+        self.named[name_slot(name)]
     }
 
     /// The next message's text will stand at `position` under `seq`.

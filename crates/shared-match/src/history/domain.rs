@@ -8,7 +8,7 @@
 use super::{BodyId, Entry, HistoryKey};
 use crate::{
     coverage::Sampled,
-    fast::{FastIndex, Probes},
+    fast::{FastIndex, WAYS},
     places::{Index, Kept, Place, Places},
     templates::LOOKED_AT_MAX,
 };
@@ -92,7 +92,13 @@ pub struct DomainHistory {
     bytes: Vec<u8>,
     /// Per grain: the body that it belongs to.
     owners: Vec<BodyId>,
+    /// Per grain: how many bodies came before that body.
+    ordinals: Vec<u32>,
+    /// Bodies that were evicted.
+    evicted: u32,
     fast: FastIndex,
+    /// The newest body in `fast`.
+    fast_until: BodyId,
     /// For bodies with many recipients; made when there is one.
     index: Option<Index>,
     /// The newest body in `index`.
@@ -114,7 +120,10 @@ impl DomainHistory {
             key,
             bytes: Vec::new(),
             owners: Vec::new(),
+            ordinals: Vec::new(),
+            evicted: 0,
             fast: FastIndex::default(),
+            fast_until: 0,
             index: None,
             indexed: 0,
             next_address: BEGIN,
@@ -155,7 +164,7 @@ impl DomainHistory {
     }
 
     /// Appends the body of `entry`; its class, kind and name are found by it from now on. The ring is at least as large as the
-    /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see [`DomainHistory::push_fast`] and [`DomainHistory::link`].
+    /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see [`DomainHistory::catch_up_fast`] and [`DomainHistory::link`].
     pub fn push(&mut self, mut entry: Entry, body: &[u8]) {
         let taken = body.len().next_multiple_of(GRAIN);
         if self.next_address + 2 * self.capacity() as u64 > u64::from(u32::MAX) {
@@ -169,6 +178,8 @@ impl DomainHistory {
         let start = self.at(address);
         self.bytes[start..start + body.len()].copy_from_slice(body);
         self.owners[start / GRAIN..(start + taken) / GRAIN].fill(entry.id);
+        let ordinal = self.evicted.wrapping_add(self.entries.len() as u32);
+        self.ordinals[start / GRAIN..(start + taken) / GRAIN].fill(ordinal);
         let (class, kind) = (entry.scope.class, entry.scope.kind);
         self.newest.insert((class, kind), entry.id);
         self.newest_of_kind.insert(kind, entry.id);
@@ -195,6 +206,7 @@ impl DomainHistory {
 
     pub fn evict_oldest(&mut self) {
         let Some(oldest) = self.entries.pop_front() else { return };
+        self.evicted = self.evicted.wrapping_add(1);
         let (class, kind) = (oldest.scope.class, oldest.scope.kind);
         if self.newest.get(&(class, kind)) == Some(&oldest.id) {
             self.newest.remove(&(class, kind));
@@ -224,7 +236,10 @@ impl DomainHistory {
     pub fn restore(&mut self, mut entries: Vec<(Entry, Vec<u8>)>, capacity: usize) {
         self.bytes = vec![0; capacity];
         self.owners = vec![0; capacity / GRAIN];
+        self.ordinals = vec![0; capacity / GRAIN];
+        self.evicted = 0;
         self.fast = FastIndex::new(capacity);
+        self.fast_until = 0;
         self.index = None;
         self.next_address = BEGIN;
         self.newest.clear();
@@ -232,10 +247,8 @@ impl DomainHistory {
         self.named.clear();
         let fits = |bytes: &Vec<u8>| bytes.len().next_multiple_of(GRAIN) <= capacity;
         entries.retain(|(_, bytes)| fits(bytes));
-        let mut found = Vec::new();
         for (entry, bytes) in entries {
             self.push(entry, &bytes);
-            self.push_fast(&bytes, &mut found);
         }
     }
 
@@ -254,15 +267,26 @@ impl DomainHistory {
         self.entries.back().map(|newest| newest.id)
     }
 
-    /// Puts the newest body into the fast index; `found` is what it held before.
-    pub fn push_fast(&mut self, bytes: &[u8], found: &mut Vec<Probes>) {
-        let Some(newest) = self.entries.back() else { return };
-        self.fast.push(bytes, newest.place(0), found);
+    /// Puts the bodies before `id` into the fast index, as far as they are missing there.
+    pub fn catch_up_fast(&mut self, id: BodyId) {
+        let end = self.entries.partition_point(|entry| entry.id < id);
+        let mut left = CAUGHT_UP_BYTES_MAX;
+        let missing = self.entries.range(..end).rev().take_while(|entry| {
+            left = left.saturating_sub(entry.len());
+            entry.id > self.fast_until && left > 0
+        });
+        let from = end - missing.count();
+        for entry in self.entries.range(from..end) {
+            let start = entry.address as usize & (self.bytes.len() - 1);
+            self.fast.insert(&self.bytes[start..start + entry.length as usize], entry.place(0));
+            self.fast_until = entry.id;
+        }
     }
 
-    /// Candidates that the fast index holds for a body of another domain.
-    pub fn look_up_fast(&self, bytes: &[u8], found: &mut Vec<Probes>) {
-        self.fast.look_up(bytes, found);
+    /// Positions that the fast index holds for these bytes.
+    #[inline]
+    pub fn look_up_fast(&self, eight: u64) -> [Place; 2 * WAYS] {
+        self.fast.look_up(eight)
     }
 
     /// Brings the index of positions up to the bodies before `id`; of those that are missing, the newest `CAUGHT_UP_BYTES_MAX`.
@@ -357,10 +381,17 @@ impl DomainHistory {
         (address + self.bytes.len() as u64 >= self.next_address).then(|| self.owners[self.at(address) / GRAIN])
     }
 
+    /// The body of this id, to which a place belongs.
+    #[inline]
+    pub fn entry_at(&self, place: Place, id: BodyId) -> Option<&Entry> {
+        let ordinal = self.ordinals[self.at(place.address()) / GRAIN];
+        self.entries.get(ordinal.wrapping_sub(self.evicted) as usize).filter(|entry| entry.id == id)
+    }
+
     pub fn heap_bytes(&self) -> usize {
         size_of::<Self>()
             + self.bytes.len()
-            + 4 * self.owners.len()
+            + 4 * (self.owners.len() + self.ordinals.len())
             + self.fast.heap_bytes()
             + self.index.as_ref().map_or(0, Index::heap_bytes)
             + self.entries.capacity() * size_of::<Entry>()

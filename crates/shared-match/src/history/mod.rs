@@ -14,7 +14,6 @@ pub use domain::{Domain, DomainHistory, Scope};
 use crate::{
     coverage::{Coverage, Sampled},
     dictionary::DICTIONARY,
-    fast::FastCandidates,
     places::Place,
     ring::BodyId,
     spans::{Span, Spans},
@@ -144,19 +143,13 @@ impl History {
         Some(id)
     }
 
-    /// Puts a body, the newest, into the fast index of its domain; `found` is what this and the parent's held before.
-    pub fn push_fast(&mut self, id: BodyId, bytes: &[u8], found: &mut FastCandidates) {
-        found.own.clear();
-        found.parent.clear();
-        (found.own_of, found.parent_of) = (None, None);
-        let Some(entry) = self.text(id).cloned() else { return };
-        let own = self.domain_mut(entry.slot);
-        own.push_fast(bytes, &mut found.own);
-        found.own_of = Some(own.key);
-        if let Some(parent) = self.parent(&entry) {
-            let parent = self.domain(parent);
-            parent.look_up_fast(bytes, &mut found.parent);
-            found.parent_of = Some(parent.key);
+    /// Brings the fast indexes in which a body is searched up to the bodies before it.
+    pub fn catch_up_fast(&mut self, id: BodyId) {
+        let Some(entry) = self.text(id) else { return };
+        let (slot, parent) = (entry.slot, self.parent(entry));
+        self.domain_mut(slot).catch_up_fast(id);
+        if let Some(parent) = parent {
+            self.domain_mut(parent).catch_up_fast(id);
         }
     }
 
@@ -325,7 +318,6 @@ impl History {
         }
         *of_id = slot;
         home.push(entry, bytes);
-        home.push_fast(bytes, &mut Vec::new());
     }
 
     /// Forgets all bodies; ids begin again.
@@ -359,12 +351,6 @@ impl History {
     #[inline]
     pub fn domain(&self, slot: Slot) -> &DomainHistory {
         self.domains[slot as usize].as_deref().expect("the domain of a body that is kept")
-    }
-
-    /// The history with this key, unless it was removed since.
-    pub fn find(&self, key: Option<HistoryKey>) -> Option<&DomainHistory> {
-        let key = key?;
-        self.domains.get(key.slot as usize)?.as_deref().filter(|domain| domain.key == key)
     }
 
     /// As [`History::domain`].

@@ -51,7 +51,8 @@ fn matcher(effort: Option<Effort>) -> Matcher {
     Matcher::new(Form::Json, Tables::built_in(Form::Json), limits)
 }
 
-const EFFORTS: [Option<Effort>; 4] = [None, Some(Effort::Greedy), Some(Effort::Lazy), Some(Effort::Optimal)];
+const EFFORTS: [Option<Effort>; 5] =
+    [None, Some(Effort::Greedy), Some(Effort::Lazy), Some(Effort::Shallow), Some(Effort::Optimal)];
 
 fn random(rng: &mut Rng, count: usize) -> String {
     (0..count)
@@ -174,8 +175,9 @@ fn a_parent_that_is_forgotten_serves_no_parse() {
     let text = "the same forty bytes of text in both guilds";
     let body = |n: u32| format!("{{\"content\":\"{text} {n}\",\"channel_id\":\"1\"}}");
     let name = NAMES[0];
-    let cases = [true, false]
-        .map(|zstd| [Effort::Greedy, Effort::Lazy].map(|effort| [true, false].map(|takes| (zstd, effort, takes))));
+    let cases = [true, false].map(|zstd| {
+        [Effort::Greedy, Effort::Lazy, Effort::Shallow].map(|effort| [true, false].map(|takes| (zstd, effort, takes)))
+    });
     for (is_zstd, effort, takes_slot) in cases.into_iter().flatten().flatten() {
         let mut matcher = matcher(Some(effort));
         let mut stream = Stream::new(is_zstd);
