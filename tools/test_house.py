@@ -3,6 +3,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,50 @@ class Crates(unittest.TestCase):
     def test_c5_the_picture_goes_between_its_marks(self):
         text = f"a\n{crates.BEGIN}\nold\n{crates.END}\nb"
         self.assertEqual(crates.with_picture(text, "new"), f"a\n{crates.BEGIN}\nnew\n{crates.END}\nb")
+
+
+class Clippy(unittest.TestCase):
+    """The two kinds of clippy.toml, each given to Clippy itself."""
+
+    PROBES = (
+        "std::time::Instant::now()",
+        "std::time::SystemTime::now()",
+        "std::thread::spawn(|| ())",
+        "std::thread::sleep(std::time::Duration::ZERO)",
+        "std::sync::mpsc::channel::<u8>()",
+        "std::hash::RandomState::new()",
+        'std::fs::read("x")',
+        'std::fs::File::open("x")',
+        'std::path::Path::new("x").exists()',
+        'std::env::var("X")',
+        'std::process::Command::new("x")',
+        'std::net::TcpStream::connect("x")',
+        'std::net::UdpSocket::bind("x")',
+        "std::net::TcpListener::bind(\"x\")",
+    )
+    NEVER = 'unsafe { std::env::set_var("A", "b") }'
+
+    def refused(self, conf, expressions):
+        """Those of the expressions that Clippy refuses under the clippy.toml of a folder."""
+        sysroot = subprocess.run(["rustc", "--print", "sysroot"], cwd=ROOT, check=True, capture_output=True, text=True)
+        lines = [f"pub fn probe_{at}() {{ let _ = {text}; }}" for at, text in enumerate(expressions)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "probe.rs"
+            path.write_text("\n".join(lines))
+            done = subprocess.run(
+                [f"{sysroot.stdout.strip()}/bin/clippy-driver", "--edition", "2024", "--crate-type", "lib", "--emit", "metadata",
+                 "--error-format", "short", "--out-dir", folder, path],
+                env={**os.environ, "CLIPPY_CONF_DIR": str(conf)}, capture_output=True, text=True, check=False,
+            )
+        self.assertNotIn("error", done.stderr)
+        found = {int(line) for line in re.findall(r"probe\.rs:(\d+):.*use of a disallowed", done.stderr)}
+        return [text for at, text in enumerate(expressions, 1) if at in found]
+
+    def test_c4_below_the_line_everything_is_refused(self):
+        self.assertEqual(self.refused(ROOT, self.PROBES), list(self.PROBES))
+
+    def test_c4_above_it_only_what_nobody_may(self):
+        self.assertEqual(self.refused(ROOT / "crates" / "net", (*self.PROBES, self.NEVER)), [self.NEVER])
 
 
 class Supply(unittest.TestCase):
