@@ -1,4 +1,4 @@
-"""Comments of Rust files end at a column. rustfmt of the pinned toolchain cannot wrap them: `wrap_comments` is unstable.
+"""Comments of Rust files end at a column. The pinned rustfmt does not wrap them: `wrap_comments` is unstable.
 
 Invariants  W1 wrapping changes where lines break, and nothing else.
             W2 code blocks, tables, headings, reference links and comments behind code stay as they are.

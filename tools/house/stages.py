@@ -4,8 +4,8 @@ Owns        the order in which stages start, their log files, the table at the e
 Invariants  O1 a stage starts after every stage that it needs has passed.
             O2 one build runs at a time: two would compete for the same cores and locks.
             O3 builds run at a lower priority than suites, so that a suite beside a build keeps its time limits.
-            O4 no process outlives the run: an interrupt (SIGINT, SIGTERM) ends the stages, and so does a stage's limit of
-               `STAGE_SECONDS_MAX`.
+            O4 no process outlives the run: an interrupt (SIGINT, SIGTERM) ends the stages, and so does the limit of a
+               stage, `STAGE_SECONDS_MAX`.
             O5 after a failure no stage starts, unless the caller asked to keep going; then only the stages that
                need the failed one are left out.
 Not here    which stages exist: tools/suite.
@@ -36,7 +36,7 @@ class Stage:
     name: str
     command: list
     lane: str
-    """`build` uses every core, `fetch` waits for downloads, `run` is a suite that computes, `wait` one that mostly waits."""
+    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits."""
     needs: tuple = ()
     result: str = NOT_RUN
     wall_seconds: float = 0

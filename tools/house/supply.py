@@ -11,8 +11,8 @@ from . import ROOT
 
 LICENCES = {"0BSD", "Apache-2.0", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"}
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
-# The reason for each duplicate. A package that is not listed is a new one: update the dependency that asks for the older
-# version, or add the reason here.
+# The reason for each duplicate. A package that is not listed is a new one: update the dependency that asks for the
+# older version, or add the reason here.
 DUPLICATES = {
     "block-buffer": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "cpufeatures": "sha2 0.10 (ours) and 0.11 (sqlx)",
@@ -48,7 +48,8 @@ def check_duplicates(text, known=DUPLICATES):
         versions.setdefault(package, []).append(version)
     for package, found in sorted(versions.items()):
         if len(found) > 1 and package not in known:
-            yield f"Cargo.lock:1: {package} is there twice, {' and '.join(found)}: tools/house/supply.py lists the known ones"
+            which = " and ".join(found)
+            yield f"Cargo.lock:1: {package} is there twice, {which}: tools/house/supply.py lists the known ones"
     for package in sorted(known):
         if len(versions.get(package, ())) < 2:
             yield f"tools/house/supply.py:1: {package} is no longer there twice: take it off the list"
