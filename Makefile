@@ -44,8 +44,8 @@ test: tools-test ## Every check and every test, from a fresh clone; prints a tab
 tidy: tools ## Do cited sections and files exist? Do dependencies point downwards? May they be distributed?
 	$(call need,python3,Install Python 3.10 or later.)
 	$(CARGO) fetch --quiet --locked --target $(HOST)
-	tools/tidy
 	python3 -m unittest discover -q -s tools
+	tools/tidy
 
 commits: ## Do the commits since origin/main have a subject and a body as CONTRIBUTING.md wants them?
 	tools/commit-check $(SINCE)
