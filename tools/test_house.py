@@ -85,7 +85,16 @@ class Crates(unittest.TestCase):
         self.assertEqual(list(found.arrows()), [("top", "middle"), ("middle", "bottom")])
         self.assertEqual(found.dependants({"middle"}), {"middle", "top"})
 
-    def test_c5_the_picture_goes_between_its_marks(self):
+    def test_c5_unsafe_code_is_forbidden(self):
+        for name, text, count in (
+            ("guild", "#![forbid(unsafe_code)]", 0),
+            ("guild", "#![deny(unsafe_code)]", 1),
+            ("slab", "#![deny(unsafe_code)]", 0),
+            ("slab", "", 1),
+        ):
+            self.assertEqual(len(list(crates.check_unsafe(name, {"lib.rs": text}))), count, (name, text))
+
+    def test_c6_the_picture_goes_between_its_marks(self):
         text = f"a\n{crates.BEGIN}\nold\n{crates.END}\nb"
         self.assertEqual(crates.with_picture(text, "new"), f"a\n{crates.BEGIN}\nnew\n{crates.END}\nb")
 

@@ -6,7 +6,9 @@ Invariants  C1 a crate depends on crates further down in the table only.
                randomness.
             C3 crates that only tests use (`DEV_ONLY`) are dependencies of each other and of tests only.
             C4 above the line a crate has a clippy.toml, the same in each; below it none, so that the root's applies.
-            C5 the picture in ARCHITECTURE.md is the one that `tools/crate-picture` draws.
+            C5 every library and program forbids unsafe code; those of `WITH_UNSAFE` deny it and expect it item by item.
+               A program with an allocator denies it, too, and has no exception.
+            C6 the picture in ARCHITECTURE.md is the one that `tools/crate-picture` draws.
 """
 import json
 import os
@@ -18,6 +20,8 @@ from . import ROOT
 
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 LINE = "below this line"
+# As the invariant "Unsafe code" of ARCHITECTURE.md has them.
+WITH_UNSAFE = {"codec", "prefetch", "slab", "uring"}
 DEV_ONLY = {"test-kit", "sim"}
 PREFIX = "guildhall-"
 # What C2 forbids: by what each brings.
@@ -205,6 +209,24 @@ def check_clippy(crates, below):
             yield f"{path.relative_to(ROOT)}:1: it is not the same as crates/net/clippy.toml"
 
 
+def check_unsafe(name, files):
+    """C5; `files` are the roots of the crate's library and programs, by path."""
+    for path, text in files.items():
+        is_denied = "#![deny(unsafe_code)]" in text
+        has_allocator = is_denied and "#[global_allocator]" in text and "expect(unsafe" not in text
+        if "#![forbid(unsafe_code)]" in text or has_allocator:
+            continue
+        if name not in WITH_UNSAFE:
+            yield f"{path}:1: it lacks #![forbid(unsafe_code)]"
+        elif not is_denied:
+            yield f"{path}:1: it lacks #![deny(unsafe_code)]"
+
+
+def roots(folder):
+    paths = (folder / "src" / "lib.rs", folder / "src" / "main.rs", *sorted((folder / "src" / "bin").glob("*.rs")))
+    return {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in paths if path.exists()}
+
+
 def check_lints(crates):
     for folder in crates.folders.values():
         if "[lints]\nworkspace = true" not in (folder / "Cargo.toml").read_text(encoding="utf-8"):
@@ -225,4 +247,6 @@ def check(resolved):
     yield from check_closure(resolved, below)
     yield from check_clippy(crates, below)
     yield from check_lints(crates)
+    for name, folder in crates.folders.items():
+        yield from check_unsafe(name, roots(folder))
     yield from check_picture(crates, order, below)

@@ -1,4 +1,5 @@
 //! `sim`: runs seeds until one fails.
+#![forbid(unsafe_code)]
 
 use clap::Parser;
 use guildhall_sim::{Options, Sabotage, Summary, run};
