@@ -23,6 +23,8 @@ pub enum To {
     Members,
     /// This session only.
     One(u32),
+    /// The accounts in this direct message.
+    Direct(u32),
 }
 
 /// One event.
@@ -34,13 +36,22 @@ pub struct Event {
     pub at_ms: u64,
     /// `t`, for example MESSAGE_CREATE.
     pub name: &'static str,
+    /// Guild; 0 for direct messages.
     pub guild: u64,
+    /// The guild's number in its [`Population`](crate::Population).
+    pub guild_number: u32,
     /// The channel that the event is about, if any.
     pub channel: Option<u64>,
     /// Only few members can view the channel.
     pub is_hidden: bool,
     /// The user that the event is about, if any.
     pub user: Option<u64>,
+    /// The account that did it, by its number in the population: it receives the event.
+    pub author: Option<u32>,
+    /// The body depends on MESSAGE_CONTENT …
+    pub has_content: bool,
+    /// … and this is the one without.
+    pub is_redacted: bool,
     /// Audience.
     pub to: To,
     /// `d` in JSON.

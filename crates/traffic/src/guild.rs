@@ -78,6 +78,35 @@ pub(crate) struct Size {
     pub text_channels: usize,
 }
 
+/// Accounts that become members.
+#[derive(Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// Some of these accounts; a part of them is online.
+    Some(&'a [Arc<User>]),
+    /// All of these, and all are online.
+    All(&'a [Arc<User>]),
+}
+
+/// Channels in which something may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Within {
+    Any,
+    /// Those that everybody may view. There is one at least.
+    Public,
+    /// The hidden one.
+    Private,
+}
+
+impl Within {
+    fn has(self, is_hidden: bool) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Public => !is_hidden,
+            Self::Private => is_hidden,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct GuildState {
     pub meta: Arc<GuildMeta>,
@@ -104,12 +133,15 @@ pub(crate) struct GuildState {
 }
 
 impl GuildState {
-    /// Guild `number`; its members are drawn from `accounts`.
-    pub fn new(rng: &mut Rng, number: u64, size: Size, accounts: &[Arc<User>], now: Timestamp) -> Self {
-        let id = GuildId::new((1_050_000_000_000_000_000 + number * 3_917_204_551_680_003) & !0xfff);
+    /// Guild `number` with members from `accounts`. A guild of [`From::All`] has a private channel, whatever its size.
+    pub fn new(rng: &mut Rng, number: u64, size: Size, accounts: From<'_>, now: Timestamp) -> Self {
+        let is_of_node = matches!(accounts, From::All(_));
+        let apart = if is_of_node { 9_717_204_551_683 } else { 3_917_204_551_680_003 };
+        let id = GuildId::new((1_050_000_000_000_000_000 + number * apart) & !0xfff);
         let roles = roles(rng, id);
         let people = people_of(rng, size, accounts, &roles, now);
-        let (channels, text_channels, voice_channels) = channels(rng, id, size, &roles);
+        let has_hidden = is_of_node || size.text_channels > 3;
+        let (channels, text_channels, voice_channels) = channels(rng, id, (size, has_hidden), &roles);
         let mut guild =
             Guild::new(id, &format!("{} {number}", ["Harbour", "Workshop", "Arcade"][number as usize % 3]), {
                 people[0].member.user.id
@@ -136,7 +168,7 @@ impl GuildState {
             emoji,
             talks: text_channels.iter().map(|_| Talk::default()).collect(),
             busiest: Zipf::new(text_channels.len()),
-            has_hidden: text_channels.len() > 3,
+            has_hidden,
             text_channels,
             voice_channels,
             recent: VecDeque::new(),
@@ -177,11 +209,21 @@ impl GuildState {
         self.recent.push_back(said);
     }
 
-    /// A recent message, newer ones more often.
-    pub fn earlier(&self, rng: &mut Rng) -> Option<usize> {
+    /// A recent message within these channels, newer ones more often.
+    pub fn earlier(&self, rng: &mut Rng, within: Within) -> Option<usize> {
         let upto = rng.below(self.recent.len() as u64) + 1;
         let back = rng.below(upto) as usize;
-        self.recent.len().checked_sub(1 + back)
+        let newest = self.recent.len().checked_sub(1 + back)?;
+        (0..=newest).rev().find(|at| within.has(self.is_hidden(self.recent[*at].channel)))
+    }
+
+    /// A channel, the busiest most often.
+    pub fn channel(&self, rng: &mut Rng, within: Within) -> usize {
+        match within {
+            Within::Any => self.busiest.draw(rng),
+            Within::Private => self.text_channels.len() - 1,
+            Within::Public => self.busiest.draw(rng) % (self.text_channels.len() - 1),
+        }
     }
 
     /// Replaces a member's state, also in the member list.
@@ -314,11 +356,14 @@ fn roles(rng: &mut Rng, guild_id: GuildId) -> Vec<Arc<Role>> {
 }
 
 /// Half of the members have no role; active members have more.
-fn people_of(rng: &mut Rng, size: Size, accounts: &[Arc<User>], roles: &[Arc<Role>], now: Timestamp) -> Vec<Person> {
-    let start = rng.below(accounts.len() as u64) as usize;
+fn people_of(rng: &mut Rng, size: Size, accounts: From<'_>, roles: &[Arc<Role>], now: Timestamp) -> Vec<Person> {
+    let (accounts, start, step, online) = match accounts {
+        From::Some(accounts) => (accounts, rng.below(accounts.len() as u64) as usize, 7, ONLINE),
+        From::All(accounts) => (accounts, 0, 1, 1.0),
+    };
     let person = |n: usize| {
         // Distinct accounts, as long as there are enough.
-        let user = accounts[(start + n * 7) % accounts.len()].clone();
+        let user = accounts[(start + n * step) % accounts.len()].clone();
         let joined_at = Timestamp(now.0 - 1 - rng.below(90_000_000_000) as i64);
         let mut member = Member::new(user, joined_at);
         let held = if rng.chance(0.5) { 0 } else { 1 + rng.below(4) as usize };
@@ -329,7 +374,7 @@ fn people_of(rng: &mut Rng, size: Size, accounts: &[Arc<User>], roles: &[Arc<Rol
         member.nick = rng.chance(0.2).then(|| people::nick(rng));
         member.flags = if rng.chance(0.3) { 2 } else { 0 };
         // The most active members are online.
-        let presence = (n < 20 || rng.chance(ONLINE)).then(|| people::presence(rng, now.0));
+        let presence = (n < 20 || rng.chance(online)).then(|| people::presence(rng, now.0));
         Person { member: Arc::new(member), presence }
     };
     (0..size.members).map(person).collect()
@@ -338,7 +383,7 @@ fn people_of(rng: &mut Rng, size: Size, accounts: &[Arc<User>], roles: &[Arc<Rol
 fn channels(
     rng: &mut Rng,
     guild_id: GuildId,
-    size: Size,
+    (size, has_hidden): (Size, bool),
     roles: &[Arc<Role>],
 ) -> (Vec<Channel>, Vec<ChannelId>, Vec<ChannelId>) {
     let mut channel = |n: usize, kind, name: &str| {
@@ -353,7 +398,7 @@ fn channels(
     let mut all: Vec<Channel> = (0..size.text_channels)
         .map(|n| channel(n, ChannelType::Text, CHANNEL_NAMES[n % CHANNEL_NAMES.len()]))
         .collect();
-    if size.text_channels > 3 {
+    if has_hidden {
         let overwrite = |role, allow, deny| Overwrite { target: OverwriteKind::Role(role), allow, deny };
         let hidden = overwrite(guild_id.cast(), Permissions::NONE, Permissions::VIEW_CHANNEL);
         let shown = overwrite(roles[1].id, Permissions::VIEW_CHANNEL, Permissions::NONE);

@@ -20,6 +20,22 @@ pub enum Happening {
     GuildUpdate,
 }
 
+impl Happening {
+    /// Whether it happens in one text channel.
+    pub(crate) fn is_in_channel(self) -> bool {
+        matches!(
+            self,
+            Self::Message
+                | Self::Edit
+                | Self::Delete
+                | Self::Reaction
+                | Self::Unreaction
+                | Self::ReactionsCleared
+                | Self::Typing
+        )
+    }
+}
+
 /// Share of each kind, in thousandths.
 pub const SHARES: [(Happening, u64); 15] = [
     (Happening::Message, 300),

@@ -59,7 +59,11 @@ pub(crate) struct Zipf {
 impl Zipf {
     /// A distribution over `0..count`; `count` must not be 0.
     pub fn new(count: usize) -> Self {
-        let weights: Vec<f64> = (1..=count).map(|rank| (rank as f64).powf(-SKEW)).collect();
+        Self::weighted((1..=count).map(|rank| (rank as f64).powf(-SKEW)).collect())
+    }
+
+    /// Over as many numbers as there are weights, of which there is one at least.
+    pub fn weighted(weights: Vec<f64>) -> Self {
         let total: f64 = weights.iter().sum();
         let mut sum = 0.0;
         let upto = weights.iter().map(|weight| {

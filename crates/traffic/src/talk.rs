@@ -2,7 +2,7 @@
 //!
 //! Owns        the participants of each conversation, its position in the chat, and the additions to messages.
 
-use crate::{chat::Chat, people::Zipf};
+use crate::chat::Chat;
 use guildhall_stdx::Rng;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -48,11 +48,17 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// Author and text of the next message. `crowd` draws from the guild's members; at most `live_max`
+    /// Author and text of the next message. `draw` draws from the members who can view the channel; at most `live_max`
     /// conversations are active.
-    pub fn next<'a>(&mut self, rng: &mut Rng, crowd: &Zipf, live_max: usize, chat: &'a Chat) -> (usize, Cow<'a, str>) {
+    pub fn next<'a>(
+        &mut self,
+        rng: &mut Rng,
+        draw: impl Fn(&mut Rng) -> usize,
+        live_max: usize,
+        chat: &'a Chat,
+    ) -> (usize, Cow<'a, str>) {
         while self.live.len() < live_max.clamp(1, LIVE_MAX) {
-            let people = (0..2 + rng.below(3)).map(|_| crowd.draw(rng)).collect();
+            let people = (0..2 + rng.below(3)).map(|_| draw(rng)).collect();
             self.live.push(Conversation { people, line: rng.next_u64() as usize >> 24, left: 8 + rng.below(30) });
         }
         let at = rng.below(self.live.len() as u64) as usize;

@@ -3,26 +3,32 @@
 use crate::{
     chat::Chat,
     event::{Event, To},
-    guild::{GuildState, Person, Said, Size},
+    guild::{From, GuildState, Person, Said, Size, Within},
     happening::{Happening, happening_of},
-    large, people, talk,
+    large,
+    node::Node,
+    people,
+    population::Population,
+    talk,
     viewer::Viewer,
 };
 use bytes::Bytes;
 use guildhall_codec::Encoding;
 use guildhall_model::{
-    ChannelId, ChannelType, EventName, GuildId, Member, Message, MessageReference, Nonce, ReactionEmoji,
-    SnowflakeGenerator, User, UserId,
+    ChannelId, ChannelType, EventName, Member, Message, MessageReference, Nonce, ReactionEmoji, SnowflakeGenerator,
+    User, UserId,
 };
 use guildhall_relay::{Event as RelayEvent, Gate, MessageEvent, Payload, ReactionEvent, Redaction};
 use guildhall_stdx::{Rng, Timestamp};
 use serde::Serialize;
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 /// Start of the simulated time: 2026-11-02, a Monday.
 const START_MS: i64 = 1_793_613_600_000;
 /// Events per second, not counting passive updates and member list updates.
 const RATE: u64 = 20;
+/// The same in a node, per 10,000 sessions.
+const RATE_OF_NODE: u64 = 200;
 const PASSIVE_MS: u64 = 30_000;
 /// Equals the guild's interval.
 const LIST_FLUSH_MS: u64 = 200;
@@ -46,6 +52,10 @@ const CHANNEL_SIZE: Size = Size { members: 400, text_channels: 1 };
 const LARGE_EVERY: f64 = 1500.0;
 /// Approximate share of all events that a session receives.
 const SEEN: f64 = 0.3;
+/// The same of a node.
+const SEEN_OF_NODE: f64 = 0.01;
+/// Members who are drawn until one may view a private channel.
+const DRAWS_MAX: usize = 32;
 
 /// Composition of the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -56,6 +66,8 @@ pub enum Kind {
     /// Several guilds and channels with all kinds of events.
     #[default]
     Session,
+    /// A node: accounts in many guilds, most of them small, with private channels, direct messages and bots.
+    Node,
 }
 
 /// Parameters that determine the traffic, together with the chat.
@@ -64,7 +76,7 @@ pub struct Params {
     pub kind: Kind,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Number of sessions that receive large payloads; 0 for none.
+    /// Number of sessions that receive large payloads; 0 for none. Of a node: all of its sessions.
     pub sessions: u32,
 }
 
@@ -77,8 +89,12 @@ pub struct Traffic {
     /// Simulated time since the start, in microseconds.
     at_us: u64,
     ids: SnowflakeGenerator,
+    /// Of a node: those in which something happened.
     guilds: Vec<GuildState>,
     busiest: people::Zipf,
+    node: Option<Box<Node>>,
+    /// Where things happen at the moment.
+    within: Within,
     ready: VecDeque<Event>,
     events: u64,
     passive_told_ms: u64,
@@ -92,15 +108,26 @@ impl Traffic {
     pub fn new(params: Params, chat: Chat) -> Self {
         let mut rng = Rng::new(params.seed ^ 0x7472_6166_6669_6300);
         let now = Timestamp(START_MS);
+        let node = (params.kind == Kind::Node).then(|| Box::new(Node::new(params.seed, params.sessions)));
+        let count = node.as_ref().map_or(ACCOUNTS, |node| node.population.accounts_count() as usize);
         let account = |n: usize| {
             // Evenly distributed over the last nine years.
-            let made_ms = START_MS - 1 - (ACCOUNTS - n) as i64 * 71_000_000;
+            let made_ms = START_MS - 1 - (count - n) as i64 * (71_000_000 * ACCOUNTS as i64 / count.max(1) as i64);
             let id = guildhall_model::smallest_id_at::<guildhall_model::marker::User>(Timestamp(made_ms));
             people::user(&mut rng, UserId::new(id.get() | 0x1_2345))
         };
-        let accounts: Vec<Arc<User>> = (0..ACCOUNTS).map(account).collect();
-        let sizes: &[Size] = if params.kind == Kind::Channel { &[CHANNEL_SIZE] } else { &SIZES };
-        let guilds = (0..).zip(sizes).map(|(n, size)| GuildState::new(&mut rng, n, *size, &accounts, now)).collect();
+        let accounts: Vec<Arc<User>> = (0..count).map(account).collect();
+        let sizes: &[Size] = match params.kind {
+            Kind::Channel => &[CHANNEL_SIZE],
+            Kind::Session => &SIZES,
+            Kind::Node => &[],
+        };
+        let of = From::Some(&accounts);
+        let guilds = (0..).zip(sizes).map(|(n, size)| GuildState::new(&mut rng, n, *size, of, now)).collect();
+        let busiest = match &node {
+            Some(node) => people::Zipf::weighted(node.population.sizes().map(Node::busyness).collect()),
+            None => people::Zipf::new(sizes.len()),
+        };
         Self {
             params,
             chat,
@@ -108,12 +135,20 @@ impl Traffic {
             at_us: 0,
             ids: SnowflakeGenerator::new(37),
             guilds,
-            busiest: people::Zipf::new(sizes.len()),
+            busiest,
+            node: node.map(|node| Box::new(node.with_users(accounts))),
+            within: Within::Any,
             ready: VecDeque::new(),
             events: 0,
             passive_told_ms: 0,
             large_due: 0.0,
         }
+    }
+
+    /// Population of a node; none for other kinds.
+    #[must_use]
+    pub fn population(&self) -> Option<Arc<Population>> {
+        self.node.as_ref().map(|node| node.population.clone())
     }
 
     fn at_ms(&self) -> u64 {
@@ -127,13 +162,28 @@ impl Traffic {
     /// Generates the next event, and the periodic updates that are due before it.
     fn step(&mut self) {
         // Uniform between zero and twice the mean.
-        self.at_us += self.rng.below(2_000_000 / RATE);
+        let rate = match self.node {
+            Some(_) => (RATE_OF_NODE * u64::from(self.params.sessions) / 10_000).max(1),
+            None => RATE,
+        };
+        self.at_us += self.rng.below(2_000_000 / rate);
         if self.params.kind == Kind::Channel {
             self.message(0);
             return;
         }
+        if self.node.is_some() {
+            return self.step_of_node();
+        }
         let guild = self.busiest.draw(&mut self.rng);
-        match happening_of(self.rng.below(1000)) {
+        let happening = happening_of(self.rng.below(1000));
+        self.happen(guild, happening);
+        self.tell_lists(0..self.guilds.len());
+        self.tell_passive();
+        self.tell_one();
+    }
+
+    fn happen(&mut self, guild: usize, happening: Happening) {
+        match happening {
             Happening::Message => self.message(guild),
             Happening::Edit => self.edit(guild),
             Happening::Delete => self.delete(guild),
@@ -152,24 +202,85 @@ impl Traffic {
                 Payload::Guild(self.guilds[guild].meta.clone())
             }),
         }
-        self.tell_lists();
+    }
+
+    /// A tenth of what happens is in direct messages, and a fifth in private channels.
+    fn step_of_node(&mut self) {
+        match self.rng.below(10) {
+            0 => self.direct(),
+            1 | 2 => {
+                let guild = self.busiest.draw(&mut self.rng);
+                let guild = self.guild_of_node(guild as u32);
+                self.within = Within::Private;
+                let happening = loop {
+                    let happening = happening_of(self.rng.below(1000));
+                    if happening.is_in_channel() {
+                        break happening;
+                    }
+                };
+                self.happen(guild, happening);
+            }
+            _ => {
+                let guild = self.busiest.draw(&mut self.rng);
+                let guild = self.guild_of_node(guild as u32);
+                self.within = Within::Public;
+                let happening = happening_of(self.rng.below(1000));
+                self.happen(guild, happening);
+                self.tell_lists(guild..guild + 1);
+            }
+        }
         self.tell_passive();
         self.tell_one();
+    }
+
+    /// The state of a guild of the node, which is made when something happens in it for the first time.
+    fn guild_of_node(&mut self, number: u32) -> usize {
+        let now = self.now();
+        let Self { node, rng, guilds, .. } = self;
+        let Some(node) = node else { return 0 };
+        if let Some(built) = node.built.get(&number) {
+            return *built;
+        }
+        let users = node.users_of(number);
+        let size = Size { members: users.len(), text_channels: 2 + (users.len().ilog2() as usize).min(10) };
+        guilds.push(GuildState::new(rng, number.into(), size, From::All(&users), now));
+        node.numbers.push(number);
+        node.built.insert(number, guilds.len() - 1);
+        guilds.len() - 1
+    }
+
+    fn direct(&mut self) {
+        let now = self.now();
+        let Self { node, rng, chat, ids, .. } = self;
+        let Some(node) = node else { return };
+        let Some((direct, by, event)) = node.direct_event(rng, chat, ids, now) else { return };
+        let channel = event.direct_channel();
+        let [json, etf] = [Encoding::Json, Encoding::Etf].map(|encoding| {
+            let mut body = Vec::new();
+            event.render(encoding, Redaction::NONE, &mut body);
+            Bytes::from(body)
+        });
+        let place = Place { channel, is_hidden: true, user: Some(by) };
+        self.push(None, event.name, To::Direct(direct), place, (json, etf));
     }
 
     fn message(&mut self, guild: usize) {
         let now = self.now();
         let is_plain = self.params.kind == Kind::Channel;
-        let Self { rng, guilds, chat, ids, .. } = self;
+        let Self { rng, guilds, chat, ids, node, within, .. } = self;
         let state = &mut guilds[guild];
-        let channel = state.busiest.draw(rng);
-        let (author, words) = state.talks[channel].next(rng, &state.crowd, if is_plain { 6 } else { 3 }, chat);
+        let channel = state.channel(rng, *within);
+        let viewers = Viewers::of(node, guild, state.is_hidden(channel));
+        let crowd = &state.crowd;
+        let draw = |rng: &mut Rng| viewers.draw(crowd, rng);
+        let (author, words) = state.talks[channel].next(rng, draw, if is_plain { 6 } else { 3 }, chat);
         let embed = rng.chance(0.03).then(|| talk::embed(rng, &words, &now.to_string()));
         let mut content = talk::written(rng, words, &state.emoji);
         // Some messages mention a user, some are replies.
         let mentioned = rng.chance(0.08).then(|| state.crowd.draw(rng));
         let role = rng.chance(0.01).then(|| rng.pick(&state.meta.roles.keys().copied().collect::<Vec<_>>()).copied());
-        let answers = rng.chance(0.15).then(|| state.earlier(rng)).flatten().map(|at| state.recent[at].clone());
+        let answers =
+            rng.chance(0.15).then(|| state.earlier(rng, *within)).flatten().map(|at| state.recent[at].clone());
         let answers = answers.filter(|said| said.channel == channel);
         let mut mentions: Vec<Arc<Member>> = Vec::new();
         if let Some(who) = mentioned {
@@ -219,9 +330,9 @@ impl Traffic {
 
     fn edit(&mut self, guild: usize) {
         let now = self.now();
-        let Self { rng, guilds, chat, .. } = self;
+        let Self { rng, guilds, chat, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(at) = state.earlier(rng) else { return };
+        let Some(at) = state.earlier(rng, *within) else { return };
         let line = chat.line(rng.below(1 << 20) as usize);
         let said = &mut state.recent[at];
         let mut message = (*said.message).clone();
@@ -246,19 +357,20 @@ impl Traffic {
     }
 
     fn delete(&mut self, guild: usize) {
-        let Self { rng, guilds, .. } = self;
+        let Self { rng, guilds, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(said) = state.earlier(rng).and_then(|at| state.recent.remove(at)) else { return };
+        let Some(said) = state.earlier(rng, *within).and_then(|at| state.recent.remove(at)) else { return };
         let payload = Payload::MessageDelete { id: said.message.id, channel_id: said.message.channel_id };
         let place = Place::of_channel(state, said.channel);
         self.put(guild, EventName::MessageDelete, To::Active, place, payload);
     }
 
     fn reaction(&mut self, guild: usize, is_added: bool) {
-        let Self { rng, guilds, .. } = self;
+        let Self { rng, guilds, node, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(said) = state.earlier(rng).map(|at| state.recent[at].clone()) else { return };
-        let who = &state.people[state.crowd.draw(rng)].member;
+        let Some(said) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
+        let viewers = Viewers::of(node, guild, state.is_hidden(said.channel));
+        let who = &state.people[viewers.draw(&state.crowd, rng)].member;
         let emoji = reaction_emoji(rng, &state.emoji);
         let payload = Payload::Reaction(Box::new(ReactionEvent {
             user_id: who.user.id,
@@ -274,9 +386,9 @@ impl Traffic {
     }
 
     fn reactions_cleared(&mut self, guild: usize) {
-        let Self { rng, guilds, .. } = self;
+        let Self { rng, guilds, within, .. } = self;
         let state = &mut guilds[guild];
-        let Some(said) = state.earlier(rng).map(|at| state.recent[at].clone()) else { return };
+        let Some(said) = state.earlier(rng, *within).map(|at| state.recent[at].clone()) else { return };
         let emoji = rng.chance(0.5).then(|| reaction_emoji(rng, &state.emoji));
         let name = match emoji {
             None => EventName::MessageReactionRemoveAll,
@@ -289,10 +401,11 @@ impl Traffic {
 
     fn typing(&mut self, guild: usize) {
         let timestamp_s = self.now().unix_s();
-        let Self { rng, guilds, .. } = self;
+        let Self { rng, guilds, node, within, .. } = self;
         let state = &mut guilds[guild];
-        let channel = state.busiest.draw(rng);
-        let member = state.people[state.crowd.draw(rng)].member.clone();
+        let channel = state.channel(rng, *within);
+        let viewers = Viewers::of(node, guild, state.is_hidden(channel));
+        let member = state.people[viewers.draw(&state.crowd, rng)].member.clone();
         let place = Place::of_channel(state, channel).by(member.user.id);
         let payload = Payload::Typing { channel_id: state.text_channels[channel], timestamp_s, member };
         self.put(guild, EventName::TypingStart, To::Typing, place, payload);
@@ -396,9 +509,9 @@ impl Traffic {
         self.put(guild, EventName::GuildRoleUpdate, To::Guild, Place::default(), Payload::Role(role));
     }
 
-    fn tell_lists(&mut self) {
+    fn tell_lists(&mut self, guilds: Range<usize>) {
         let now = self.at_ms();
-        for guild in 0..self.guilds.len() {
+        for guild in guilds {
             let state = &mut self.guilds[guild];
             if state.list_told_ms + LIST_FLUSH_MS > now {
                 continue;
@@ -427,12 +540,20 @@ impl Traffic {
 
     /// A large payload for one session.
     fn tell_one(&mut self) {
-        self.large_due += f64::from(self.params.sessions) * SEEN / LARGE_EVERY;
+        let seen = if self.node.is_some() { SEEN_OF_NODE } else { SEEN };
+        self.large_due += f64::from(self.params.sessions) * seen / LARGE_EVERY;
         while self.large_due >= 1.0 {
             self.large_due -= 1.0;
             let session = self.rng.below(self.params.sessions.into()) as u32;
-            let (to, is_bot) = (To::One(session), Viewer::new(self.params.seed, session).is_bot());
-            let guild = self.busiest.draw(&mut self.rng);
+            let is_bot = match &self.node {
+                Some(node) => node.population.is_bot(session),
+                None => Viewer::new(self.params.seed, session).is_bot(),
+            };
+            let to = To::One(session);
+            let mut guild = self.busiest.draw(&mut self.rng);
+            if self.node.is_some() {
+                guild = self.guild_of_node(guild as u32);
+            }
             let Self { rng, guilds, .. } = self;
             let state = &mut guilds[guild];
             // Both bodies must describe the same data, so both use the same random state.
@@ -453,28 +574,49 @@ impl Traffic {
                     continue;
                 }
             };
-            let guild_id = state.id();
-            self.push(guild_id, name, to, Place::default(), body_json, body_etf);
+            self.push(Some(guild), name, to, Place::default(), (body_json, body_etf));
         }
     }
 
     fn put(&mut self, guild: usize, name: EventName, to: To, place: Place, payload: Payload) {
         let guild_id = self.guilds[guild].id();
         let event = RelayEvent::new(guild_id, name, Gate::Members, payload);
-        let [json, etf] = [Encoding::Json, Encoding::Etf].map(|encoding| {
-            let mut body = Vec::new();
-            event.render(encoding, Redaction::NONE, &mut body);
-            Bytes::from(body)
-        });
-        self.push(guild_id, name, to, place, json, etf);
+        let rendered = |redaction: Redaction| {
+            let [json, etf] = [Encoding::Json, Encoding::Etf].map(|encoding| {
+                let mut body = Vec::new();
+                event.render(encoding, redaction, &mut body);
+                Bytes::from(body)
+            });
+            (json, etf)
+        };
+        self.push(Some(guild), name, to, place, rendered(Redaction::NONE));
+        let Some(node) = &self.node else { return };
+        let Some(readers) = &event.content_readers else { return };
+        let has_strangers = node.population.has_strangers(node.numbers[guild]);
+        if let Some(whole) = self.ready.back_mut() {
+            whole.has_content = true;
+        }
+        if has_strangers {
+            self.push(Some(guild), name, to, place, rendered(Redaction::for_strangers(readers)));
+            if let Some(redacted) = self.ready.back_mut() {
+                (redacted.has_content, redacted.is_redacted) = (true, true);
+            }
+        }
     }
 
-    fn push(&mut self, guild: GuildId, name: EventName, to: To, place: Place, body_json: Bytes, body_etf: Bytes) {
+    fn push(&mut self, guild: Option<usize>, name: EventName, to: To, place: Place, bodies: (Bytes, Bytes)) {
+        let (body_json, body_etf) = bodies;
+        let node = self.node.as_ref();
+        let number = node.zip(guild).map_or(0, |(node, guild)| node.numbers[guild]);
         self.ready.push_back(Event {
             id: self.events,
             at_ms: self.at_ms(),
             name: name.as_str(),
-            guild: guild.get(),
+            guild: guild.map_or(0, |guild| self.guilds[guild].id().get()),
+            guild_number: number,
+            author: node.zip(place.user).and_then(|(node, user)| node.number_of(user)),
+            has_content: false,
+            is_redacted: false,
             channel: place.channel.map(|id| id.get()),
             is_hidden: place.is_hidden,
             user: place.user.map(|id| id.get()),
@@ -494,6 +636,22 @@ impl Iterator for Traffic {
             self.step();
         }
         self.ready.pop_front()
+    }
+}
+
+/// Members who may do something in a channel.
+#[derive(Clone, Copy)]
+struct Viewers<'a>(Option<(&'a Population, u32)>);
+
+impl<'a> Viewers<'a> {
+    fn of(node: &'a Option<Box<Node>>, guild: usize, is_hidden: bool) -> Self {
+        Self(node.as_ref().filter(|_| is_hidden).map(|node| (&*node.population, node.numbers[guild])))
+    }
+
+    fn draw(self, crowd: &people::Zipf, rng: &mut Rng) -> usize {
+        let Some((population, guild)) = self.0 else { return crowd.draw(rng) };
+        let drawn = (0..DRAWS_MAX).map(|_| crowd.draw(rng)).find(|at| population.is_insider(guild, *at));
+        drawn.unwrap_or(0)
     }
 }
 

@@ -36,6 +36,7 @@ impl Viewer {
         match event.to {
             To::Everyone => true,
             To::One(index) => index == self.index,
+            To::Direct(_) => false,
             _ if !self.is_in(event.guild) => false,
             To::Guild => true,
             To::Active => self.looks_at(event) && self.may_see(event),
@@ -74,7 +75,7 @@ impl Viewer {
 }
 
 /// Last step of SplitMix64: every output bit depends on every input bit.
-fn mixed(z: u64) -> u64 {
+pub(crate) fn mixed(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)

@@ -1,12 +1,13 @@
 //! Tests of the crate's invariants through its public API.
 
 use guildhall_codec::{DecodeLimits, decode_etf_from_gateway};
-use guildhall_traffic::{Chat, Event, Happening, Kind, Params, SHARES, To, Traffic, Viewer};
+use guildhall_traffic::{Chat, Event, Happening, Kind, Params, Population, SHARES, To, Traffic, Viewer};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 const SESSION: Params = Params { kind: Kind::Session, seed: 7, sessions: 8 };
 const CHANNEL: Params = Params { kind: Kind::Channel, seed: 7, sessions: 8 };
+const NODE: Params = Params { kind: Kind::Node, seed: 7, sessions: 1_005 };
 
 fn events(params: Params, count: usize) -> Vec<Event> {
     Traffic::new(params, Chat::built_in()).take(count).collect()
@@ -22,7 +23,7 @@ fn id(value: &Value) -> u64 {
 
 #[test]
 fn t1_the_same_seed_gives_the_same_bytes() {
-    for params in [SESSION, CHANNEL] {
+    for params in [SESSION, CHANNEL, NODE] {
         let bytes = |params: Params| -> Vec<u8> {
             events(params, 1500).iter().flat_map(|e| [&e.body_json[..], &e.body_etf[..]].concat()).collect()
         };
@@ -33,7 +34,7 @@ fn t1_the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn t2_both_bodies_say_the_same() {
-    for event in events(SESSION, 1500) {
+    for event in events(SESSION, 1500).into_iter().chain(events(NODE, 1500)) {
         let mut term = vec![131];
         term.extend_from_slice(&event.body_etf);
         let etf = decode_etf_from_gateway(&term, DecodeLimits::default()).expect(event.name);
@@ -170,5 +171,78 @@ fn stress_composition() {
                 b / n
             );
         }
+    }
+}
+
+#[test]
+fn p1_a_node_has_many_small_guilds() {
+    let population = Population::new(3, 10_050);
+    assert_eq!((population.accounts_count(), population.sessions_count()), (10_000, 10_050));
+    assert!(population.is_bot(10_000) && !population.is_bot(9_999));
+    let sizes: Vec<usize> = population.sizes().collect();
+    assert_eq!((sizes.len(), sizes[0], sizes[9_999]), (20_000, 6_000, 5));
+    assert!(sizes.iter().all(|size| *size >= 2));
+    assert_eq!(population.bot_links_count(), 50 * 1_000);
+    // Each account is in 50 on average, and nobody in many more than 100.
+    let links: usize = sizes.iter().sum();
+    assert!((400_000..510_000).contains(&links), "{links}");
+    assert!(Population::new(3, 10_050).sizes().eq(sizes));
+}
+
+#[test]
+fn p3_events_of_a_node_have_their_recipients() {
+    let traffic = Traffic::new(NODE, Chat::built_in());
+    let population = traffic.population().expect("a node has one");
+    let (mut found, mut again) = (Vec::new(), Vec::new());
+    let (mut happened, mut private, mut direct, mut strangers, mut alone, mut deliveries) = (0, 0, 0, 0, 0, 0);
+    let mut largest = 0;
+    for event in traffic.take(20_000) {
+        population.recipients(&event, &mut found);
+        population.recipients(&event, &mut again);
+        assert_eq!(found, again);
+        assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|session| *session < 1_005), "{found:?}");
+        if event.is_redacted {
+            assert!(found.iter().all(|session| population.is_bot(*session as u32)), "{}", event.name);
+            strangers += found.len();
+        } else if let Some(author) = event.author
+            && matches!(event.to, To::Active | To::Typing | To::Direct(_))
+        {
+            assert!(found.contains(&(author as usize)), "{} is not sent to its author", event.name);
+        }
+        // Member lists and passive updates follow from what happens.
+        if !event.is_redacted && !matches!(event.to, To::Passive | To::Watching | To::One(_)) {
+            happened += 1;
+            private += usize::from(event.is_hidden && event.guild != 0);
+            direct += usize::from(matches!(event.to, To::Direct(_)));
+        }
+        alone += usize::from(found.len() == 1);
+        deliveries += found.len();
+        largest = largest.max(found.len());
+    }
+    let percent = |count: usize| count * 100 / happened;
+    assert!(
+        (8..13).contains(&percent(direct)) && (15..24).contains(&percent(private)),
+        "{direct} {private} {happened}"
+    );
+    assert!(strangers > 500 && alone > 2_000 && largest > 300, "{strangers} {alone} {largest}");
+    assert!(deliveries > 40_000, "{deliveries}");
+}
+
+/// `cargo test -p guildhall-traffic -- --ignored --nocapture audiences` prints how many recipients events of a node have.
+#[test]
+#[ignore = "prints a table"]
+fn stress_audiences() {
+    let traffic = Traffic::new(Params { sessions: 10_050, ..NODE }, Chat::built_in());
+    let population = traffic.population().expect("a node has one");
+    let mut rows: BTreeMap<u32, (usize, usize, BTreeMap<&str, usize>)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in traffic.take(50_000) {
+        population.recipients(&event, &mut found);
+        let row = rows.entry(found.len().checked_ilog2().map_or(0, |log| log + 1)).or_default();
+        (row.0, row.1) = (row.0 + 1, row.1 + found.len());
+        *row.2.entry(event.name).or_default() += 1;
+    }
+    for (log, (events, deliveries, names)) in rows {
+        println!("below {:>6}: {events:>6} events, {deliveries:>9} deliveries, {names:?}", 1_u64 << log);
     }
 }

@@ -9,7 +9,9 @@
 
 mod classic;
 mod crowd;
+mod curve;
 mod mode;
+mod node;
 mod prepared;
 pub mod shared;
 
@@ -51,6 +53,8 @@ pub enum TrafficKind {
     Session,
     /// One channel of messages.
     Channel,
+    /// A node: accounts in many guilds, most of them small, with private channels, direct messages and bots.
+    Node,
 }
 
 impl TrafficKind {
@@ -60,6 +64,7 @@ impl TrafficKind {
         match self {
             Self::Session => Kind::Session,
             Self::Channel => Kind::Channel,
+            Self::Node => Kind::Node,
         }
     }
 }
@@ -73,12 +78,15 @@ pub struct CodecArgs {
     /// What people say: a file with one message a line, as text or as JSON with a `text` [default: made-up phrases]
     #[arg(long, value_name = "FILE")]
     chat: Option<PathBuf>,
-    /// Connections whose contexts take turns [default: 1, then 1000, then 10000]
-    #[arg(long, value_name = "N")]
-    connections: Option<usize>,
-    /// Only these modes; may be given again and again [default: all]
-    #[arg(long, value_name = "MODE")]
+    /// Numbers of connections; several of them make a curve [default: 1,1000,10000; node: 10050]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    connections: Vec<usize>,
+    /// Only these modes; may be given again and again [default: all; node: classic and shared streams of zstd and zlib]
+    #[arg(long, value_name = "MODE", value_delimiter = ',')]
     mode: Vec<String>,
+    /// Runs of every mode, interleaved; medians of CPU are printed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    runs: usize,
     /// Everything that is drawn is drawn from this.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -101,6 +109,9 @@ pub struct CodecRole {
     state_bytes: u64,
     #[arg(long)]
     chat: Option<PathBuf>,
+    /// Measures what many small guilds take, instead of a mode.
+    #[arg(long)]
+    small_guilds: bool,
     #[arg(long)]
     dictionary: Option<PathBuf>,
     #[arg(long)]
@@ -147,7 +158,11 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     for mode in &args.mode {
         ensure!(mode::NAMES.contains(&&**mode), "there is no mode {mode}; there are {}", mode::NAMES.join(", "));
     }
-    ensure!(args.connections != Some(0), "--connections must be at least 1");
+    ensure!(!args.connections.contains(&0), "--connections must be at least 1");
+    ensure!(args.runs > 0, "--runs must be at least 1");
+    if args.traffic == TrafficKind::Node {
+        return node::run(args);
+    }
     let [learned, _] = read_chat(args.chat.as_deref())?;
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let trained = train(args.traffic.kind(), args.seed ^ TRAINING_SEED, &learned, Encoding::Json, DICTIONARY_BYTES)?;
@@ -164,18 +179,30 @@ pub fn run(args: &CodecArgs) -> Result<()> {
         modes: BTreeMap::new(),
     };
     let names = mode::NAMES.iter().filter(|name| args.mode.is_empty() || args.mode.iter().any(|mode| mode == *name));
-    let at_connections = args.connections.map_or(CONNECTIONS.to_vec(), |connections| vec![connections]);
-    for name in names {
-        let measure = |connections, state_bytes| measure(args, name, connections, state_bytes, &path);
-        let sizes: Sizes = serde_json::from_value(measure(0, 0)?)?;
-        let mut at: Vec<Cpu> = Vec::new();
-        for connections in &at_connections {
-            // More would be the same again where fewer did not fit.
-            if at.last().is_some_and(|last| last.connections < connections_before(&at_connections, *connections)) {
-                continue;
+    let names: Vec<&str> = names.copied().collect();
+    let at_connections = if args.connections.is_empty() { CONNECTIONS.to_vec() } else { args.connections.clone() };
+    let mut all_sizes: Vec<Sizes> = Vec::new();
+    for name in &names {
+        all_sizes.push(serde_json::from_value(measure(args, name, 0, 0, &path)?)?);
+    }
+    // All modes of one number of connections run right after one another: the machine differs from hour to hour.
+    let mut all_at: Vec<Vec<Cpu>> = vec![Vec::new(); names.len()];
+    for connections in &at_connections {
+        let mut runs: Vec<Vec<Cpu>> = vec![Vec::new(); names.len()];
+        for _ in 0..args.runs {
+            for ((name, sizes), (at, runs)) in names.iter().zip(&all_sizes).zip(all_at.iter().zip(&mut runs)) {
+                // More would be the same again where fewer did not fit.
+                if at.last().is_none_or(|last| last.connections >= connections_before(&at_connections, *connections)) {
+                    let told = measure(args, name, *connections, sizes.bytes_per_connection, &path)?;
+                    runs.push(serde_json::from_value(told)?);
+                }
             }
-            at.push(serde_json::from_value(measure(*connections, sizes.bytes_per_connection)?)?);
         }
+        for (at, runs) in all_at.iter_mut().zip(runs) {
+            at.extend(Cpu::median(runs));
+        }
+    }
+    for ((name, sizes), at) in names.iter().zip(&all_sizes).zip(all_at) {
         result.messages = sizes.messages;
         result.raw_bytes_per_message = sizes.raw_bytes_per_message;
         let told = ModeResult {
@@ -192,7 +219,8 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     if args.json {
         println!("{}", serde_json::to_string(&result)?)
     } else {
-        print_table(&result)
+        print_table(&result);
+        print_curve(&result);
     }
     Ok(())
 }
@@ -232,6 +260,9 @@ pub fn run_role(role: &CodecRole) -> Result<()> {
 }
 
 fn measured(role: &CodecRole) -> Result<serde_json::Value> {
+    if role.small_guilds {
+        return Ok(serde_json::to_value(node::small_guilds(role)?)?);
+    }
     let [_, chat] = read_chat(role.chat.as_deref())?;
     let watched = Watched { kind: role.traffic.kind(), seed: role.seed, chat };
     let dictionary = match &role.dictionary {
@@ -242,6 +273,11 @@ fn measured(role: &CodecRole) -> Result<serde_json::Value> {
     if role.connections == 0 {
         let messages = if role.quick { SIZES_MESSAGES / 10 } else { SIZES_MESSAGES };
         return Ok(serde_json::to_value(crowd::sizes(&mut *mode, &watched, SIZES_SESSIONS, messages)?)?);
+    }
+    if role.traffic == TrafficKind::Node {
+        let limits = node::limits(role.quick, role.connections);
+        let sessions = (role.connections, node::one_in(&role.mode, role.connections));
+        return Ok(serde_json::to_value(crowd::node(&mut *mode, &watched, sessions, limits)?)?);
     }
     let limits = Limits {
         warm_up_deliveries: if role.quick { 20 } else { 400 },
@@ -256,7 +292,7 @@ fn measured(role: &CodecRole) -> Result<serde_json::Value> {
 }
 
 fn print_table(result: &CodecResult) {
-    let kind = if result.traffic == Kind::Session { "session" } else { "channel" };
+    let kind = if result.traffic == Kind::Channel { "channel" } else { "session" };
     println!(
         "traffic: {kind}, chat: {}, {:.1} bytes per message uncompressed",
         result.chat, result.raw_bytes_per_message
@@ -298,6 +334,22 @@ fn print_table(result: &CodecResult) {
     }
 }
 
+/// CPU and bytes against the number of connections, shared and classic, if there are several numbers.
+fn print_curve(result: &CodecResult) {
+    for (format, classic, shared) in curve::COMPARED {
+        let (Some(shared), Some(classic)) = (result.modes.get(shared), result.modes.get(classic)) else { continue };
+        if shared.at.len() > 1 {
+            let both = shared.at.iter().zip(&classic.at).filter(|(one, other)| one.connections == other.connections);
+            let points = both.map(|(shared, classic)| curve::Point {
+                audience: shared.connections.to_string(),
+                cpu_us: [classic.cpu_us_per_delivery, shared.cpu_us_per_delivery],
+                bytes: [classic.bytes_per_delivery, shared.bytes_per_delivery],
+            });
+            print!("\n{}", curve::chart(format, &points.collect::<Vec<_>>()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,6 +378,30 @@ mod tests {
                 assert!(cpu.deliveries >= 120 && cpu.verified > 20, "{name}: {cpu:?}");
             }
         }
+    }
+
+    /// All modes are given the same events of a node, whether every session has a connection or only some.
+    #[test]
+    fn a_node_by_audience() {
+        let limits = Limits {
+            warm_up_deliveries: 4,
+            warm_up_cpu: Duration::MAX,
+            rounds: 2,
+            round_cpu: Duration::MAX,
+            round_deliveries: 900,
+        };
+        let watched = Watched { kind: Kind::Node, seed: 3, chat: Chat::built_in() };
+        let mut events = Vec::new();
+        for (name, every) in [("zstd_classic", 4), ("shared_zstd", 1), ("shared_zlib", 1)] {
+            let mut mode = mode::make(name, None).unwrap();
+            let costs = crowd::node(&mut *mode, &watched, (402, every), limits).unwrap();
+            assert_eq!((costs.sessions, costs.connections), (402, 402_usize.div_ceil(every)));
+            let deliveries: u64 = costs.by_audience.iter().map(|row| row.deliveries).sum();
+            assert_eq!(deliveries, costs.all.deliveries);
+            assert!(costs.by_audience.len() > 3 && costs.verified > 20, "{costs:?}");
+            events.push((costs.warm_up_events, costs.all.events));
+        }
+        assert!(events.iter().all(|counts| *counts == events[0]), "{events:?}");
     }
 
     /// A decoder that reads something else is noticed.

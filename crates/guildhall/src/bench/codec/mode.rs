@@ -64,6 +64,11 @@ pub trait Mode {
     /// What one connection's codec state takes now, by its own account.
     fn state_bytes(&self, conn: usize) -> usize;
 
+    /// Heap that all connections share.
+    fn shared_bytes(&self) -> usize {
+        0
+    }
+
     /// A decoder that knows nothing but what it is given, as the client's.
     ///
     /// # Errors

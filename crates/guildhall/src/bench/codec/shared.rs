@@ -1,9 +1,11 @@
 //! Shared-match: one search per event, one position ring per connection.
 
 use super::mode::{Mode, Reader};
+use crate::config::defaults;
 use anyhow::{Context as _, Result, bail};
 use guildhall_codec::{Dictionary, DispatchFrame, Framing, StreamDecompressor};
 use guildhall_prefetch::prefetch;
+use guildhall_relay::Clearance;
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
     ZSTD_WINDOW_LOG, ZstdStream,
@@ -11,28 +13,40 @@ use guildhall_shared_match::{
 use guildhall_traffic::{Event, To};
 use std::sync::Arc;
 
-/// Who gets an event of the traffic.
+/// Scope of an event of the traffic, in the domain that the product would choose.
 #[must_use]
 pub fn scope_of(event: &Event) -> Scope {
     let channel = event.channel.unwrap_or(0);
-    let (class, kind) = match event.to {
-        To::Everyone | To::Guild => (0, 0),
-        To::Active if event.is_hidden => (channel, 1),
-        To::Active => (1, 1),
-        To::Typing if event.is_hidden => (channel, 2),
-        To::Typing => (1, 2),
-        To::Passive => (2, 3),
-        To::Watching => (3, 4),
-        To::Following(user) => (user, 5),
-        To::Members => (event.user.unwrap_or(4), 6),
-        To::One(_) => (5, 7),
+    // The product's kind is the intents that an event needs.
+    let kind = match event.to {
+        To::Active if event.name.starts_with("MESSAGE_REACTION") => 1,
+        To::Active if channel != 0 => 2,
+        To::Everyone | To::Guild | To::Active => 0,
+        To::Typing => 3,
+        To::Passive => 4,
+        To::Watching => 5,
+        To::Following(_) => 6,
+        To::Members => 7,
+        To::One(_) | To::Direct(_) => 8,
     };
-    let guild = event.guild;
-    let domain = match event.channel.filter(|_| event.is_hidden) {
-        Some(channel) => Domain::Restricted { guild, channel, view: 0 },
-        None => Domain::Public { guild, view: 0 },
+    let (guild, view) = (event.guild, clearance_of(event) as u8);
+    let domain = match (event.to, event.channel.filter(|_| event.is_hidden)) {
+        (To::Direct(_), _) => Domain::Direct { channel },
+        (_, Some(channel)) => Domain::Restricted { guild, channel, view },
+        (_, None) => Domain::Public { guild, view },
     };
-    Scope { domain, class, kind }
+    Scope { domain, class: channel, kind }
+}
+
+/// Clearance of an event, as `guildhall_relay` decides it.
+fn clearance_of(event: &Event) -> Clearance {
+    match event.name {
+        "MESSAGE_CREATE" | "MESSAGE_UPDATE" if !event.is_redacted => Clearance::Content,
+        "GUILD_MEMBER_ADD" | "GUILD_MEMBER_UPDATE" | "GUILD_MEMBER_REMOVE" => Clearance::Members,
+        "PRESENCE_UPDATE" => Clearance::Presences,
+        "GUILD_MEMBER_LIST_UPDATE" => Clearance::Lists,
+        _ => Clearance::None,
+    }
 }
 
 /// The streams of one format.
@@ -70,7 +84,9 @@ impl SharedMatch {
             None if name.ends_with("_dict") => bail!("this mode needs a dictionary"),
             None => None,
         };
-        let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
+        // As a node runs that nobody has configured.
+        let limits = Limits { history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize, ..Limits::default() };
+        let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), limits);
         Ok(Self { matcher, text: None, streams, dictionary })
     }
 }
@@ -146,6 +162,10 @@ impl Mode for SharedMatch {
             Streams::Zstd(streams) => size_of::<ZstdStream>() + streams[conn].heap_bytes(),
             Streams::Deflate(streams, _) => size_of::<DeflateStream>() + streams[conn].heap_bytes(),
         }
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.matcher.heap_bytes()
     }
 
     fn reader(&self) -> Result<Reader> {
