@@ -3,6 +3,7 @@
 mod allocations;
 mod crowd;
 mod dictionary;
+mod example;
 mod messages;
 mod noninterference;
 mod tables;
