@@ -33,6 +33,8 @@ pub struct Fanout<'a, L> {
     /// The event that is being delivered.
     current: Option<Rc<Dispatch>>,
     group: Option<Group>,
+    /// The guild has other relays here.
+    has_siblings: bool,
 }
 
 /// Sessions that stand together, and where in their log the event is.
@@ -93,7 +95,12 @@ impl<'a, L: Link> Fanout<'a, L> {
         link: &'a mut L,
         (logs, newest): (&'a mut Vec<Rc<Log>>, &'a mut NewestPresences),
     ) -> Self {
-        Self { core, now, link, logs, newest, current: None, group: None }
+        Self { core, now, link, logs, newest, current: None, group: None, has_siblings: false }
+    }
+
+    /// Whether the guild has other relays in this partition.
+    pub fn with_siblings(self, has_siblings: bool) -> Self {
+        Self { has_siblings, ..self }
     }
 }
 
@@ -141,6 +148,13 @@ impl<L: Link> Recipients for Fanout<'_, L> {
 
     fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange) {
         self.core.matchers.access_changed(guild_id, change);
+    }
+
+    fn access_began(&mut self, guild_id: GuildId, change: &dyn Fn() -> AccessChange) {
+        // Without other relays the matchers hold nothing of the guild.
+        if self.has_siblings {
+            self.core.matchers.access_changed(guild_id, &change());
+        }
     }
 
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {

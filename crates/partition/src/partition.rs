@@ -327,11 +327,14 @@ impl Partition {
     /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
     pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Link) {
         let (guild_id, index) = (message.guild_id, message.relay.index);
-        let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
+        let Some(relays) = self.relays.get_mut(&guild_id) else { return };
+        let has_siblings = relays.len() > 1;
+        let Some(entry) = relays.get_mut(&index) else { return };
         self.core.batching |= more;
         let joined = who_joined(&message.message);
         let mut to_guild = ToGuilds::new();
         let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
+        fanout = fanout.with_siblings(has_siblings);
         let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
         match progress {
             Progress::Steady => {}

@@ -446,6 +446,11 @@ impl AudienceIndex {
         self.access.since(&before.access)
     }
 
+    /// The access rules as a change from none: every restricted channel is narrowed.
+    pub(crate) fn access_at_first(&self) -> AccessChange {
+        self.access.at_first()
+    }
+
     /// Roles, channels, overwrites or the owner changed. Returns what that did to the domains of events.
     pub fn set_meta(&mut self, meta: Arc<GuildMeta>, baselines: &mut impl Baselines) -> AccessChange {
         let before = std::mem::replace(&mut self.meta, meta);

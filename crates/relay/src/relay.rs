@@ -42,6 +42,9 @@ pub trait Recipients: Deliver {
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility);
     /// Access rules of the guild's channels changed, before the event that changed them is delivered.
     fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange);
+    /// A relay begins with the access rules of its snapshot, and other relays of the guild may lag behind them. `change` lists the
+    /// restricted channels.
+    fn access_began(&mut self, guild_id: GuildId, change: &dyn Fn() -> AccessChange);
     /// A session's view of the guild begins. None: it may not be here.
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat>;
     /// The guild cannot be served now.
@@ -385,9 +388,14 @@ impl Relay {
         let before = self.state.take();
         let mut audience = AudienceIndex::new(picture.meta.clone()).hiding(self.hidden);
         audience.set_threads(&picture.threads);
-        let change = before.as_ref().map(|before| audience.access_since(&before.audience));
-        if let Some(change) = change.filter(|change| !change.is_empty()) {
-            recipients.access_changed(self.guild_id, &change);
+        match &before {
+            None => recipients.access_began(self.guild_id, &|| audience.access_at_first()),
+            Some(before) => {
+                let change = audience.access_since(&before.audience);
+                if !change.is_empty() {
+                    recipients.access_changed(self.guild_id, &change);
+                }
+            }
         }
         self.state = Some(State { picture, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;

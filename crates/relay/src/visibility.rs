@@ -239,6 +239,15 @@ impl AccessRules {
         change
     }
 
+    /// These rules as a change from none: every restricted channel is narrowed.
+    pub fn at_first(&self) -> AccessChange {
+        let restricted = self.by_channel.iter().filter_map(|(channel_id, access)| match access {
+            Access::Everyone => None,
+            Access::Some { key } => Some((*channel_id, Some(*key))),
+        });
+        AccessChange { narrowed: restricted.collect(), ..AccessChange::default() }
+    }
+
     fn of_channel(&self, channel_id: ChannelId, clearance: Clearance) -> Visibility {
         match self.by_channel.get(&channel_id) {
             Some(Access::Everyone) => Visibility::Public(clearance),

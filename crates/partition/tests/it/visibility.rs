@@ -1,9 +1,9 @@
 //! Visibility: the bytes of a connection do not depend on events that its account may not view.
 
-use crate::compression::SHARED;
+use crate::{compression::SHARED, fixture::relay};
 use guildhall_codec::Encoding;
 use guildhall_guild::{Actor, Command, NewDirect, NewMessage};
-use guildhall_model::{ChannelId, ChannelType, User};
+use guildhall_model::{ChannelId, ChannelType, Overwrite, OverwriteKind, Permissions, User};
 use guildhall_partition::Compression;
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Pair, id, user};
@@ -83,8 +83,9 @@ fn random(rng: &mut Rng, len: usize) -> String {
 
 /// The attack of a review, in which ways of a shared index were the channel: the attacker prepares the places of its guess, its
 /// accomplice fills the ways, and whether the victim's message took the last one shows in the length of the attacker's
-/// next frame. Returns all that the attacker's connection was sent.
-fn probe(place: Place, params: ClientParams, seed: u64, is_guessed: bool) -> Vec<u8> {
+/// next frame. Returns the wire of the attacker's
+/// connection. `filled`: positions that the accomplice fills; the index decides how many are needed.
+fn probe(place: Place, params: ClientParams, (seed, filled): (u64, usize), is_guessed: bool) -> Vec<u8> {
     let mut pair = oracle();
     let mut rng = Rng::new(seed);
     let login = |pair: &mut Pair, account: &Arc<User>| -> ClientId {
@@ -108,7 +109,7 @@ fn probe(place: Place, params: ClientParams, seed: u64, is_guessed: bool) -> Vec
     for _ in 0..6 {
         tell(&mut pair, &attacker(), OWN[1], "hi".to_owned());
     }
-    for _ in 0..7 {
+    for _ in 0..filled {
         let text = around(&mut rng, &guess);
         tell(&mut pair, &accomplice(), ACCOMPLICE, text);
     }
@@ -136,15 +137,98 @@ fn s1_frames_do_not_tell_whether_others_were_sent_a_guess() {
     for compression in [Compression::Zstd, Compression::Zlib] {
         let params = ClientParams::new(Encoding::Json, compression);
         for place in [Place::OtherGuild, Place::Direct, Place::Cabinet, Place::Board] {
-            for seed in 0..8 {
-                let [other, guessed] = [false, true].map(|is_guessed| probe(place, params, seed, is_guessed));
+            for (seed, filled) in [0, 0, 0, 1, 2, 3, 4, 6, 7, 8].into_iter().enumerate() {
+                let run = (seed as u64, filled);
+                let [other, guessed] = [false, true].map(|is_guessed| probe(place, params, run, is_guessed));
                 assert_eq!(
                     other.len(),
                     guessed.len(),
-                    "{place:?}, {compression:?}, seed {seed}: the length of the attacker's stream depends on the victim's message"
+                    "{place:?}, {compression:?}, {run:?}: the length of the attacker's stream depends on the victim's message"
                 );
-                assert!(other == guessed, "{place:?}, {compression:?}, seed {seed}: equal lengths, other bytes");
+                assert!(other == guessed, "{place:?}, {compression:?}, {run:?}: equal lengths, other bytes");
             }
+        }
+    }
+}
+
+/// Guild with two channels that everybody may view, of which the second is narrowed.
+const LAGGING: (u64, u64) = (25, 250);
+const NARROWED: u64 = 251;
+
+/// A relay lags: it still has to deliver a message that is older than the narrowing of its channel. Another relay of the guild is ahead
+/// and attaches a session of an account that may not read this message. The relay in front handled the narrowing, or began
+/// later. Returns the wire of the new member's connection.
+fn lag(begins_late: bool, params: ClientParams, seed: u64, is_guessed: bool) -> Vec<u8> {
+    let mut pair = Pair::with(|config| (config.streams, config.sessions_per_relay_max) = (SHARED, 2));
+    [attacker(), accomplice(), writer(), victim()].iter().for_each(|account| pair.add_account(account));
+    let mut guild = GuildBuilder::new(LAGGING.0, &writer())
+        .role(1_025, Permissions::NONE)
+        .channel(LAGGING.1, ChannelType::Text)
+        .channel(NARROWED, ChannelType::Text)
+        .member(&victim(), &[1_025]);
+    if !begins_late {
+        guild = guild.member(&accomplice(), &[]);
+    }
+    pair.add_guild(guild.load());
+    let login = |pair: &mut Pair, account: &Arc<User>, params: ClientParams| -> ClientId {
+        let client = pair.connect(params);
+        pair.client(client).record_wire();
+        let mut d = guildhall_test_kit::identify_payload(&account.username, None);
+        d["capabilities"] = 0.into();
+        pair.client(client).identify(d);
+        pair.settle();
+        client
+    };
+    login(&mut pair, &writer(), params);
+    let reader = login(&mut pair, &victim(), params);
+    // It keeps the second relay, and shares no stream.
+    login(&mut pair, &accomplice(), ClientParams::JSON);
+    let eye = login(&mut pair, &attacker(), params);
+    pair.dispatches(reader);
+
+    let mut rng = Rng::new(seed);
+    let (guess, other) = (random(&mut rng, 24), random(&mut rng, 24));
+    let around = |rng: &mut Rng, text: &str| format!("{}{text}{}", random(rng, 10), random(rng, 10));
+    pair.holds_mail = true;
+    tell(&mut pair, &writer(), (LAGGING.0, NARROWED), around(&mut rng, if is_guessed { &guess } else { &other }));
+    let view = Permissions::VIEW_CHANNEL;
+    for (role, allow, deny) in [(LAGGING.0, Permissions::NONE, view), (1_025, view, Permissions::NONE)] {
+        let overwrite = Overwrite { target: OverwriteKind::Role(id(role)), allow, deny };
+        let command = Command::PutOverwrite(id(NARROWED), overwrite);
+        pair.command_in(id(LAGGING.0), Actor::System, command).expect("the system may");
+    }
+    pair.command_in(id(LAGGING.0), Actor::System, Command::AddMember(attacker())).expect("the system may");
+    pair.announce_joined(&attacker(), id(LAGGING.0));
+    pair.settle();
+    for _ in 0..3 {
+        pair.deliver_mail_to(relay(1), usize::MAX);
+    }
+    // In a small history a message leaves no place of the one before.
+    for _ in 0..24 {
+        tell(&mut pair, &attacker(), LAGGING, "hi".to_owned());
+    }
+    let text = around(&mut rng, &guess);
+    tell(&mut pair, &attacker(), LAGGING, text);
+    pair.deliver_mail_to(relay(1), usize::MAX);
+    pair.deliver_mail_to(relay(0), 1);
+    assert_eq!(pair.names(reader).len(), 1, "the message from before the channel was narrowed");
+    // Elsewhere in the body: a match that goes on where the last one ended needs no index.
+    let text = format!("{}{}", random(&mut rng, 17), around(&mut rng, &guess));
+    tell(&mut pair, &attacker(), LAGGING, text);
+    pair.deliver_mail_to(relay(1), usize::MAX);
+    let names = pair.names(eye);
+    assert_eq!(names.iter().filter(|(_, name)| name == "MESSAGE_CREATE").count(), 26, "{names:?}");
+    pair.client(eye).wire().to_vec()
+}
+
+#[test]
+fn s1_a_relay_that_lags_behind_a_narrowed_channel_tells_nothing_of_its_past() {
+    for compression in [Compression::Zstd, Compression::Zlib] {
+        let params = ClientParams::new(Encoding::Json, compression);
+        for (begins_late, seed) in [false, true].into_iter().flat_map(|late| (0..6).map(move |seed| (late, seed))) {
+            let [other, guessed] = [false, true].map(|is_guessed| lag(begins_late, params, seed, is_guessed));
+            let lengths = [other.len(), guessed.len()];
+            assert!(other == guessed, "{compression:?}, begins late: {begins_late}, seed {seed}: {lengths:?}");
         }
     }
 }

@@ -43,6 +43,7 @@ impl Deliver for Buffers {
 
 impl Recipients for Buffers {
     fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
+    fn access_began(&mut self, _guild_id: GuildId, _change: &dyn Fn() -> AccessChange) {}
     fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.current = Some(published.clone());
     }

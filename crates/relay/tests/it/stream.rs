@@ -31,6 +31,7 @@ impl Deliver for Notes {
 
 impl Recipients for Notes {
     fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
+    fn access_began(&mut self, _guild_id: GuildId, _change: &dyn Fn() -> AccessChange) {}
     fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.0.push(format!("begin {}", published.event.name.as_str()));
     }

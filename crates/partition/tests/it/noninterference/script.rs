@@ -177,6 +177,15 @@ pub enum Op {
     Restart,
     /// Guilds' messages wait until the next `Settle`, and are delivered in one turn.
     Hold,
+    /// The same, but only for the relays with one number in one partition: they lag.
+    Lag {
+        side: usize,
+        relay: u16,
+    },
+    /// The lagging relays handle `count` of their messages.
+    CatchUp {
+        count: usize,
+    },
     Settle,
 }
 
@@ -262,13 +271,15 @@ impl Script {
             let at = rng.below(length as u64 / 2) as usize;
             ops.splice(at..at, narrowed_while_away(&mut rng));
         }
-        // Only messages and rules are held, and every hold ends.
-        let mut is_held = false;
+        // Only messages, rules and, while relays lag, memberships are held, and every hold ends.
+        let (mut is_held, mut lags) = (false, false);
         for op in &mut ops {
             match op {
-                Op::Hold => is_held = true,
+                Op::Hold => (is_held, lags) = (true, false),
+                Op::Lag { .. } => (is_held, lags) = (true, true),
                 Op::Settle => is_held = false,
                 Op::Say { .. } | Op::Edit { .. } | Op::Rules { .. } | Op::Delete { .. } | Op::React { .. } => {}
+                Op::Member { .. } | Op::Insider { .. } | Op::CatchUp { .. } if lags => {}
                 _ if is_held => *op = Op::Settle,
                 _ => {}
             }
@@ -284,16 +295,36 @@ impl Script {
 /// observer may not read when it returns.
 fn narrowed_while_away(rng: &mut Rng) -> Vec<Op> {
     let mut ops = vec![Op::Settle, Op::Rules { rule: 0 }, Op::Member { of_other: false, is_one: false }];
+    let lags = rng.chance(0.7);
+    if lags {
+        ops.push(some_lag(rng));
+    }
     let writers = [701, 702, 703, 704];
-    ops.extend((0..16).map(|n| Op::Say {
-        place: Place::Ruled,
-        by: writers[n % writers.len()],
+    let mut say = |place, by| Op::Say {
+        place,
+        by,
         text: Text { phrase: rng.below(PHRASES), around: rng.next_u64() >> 8, is_secret: false },
         names_observer: false,
         answers: false,
-    }));
+    };
+    ops.extend((0..16).map(|n| say(Place::Ruled, writers[n % writers.len()])));
     ops.extend([Op::Rules { rule: 1 }, Op::Member { of_other: false, is_one: true }]);
+    if lags {
+        // The relays in front deliver these before the lagging relays deliver the past.
+        ops.extend((0..6).map(|n| say(Place::Open, if n % 2 == 0 { OBSERVER } else { 703 })));
+        ops.push(Op::CatchUp { count: 1 + rng.below(20) as usize });
+        ops.extend((0..6).map(|n| {
+            let by = if n % 2 == 0 { OBSERVER } else { 703 };
+            let text = Text { phrase: rng.below(PHRASES), around: rng.next_u64() >> 8, is_secret: false };
+            Op::Say { place: Place::Open, by, text, names_observer: false, answers: false }
+        }));
+        ops.push(Op::Settle);
+    }
     ops
+}
+
+fn some_lag(rng: &mut Rng) -> Op {
+    Op::Lag { side: usize::from(rng.chance(0.2)), relay: rng.below(4) as u16 }
 }
 
 fn some_op(rng: &mut Rng, is_bot: bool) -> Op {
@@ -327,6 +358,7 @@ fn some_op(rng: &mut Rng, is_bot: bool) -> Op {
         95..96 if rng.chance(0.3) => Op::Restart,
         95..97 => Op::Hold,
         97..98 => Op::Name { place: *rng.pick(&[Place::Vault, Place::OtherVault]).expect("two"), text: text(rng) },
+        98 => some_lag(rng),
         _ => Op::Settle,
     }
 }

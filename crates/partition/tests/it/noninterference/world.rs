@@ -15,7 +15,7 @@ use guildhall_model::{
     UserId,
 };
 use guildhall_partition::{Compression, Streams};
-use guildhall_relay::HiddenChannels;
+use guildhall_relay::{HiddenChannels, PartitionId, RelayId};
 use guildhall_shared_match::Effort;
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{
@@ -34,6 +34,8 @@ const OWNER: u64 = 700;
 /// Writes nothing.
 const LURKER: u64 = 760;
 const PRO: u64 = 802;
+/// Limit for the number of relays of a guild in a partition.
+const RELAYS_MAX: u16 = 16;
 
 const OWN_DIRECT: ChannelId = ChannelId::new(9_001);
 const DIRECT: ChannelId = ChannelId::new(9_002);
@@ -91,6 +93,8 @@ pub struct World {
     setup: Setup,
     pair: Pair,
     clients: Vec<Client>,
+    /// Relays that are behind all others.
+    lagging: Option<RelayId>,
     /// How many of them, the first, are the observer's.
     observing: usize,
     threads: BTreeMap<Place, ChannelId>,
@@ -185,7 +189,7 @@ impl World {
         guilds(setup).into_iter().for_each(|guild| pair.add_guild(guild));
         directs(setup).into_iter().for_each(|direct| pair.add_direct(direct));
         let (clients, threads, newest) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { index, setup, pair, clients, observing: 0, threads, newest };
+        let mut world = Self { index, setup, pair, clients, lagging: None, observing: 0, threads, newest };
         world.begin_process();
         let mut rng = Rng::new(setup.seed ^ 0xc11e);
         let kinds = kinds();
@@ -276,8 +280,24 @@ impl World {
         let is_done = self.act(op);
         if !self.pair.holds_mail {
             self.pair.settle();
+        } else if let Some(lagging) = self.lagging {
+            self.deliver_except(lagging);
         }
         is_done
+    }
+
+    /// Hands all relays what waits for them, except those that lag.
+    fn deliver_except(&mut self, lagging: RelayId) {
+        // A delivered message can attach sessions, and their guilds answer.
+        for _ in 0..3 {
+            let relays = (0..2).flat_map(|side| (0..RELAYS_MAX).map(move |index| (side, index)));
+            for (side, index) in relays {
+                let relay = RelayId { partition: PartitionId(side), index };
+                if relay != lagging {
+                    self.pair.deliver_mail_to(relay, usize::MAX);
+                }
+            }
+        }
     }
 
     fn act(&mut self, op: Op) -> bool {
@@ -399,11 +419,22 @@ impl World {
             }
             Op::Restart => self.restart(),
             Op::Hold => {
-                self.pair.holds_mail = true;
+                (self.pair.holds_mail, self.lagging) = (true, None);
+                true
+            }
+            Op::Lag { side, relay } => {
+                let lagging = RelayId { partition: PartitionId(side as u16), index: relay };
+                (self.pair.holds_mail, self.lagging) = (true, Some(lagging));
+                true
+            }
+            Op::CatchUp { count } => {
+                if let Some(lagging) = self.lagging {
+                    self.pair.deliver_mail_to(lagging, count);
+                }
                 true
             }
             Op::Settle => {
-                self.pair.holds_mail = false;
+                (self.pair.holds_mail, self.lagging) = (false, None);
                 true
             }
         }
