@@ -450,7 +450,7 @@ impl Guild {
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.cache.change(key, version, |cached| cached.message = message.clone());
-            self.tell_message(EventName::MessageUpdate, &here, message, referenced, Effect::None);
+            self.tell_message(now, EventName::MessageUpdate, &here, message, referenced, Effect::None);
         }
         Ok(Reply::Count(count))
     }
