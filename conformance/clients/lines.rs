@@ -1,4 +1,4 @@
-//! Lines: what the Rust clients of the suite speak with the runner, one JSON object per line.
+//! Line protocol between the Rust clients of the suite and the runner: one JSON object per line.
 //!
 //! Owns        stdout (events), the words of commands, the run's settings.
 //! Not here    any gateway or library word: a client's `main.rs` translates its library to these events.

@@ -1,5 +1,5 @@
 'use strict';
-// Relatives: what the programs of eris and oceanic.js share. The latter descends from the former and kept its names.
+// Code shared by the programs of eris and oceanic.js. oceanic.js descends from eris and kept its names.
 //
 // Owns        what both tell in the same words, and the commands that both follow in the same way.
 // Not here    how a library is brought into a mode and pointed at the node: its own `client.js`.

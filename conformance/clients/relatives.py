@@ -65,7 +65,7 @@ class Events:
         emit("settled")
 
     def guild_fields(self, guild):
-        """What is told of a guild."""
+        """Fields of a guild in the line protocol."""
         return {
             "id": str(guild.id),
             "name": guild.name,

@@ -32,7 +32,7 @@ def _pairs(what, held, wanted):
 
 
 def _channels(state, server, own_id):
-    """Channels that the account can view; whether it is told of others is the server's business."""
+    """Channels that the account can view; the server may or may not send others."""
     own = server.members[own_id]
     for channel_id, channel in server.channels.items():
         wanted = [channel["name"], channel.get("last_message_id")]
@@ -47,7 +47,7 @@ def _counts(state, server, presences):
     online = len(server.members.keys() & presences.keys())
     if state["member_count"] != len(server.members):
         yield f"member_count is {state['member_count']} instead of {len(server.members)}"
-    # Member lists tell it, so it is known only once one was looked at.
+    # Only member lists contain it, so it is unknown before a subscription to one.
     if state["lists"] and state["online_count"] != online:
         yield f"online_count is {state['online_count']} instead of {online}"
 

@@ -36,7 +36,7 @@ class Decoder:
         self._process.stdin.write(b"s")
 
     def decode(self, message):
-        """What one message of the server holds. It is cut into pieces at random, as streams may be."""
+        """Content of one server message. Splits its bytes at random, as streams may be split."""
         cuts = sorted(self._pieces.randrange(len(message) + 1) for _ in range(self._pieces.randrange(PIECES_MAX)))
         pipe = self._process.stdin
         for start, end in zip([0, *cuts], [*cuts, len(message)]):

@@ -3,7 +3,7 @@ import time
 
 
 class Failure(Exception):
-    """What was expected and did not happen, in the words of the report."""
+    """An expectation that was not met; the text goes into the report."""
 
 
 class Patience:

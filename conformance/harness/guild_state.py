@@ -85,7 +85,7 @@ class GuildState:
         return next((role["id"] for role in hoisted if role["id"] in member["roles"]), "online")
 
     def _place(self, user_id):
-        """What a group is sorted by."""
+        """Sort key within a group."""
         member = self.members[user_id]
         user = member["user"]
         return ((member["nick"] or user["global_name"] or user["username"]).lower(), int(user_id))

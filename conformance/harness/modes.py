@@ -11,11 +11,11 @@ STREAMS = ("zlib-stream", "zstd-stream")
 
 @dataclasses.dataclass(frozen=True)
 class Community:
-    """What the demo is started with."""
+    """Options of the demo."""
 
     # Simulated members; the bot and the user come on top.
     members: int
-    # What they say between the suite's own messages, per second.
+    # Messages per second between those of the suite.
     rate: float
     settings: tuple = ()
 
@@ -24,7 +24,7 @@ class Community:
 TALKATIVE = Community(1100, 5)
 
 # For user accounts nobody but the suite does anything, so that caches can be compared with the server's state.
-# Their guilds are passive until they are subscribed to, and what passive sessions are told comes soon.
+# Their guilds are passive until a subscription, and passive updates are frequent.
 QUIET = (
     ("limits.passive_above_members", 250),
     ("limits.passive_update_interval_ms", 500),
@@ -56,7 +56,7 @@ class Mode:
     # Whether it subscribes to its guilds by itself.
     subscribes: bool = True
     community: Community = TALKATIVE
-    # What else tells it from the library's other modes.
+    # Distinguishes it from the library's other modes.
     variant: str = ""
 
     @property
@@ -87,7 +87,7 @@ CLIENTS = (
     "jda",
 )
 
-# What takes longest to build first, so that the rest is done beside it.
+# Longest builds first, so that the others run in parallel.
 SLOW_TO_BUILD = ("serenity", "discordgo", "oceanic.js")
 SETUP_ORDER = SLOW_TO_BUILD + tuple(name for name in CLIENTS if name not in SLOW_TO_BUILD)
 

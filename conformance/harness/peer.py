@@ -19,7 +19,7 @@ NORMAL = 1000
 
 
 class Peer:
-    """A connected account, and the presences and voice states it was told of."""
+    """A connected account with the presences and voice states that it received."""
 
     def __init__(self, port, token, patience):
         self._patience = patience
@@ -58,7 +58,7 @@ class Peer:
         self._wire.socket.close()
 
     def wait(self, what, is_so):
-        """Waits until `is_so()`; it is asked after every event."""
+        """Waits until `is_so()`, which is evaluated after every event."""
         deadline = time.monotonic() + self._patience.next_wait()
         with self._changed:
             while not is_so():
@@ -90,7 +90,7 @@ class Peer:
         try:
             while self._read_some():
                 pass
-        except Exception as error:  # noqa: BLE001: whatever it is, whoever waits must hear of it
+        except Exception as error:  # noqa: BLE001: waiters must receive any error
             if not self._stopping.is_set():
                 self._fault = repr(error)
         with self._changed:

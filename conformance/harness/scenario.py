@@ -31,7 +31,7 @@ TEXTS = (
     "incompressible " + "".join(chr(0x4E00 + (i * i * 7919) % 20000) for i in range(900)),
 )
 
-# Numbered messages before the first cut; while a client is out; and after it has been let in.
+# Numbered messages before the first cut, while a client is disconnected, and after it may reconnect.
 BEFORE, WHILE_OUT, AFTER = 8, 4, 3
 
 HISTORY_PAGE = 100
@@ -50,7 +50,7 @@ class Scenario:
         self._channel_id = demo["channel_ids"][0]
         bot = Rest(demo["api_base"], f"Bot {demo['bot_token']}", patience)
         user = Rest(demo["api_base"], demo["user_token"], patience)
-        # The library's account, and the one that acts beside it.
+        # The account of the library, and the one that the suite acts as.
         self._own, self._other = (user, bot) if mode.is_user else (bot, user)
         self._own_id = None
         self._posted = []
@@ -59,7 +59,7 @@ class Scenario:
 
     @staticmethod
     def prepare(_node, _patience):
-        """What has to be done before the client starts; the result goes to the scenario."""
+        """Work before the client starts; its result goes to the scenario."""
 
     @property
     def messages(self):
@@ -190,7 +190,7 @@ class Scenario:
         self._client.wait_for("MESSAGE_UPDATE", "edit", lambda event: event == wanted)
 
     def _survive(self, kind):
-        """Cuts the connection in the middle of a frame; the talk goes on, then the client is let in again."""
+        """Cuts the connection within a frame; messages continue, then the client may reconnect."""
         self._client.explain_cut()
         self._tap.arm_cut(kind)
         self._cuts += 1
@@ -344,7 +344,7 @@ class Scenario:
         if said != wanted:
             raise Failure(f"{where}: asked for {said}, the mode is {wanted}")
         if mode.is_stream and link.extensions:
-            raise Failure(f"{where}: {link.extensions} was agreed to beside {mode.compression}")
+            raise Failure(f"{where}: {link.extensions} was accepted together with {mode.compression}")
         compresses = [identify.get("compress", False) for identify in link.sent(IDENTIFY)]
         texts, binaries = link.text_frames, link.binary_frames
         if mode.compression == "payload":
@@ -359,5 +359,5 @@ class Scenario:
 
 
 def fields(message):
-    """What is compared of a message."""
+    """Fields of a message that are compared."""
     return (message["id"], message["channel_id"], message["author_id"], message["content"])

@@ -74,7 +74,7 @@ class Session:
         self._say(REQUEST_MEMBERS, {"guild_id": guild_id, "query": query, "limit": limit, "presences": True})
 
     def wait(self, what, is_it, count=1):
-        """Waits until `count` dispatches are such; `is_it(t, d)` is asked for each."""
+        """Waits for `count` dispatches for which `is_it(t, d)` holds."""
         deadline = time.monotonic() + self._patience.next_wait()
         seen = at = 0
         with self._changed:
@@ -103,7 +103,7 @@ class Session:
         try:
             while not self._stopping.is_set():
                 self._read_some()
-        except Exception as error:  # noqa: BLE001: whatever it is, whoever waits must hear of it
+        except Exception as error:  # noqa: BLE001: waiters must receive any error
             with self._changed:
                 self._fault = f"{type(error).__name__}: {error}"
                 self._changed.notify_all()

@@ -27,11 +27,11 @@ CHUNK_BYTES = 65536
 
 
 class Link:
-    """What was seen on one connection."""
+    """Observations of one connection."""
 
     def __init__(self):
         self.query = {}
-        # What the server agreed to; None until it has answered the handshake.
+        # Agreed extensions; None until the server has answered the handshake.
         self.extensions = None
         self.client_payloads = []
         self.client_close = None

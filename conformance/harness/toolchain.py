@@ -27,7 +27,7 @@ COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
 
 
 def output(*command):
-    """What a command says, for the stamp."""
+    """Output of a command, for the stamp."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 

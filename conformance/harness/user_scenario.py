@@ -21,7 +21,7 @@ from .tap import CUTS, RESET
 
 # Ordinary members whose accounts the suite uses.
 PEERS = 3
-# Rows are looked at in blocks like those of official clients, and so many of one channel at once.
+# Subscriptions use blocks like official clients, with this many per channel at once.
 RANGES_MAX = 5
 BLOCK = 100
 POLL_SECONDS = 0.2
@@ -30,7 +30,7 @@ DIFFERENCES_SHOWN = 5
 BURST = 30
 RECENT = 50
 
-# What others do does not come as these while passive.
+# Passive sessions do not receive these for others.
 SPARED = (
     "MESSAGE_UPDATE",
     "MESSAGE_DELETE",
@@ -315,7 +315,7 @@ class UserScenario(Scenario):
         self._expect_members("chunk", set(server.members))
         self._watch({self._channel_id: [[0, BLOCK - 1]]})
         self._other.delete(self._member_path(self._own_id, "roles", moderator))
-        self._agree("after being a moderator no more")
+        self._agree("after losing the moderator role")
         self._watch({self._channel_id: [[0, BLOCK - 1]], self._second_channel_id: [[0, BLOCK - 1]]})
         overwrite = f"/channels/{self._second_channel_id}/permissions/{muted}"
         self._other.put(overwrite, {"type": 0, "allow": "0", "deny": str(1 << 10)})
@@ -382,7 +382,7 @@ class UserScenario(Scenario):
         self._agree(f"after {command}")
 
     def _while_passive(self):
-        """U2: what is spared, what comes in spite, and that channels and voice are right all the same."""
+        """U2: events that passive sessions do and do not receive; channels and voice stay correct."""
         before = {name: self._dispatches(name) for name in SPARED}
         updates = self._dispatches("PASSIVE_UPDATE_V2")
         mentions = sum(self._state()["mentions"].values())
@@ -414,7 +414,7 @@ class UserScenario(Scenario):
             self._spared.add(message_id)
         self._other.post(f"/channels/{channel_id}/typing")
         self._other.patch(f"/channels/{channel_id}/messages/{message_id}", {"content": "edited"})
-        # Not the last one: what the last message of a channel is then is the server's own business.
+        # Not the last one: the last message of a channel is then up to the server.
         deleted = self._say(channel_id, "to be deleted")
         self._spared.update((deleted, last := self._say(channel_id, "the last of it")))
         self._other.delete(f"/channels/{channel_id}/messages/{deleted}")
@@ -430,7 +430,7 @@ class UserScenario(Scenario):
         self._agree("after a member left voice unseen")
 
     def _structure_changes(self):
-        """Roles and channels are told at once, passive or not."""
+        """Changes of roles and channels arrive at once, passive or not."""
         guild = f"/guilds/{self._guild_id}"
         role = self._other.post(f"{guild}/roles", {"name": "While passive", "hoist": True})
         channel = self._other.post(f"{guild}/channels", {"name": "while-passive", "type": 0})
@@ -442,7 +442,7 @@ class UserScenario(Scenario):
         self._agree("after a role and a channel were deleted")
 
     def _survive_passive(self):
-        """A cut while passive: what passive sessions are told is in the replay too."""
+        """A cut while passive: the replay contains passive updates."""
         self._client.explain_cut()
         self._tap.arm_cut(RESET)
         self._cuts += 1
@@ -458,6 +458,6 @@ class UserScenario(Scenario):
         self._judge_spared()
 
     def _judge_spared(self):
-        """U2: what a passive session is spared never came, later either."""
+        """U2: events that a passive session does not receive never arrive later either."""
         if came := [message_id for message_id in self._spared if self._seen(message_id)]:
             raise Failure(f"messages came that a passive session is spared: {came}")

@@ -90,7 +90,7 @@ class Client(Events, discord.Client):
 
     @property
     def subscriptions(self):
-        """What the library is subscribed to; it has public methods for all of it but member-list ranges."""
+        """The library's subscriptions. Member-list ranges have no public method; all others do."""
         return self._connection.subscriptions
 
     async def setup_hook(self):
@@ -169,7 +169,7 @@ class Client(Events, discord.Client):
         return [str(member.id) for member in found]
 
     def state(self, guild):
-        """What the library's caches hold of a guild, and the rows of the member lists in view."""
+        """Content of the library's caches for a guild, and the rows of subscribed member lists."""
         return {
             "member_count": guild.member_count,
             "online_count": guild.online_count,

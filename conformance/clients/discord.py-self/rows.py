@@ -41,7 +41,7 @@ class MemberList:
         del self.rows[sum(count + 1 for _, count in self.groups) :]
 
     def window(self, first, last):
-        """The rows of a range, as far as the list goes."""
+        """The rows of a range; fewer at the end of the list."""
         return self.rows[first : last + 1]
 
     def _grow(self, length):

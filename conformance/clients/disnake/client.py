@@ -18,7 +18,7 @@ class Client(Reports, disnake.AutoShardedClient):
     def __init__(self):
         super().__init__(
             intents=disnake.Intents.all(),
-            # Members are asked for by command, not at start.
+            # Members are requested by command, not at start.
             chunk_guilds_at_startup=False,
             enable_debug_events=True,
             gateway_params=disnake.GatewayParams(zlib=SETTINGS["compression"] == "zlib-stream"),

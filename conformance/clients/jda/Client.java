@@ -201,7 +201,7 @@ public final class Client extends ListenerAdapter {
                 .setGatewayEncoding(GatewayEncoding.valueOf(settings.getString("encoding").toUpperCase()))
                 .setCompression(compressed ? Compression.ZLIB : Compression.NONE)
                 .setRawEventsEnabled(true)
-                // Members are asked for by command, not at start.
+                // Members are requested by command, not at start.
                 .setChunkingFilter(ChunkingFilter.NONE)
                 .setMemberCachePolicy(MemberCachePolicy.ALL)
                 .addEventListeners(client)

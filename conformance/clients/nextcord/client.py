@@ -16,7 +16,7 @@ class Client(Reports, nextcord.Client):
     """Reports what it sees."""
 
     def __init__(self):
-        # Members are asked for by command, not at start.
+        # Members are requested by command, not at start.
         super().__init__(intents=nextcord.Intents.all(), chunk_guilds_at_startup=False, enable_debug_events=True)
 
 

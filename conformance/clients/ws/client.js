@@ -8,7 +8,7 @@ const { runSession } = require('./session.js');
 const settings = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
 let socket;
 const open = (url) => {
-  // What the client says is compressed too, however short it is.
+  // The client compresses every message, however short.
   const deflate = settings.deflate === null ? false : { threshold: 0, ...settings.deflate };
   socket = new WebSocket(url, { perMessageDeflate: deflate });
   let raw;

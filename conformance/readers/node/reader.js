@@ -18,7 +18,7 @@ function nodeStream(make) {
     });
     return {
       push: (piece) => new Promise((resolve) => stream.write(piece, resolve)),
-      // What a write has brought is told at latest in the next turn.
+      // The output of a write is emitted at the latest in the next turn.
       take: () => new Promise((resolve) => setImmediate(() => resolve(Buffer.concat(out.splice(0))))),
     };
   };
