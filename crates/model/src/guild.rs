@@ -4,8 +4,10 @@
 
 use crate::{
     emoji::Emoji,
-    happening::{ScheduledEvent, StageInstance, Sticker},
     id::{ChannelId, GuildId, UserId},
+    scheduled_event::ScheduledEvent,
+    stage_instance::StageInstance,
+    sticker::Sticker,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -20,7 +20,6 @@ mod event_name;
 mod forum;
 pub mod from_gateway;
 mod guild;
-mod happening;
 mod id;
 mod intents;
 mod invite;
@@ -31,7 +30,10 @@ pub mod opcode;
 mod permissions;
 mod presence;
 mod role;
+mod scheduled_event;
 mod snowflake;
+mod stage_instance;
+mod sticker;
 mod thread;
 pub mod to_gateway;
 mod user;
@@ -47,7 +49,6 @@ pub use emoji::{Emoji, ReactionEmoji};
 pub use event_name::EventName;
 pub use forum::{DefaultReaction, ForumFields, ForumTag};
 pub use guild::Guild;
-pub use happening::{ScheduledEvent, StageInstance, Sticker};
 pub use id::{
     ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, StickerId, UserId, WebhookId,
     marker,
@@ -61,7 +62,10 @@ pub use opcode::Opcode;
 pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions};
 pub use presence::{Activity, ClientStatus, Platform, Presence, Status};
 pub use role::{Role, RoleColors};
+pub use scheduled_event::ScheduledEvent;
 pub use snowflake::{EPOCH_MS, SnowflakeGenerator, shard_of, smallest_id_at, timestamp_of};
+pub use stage_instance::StageInstance;
+pub use sticker::Sticker;
 pub use thread::{ThreadFields, ThreadMember};
 pub use user::{AccountKind, User};
 pub use voice::VoiceState;

@@ -98,9 +98,9 @@ impl<'b, 'a> GatewayGuildBody<'b, 'a> {
         }
     }
 
-    fn belongings(&self) -> Belongings<'b, 'a> {
+    fn common(&self) -> CommonGuildFields<'b, 'a> {
         let Self { snapshot, people, .. } = *self;
-        Belongings {
+        CommonGuildFields {
             premium_subscription_count: 0,
             roles: &snapshot.roles,
             emojis: snapshot.guild.emojis.iter().map(Into::into).collect(),
@@ -134,11 +134,11 @@ pub(super) fn voice_states<'a>(people: &GuildPeople<'a>) -> Vec<VoiceStateBody<'
 impl Serialize for GatewayGuildBody<'_, '_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let guild = self.snapshot.guild;
-        let (properties, belongings) = (GuildProperties::from(guild), self.belongings());
+        let (properties, common) = (GuildProperties::from(guild), self.common());
         if self.has_properties {
-            PropertiesShape { id: guild.id, data_mode: "full", properties, belongings }.serialize(serializer)
+            PropertiesShape { id: guild.id, data_mode: "full", properties, common }.serialize(serializer)
         } else {
-            FlatShape { properties, belongings, soundboard_sounds: [] }.serialize(serializer)
+            FlatShape { properties, common, soundboard_sounds: [] }.serialize(serializer)
         }
     }
 }
@@ -148,7 +148,7 @@ struct FlatShape<'b, 'a> {
     #[serde(flatten)]
     properties: GuildProperties<'a>,
     #[serde(flatten)]
-    belongings: Belongings<'b, 'a>,
+    common: CommonGuildFields<'b, 'a>,
     soundboard_sounds: Nothing,
 }
 
@@ -158,12 +158,12 @@ struct PropertiesShape<'b, 'a> {
     data_mode: &'static str,
     properties: GuildProperties<'a>,
     #[serde(flatten)]
-    belongings: Belongings<'b, 'a>,
+    common: CommonGuildFields<'b, 'a>,
 }
 
 /// Fields of both shapes in addition to the base fields.
 #[derive(Serialize)]
-struct Belongings<'b, 'a> {
+struct CommonGuildFields<'b, 'a> {
     premium_subscription_count: u32,
     roles: &'b [RoleBody<'a>],
     emojis: Vec<EmojiBody<'a>>,
