@@ -1,6 +1,6 @@
 //! The batch: collects sends, submits them with one system call, and completes all of them before it returns.
 
-use crate::{ARENA_BYTES, Broken, SENDS_MAX, Shortfall};
+use crate::{ARENA_BYTES, RingError, SENDS_MAX, Shortfall};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::{
     io::{self, ErrorKind, Read as _},
@@ -77,7 +77,7 @@ impl SendBatch {
                 (1, Shortfall::Dead) => is_gone_dead = true,
                 _ => {}
             };
-            self.submit(|tag| fds.get(tag as usize).copied(), short).map_err(|Broken(error)| error)?;
+            self.submit(|tag| fds.get(tag as usize).copied(), short).map_err(|RingError(error)| error)?;
             if !is_gone_dead {
                 return Err(io::Error::other("the probe sent to a closed peer without an error"));
             }
@@ -120,9 +120,9 @@ impl SendBatch {
         &mut self,
         mut fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,
         mut short: impl FnMut(u64, Shortfall<'_>),
-    ) -> Result<(), Broken> {
+    ) -> Result<(), RingError> {
         if self.under_way > 0 {
-            return Err(Broken(io::Error::other("it broke before")));
+            return Err(RingError(io::Error::other("it broke before")));
         }
         for index in 0..self.sends.len() {
             match fd_of(self.sends[index].tag) {
@@ -165,7 +165,7 @@ impl SendBatch {
     }
 
     /// Enters the kernel until every send has a result.
-    fn complete(&mut self) -> Result<(), Broken> {
+    fn complete(&mut self) -> Result<(), RingError> {
         let mut retries_left = RETRIES_MAX;
         while self.under_way > 0 {
             let before = self.under_way;
@@ -184,7 +184,7 @@ impl SendBatch {
                 {
                     retries_left = if self.under_way < before { RETRIES_MAX } else { retries_left - 1 };
                 }
-                Err(error) => return Err(Broken(error)),
+                Err(error) => return Err(RingError(error)),
             }
         }
         Ok(())

@@ -14,12 +14,12 @@
 #[cfg(target_os = "linux")]
 mod batch;
 #[cfg(not(target_os = "linux"))]
-mod nowhere;
+mod unsupported;
 
 #[cfg(target_os = "linux")]
 pub use batch::SendBatch;
 #[cfg(not(target_os = "linux"))]
-pub use nowhere::SendBatch;
+pub use unsupported::SendBatch;
 
 /// Sends per batch. Larger batches do not cost less per send, and delay the first recipients.
 pub const SENDS_MAX: usize = 512;
@@ -37,15 +37,15 @@ pub enum Shortfall<'a> {
 
 /// The ring failed in an unexpected way. Sends without a completion are lost; the batch cannot be used any more.
 #[derive(Debug)]
-pub struct Broken(pub std::io::Error);
+pub struct RingError(pub std::io::Error);
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for RingError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the ring of sends failed")
     }
 }
 
-impl std::error::Error for Broken {
+impl std::error::Error for RingError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.0)
     }

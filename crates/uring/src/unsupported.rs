@@ -1,6 +1,6 @@
 //! Stub for systems without io_uring: the probe fails, so nothing else is ever called.
 
-use crate::{Broken, Shortfall};
+use crate::{RingError, Shortfall};
 use std::{convert::Infallible, io, os::fd::BorrowedFd};
 
 /// Cannot be constructed on this system.
@@ -32,7 +32,7 @@ impl SendBatch {
         &mut self,
         _fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,
         _short: impl FnMut(u64, Shortfall<'_>),
-    ) -> Result<(), Broken> {
+    ) -> Result<(), RingError> {
         match self.0 {}
     }
 }
