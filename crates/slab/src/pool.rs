@@ -197,13 +197,13 @@ impl Drop for Slot {
         // SAFETY: the slot's own pages, whole, of a slab that stays mapped while the slot counts as used. No one else
         // has it, and nothing reads it after this.
         let is_discarded = unsafe { mapping::discard(self.base, shared.slot_bytes) }.is_ok();
-        let given_back = shared.slabs().give_back(self.place, is_discarded);
-        if !is_discarded && given_back.emptied.is_none() {
+        let released = shared.slabs().release(self.place, is_discarded);
+        if !is_discarded && released.emptied.is_none() {
             shared.kept_total.fetch_add(1, Ordering::Relaxed);
         }
-        drop(given_back.emptied);
+        drop(released.emptied);
         // Subtracted after the pages are gone, so that the accounting is never too low.
-        shared.budget.release(u64::from(given_back.discarded_count) * shared.slot_bytes as u64);
+        shared.budget.release(u64::from(released.discarded_count) * shared.slot_bytes as u64);
     }
 }
 

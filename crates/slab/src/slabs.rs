@@ -44,7 +44,7 @@ pub(crate) struct Taken {
 }
 
 /// Result of releasing a slot.
-pub(crate) struct GivenBack {
+pub(crate) struct Released {
     /// Slots whose pages were released to the system: this one, or all of the slab.
     pub discarded_count: u32,
     /// The slab, if this was its last used slot.
@@ -111,7 +111,7 @@ impl Slabs {
     }
 
     /// Releases a slot of `take`. `is_discarded`: the system took its pages.
-    pub(crate) fn give_back(&mut self, place: Place, is_discarded: bool) -> GivenBack {
+    pub(crate) fn release(&mut self, place: Place, is_discarded: bool) -> Released {
         let entry = &mut self.slabs[place.slab as usize];
         let slab = entry.as_mut().expect("the slab of a slot in use is there");
         let bit = 1 << place.slot;
@@ -125,11 +125,11 @@ impl Slabs {
         self.with_room.remove(&(free_before, place.slab));
         if slab.used != 0 {
             self.with_room.insert((free_before + 1, place.slab));
-            return GivenBack { discarded_count: is_discarded.into(), emptied: None };
+            return Released { discarded_count: is_discarded.into(), emptied: None };
         }
         let left_count = slab.resident.count_ones();
         let emptied = entry.take().map(|slab| slab.mapping);
         self.vacant.push(place.slab);
-        GivenBack { discarded_count: left_count + u32::from(is_discarded), emptied }
+        Released { discarded_count: left_count + u32::from(is_discarded), emptied }
     }
 }

@@ -76,7 +76,7 @@ proptest! {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test is about threads")]
-fn s1_threads_take_and_give_back_each_others_slots() {
+fn s1_threads_open_and_release_each_others_slots() {
     let budget = Arc::new(Budget::new(96 * 8_192));
     let pool = Pool::new(8_192, budget.clone());
     let (sender, receiver) = std::sync::mpsc::channel::<Marked>();
