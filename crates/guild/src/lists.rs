@@ -208,7 +208,7 @@ impl Lists {
     pub fn deadline(&self) -> Option<Instant> {
         let of_list = |list: &List| match (&list.rows, list.idle_since) {
             (_, Some(since)) => Some(since.after_ms(LINGER_MS)),
-            (Rows::Live(rows), None) if !rows.touched().is_empty() => Some(list.flushed_at.after_ms(LIST_FLUSH_MS)),
+            (Rows::Live(rows), None) if !rows.dirty().is_empty() => Some(list.flushed_at.after_ms(LIST_FLUSH_MS)),
             _ => None,
         };
         self.lists.values().filter_map(of_list).min()
@@ -350,7 +350,7 @@ impl Guild {
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
         let Rows::Live(rows) = &mut list.rows else { return };
         if list.watches.is_empty() {
-            rows.take_touched();
+            rows.take_dirty();
         }
         list.groups = rows.groups().collect();
         let mut answers = Vec::new();
@@ -359,7 +359,7 @@ impl Guild {
             for interval in intervals {
                 let is_kept = list.watches.contains_key(&interval) || list.watches.len() < max;
                 let now_told: Arc<[Item]> = match is_kept {
-                    true => list.watches.entry(interval).or_insert_with(|| Watch::new(rows, interval)).told().clone(),
+                    true => list.watches.entry(interval).or_insert_with(|| Watch::new(rows, interval)).rows().clone(),
                     false => rows.rows(interval.rows()).map(|row| row.to_item()).collect(),
                 };
                 told.push(IntervalUpdate { interval, ops: Vec::new(), rows: now_told });
@@ -439,7 +439,7 @@ impl Guild {
         let is_due = |list: &&List| match (&list.rows, list.idle_since) {
             (_, Some(since)) => since.after_ms(LINGER_MS) <= now.instant,
             (Rows::Live(rows), None) => {
-                !rows.touched().is_empty() && list.flushed_at.after_ms(LIST_FLUSH_MS) <= now.instant
+                !rows.dirty().is_empty() && list.flushed_at.after_ms(LIST_FLUSH_MS) <= now.instant
             }
             _ => false,
         };
@@ -451,7 +451,7 @@ impl Guild {
     fn flush_list(&mut self, now: Now, id: ListId) {
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
         let Rows::Live(rows) = &mut list.rows else { return };
-        let touched = rows.take_touched();
+        let touched = rows.take_dirty();
         if touched.is_empty() {
             return;
         }
@@ -461,7 +461,7 @@ impl Guild {
             if touched.meets(*interval)
                 && let Some(ops) = watch.update(rows)
             {
-                intervals.push(IntervalUpdate { interval: *interval, ops, rows: watch.told().clone() });
+                intervals.push(IntervalUpdate { interval: *interval, ops, rows: watch.rows().clone() });
             }
         }
         let groups: Arc<[Group]> = rows.groups().collect();

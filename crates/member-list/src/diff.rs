@@ -20,27 +20,27 @@ const MEMBER_BYTES: usize = 250;
 /// Lower bound for a group's item.
 const GROUP_BYTES: usize = 40;
 
-/// Row operations from `told`, the rows last sent, to `now`; row 0 of both has number `first`. None if
+/// Row operations from `old`, the rows last sent, to `new`; row 0 of both has number `first`. None if
 /// a SYNC is shorter.
-pub(crate) fn row_ops(told: &[Item], now: &[Item], first: usize) -> Option<Vec<ListOp>> {
-    let kept = kept_rows(told, now);
-    let (mut told_kept, mut now_kept) = (vec![false; told.len()], vec![false; now.len()]);
-    for (from, to) in &kept {
-        (told_kept[*from], now_kept[*to]) = (true, true);
+pub(crate) fn row_ops(old: &[Item], new: &[Item], first: usize) -> Option<Vec<ListOp>> {
+    let common = common_rows(old, new);
+    let (mut is_old_common, mut is_new_common) = (vec![false; old.len()], vec![false; new.len()]);
+    for (from, to) in &common {
+        (is_old_common[*from], is_new_common[*to]) = (true, true);
     }
-    let gone = (0..told.len()).rev().filter(|from| !told_kept[*from]);
-    let come = (0..now.len()).filter(|to| !now_kept[*to]);
-    let changed = kept.iter().filter(|(from, to)| told[*from] != now[*to]).map(|(_, to)| *to);
+    let removed = (0..old.len()).rev().filter(|from| !is_old_common[*from]);
+    let added = (0..new.len()).filter(|to| !is_new_common[*to]);
+    let changed = common.iter().filter(|(from, to)| old[*from] != new[*to]).map(|(_, to)| *to);
 
-    let mut ops: Vec<_> = gone.map(|from| ListOp::Delete { index: first + from }).collect();
-    ops.extend(come.map(|to| ListOp::Insert { index: first + to, item: now[to].clone() }));
-    ops.extend(changed.map(|to| ListOp::Update { index: first + to, item: now[to].clone() }));
+    let mut ops: Vec<_> = removed.map(|from| ListOp::Delete { index: first + from }).collect();
+    ops.extend(added.map(|to| ListOp::Insert { index: first + to, item: new[to].clone() }));
+    ops.extend(changed.map(|to| ListOp::Update { index: first + to, item: new[to].clone() }));
     // Without old rows it is unknown how many rows clients have, so only a SYNC is correct.
-    (ops.len() * OP_BYTES <= bytes_not_repeated(&ops, now)).then_some(ops)
+    (ops.len() * OP_BYTES <= bytes_not_repeated(&ops, new)).then_some(ops)
 }
 
 /// Bytes that a SYNC needs and these operations do not.
-fn bytes_not_repeated(ops: &[ListOp], now: &[Item]) -> usize {
+fn bytes_not_repeated(ops: &[ListOp], new: &[Item]) -> usize {
     let bytes = |item: &Item| match item {
         Item::Group(_) => GROUP_BYTES,
         Item::Member(..) => MEMBER_BYTES,
@@ -49,26 +49,26 @@ fn bytes_not_repeated(ops: &[ListOp], now: &[Item]) -> usize {
         ListOp::Insert { item, .. } | ListOp::Update { item, .. } => bytes(item),
         _ => 0,
     });
-    now.iter().map(bytes).sum::<usize>() - repeated.sum::<usize>()
+    new.iter().map(bytes).sum::<usize>() - repeated.sum::<usize>()
 }
 
 /// Index pairs of the rows that stay: a largest set that keeps its order, ascending.
-fn kept_rows(told: &[Item], now: &[Item]) -> Vec<(usize, usize)> {
+fn common_rows(old: &[Item], new: &[Item]) -> Vec<(usize, usize)> {
     let same = |(a, b): &(&Item, &Item)| a.id() == b.id();
-    let head = told.iter().zip(now).take_while(same).count();
-    let (told_rest, now_rest) = (&told[head..], &now[head..]);
-    let tail = told_rest.iter().rev().zip(now_rest.iter().rev()).take_while(same).count();
-    let (told_end, now_end) = (told.len() - tail, now.len() - tail);
+    let head = old.iter().zip(new).take_while(same).count();
+    let (old_rest, new_rest) = (&old[head..], &new[head..]);
+    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
+    let (old_end, new_end) = (old.len() - tail, new.len() - tail);
 
-    let mut places: Vec<(RowId, usize)> = told[head..told_end].iter().map(Item::id).zip(head..).collect();
+    let mut places: Vec<(RowId, usize)> = old[head..old_end].iter().map(Item::id).zip(head..).collect();
     places.sort_unstable();
     let place_of = |item: &Item| places.binary_search_by_key(&item.id(), |(id, _)| *id).ok().map(|at| places[at].1);
-    let pairs: Vec<_> = (head..now_end).filter_map(|to| Some((place_of(&now[to])?, to))).collect();
+    let pairs: Vec<_> = (head..new_end).filter_map(|to| Some((place_of(&new[to])?, to))).collect();
 
-    let mut kept: Vec<_> = (0..head).map(|at| (at, at)).collect();
-    kept.extend(longest_ascending(&pairs));
-    kept.extend((told_end..told.len()).zip(now_end..));
-    kept
+    let mut common: Vec<_> = (0..head).map(|at| (at, at)).collect();
+    common.extend(longest_ascending(&pairs));
+    common.extend((old_end..old.len()).zip(new_end..));
+    common
 }
 
 /// A longest subsequence with ascending first numbers (Schensted; patience sorting with back links).
@@ -117,9 +117,9 @@ mod tests {
         ops.iter().map(in_short).collect::<Vec<_>>().join(" ")
     }
 
-    fn check(told: &[u64], now: &[u64], expected: Option<&str>) {
-        let ops = row_ops(&members(told), &members(now), 100);
-        assert_eq!(ops.map(|ops| in_short(&ops)).as_deref(), expected, "{told:?} {now:?}");
+    fn check(old: &[u64], new: &[u64], expected: Option<&str>) {
+        let ops = row_ops(&members(old), &members(new), 100);
+        assert_eq!(ops.map(|ops| in_short(&ops)).as_deref(), expected, "{old:?} {new:?}");
     }
 
     #[test]
@@ -149,24 +149,24 @@ mod tests {
 
     #[test]
     fn changed_rows_are_updated() {
-        let told: Vec<_> = (0..6).map(|id| member(id, 0)).collect();
-        let mut now = told.clone();
-        now[0] = member(0, 1);
-        now[4] = member(4, 1);
+        let old: Vec<_> = (0..6).map(|id| member(id, 0)).collect();
+        let mut new = old.clone();
+        new[0] = member(0, 1);
+        new[4] = member(4, 1);
         // Equal values in different objects.
-        now[5] = member(5, 0);
-        now.remove(2);
-        let ops = row_ops(&told, &now, 0).expect("shorter than a SYNC");
+        new[5] = member(5, 0);
+        new.remove(2);
+        let ops = row_ops(&old, &new, 0).expect("shorter than a SYNC");
         assert_eq!(in_short(&ops), "-2 =0 =3");
     }
 
     #[test]
     fn d1_applied_in_order_they_give_the_new_rows() {
-        let mut told_by_ops = 0;
+        let mut rows_by_ops = 0;
         for seed in 0..2000 {
             let mut rng = Rng::new(seed);
             let mut ids: Vec<u64> = (0..1 + rng.below(40)).collect();
-            let told: Vec<_> = ids.iter().map(|id| member(*id, 0)).collect();
+            let old: Vec<_> = ids.iter().map(|id| member(*id, 0)).collect();
             for new_id in 100..100 + rng.below(8) {
                 let (from, to) = (rng.below(ids.len() as u64) as usize, rng.below(ids.len() as u64) as usize);
                 match rng.below(3) {
@@ -178,10 +178,10 @@ mod tests {
                     }
                 }
             }
-            let now: Vec<_> = ids.iter().map(|id| member(*id, u32::from(rng.chance(0.1)))).collect();
-            let Some(ops) = row_ops(&told, &now, 7) else { continue };
-            told_by_ops += 1;
-            let mut rows = told;
+            let new: Vec<_> = ids.iter().map(|id| member(*id, u32::from(rng.chance(0.1)))).collect();
+            let Some(ops) = row_ops(&old, &new, 7) else { continue };
+            rows_by_ops += 1;
+            let mut rows = old;
             for op in ops {
                 match op {
                     ListOp::Delete { index } => drop(rows.remove(index - 7)),
@@ -190,8 +190,8 @@ mod tests {
                     ListOp::Sync { .. } | ListOp::Invalidate { .. } => panic!("no row operation"),
                 }
             }
-            assert_eq!(rows, now, "seed {seed}");
+            assert_eq!(rows, new, "seed {seed}");
         }
-        assert!(told_by_ops > 1000, "only {told_by_ops} of the cases were worth row operations");
+        assert!(rows_by_ops > 1000, "only {rows_by_ops} of the cases were worth row operations");
     }
 }

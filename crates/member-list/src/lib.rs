@@ -1,7 +1,7 @@
 //! The member list: the sidebar of members next to a channel, its order, and incremental updates for its watchers.
 //!
 //! Owns        the id of a channel's list (`ListId`); its rows in order (`MemberList`), with an order-statistic tree
-//!             that finds any row without a scan (`Ranked`); the rows that watchers of an interval have (`Watch`).
+//!             that finds any row without a scan (`IndexedSet`); the rows that watchers of an interval have (`Watch`).
 //! Invariants  a change, a lookup and a row cost O(log n) steps for n members. (tests `scale`)
 //! Not here    permissions: the caller passes only members who can view the channel. Clocks, I/O. The
 //!             caller also decides
@@ -19,7 +19,7 @@
 //! let mut watch = Watch::new(&list, Interval::from_ranges([[0, 99]])[0]);
 //!
 //! list.set(None, Some((member(3, "Andi"), None)));
-//! if list.take_touched().meets(watch.interval()) {
+//! if list.take_dirty().meets(watch.interval()) {
 //!     let ops = watch.update(&list).unwrap_or_default();
 //!     // A header and ana come first; the header counts one more.
 //!     assert!(matches!(ops[..], [ListOp::Insert { index: 2, .. }, ListOp::Update { index: 0, .. }]), "{ops:?}");
@@ -29,21 +29,21 @@
 
 mod build;
 mod diff;
+mod dirty;
+mod indexed_set;
 mod interval;
 mod list;
 mod list_id;
 mod order;
-mod ranked;
 mod row;
 mod rules;
-mod touched;
 mod watch;
 
+pub use dirty::DirtyRanges;
+pub use indexed_set::IndexedSet;
 pub use interval::Interval;
 pub use list::MemberList;
 pub use list_id::{ListId, ParseListIdError};
-pub use ranked::Ranked;
 pub use row::{Group, GroupId, Item, Row};
 pub use rules::ListRules;
-pub use touched::Touched;
 pub use watch::{ListOp, Watch};

@@ -1,24 +1,24 @@
 //! A member list: headers and members in order, maintained through every change.
 //!
-//! Owns        the rows, including headers, in a `Ranked`, so that the number of a row is its rank; the count of each
-//!             group; the touched rows.
+//! Owns        the rows, including headers, in a `IndexedSet`, so that the number of a row is its rank; the count of each
+//!             group; the dirty rows.
 //! Doors       `build` from all members at once, on a background thread; `set` for each change; `rows`, `groups` and
-//!             `row_of` to read; `take_touched` before watchers are updated.
+//!             `row_of` to read; `take_dirty` before watchers are updated.
 //! Invariants  L1 the rows are those of §8.6 for the given members. L2 a group has a header exactly if it has
-//!             members. L3 rows outside `Touched` are as they were when it was last taken. (tests `naive`, `watch`)
+//!             members. L3 rows outside `DirtyRanges` are as they were when it was last taken. (tests `naive`, `watch`)
 //! Limits      none on members. `set` costs at most six searches of O(log n) steps. Memory: 24 bytes per row, with
-//!             the slack of `Ranked` 30 when built and 41 after many changes (test `memory`); members and presences
+//!             the slack of `IndexedSet` 30 when built and 41 after many changes (test `memory`); members and presences
 //!             are shared with the guild.
 //! Not here    who may be in it: the caller passes only members who can view the list's channels.
 //! Spec        docs/protocol/reference.md §8.6.
 
 use crate::{
     build::sorted_rows,
+    dirty::DirtyRanges,
+    indexed_set::IndexedSet,
     order::{Place, RowKey},
-    ranked::Ranked,
     row::{Group, Row},
     rules::ListRules,
-    touched::Touched,
 };
 use guildhall_model::{Member, Presence};
 use std::{fmt, ops::Range, sync::Arc};
@@ -27,10 +27,10 @@ use std::{fmt, ops::Range, sync::Arc};
 /// the background pool.
 pub struct MemberList {
     rules: ListRules,
-    rows: Ranked<RowKey>,
+    rows: IndexedSet<RowKey>,
     /// Members per group, indexed by group number.
     counts: Vec<usize>,
-    touched: Touched,
+    dirty: DirtyRanges,
 }
 
 /// Rows that a change removes, inserts or shifts.
@@ -47,14 +47,14 @@ impl Span {
 }
 
 impl MemberList {
-    /// A list of these members; no presence means offline. All rows are touched.
+    /// A list of these members; no presence means offline. All rows are dirty.
     ///
     /// # Panics
     /// If a member occurs twice.
     #[must_use]
     pub fn build(rules: ListRules, members: impl IntoIterator<Item = (Arc<Member>, Option<Arc<Presence>>)>) -> Self {
         let (rows, counts) = sorted_rows(&rules, members);
-        Self { rows: Ranked::from_sorted(rows), rules, counts, touched: Touched::everything() }
+        Self { rows: IndexedSet::from_sorted(rows), rules, counts, dirty: DirtyRanges::everything() }
     }
 
     /// The sort rules. If the guild's rules differ, the caller builds a new list.
@@ -84,7 +84,7 @@ impl MemberList {
             {
                 let (row, replaced) = self.rows.insert(RowKey::member(group, new, presence));
                 assert!(replaced.is_some(), "member {} was never in this list", old.user.id);
-                self.touched.add(row, row);
+                self.dirty.add(row, row);
             }
             (before, after) => self.move_row(before, after),
         }
@@ -115,7 +115,7 @@ impl MemberList {
         if span.first <= span.last {
             // The number of rows is unchanged, so rows behind the change keep their number.
             let last = if self.rows.len() == rows_before { span.last } else { usize::MAX };
-            self.touched.add(span.first, last);
+            self.dirty.add(span.first, last);
         }
     }
 
@@ -146,7 +146,7 @@ impl MemberList {
     fn touch_header(&mut self, group: u16) {
         let place = Place::header(group);
         if let Ok(row) = self.rows.find(|key| key.place().cmp(&place)) {
-            self.touched.add(row, row);
+            self.dirty.add(row, row);
         }
     }
 
@@ -186,18 +186,18 @@ impl MemberList {
         self.rows.find(|key| key.place().cmp(&place)).ok()
     }
 
-    /// Takes the rows touched since the previous call.
-    pub fn take_touched(&mut self) -> Touched {
-        std::mem::take(&mut self.touched)
+    /// Takes the rows dirty since the previous call.
+    pub fn take_dirty(&mut self) -> DirtyRanges {
+        std::mem::take(&mut self.dirty)
     }
 
-    /// Rows touched since the last `take_touched`.
+    /// Rows dirty since the last `take_dirty`.
     #[must_use]
-    pub fn touched(&self) -> &Touched {
-        &self.touched
+    pub fn dirty(&self) -> &DirtyRanges {
+        &self.dirty
     }
 
-    /// Steps of work so far, for tests and metrics; see `Ranked::steps`.
+    /// Steps of work so far, for tests and metrics; see `IndexedSet::steps`.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.rows.steps()

@@ -12,12 +12,12 @@
 //!
 //! The caller must do this for W1 and W2 to hold:
 //!
-//! * *Flush.* Take the list's touched rows (`MemberList::take_touched`), call `update` for every watch of the list that
+//! * *Flush.* Take the list's dirty rows (`MemberList::take_dirty`), call `update` for every watch of the list that
 //!   they meet, and send each client one event with the operations of all its intervals, lowest interval first, and the
 //!   list's current groups. Watches that are not met need no update.
-//! * *Join.* Flush first, unless nothing is touched: the event of a `sync` also contains the groups, and clients
+//! * *Join.* Flush first, unless nothing is dirty: the event of a `sync` also contains the groups, and clients
 //!   truncate their rows by them, so rows and groups must have the same age.
-//! * *Replacement* by another list (other rules, rebuilt): all its rows are touched, so the next flush sends the
+//! * *Replacement* by another list (other rules, rebuilt): all its rows are dirty, so the next flush sends the
 //!   difference. If the list id changes as well, call `invalidate` and watch the other list.
 
 use crate::{diff::row_ops, interval::Interval, list::MemberList, row::Item};
@@ -46,14 +46,14 @@ pub enum ListOp {
 #[derive(Clone, Debug)]
 pub struct Watch {
     interval: Interval,
-    told: Arc<[Item]>,
+    rows: Arc<[Item]>,
 }
 
 impl Watch {
     /// A watch of the current rows. Call `sync` for each client.
     #[must_use]
     pub fn new(list: &MemberList, interval: Interval) -> Self {
-        Self { interval, told: rows_now(list, interval) }
+        Self { interval, rows: current_rows(list, interval) }
     }
 
     #[must_use]
@@ -63,14 +63,14 @@ impl Watch {
 
     /// The rows last sent.
     #[must_use]
-    pub fn told(&self) -> &Arc<[Item]> {
-        &self.told
+    pub fn rows(&self) -> &Arc<[Item]> {
+        &self.rows
     }
 
     /// SYNC for a client that joins: all rows that the other watchers have.
     #[must_use]
     pub fn sync(&self) -> ListOp {
-        ListOp::Sync { interval: self.interval, items: self.told.clone() }
+        ListOp::Sync { interval: self.interval, items: self.rows.clone() }
     }
 
     /// INVALIDATE for a client that leaves.
@@ -81,18 +81,18 @@ impl Watch {
 
     /// Update for all watchers: row operations, or a SYNC if that is shorter. None if the rows are unchanged.
     pub fn update(&mut self, list: &MemberList) -> Option<Vec<ListOp>> {
-        let mut told = self.told.iter();
-        let is_same = list.rows(self.interval.rows()).all(|row| told.next().is_some_and(|item| row.is(item)));
-        if is_same && told.next().is_none() {
+        let mut old = self.rows.iter();
+        let is_same = list.rows(self.interval.rows()).all(|row| old.next().is_some_and(|item| row.is(item)));
+        if is_same && old.next().is_none() {
             return None;
         }
-        let told = std::mem::replace(&mut self.told, rows_now(list, self.interval));
-        let ops = row_ops(&told, &self.told, self.interval.first()).unwrap_or_else(|| vec![self.sync()]);
+        let old = std::mem::replace(&mut self.rows, current_rows(list, self.interval));
+        let ops = row_ops(&old, &self.rows, self.interval.first()).unwrap_or_else(|| vec![self.sync()]);
         // Different objects may hold equal values.
         (!ops.is_empty()).then_some(ops)
     }
 }
 
-fn rows_now(list: &MemberList, interval: Interval) -> Arc<[Item]> {
+fn current_rows(list: &MemberList, interval: Interval) -> Arc<[Item]> {
     list.rows(interval.rows()).map(|row| row.to_item()).collect()
 }

@@ -182,7 +182,7 @@ impl GuildState {
             left_voice: Vec::new(),
         };
         // Passive sessions know the initial state.
-        state.list.take_touched();
+        state.list.take_dirty();
         state
     }
 
@@ -251,7 +251,7 @@ impl GuildState {
 
     /// Update for sessions that subscribe to the member list, if rows changed.
     pub fn list_change(&mut self) -> Option<guildhall_relay::ListChange> {
-        if !self.list.take_touched().meets(self.watch.interval()) {
+        if !self.list.take_dirty().meets(self.watch.interval()) {
             return None;
         }
         let ops = self.watch.update(&self.list)?;

@@ -26,12 +26,12 @@ impl Client {
                 }
                 ListOp::Insert { index, item } => self.rows.insert(index, Some(item)),
                 ListOp::Update { index, item } => {
-                    let row = self.rows[index].as_mut().expect("a row that was told");
+                    let row = self.rows[index].as_mut().expect("a row that was sent");
                     assert_eq!(name(row), name(&item), "an update changes a row, not whose it is");
                     *row = item;
                 }
                 ListOp::Delete { index } => {
-                    self.rows.remove(index).expect("a row that was told");
+                    self.rows.remove(index).expect("a row that was sent");
                 }
                 ListOp::Invalidate { interval } => {
                     self.rows.iter_mut().skip(interval.first()).take(interval.rows().len()).for_each(|row| *row = None);
@@ -71,25 +71,25 @@ struct Stage {
 
 impl Stage {
     fn flush(&mut self, context: &str) {
-        let touched = self.world.list.take_touched();
-        let mut told = BTreeMap::new();
+        let touched = self.world.list.take_dirty();
+        let mut sent = BTreeMap::new();
         for (interval, watch) in &mut self.watches {
             if !touched.meets(*interval) {
                 assert_eq!(watch.clone().update(&self.world.list), None, "{context}: not touched");
             } else if let Some(ops) = watch.update(&self.world.list) {
                 match &ops[..] {
-                    [] => panic!("{context}: nothing to tell, and told"),
+                    [] => panic!("{context}: nothing to tell, and sent"),
                     [ListOp::Sync { .. }] => self.syncs_count += 1,
                     ops => self.row_ops_count += ops.len(),
                 }
-                told.insert(*interval, ops);
+                sent.insert(*interval, ops);
             }
         }
         let groups: Vec<_> = self.world.list.groups().collect();
         let expected = self.world.naive_rows();
         for client in &mut self.clients {
             let ops: Vec<_> =
-                client.intervals.iter().filter_map(|interval| told.get(interval)).flatten().cloned().collect();
+                client.intervals.iter().filter_map(|interval| sent.get(interval)).flatten().cloned().collect();
             if !ops.is_empty() {
                 client.handle(ops, &groups);
             }
@@ -97,7 +97,7 @@ impl Stage {
         }
         for watch in self.watches.values() {
             let rows = expected.iter().skip(watch.interval().first()).take(watch.interval().rows().len());
-            assert!(watch.told().iter().eq(rows), "{context}");
+            assert!(watch.rows().iter().eq(rows), "{context}");
         }
     }
 
@@ -156,7 +156,7 @@ fn every_flush_leaves_the_right_rows() {
 }
 
 #[test]
-fn one_change_is_told_in_few_operations() {
+fn one_change_takes_few_operations() {
     for seed in 0..300 {
         let mut world = World::new(seed, 300);
         let interval = Interval::from_ranges([[0, 99]])[0];
@@ -164,7 +164,7 @@ fn one_change_is_told_in_few_operations() {
         for change in 0..20 {
             let rules = world.list.rules().clone();
             world.change();
-            let rows_before = watch.told().len();
+            let rows_before = watch.rows().len();
             let Some(ops) = watch.update(&world.list) else { continue };
             // A move that removes one header, adds another and pushes two rows over the ends of the interval.
             let is_new_list = rules != *world.list.rules();

@@ -1,6 +1,6 @@
 //! Steps per change and per query, from a thousand members to a million.
 
-use guildhall_member_list::{Interval, ListRules, MemberList, Ranked, Watch};
+use guildhall_member_list::{IndexedSet, Interval, ListRules, MemberList, Watch};
 use guildhall_model::{Member, Permissions, Presence, Role, RoleId, Status, User, UserId};
 use guildhall_stdx::{Rng, Timestamp};
 use std::sync::Arc;
@@ -100,19 +100,19 @@ fn check(steps: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn ranked_steps_grow_with_the_logarithm() {
+fn set_steps_grow_with_the_logarithm() {
     let most_steps = |len: u64| {
-        let mut ranked = Ranked::from_sorted((0..len).map(|n| 2 * n).collect());
+        let mut set = IndexedSet::from_sorted((0..len).map(|n| 2 * n).collect());
         let mut rng = Rng::new(len);
         let mut most = 0;
         for _ in 0..2000 {
             let key = rng.below(2 * len);
-            let before = ranked.steps();
-            let wanted = ranked.select(rng.below(len) as usize).copied().unwrap_or(key);
-            assert!(ranked.remove(|other| other.cmp(&wanted)).is_some());
-            ranked.insert(key);
-            ranked.insert(wanted);
-            most = most.max(ranked.steps() - before);
+            let before = set.steps();
+            let wanted = set.select(rng.below(len) as usize).copied().unwrap_or(key);
+            assert!(set.remove(|other| other.cmp(&wanted)).is_some());
+            set.insert(key);
+            set.insert(wanted);
+            most = most.max(set.steps() - before);
         }
         most
     };

@@ -105,7 +105,7 @@ impl World {
             _ if self.people.is_empty() => {}
             20..40 => {
                 let person = self.people.swap_remove(at);
-                self.tell(person.seen(), None);
+                self.apply(person.seen(), None);
             }
             40..60 => {
                 let presence = self.presence();
@@ -144,10 +144,10 @@ impl World {
         let before = self.people[at].seen();
         alter(&mut self.people[at]);
         let after = self.people[at].seen();
-        self.tell(before, after);
+        self.apply(before, after);
     }
 
-    fn tell(&mut self, before: Seen, after: Seen) {
+    fn apply(&mut self, before: Seen, after: Seen) {
         let before = before.as_ref().map(|(member, presence)| (&**member, presence.as_deref()));
         self.list.set(before, after);
     }

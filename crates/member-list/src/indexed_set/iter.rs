@@ -1,4 +1,4 @@
-//! Iteration over a `Ranked` in order, from any rank.
+//! Iteration over a `IndexedSet` in order, from any rank.
 
 use super::{Steps, node::Node};
 

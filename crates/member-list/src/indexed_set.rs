@@ -39,24 +39,24 @@ impl Steps {
 }
 
 /// A sorted set of keys with ranks from 0.
-pub struct Ranked<K> {
+pub struct IndexedSet<K> {
     root: Node<K>,
     steps: Steps,
 }
 
-impl<K> Default for Ranked<K> {
+impl<K> Default for IndexedSet<K> {
     fn default() -> Self {
         Self { root: Node::leaf(), steps: Steps::default() }
     }
 }
 
-impl<K: fmt::Debug> fmt::Debug for Ranked<K> {
+impl<K: fmt::Debug> fmt::Debug for IndexedSet<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter_from(0)).finish()
     }
 }
 
-impl<K> Ranked<K> {
+impl<K> IndexedSet<K> {
     /// Number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -102,7 +102,7 @@ impl<K> Ranked<K> {
     }
 }
 
-impl<K: Ord> Ranked<K> {
+impl<K: Ord> IndexedSet<K> {
     /// Builds the set from all keys at once. Each key must be greater than the one before. Only debug
     /// builds check it: a
     /// million comparisons through pointers would cost more than the rest.
@@ -125,20 +125,20 @@ mod tests {
     use super::*;
     use guildhall_stdx::Rng;
 
-    /// Compares a `Ranked` with a sorted `Vec` over random operations.
+    /// Compares a `IndexedSet` with a sorted `Vec` over random operations.
     fn check(seed: u64, keys_start: usize, keys_range: u64, changes: usize) {
         let mut rng = Rng::new(seed);
         let mut model: Vec<u64> = (0..keys_start).map(|_| rng.below(keys_range)).collect();
         model.sort_unstable();
         model.dedup();
-        let mut ranked = Ranked::from_sorted(model.clone());
-        ranked.root.check_shape();
+        let mut set = IndexedSet::from_sorted(model.clone());
+        set.root.check_shape();
         // Some runs grow, some shrink to nothing.
         let grows = rng.fraction();
         for change in 0..changes {
             let key = rng.below(keys_range);
             let place = model.binary_search(&key);
-            assert_eq!(ranked.find(|other| other.cmp(&key)), place, "seed {seed}, change {change}");
+            assert_eq!(set.find(|other| other.cmp(&key)), place, "seed {seed}, change {change}");
             if rng.chance(grows) {
                 let expected = match place {
                     Ok(rank) => (rank, Some(key)),
@@ -147,23 +147,23 @@ mod tests {
                         (rank, None)
                     }
                 };
-                assert_eq!(ranked.insert(key), expected, "seed {seed}, change {change}");
+                assert_eq!(set.insert(key), expected, "seed {seed}, change {change}");
             } else {
                 // Usually an existing key.
                 let key = if rng.chance(0.9) { rng.pick(&model).copied().unwrap_or(key) } else { key };
                 let expected = model.binary_search(&key).ok().map(|rank| (rank, model.remove(rank)));
-                assert_eq!(ranked.remove(|other| other.cmp(&key)), expected, "seed {seed}, change {change}");
+                assert_eq!(set.remove(|other| other.cmp(&key)), expected, "seed {seed}, change {change}");
             }
-            assert_eq!(ranked.len(), model.len());
+            assert_eq!(set.len(), model.len());
             let rank = rng.below(model.len() as u64 + 2) as usize;
-            assert_eq!(ranked.select(rank), model.get(rank), "seed {seed}, change {change}");
+            assert_eq!(set.select(rank), model.get(rank), "seed {seed}, change {change}");
             if change % 64 == 0 {
-                ranked.root.check_shape();
-                assert!(ranked.iter_from(rank).eq(model.iter().skip(rank)), "seed {seed}, change {change}");
+                set.root.check_shape();
+                assert!(set.iter_from(rank).eq(model.iter().skip(rank)), "seed {seed}, change {change}");
             }
         }
-        ranked.root.check_shape();
-        assert!(ranked.iter_from(0).eq(&model), "seed {seed}");
+        set.root.check_shape();
+        assert!(set.iter_from(0).eq(&model), "seed {seed}");
     }
 
     #[test]
@@ -178,14 +178,14 @@ mod tests {
     #[test]
     fn r2_every_size_can_be_built_and_emptied() {
         for len in (0..=300).chain([3_135, 3_136, 3_137, 6_500, 175_700]) {
-            let mut ranked = Ranked::from_sorted((0..len).collect());
-            ranked.root.check_shape();
-            assert_eq!(ranked.len(), len);
+            let mut set = IndexedSet::from_sorted((0..len).collect());
+            set.root.check_shape();
+            assert_eq!(set.len(), len);
             for key in (0..len).take(300) {
-                assert_eq!(ranked.remove(|other| other.cmp(&key)), Some((0, key)));
-                ranked.root.check_shape_shallow();
+                assert_eq!(set.remove(|other| other.cmp(&key)), Some((0, key)));
+                set.root.check_shape_shallow();
             }
-            assert_eq!(ranked.len(), len.saturating_sub(300));
+            assert_eq!(set.len(), len.saturating_sub(300));
         }
     }
 
@@ -201,20 +201,20 @@ mod tests {
         let orders = [ascending, descending, shuffled];
         for filled in &orders {
             for emptied in &orders {
-                let mut ranked = Ranked::default();
+                let mut set = IndexedSet::default();
                 let changes = filled.iter().map(|key| (true, key)).chain(emptied.iter().map(|key| (false, key)));
                 for (change, (is_insert, key)) in changes.enumerate() {
                     let has_changed = match is_insert {
-                        true => ranked.insert(*key).1.is_none(),
-                        false => ranked.remove(|other| other.cmp(key)).is_some(),
+                        true => set.insert(*key).1.is_none(),
+                        false => set.remove(|other| other.cmp(key)).is_some(),
                     };
                     assert!(has_changed);
                     if change % 200 == 0 {
-                        ranked.root.check_shape();
-                        assert_eq!(ranked.iter_from(0).count(), ranked.len());
+                        set.root.check_shape();
+                        assert_eq!(set.iter_from(0).count(), set.len());
                     }
                 }
-                assert!(ranked.is_empty());
+                assert!(set.is_empty());
             }
         }
     }
@@ -222,6 +222,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "have to ascend")]
     fn r1_equal_keys_are_refused() {
-        let _ = Ranked::from_sorted(vec![1, 1]);
+        let _ = IndexedSet::from_sorted(vec![1, 1]);
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes of a `Ranked`: search, move, split and merge.
+//! Nodes of a `IndexedSet`: search, move, split and merge.
 
 use super::Steps;
 use std::{cmp::Ordering, mem};

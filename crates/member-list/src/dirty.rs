@@ -1,24 +1,24 @@
-//! Touched rows: row ranges of a list that may have changed since the last update of its watchers.
+//! Dirty rows: row ranges of a list that may have changed since the last update of its watchers.
 //!
 //! Owns        a few spans of row numbers.
-//! Doors       `MemberList` adds; `MemberList::take_touched` moves them out; `meets` says which
+//! Doors       `MemberList` adds; `MemberList::take_dirty` moves them out; `meets` says which
 //!             intervals need an update.
 //! Invariants  T1 rows outside all spans are unchanged. (tests `watch`)  T2 spans ascend and do not touch.
 //! Limits      `SPANS_MAX` spans. Past it the two closest are merged, which only costs unnecessary comparisons.
 
 use crate::interval::Interval;
 
-/// A change adds at most three. Enough for a quiet period; under load most of the list is touched anyway.
+/// A change adds at most three. Enough for a quiet period; under load most of the list is dirty anyway.
 const SPANS_MAX: usize = 16;
 
 /// Rows that may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct DirtyRanges {
     /// First and last row of each span.
     spans: Vec<(usize, usize)>,
 }
 
-impl Touched {
+impl DirtyRanges {
     pub(crate) fn everything() -> Self {
         Self { spans: vec![(0, usize::MAX)] }
     }
@@ -69,37 +69,37 @@ mod tests {
     fn t2_covers_what_was_added_and_stays_small() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let mut touched = Touched::default();
+            let mut dirty = DirtyRanges::default();
             let mut rows = [false; 300];
             for _ in 0..rng.below(60) {
                 let first = rng.below(290) as usize;
                 let last = first + rng.below(6) as usize;
-                touched.add(first, last);
+                dirty.add(first, last);
                 rows[first..=last].fill(true);
-                assert!(touched.spans.len() <= SPANS_MAX);
-                assert!(touched.spans.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "seed {seed}: {touched:?}");
+                assert!(dirty.spans.len() <= SPANS_MAX);
+                assert!(dirty.spans.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "seed {seed}: {dirty:?}");
             }
             for (row, was_added) in rows.iter().enumerate() {
                 let row = row as u64;
-                let meets = Interval::from_ranges([[row, row]]).iter().all(|interval| touched.meets(*interval));
-                assert!(meets || !was_added, "seed {seed}, row {row}: {touched:?}");
+                let meets = Interval::from_ranges([[row, row]]).iter().all(|interval| dirty.meets(*interval));
+                assert!(meets || !was_added, "seed {seed}, row {row}: {dirty:?}");
             }
         }
     }
 
     #[test]
     fn few_spans_are_exact() {
-        let mut touched = Touched::default();
-        assert!(touched.is_empty());
-        touched.add(5, 7);
-        touched.add(20, usize::MAX);
-        touched.add(10, 10);
-        assert_eq!(touched.spans, [(5, 7), (10, 10), (20, usize::MAX)]);
-        touched.add(8, 9);
-        assert_eq!(touched.spans, [(5, 10), (20, usize::MAX)]);
-        touched.add(0, usize::MAX);
-        assert_eq!(touched, Touched::everything());
-        touched.add(3, 3);
-        assert_eq!(touched, Touched::everything());
+        let mut dirty = DirtyRanges::default();
+        assert!(dirty.is_empty());
+        dirty.add(5, 7);
+        dirty.add(20, usize::MAX);
+        dirty.add(10, 10);
+        assert_eq!(dirty.spans, [(5, 7), (10, 10), (20, usize::MAX)]);
+        dirty.add(8, 9);
+        assert_eq!(dirty.spans, [(5, 10), (20, usize::MAX)]);
+        dirty.add(0, usize::MAX);
+        assert_eq!(dirty, DirtyRanges::everything());
+        dirty.add(3, 3);
+        assert_eq!(dirty, DirtyRanges::everything());
     }
 }
