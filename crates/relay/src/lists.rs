@@ -1,13 +1,14 @@
-//! Member lists: what the sessions of a relay watch of them, and what each is told.
+//! Member lists: subscriptions of a relay's sessions, and the updates they receive.
 //!
-//! Owns        per list the rows of each watched interval as they were told last, and which sessions watch which
-//!             intervals; sessions that watch the same intervals are told with one event.
+//! Owns        per list the current rows of each watched interval, and which sessions watch which intervals; sessions
+//!             with equal intervals share one event.
 //! Doors       `set` when a session subscribes, `handle` for the guild's updates, `remove` and `restart`.
-//! Invariants  M1 who watches an interval was sent a SYNC of it and every change since, once. M2 the guild is asked for
-//!             exactly the intervals that somebody here watches. M3 a session is told of no list whose channel it may
-//!             not view: it is subscribed anew whenever that may have changed. (tests)
-//! Limits      5 channels × 5 intervals per session; rows kept: those of the intervals watched.
-//! Not here    the lists themselves: the guild has them.     Spec  docs/protocol.md §8.4, §8.6.
+//! Invariants  M1 a session that watches an interval received a SYNC of it and every change since, once. M2 the relay
+//!             requests from the guild exactly the intervals that its sessions watch. M3 a session
+//!             receives no list of a
+//!             channel that it cannot view: whenever its view may have changed, it is subscribed again. (tests)
+//! Limits      5 channels × 5 intervals per session; stored rows: those of the watched intervals.
+//! Not here    the lists themselves, which the guild maintains.     Spec  docs/protocol/reference.md §8.4, §8.6.
 
 use crate::{
     audience::Map,
@@ -31,59 +32,59 @@ use std::{
 
 const BLOCK_ROWS: u64 = 100;
 
-/// The intervals that a session watches of one list, ascending.
+/// Intervals of one list that a session watches, ascending.
 type Intervals = SmallVec<[Interval; 3]>;
 
-/// An event for some sessions.
+/// An event and the slots of its recipients.
 pub(crate) type Told = (Arc<Published>, Vec<u32>);
 
-/// What a session sees of a channel.
+/// A session's view of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sight {
     pub list: ListId,
-    /// It may view the channel.
+    /// The account can view it.
     pub is_in_view: bool,
 }
 
-/// The intervals of one session in one list.
+/// Intervals of one session in one list.
 #[derive(Debug)]
 struct OfList {
     list: ListId,
-    /// What it was told.
+    /// Intervals that the session has the rows of.
     has: Intervals,
-    /// What it asked for; more than `has` while the guild is asked.
+    /// Intervals that it requested; more than `has` while the guild's answer is pending.
     wants: Intervals,
 }
 
 #[derive(Debug)]
 struct Watcher {
     user_id: UserId,
-    /// As it subscribed, whether it may view them or not.
+    /// Subscribed ranges, whether the channels are visible or not.
     channels: Vec<ChannelRanges>,
     lists: SmallVec<[OfList; 1]>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// As they were told last; none until the guild has answered.
+    /// Rows last sent; none until the guild has answered.
     rows: Option<Arc<[Item]>>,
     watchers_count: u32,
 }
 
-/// One list that is watched here.
+/// One watched list.
 #[derive(Debug)]
 struct Watched {
-    /// One of those whose list it is: the guild was asked for its list.
+    /// A channel with this list, named in the request to the guild.
     channel_id: ChannelId,
     /// None until the guild has answered.
     counts: Option<Counts>,
     intervals: BTreeMap<Interval, Kept>,
-    /// Sessions by what they were told.
+    /// Sessions by the intervals that they have.
     sets: BTreeMap<Intervals, BTreeSet<u32>>,
-    /// Sessions that asked for more than they were told.
+    /// Sessions whose requested intervals are not complete yet.
     waiting: BTreeSet<u32>,
-    /// Rows that a session was told whole since the last change: the next that looks at them is told by the same event,
-    /// whose rendered frame is large.
+    /// The last SYNC event since a change. The next session that subscribes to the same intervals receives the same
+    /// event, because its rendered frame is large.
     synced: Option<(Intervals, Arc<Published>)>,
 }
 
@@ -94,20 +95,20 @@ struct Counts {
     groups: Arc<[guildhall_member_list::Group]>,
 }
 
-/// See the module.
+/// Subscriptions to member lists of a relay's sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     lists: BTreeMap<ListId, Watched>,
     by_slot: Map<u32, Box<Watcher>>,
 }
 
-/// Clients think in blocks of 100 rows: one that asks for 0 to 300 waits for row 399 too.
+/// Clients use blocks of 100 rows: one that requests rows 0 to 300 waits for row 399.
 fn whole_blocks(range: &RowRange) -> [u64; 2] {
     let (first, last) = (u64::from(range.first), u64::from(range.last));
     [first / BLOCK_ROWS * BLOCK_ROWS, last / BLOCK_ROWS * BLOCK_ROWS + BLOCK_ROWS - 1]
 }
 
-/// What is asked of the guild for one list.
+/// Requests to the guild for one list.
 #[derive(Default)]
 struct Asked {
     added: Vec<Interval>,
@@ -122,19 +123,19 @@ impl Asked {
 }
 
 impl Lists {
-    /// What a session asked for before its view of the guild began again.
+    /// A session's subscribed ranges before its guild view was reset.
     pub fn channels_of(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
         self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))
     }
 
-    /// Sessions that watch anything, sorted.
+    /// Sessions with subscriptions, sorted.
     pub fn slots(&self) -> Vec<u32> {
         let mut slots: Vec<u32> = self.by_slot.keys().copied().collect();
         slots.sort_unstable();
         slots
     }
 
-    /// A session watches exactly these rows from now on, of the channels that it may view. `look_at` is what it sees of one.
+    /// Replaces the ranges of a session. `look_at` returns the session's view of a channel.
     pub fn set(
         &mut self,
         guild_id: GuildId,
@@ -159,14 +160,15 @@ impl Lists {
         let before: Vec<ListId> = watcher.lists.iter().map(|of| of.list).collect();
         let mut told = Vec::new();
         for list in before.into_iter().filter(|list| !wanted.contains_key(list)) {
-            // Who only looks away is told its groups to the end; whom it is hidden from forgets them.
+            // A session that unsubscribes receives the groups a last time; a session that lost access
+            // receives empty groups.
             let named = self.lists.get(&list).map(|watched| watched.channel_id);
             let still = named.filter(|id| look_at(*id) == Some(Sight { list, is_in_view: true }));
             told.extend(self.want(guild_id, relay, slot, (list, still, true), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
-            // As long as the channel that was named has the list, what was asked for stands.
+            // While the named channel has the list, earlier requests remain valid.
             let named = self.lists.get(&list).and_then(|watched| look_at(watched.channel_id));
             let stands = named.is_some_and(|sight| sight.list == list);
             told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id), stands), wants, to_guild));
@@ -177,8 +179,8 @@ impl Lists {
         told
     }
 
-    /// A session watches these intervals of a list from now on: by a channel, none if it may view none. The channel that others
-    /// named before `stands`, or it has another list by now. Returns what it is told at once.
+    /// Replaces a session's intervals of a list, requested by a channel that it can view (none: no such channel).
+    /// `stands`: the channel named in earlier requests still has this list. Returns the event to send at once.
     fn want(
         &mut self,
         guild_id: GuildId,
@@ -228,7 +230,7 @@ impl Lists {
         told
     }
 
-    /// A session left: nothing is told any more.
+    /// Removes a session that left.
     pub fn remove(&mut self, relay: RelayId, slot: u32, to_guild: &mut ToGuilds) {
         let Some(watcher) = self.by_slot.remove(&slot) else { return };
         for of in watcher.lists {
@@ -245,7 +247,7 @@ impl Lists {
         }
     }
 
-    /// The stream began again: what was told is worth nothing, and sessions subscribe anew when they are let in.
+    /// The stream restarted: earlier rows are invalid, and sessions subscribe again when they are attached.
     pub fn restart(&mut self, relay: RelayId, to_guild: &mut ToGuilds) {
         for (list, watched) in std::mem::take(&mut self.lists) {
             let (channel_id, removed) = (watched.channel_id, watched.intervals.into_keys().collect());
@@ -254,7 +256,7 @@ impl Lists {
         self.by_slot.values_mut().for_each(|watcher| watcher.lists.clear());
     }
 
-    /// The guild tells what changed, or the rows that were asked for.
+    /// Handles an update from the guild: changes, or requested rows.
     pub fn handle(&mut self, guild_id: GuildId, update: &ListUpdate) -> Vec<Told> {
         let list = update.list;
         let Some(watched) = self.lists.get_mut(&list) else { return Vec::new() };
@@ -271,7 +273,7 @@ impl Lists {
             if !told.ops.is_empty() {
                 changed.insert(told.interval, Cow::Borrowed(&told.ops));
             } else if before != told.rows {
-                // An answer to who asked anew, while these rows came by what was asked before.
+                // The rows for a repeated request may answer the earlier request.
                 let sync = ListOp::Sync { interval: told.interval, items: told.rows.clone() };
                 changed.insert(told.interval, Cow::Owned(vec![sync]));
             }
@@ -307,7 +309,7 @@ impl Watched {
         }
     }
 
-    /// One session watches other intervals than before: those that were not watched here yet, and those that are no more.
+    /// Updates the watcher counts for one session; returns intervals that are newly watched and no longer watched.
     fn count(&mut self, before: &Intervals, after: &Intervals) -> Asked {
         let mut asked = Asked::default();
         for interval in after.iter().filter(|interval| !before.contains(interval)) {
@@ -328,10 +330,10 @@ impl Watched {
         asked
     }
 
-    /// Intervals that the guild is asked for once more, now that somebody names a channel. It passes over a request that names a
-    /// channel with another list by then. So if the channel that was named before does not stand, all is asked for by the new one:
-    /// also what the guild has told, which may have been what was asked for before the stream began again. If it stands, what is
-    /// not answered yet is: the guild may have had no room for the list.
+    /// Intervals to request again when a request names a new channel. The guild ignores a request whose channel has
+    /// another list by then. So if the earlier channel no longer has this list, everything is requested through the new
+    /// one, including intervals that have rows, which may answer a request from before a restart of the stream.
+    /// Otherwise only unanswered intervals are repeated: the guild may have had no room for the list.
     fn ask_again(&mut self, channel_id: ChannelId, stands: bool) -> Vec<Interval> {
         if stands && self.channel_id == channel_id {
             return Vec::new();
@@ -344,7 +346,7 @@ impl Watched {
         again
     }
 
-    /// A session is not among those who were told these any more.
+    /// Removes a session from the set of sessions with these intervals.
     fn leave(&mut self, slot: u32, has: &Intervals) {
         self.waiting.remove(&slot);
         if let Some(slots) = self.sets.get_mut(has) {
@@ -355,8 +357,8 @@ impl Watched {
         }
     }
 
-    /// Counts a session among those who were told what it has. If all it wants is here, that includes the rest, and what
-    /// is returned has to be sent; otherwise it waits.
+    /// Adds a session to the set for its intervals. If all requested rows are here, it includes them, and the returned
+    /// operations must be sent; otherwise the session waits.
     fn catch_up(&mut self, slot: u32, of: &mut OfList) -> Vec<ListOp> {
         let missing: Vec<Interval> = of.wants.iter().filter(|interval| !of.has.contains(interval)).copied().collect();
         let rows = |interval: &Interval| {
@@ -376,7 +378,7 @@ impl Watched {
         ops.unwrap_or_default()
     }
 
-    /// What one session is told. The same event as the one before, if it is told the same.
+    /// SYNC for one session. Reuses the last event if it is equal.
     fn sync(&mut self, guild_id: GuildId, list: ListId, ops: Vec<ListOp>, is_hidden: bool) -> Option<Arc<Published>> {
         let interval_of = |op: &ListOp| match op {
             ListOp::Sync { interval, .. } => Some(*interval),
@@ -448,8 +450,8 @@ mod tests {
         assert_eq!(lists.slots(), Vec::from_iter(0..50));
     }
 
-    /// What the guild is asked when a session looks at these channels: list, channel, how many intervals. The first channel has
-    /// this list by now, all others that of everyone.
+    /// Requests to the guild when a session subscribes to these channels: list, channel, number of intervals. The first
+    /// channel has list `of_first`, all others the list `everyone`.
     fn asked(lists: &mut Lists, slot: u32, channels: &[u64], of_first: ListId) -> Vec<(ListId, u64, usize)> {
         let ranges = vec![RowRange { first: 0, last: 99 }];
         let rows = |id: &u64| ChannelRanges { channel_id: ChannelId::new(*id), ranges: ranges.clone() };
@@ -476,7 +478,7 @@ mod tests {
         assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Hash(7)), [], "once");
     }
 
-    /// The answer may be to what was asked before the stream began again; the guild passed over what was asked since.
+    /// The answer may belong to a request from before a restart of the stream; the guild ignored the later request.
     #[test]
     fn m2_it_is_asked_for_again_though_an_answer_came() {
         let mut lists = Lists::default();
@@ -497,7 +499,7 @@ mod tests {
         assert_eq!(asked(&mut lists, 5, &[2], ListId::Everyone), []);
     }
 
-    /// What a relay asked before its stream began again may be answered after it, and what it asked since once more later.
+    /// A request from before a restart may be answered after it, and the repeated request after that.
     #[test]
     fn m1_a_second_answer_with_other_rows_is_told() {
         use guildhall_member_list::{Group, GroupId};
@@ -530,7 +532,7 @@ mod tests {
     #[test]
     fn who_looks_at_the_same_rows_is_told_by_one_event_until_they_change() {
         let mut lists = Lists::default();
-        assert!(look(&mut lists, 1).is_empty() && look(&mut lists, 2).is_empty(), "the guild is asked first");
+        assert!(look(&mut lists, 1).is_empty() && look(&mut lists, 2).is_empty(), "the guild must answer first");
         let first = told_rows(&mut lists);
         assert_eq!(first.iter().flat_map(|(_, slots)| slots.clone()).collect::<Vec<_>>(), [1, 2]);
         let later = look(&mut lists, 3);

@@ -1,8 +1,8 @@
-//! Notices: small events about what a guild keeps: bans, invites, webhooks, pins, expressions, messages that are gone.
+//! Payloads about guild resources: bans, invites, webhooks, pins, emoji, stickers, threads, deleted messages.
 //!
 //! Owns        `Notice`, one variant per shape.
 //! Doors       `Payload::render`.
-//! Not here    who gets them: the guild names the gate.     Spec  docs/protocol.md §7.1, §7.2, §7.4.
+//! Not here    the recipients: the guild sets the gate.     Spec  docs/protocol/reference.md §7.1, §7.2, §7.4.
 
 use crate::{
     members::MemberEntry,
@@ -21,14 +21,13 @@ use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// A small event.
+/// Payload of an event with a small body.
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// GUILD_BAN_ADD, GUILD_BAN_REMOVE.
     Ban {
-        /// Who.
         user: Arc<User>,
-        /// On add: how far back what they said is deleted, seconds.
+        /// On GUILD_BAN_ADD: seconds of the account's messages that are deleted.
         delete_message_s: Option<u32>,
     },
     /// GUILD_AUDIT_LOG_ENTRY_CREATE.
@@ -37,27 +36,20 @@ pub enum Notice {
     Invite(Arc<Invite>),
     /// INVITE_DELETE.
     InviteGone {
-        /// Which.
         code: InviteCode,
-        /// Where to.
+        /// Channel of the invite.
         channel_id: ChannelId,
     },
     /// WEBHOOKS_UPDATE.
     Webhooks(ChannelId),
     /// CHANNEL_PINS_UPDATE.
     Pins {
-        /// Where.
         channel_id: ChannelId,
-        /// The newest pin there is.
+        /// Time of the newest remaining pin.
         last_pin_timestamp: Option<Timestamp>,
     },
     /// MESSAGE_DELETE_BULK.
-    MessagesGone {
-        /// Where.
-        channel_id: ChannelId,
-        /// Which.
-        ids: Arc<[MessageId]>,
-    },
+    MessagesGone { channel_id: ChannelId, ids: Arc<[MessageId]> },
     /// GUILD_EMOJIS_UPDATE.
     Emojis(Arc<Guild>),
     /// GUILD_STICKERS_UPDATE.
@@ -65,12 +57,7 @@ pub enum Notice {
     /// GUILD_SCHEDULED_EVENT_CREATE, _UPDATE, _DELETE.
     ScheduledEvent(Arc<ScheduledEvent>),
     /// GUILD_SCHEDULED_EVENT_USER_ADD, _REMOVE.
-    ScheduledEventUser {
-        /// Which.
-        event_id: Id<()>,
-        /// Who.
-        user_id: UserId,
-    },
+    ScheduledEventUser { event_id: Id<()>, user_id: UserId },
     /// STAGE_INSTANCE_CREATE, _UPDATE, _DELETE.
     Stage(Box<StageInstance>),
     /// THREAD_CREATE, THREAD_UPDATE.
@@ -81,45 +68,41 @@ pub enum Notice {
     ThreadMember(ThreadMember),
     /// THREAD_MEMBERS_UPDATE.
     ThreadMembers {
-        /// Where.
         thread_id: ChannelId,
-        /// How many are in it now.
+        /// Number of members after the change.
         members_count: usize,
-        /// Who came.
+        /// The account that joined.
         added: Option<(ThreadMember, Arc<Member>)>,
-        /// Who went.
+        /// The account that left.
         removed: Option<UserId>,
     },
     /// CHANNEL_CREATE, CHANNEL_UPDATE, CHANNEL_DELETE of a direct message.
     Direct {
-        /// As it is.
         direct: Direct,
-        /// Whose view of it.
+        /// Account that receives the event; it is not listed as recipient.
         reader: UserId,
     },
     /// CHANNEL_RECIPIENT_ADD, CHANNEL_RECIPIENT_REMOVE.
     Recipient {
-        /// Where.
         channel_id: ChannelId,
-        /// Who.
+        /// The account that was added or removed.
         user: Arc<User>,
     },
     /// THREAD_MEMBER_LIST_UPDATE.
     ThreadMemberList {
-        /// Where.
         thread_id: ChannelId,
-        /// Who is in it.
+        /// Current members of the thread.
         members: Vec<MemberEntry>,
     },
     /// THREAD_LIST_SYNC.
     ThreadList {
-        /// Whose threads; none: the whole guild's.
+        /// Channels of the threads; none: the whole guild.
         channel_ids: Option<Arc<[ChannelId]>>,
-        /// Those that are open.
+        /// The open threads.
         threads: Vec<ThreadEntry>,
-        /// Whose list it is.
+        /// The account whose memberships are included.
         user_id: UserId,
-        /// Others than they joined are not in it.
+        /// Contains only threads that the account joined.
         joined_only: bool,
     },
 }

@@ -1,22 +1,23 @@
-//! Passive updates: what sessions that do not look at a guild are told of it now and then.
+//! Passive updates: periodic summaries for sessions that are passive in a guild.
 //!
-//! Owns        `ChangeLog`: which channels and voice states changed at which version, since the oldest version that any
-//!             passive session was told of. What changed is made into one update per (version, view, form) and shared.
-//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `doubt` when not all was sent to
-//!             it again; `since` for one update; `forget` after everybody was told.
-//! Invariants  U1 applying the updates from version a to b to what was known at a gives what is there at b, for the
-//!             channels in view. U2 nothing in an update is about a channel that its reader cannot view, but who is no
-//!             more in one that they could. U3 whose view changed is told, with the next update, the newest message of
-//!             and everybody in each channel that came into view, and that whoever was in one that went out of view left.
-//!             U4 a user's own voice state is theirs to know wherever they are. U5 who was not sent again all that they had
-//!             been sent is told all there is with the next update, and that whoever is gone left. (tests `u*_*`)
-//! Limits      one entry per channel, and one per user whose voice state changed since the last round, each with at most
-//!             `LEFT_MAX` channels. A user who left may be named to somebody who became passive since and did not know
-//!             they were there; to who was not sent all again, also one who was, or is, in a channel that these viewed when
-//!             they were told last, or when they resumed.
-//!             One baseline per view and version that sessions had whose view changed since the last round, or who were not
-//!             sent all again.
-//! Spec        docs/protocol.md §8.5.
+//! Owns        `ChangeLog`: the version at which each channel and voice state last changed, back to the oldest version
+//!             that a passive session is at. One update per (version, view, form) is built and shared.
+//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `doubt` when a replay
+//!             omitted something; `since` for one update; `forget` after all sessions were updated.
+//! Invariants  U1 applying the update from version a to b to the state at a yields the state at b, for the channels in
+//!             view. U2 an update mentions only channels that the recipient can view, except that it reports users who
+//!             left a channel the recipient could view before. U3 after a change of view, the next update contains the
+//!             newest message of and all users in each channel that became visible, and removes the
+//!             users of each channel
+//!             that became invisible. U4 a user always knows their own voice state. U5 after a replay that omitted
+//!             something, the next update is complete and lists users who left. (tests `u*_*`)
+//! Limits      one entry per channel, and one per user whose voice state changed since the last round, with at most
+//!             `LEFT_MAX` channels each. An update may list a departed user to a session that became passive later and
+//!             never knew of them. After an incomplete replay it may also list users who are or were in a channel that
+//!             the session could view at its last update or at its RESUME.
+//!             One baseline per view and version of sessions whose view changed, or whose replay was incomplete, since
+//!             the last round.
+//! Spec        docs/protocol/reference.md §8.5.
 
 use crate::{
     audience::{Baselines, Map},
@@ -29,19 +30,19 @@ use guildhall_stdx::Timestamp;
 use smallvec::SmallVec;
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
-/// Channels remembered that a user was in since the last round.
+/// Maximum number of channels remembered per user since the last round.
 const LEFT_MAX: usize = 8;
 
-/// What changed for those who view some of the channels.
+/// Changes for sessions with a given view.
 #[derive(Clone, Debug, Default)]
 pub struct PassiveDelta {
-    /// Channels whose newest message or pin changed, each with its newest message.
+    /// Channels with a new newest message or pin, each with its newest message.
     pub channels: Vec<(ChannelId, MessageId)>,
-    /// When something was last pinned in those of them that have pins.
+    /// Time of the latest pin, for those of these channels that have pins.
     pub pins: Vec<(ChannelId, Timestamp)>,
-    /// Who joined, moved or changed.
+    /// New or changed voice states.
     pub voice: Vec<VoiceEntry>,
-    /// Who left.
+    /// Users who left voice.
     pub left: Vec<UserId>,
 }
 
@@ -53,12 +54,12 @@ impl PassiveDelta {
     }
 }
 
-/// Channels whose newest message or pin changed, for those who are told of nothing else.
+/// Channels with a new newest message or pin, for sessions that receive nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Unreads {
-    /// Each with its newest message.
+    /// Each channel with its newest message.
     pub channels: Vec<(ChannelId, MessageId)>,
-    /// When something was last pinned in those of them that have pins.
+    /// Time of the latest pin, for those of these channels that have pins.
     pub pins: Vec<(ChannelId, Timestamp)>,
 }
 
@@ -69,26 +70,26 @@ impl Deref for Unreads {
     }
 }
 
-/// All there is for those who view some of the channels.
+/// Complete state for sessions with a given view.
 #[derive(Clone, Debug, Default)]
 pub struct PassiveSnapshot {
-    /// Every channel in view with its newest message, if it has any.
+    /// Every visible channel with its newest message, if any.
     pub channels: Vec<(ChannelId, Option<MessageId>)>,
-    /// When something was last pinned in those of them that have pins.
+    /// Time of the latest pin, for those of these channels that have pins.
     pub pins: Vec<(ChannelId, Timestamp)>,
-    /// Everybody in voice there.
+    /// Voice states of all users in these channels.
     pub voice: Vec<VoiceEntry>,
 }
 
-/// Of a user whose voice state changed since the last round.
+/// Voice changes of one user since the last round.
 #[derive(Debug)]
 struct VoiceChange {
     version: u32,
-    /// The first change, and where they were until then.
+    /// Version of the first change, and the channel before it.
     first: (u32, Option<ChannelId>),
-    /// Channels they were in until a change, each once, with the last such change's version. Oldest first.
+    /// Channels that the user left, each once with the version of the last departure. Oldest first.
     was_in: SmallVec<[(u32, ChannelId); 1]>,
-    /// They were in more channels than are remembered, until this version.
+    /// The user was in more channels than are remembered, up to this version.
     was_elsewhere: Option<u32>,
 }
 
@@ -105,8 +106,8 @@ impl VoiceChange {
         self.was_in.push((version, channel_id));
     }
 
-    /// Whether somebody who was told at `from`, and viewed the channels that `held` says, may believe them in one.
-    /// Certain for those who were told in the last round, and read all of that: nearly everybody.
+    /// Whether a session updated at `from`, with the view `held`, may show the user in a channel. Exact for sessions
+    /// that received the last round completely, which is nearly all.
     fn was_known(&self, from: u32, held: impl Fn(ChannelId) -> bool, is_sure: bool) -> bool {
         let (version, was_in) = self.first;
         if is_sure && is_after(version, from) {
@@ -117,36 +118,37 @@ impl VoiceChange {
     }
 }
 
-/// What a session was told of that views other channels now, or was not sent again all that it had been told.
+/// State known to a session whose view changed, or whose replay was incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Baseline {
     version: u32,
-    /// What it may know something of. Sorted.
+    /// Channels that the session may know something of. Sorted.
     channels: Arc<[ChannelId]>,
-    /// It knows all of that.
+    /// The session knows all of their state.
     is_sure: bool,
 }
 
-/// What changed at which version.
+/// Versions of the changes in a guild.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeLog {
-    /// Counts up with each change and past each baseline, and wraps.
+    /// Increases with each change and with each baseline; wraps around.
     version: u32,
     channels: BTreeMap<ChannelId, u32>,
     voice: BTreeMap<UserId, VoiceChange>,
-    /// By the version that stands for it.
+    /// Keyed by the version that represents the baseline.
     baselines: Map<u32, Baseline>,
     version_of: Map<Baseline, u32>,
 }
 
-/// Versions wrap: no two that are compared are half of all of them apart, since everybody is told within a round.
+/// Versions wrap around. Compared versions are less than half the range apart, because all sessions are
+/// updated every round.
 fn is_after(version: u32, than: u32) -> bool {
     (version.wrapping_sub(than) as i32) > 0
 }
 
 impl Baselines for ChangeLog {
     fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32 {
-        // Whose view changes once more still knows what they knew before the first time.
+        // After a second change of view the session still knows the state before the first one.
         if self.baselines.contains_key(&version) {
             return version;
         }
@@ -169,7 +171,7 @@ impl ChangeLog {
             return *version;
         }
         let stands_for_it = self.version.wrapping_add(1);
-        // Sessions that are told of everything from here on must not be taken for those.
+        // Sessions that are up to date from here on must not match this baseline.
         self.version = self.version.wrapping_add(2);
         self.baselines.insert(stands_for_it, baseline.clone());
         self.version_of.insert(baseline, stands_for_it);
@@ -180,12 +182,12 @@ impl ChangeLog {
         self.version
     }
 
-    /// Nothing changed since the last round.
+    /// Nothing has changed since the last round.
     pub fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.voice.is_empty() && self.baselines.is_empty()
     }
 
-    /// An effect is about to be applied to `picture`.
+    /// Records a change. Call it before `effect` is applied to `picture`.
     pub fn note(&mut self, effect: &Effect, picture: &GuildPicture) {
         match effect {
             Effect::Message(channel_id, _) => {
@@ -216,8 +218,8 @@ impl ChangeLog {
         }
     }
 
-    /// What changed since `from`, for who views the channels that `holds` says. `own`: a user who is told of their own
-    /// voice state wherever they are.
+    /// Changes since `from` for sessions with the view `holds`. `own`: account that receives its own voice state
+    /// whatever channel it is in.
     pub fn since(
         &self,
         from: u32,
@@ -265,8 +267,8 @@ impl ChangeLog {
         delta
     }
 
-    /// What changed since `from`, for who viewed the channels that `held` says then and `holds` says now. Who `is_sure` knew
-    /// no more than that; anybody else may believe in whoever was in one of them since, or is.
+    /// Changes since `from` for sessions with the view `held` then and `holds` now. If not `is_sure`, the session may
+    /// show any user who is or was in one of these channels.
     fn delta(
         &self,
         from: u32,
@@ -283,7 +285,7 @@ impl ChangeLog {
         for (user_id, change) in self.voice.iter().filter(|(_, change)| is_after(change.version, from)) {
             let is_in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
             let entry = picture.voice.get(*user_id);
-            // Who is not sure may have been told at replay where they are now.
+            // A session that is not sure may have received the users' current channels at replay.
             let is_held = || entry.is_some_and(|entry| !is_sure && entry.state.channel_id.is_some_and(&held));
             match entry.filter(is_in_view) {
                 Some(entry) => delta.voice.push(entry.clone()),
@@ -294,7 +296,7 @@ impl ChangeLog {
         delta
     }
 
-    /// Everybody has been told: what is in here is of no use any more.
+    /// All sessions were updated: clears the log.
     pub fn forget(&mut self) {
         self.channels.clear();
         self.voice.clear();
@@ -303,7 +305,7 @@ impl ChangeLog {
     }
 }
 
-/// When something was last pinned in these channels.
+/// Times of the latest pins in these channels.
 pub(crate) fn pins_of(
     picture: &GuildPicture,
     channels: impl Iterator<Item = ChannelId>,
@@ -317,7 +319,7 @@ fn newest_message(picture: &GuildPicture, channel_id: ChannelId) -> Option<Messa
     picture.last_message_ids.get(&channel_id).copied().or_else(told_with_the_channel)
 }
 
-/// All there is, for who views the channels that `holds` says, and for `own` where they are themselves.
+/// Complete state for the view `holds`, and for `own` with its own voice state.
 pub(crate) fn snapshot(
     picture: &GuildPicture,
     holds: impl Fn(ChannelId) -> bool,
@@ -337,7 +339,7 @@ pub(crate) fn snapshot(
     }
 }
 
-/// What is left of an update for a user who views other channels by now: the same channels and people, as they are.
+/// The part of an update that a user with another view may still see: the same channels and users, with current values.
 pub(crate) fn renewed(
     delta: &PassiveDelta,
     picture: &GuildPicture,
@@ -360,7 +362,8 @@ pub(crate) fn renewed(
     renewed
 }
 
-/// The channels in view that an update is about: whoever may not view one of them any more does not get it at replay.
+/// Visible channels that an update mentions. At replay, a session that can no longer view one of them does not
+/// receive the update.
 pub(crate) fn channels_of(
     channels: impl Iterator<Item = ChannelId>,
     voice: &[VoiceEntry],
@@ -380,7 +383,7 @@ mod tests {
 
     const ANA: UserId = UserId::new(7);
 
-    /// The relay's side: the log, and the picture that effects are applied to.
+    /// State of a relay in the test: the log, and the replica that effects are applied to.
     struct Side {
         log: ChangeLog,
         picture: GuildPicture,
@@ -416,7 +419,7 @@ mod tests {
             self.picture.apply(effect);
         }
 
-        /// Channels with news, and who left.
+        /// Channels with changes, and users who left.
         fn told(&self, from: u32, holds: impl Fn(u64) -> bool) -> (Vec<u64>, Vec<u64>, usize) {
             let delta = self.log.since(from, &self.picture, |id| holds(id.get()), None);
             let channels = delta.channels.iter().map(|(id, _)| id.get()).collect();
@@ -452,7 +455,7 @@ mod tests {
             side.voice(None);
             let told = side.told(from, |id| id == 100 + known_in);
             assert_eq!(told, (vec![], vec![ANA.get()], 0), "known in {known_in}");
-            // Who was told before they came never knew of them.
+            // Sessions updated before these users joined never knew of them.
             assert_eq!(side.told(0, |_| true), (vec![], vec![], 0));
             assert_eq!(side.log.voice[&ANA].was_in.len(), LEFT_MAX);
         }
@@ -480,16 +483,16 @@ mod tests {
         let viewed = |ids: &[u64]| ids.iter().copied().map(ChannelId::new).collect::<Arc<[ChannelId]>>();
         let version = side.log.version();
         let one = side.log.rebase(version, &viewed(&[100]));
-        assert_eq!(side.log.rebase(version, &viewed(&[100])), one, "the same for who knew the same");
+        assert_eq!(side.log.rebase(version, &viewed(&[100])), one, "sessions with equal knowledge share a baseline");
         let other = side.log.rebase(version, &viewed(&[102]));
         assert!(one != other && side.log.version() != one && side.log.version() != other);
-        assert_eq!(side.log.rebase(one, &viewed(&[101])), one, "what was known at first counts");
+        assert_eq!(side.log.rebase(one, &viewed(&[101])), one, "the first known state counts");
         assert_eq!(side.log.baselines.len(), 2);
         let told = |from, ids: &[u64]| side.told(from, |id| ids.contains(&id));
         assert_eq!(told(one, &[101]), (vec![101], vec![ANA.get()], 0), "out of sight, and a channel with a message");
         assert_eq!(told(one, &[100]), (vec![], vec![], 0), "as it was");
         assert_eq!(told(other, &[100, 102]), (vec![], vec![], 1), "who is there");
-        assert_eq!(told(side.log.version(), &[100, 101]), (vec![], vec![], 0), "who is told of nothing but changes");
+        assert_eq!(told(side.log.version(), &[100, 101]), (vec![], vec![], 0), "a session that receives changes only");
         side.log.forget();
         assert!(side.log.is_empty() && side.log.version_of.is_empty());
     }

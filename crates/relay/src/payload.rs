@@ -1,8 +1,8 @@
-//! Payloads: the typed content of each event, and how it becomes a body.
+//! Payloads: the typed content of each event, and its serialization.
 //!
-//! Owns        `Payload`, one variant per shape of docs/protocol.md §7.
+//! Owns        `Payload`, one variant per body shape of reference.md §7.
 //! Doors       `render`.
-//! Not here    who gets it: `event.rs`. The envelope: `guildhall-codec`.
+//! Not here    the recipients (`event.rs`), the envelope (`guildhall-codec`).
 
 use crate::{
     backend::{BackendEvent, Receipt},
@@ -27,104 +27,91 @@ use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// A message as an event tells it, with what was known of the people in it at that moment.
+/// A message with the member objects at the time of the event.
 #[derive(Clone, Debug)]
 pub struct MessageEvent {
-    /// The message.
     pub message: Arc<Message>,
-    /// Kind of its channel.
+    /// Type of the message's channel.
     pub channel_type: ChannelType,
-    /// The author's member; none if they have left.
+    /// Member object of the author; none if the author has left.
     pub author: Option<Arc<Member>>,
-    /// Members among those mentioned.
+    /// Member objects of mentioned users.
     pub mentioned: Vec<Arc<Member>>,
-    /// For a reply: the message it answers, or none if that was deleted.
+    /// For a reply: the original message; none if it was deleted.
     pub referenced: Option<Arc<Message>>,
 }
 
 /// One account's reaction, added or removed.
 #[derive(Clone, Debug)]
 pub struct ReactionEvent {
-    /// Who reacted.
+    /// Account that reacted.
     pub user_id: UserId,
-    /// Where.
     pub channel_id: ChannelId,
-    /// To what.
     pub message_id: MessageId,
-    /// Whose message it is.
+    /// Author of the message.
     pub author_id: UserId,
-    /// With what.
+    /// Emoji of the reaction.
     pub emoji: ReactionEmoji,
-    /// The reacting member, on add.
+    /// Member object of the account, when a reaction is added.
     pub member: Option<Arc<Member>>,
 }
 
-/// What those who watch the same rows of a member list are told.
+/// Update for sessions that watch the same rows of a member list.
 #[derive(Clone, Debug)]
 pub struct ListChange {
-    /// Which list.
     pub list: ListId,
-    /// Members of the guild.
+    /// Number of members of the guild.
     pub member_count: u64,
-    /// Members who are not offline.
+    /// Number of members who are not offline.
     pub online_count: u64,
-    /// All groups, as they are after `ops`.
+    /// All groups after `ops`.
     pub groups: Arc<[Group]>,
-    /// What to do, in order.
+    /// Operations in order of application.
     pub ops: Vec<ListOp>,
 }
 
-/// What an event says.
+/// Content of an event.
 #[derive(Clone, Debug)]
 pub enum Payload {
     /// MESSAGE_CREATE, MESSAGE_UPDATE.
     Message(Box<MessageEvent>),
     /// MESSAGE_DELETE.
-    MessageDelete {
-        /// Which.
-        id: MessageId,
-        /// Where.
-        channel_id: ChannelId,
-    },
+    MessageDelete { id: MessageId, channel_id: ChannelId },
     /// MESSAGE_REACTION_ADD, MESSAGE_REACTION_REMOVE.
     Reaction(Box<ReactionEvent>),
     /// MESSAGE_REACTION_REMOVE_ALL, and with an emoji MESSAGE_REACTION_REMOVE_EMOJI.
     ReactionsCleared {
-        /// Where.
         channel_id: ChannelId,
-        /// Of which message.
         message_id: MessageId,
-        /// Only these.
+        /// Only reactions with this emoji; none: all reactions.
         emoji: Option<ReactionEmoji>,
     },
     /// TYPING_START.
     Typing {
-        /// Where.
         channel_id: ChannelId,
-        /// Since when, Unix seconds.
+        /// Start time in Unix seconds.
         timestamp_s: i64,
-        /// Who.
+        /// The typing member.
         member: Arc<Member>,
     },
     /// PRESENCE_UPDATE.
     Presence {
-        /// Whose.
         user_id: UserId,
-        /// Aggregated over their sessions.
+        /// Presence aggregated over the account's sessions.
         presence: Arc<Presence>,
     },
     /// VOICE_STATE_UPDATE.
     Voice {
-        /// The new state.
+        /// New voice state.
         state: Arc<VoiceState>,
-        /// Whose.
+        /// Member object of the user.
         member: Option<Arc<Member>>,
     },
     /// VOICE_SERVER_UPDATE.
     VoiceServer {
-        /// For the media server.
+        /// Token for the media server.
         token: String,
-        /// `host[:port]`; with none the client waits for another update.
+        /// `host[:port]`; none: the client waits for another update.
         endpoint: Option<String>,
     },
     /// GUILD_MEMBER_ADD, GUILD_MEMBER_UPDATE.
@@ -133,7 +120,7 @@ pub enum Payload {
     MemberRemove(Arc<User>),
     /// GUILD_UPDATE.
     Guild(Arc<GuildMeta>),
-    /// GUILD_DELETE, to those who lose it.
+    /// GUILD_DELETE, for sessions that lose the guild.
     GuildGone,
     /// GUILD_ROLE_CREATE, GUILD_ROLE_UPDATE.
     Role(Arc<Role>),
@@ -143,11 +130,10 @@ pub enum Payload {
     Channel(Arc<Channel>),
     /// CHANNEL_MEMBER_COUNT_UPDATE.
     ChannelMemberCount {
-        /// Where.
         channel_id: ChannelId,
-        /// Members who can view it.
+        /// Number of members who can view the channel.
         member_count: u64,
-        /// Those of them who are not offline.
+        /// Number of those members who are not offline.
         presence_count: u64,
     },
     /// PASSIVE_UPDATE_V2.
@@ -158,14 +144,14 @@ pub enum Payload {
     MemberList(Box<ListChange>),
     /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
     Unread(Unreads),
-    /// One of the small ones.
+    /// An event with a small body.
     Notice(Box<Notice>),
-    /// Whatever a backend published.
+    /// An event published by a backend.
     Backend(Arc<BackendEvent>),
 }
 
 impl Payload {
-    /// Who reads the content whatever their intents; none when there is no content to withhold.
+    /// Recipients that receive the content whatever their intents; none if there is no content to redact.
     pub(crate) fn content_readers(&self) -> Option<ContentReaders> {
         if let Self::Backend(event) = self {
             return event.readers();
@@ -181,7 +167,7 @@ impl Payload {
         })
     }
 
-    /// Whom it calls, if it is a message.
+    /// Mentions of a message.
     pub(crate) fn calls(&self) -> Option<Calls> {
         if let Self::Backend(event) = self {
             return event.calls();
@@ -195,7 +181,7 @@ impl Payload {
         })
     }
 
-    /// Who is told how many sessions it reached.
+    /// Receipt that counts the sessions the event reached.
     pub(crate) fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
         match self {
             Self::Backend(event) => event.receipt(),
@@ -203,7 +189,7 @@ impl Payload {
         }
     }
 
-    /// Appends the body to `out`.
+    /// Appends the serialized body to `out`.
     pub(crate) fn render(&self, guild_id: GuildId, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {
         if let Self::Backend(event) = self {
             return event.render(encoding, redaction, out);
@@ -320,7 +306,7 @@ fn list_item(item: &Item) -> MemberListItem<'_> {
 }
 
 fn list_op(op: &ListOp) -> MemberListOp<'_> {
-    // Rows are counted with 32 bits: no interval goes further.
+    // Row numbers have 32 bits on the wire; intervals never exceed that.
     let range = |interval: &Interval| (interval.first() as u32, interval.last() as u32);
     match op {
         ListOp::Sync { interval, items } => {
@@ -346,7 +332,7 @@ fn unreads(channels: &[(ChannelId, MessageId)], pins: &[(ChannelId, Timestamp)])
     channels.iter().map(unread).collect()
 }
 
-/// The guild, if there is one: what is addressed to accounts names none.
+/// The guild id; none for events addressed to accounts.
 pub(crate) fn some_guild(guild_id: GuildId) -> Option<GuildId> {
     (guild_id.get() != 0).then_some(guild_id)
 }
@@ -366,7 +352,7 @@ impl Put<'_> {
 
 fn message_body<'a>(guild_id: GuildId, event: &'a MessageEvent, redaction: Redaction) -> MessageBody<'a> {
     let guild_id = some_guild(guild_id);
-    // Who is in a direct message has no standing in it.
+    // Direct messages have no member objects.
     let standing = |member: &'a Arc<Member>| guild_id.map(|_| &**member);
     let extras = MessageExtras {
         guild_id,

@@ -1,13 +1,14 @@
-//! Guild ↔ relay: the messages between a guild's owner and the relays of its sessions.
+//! Guild ↔ relay protocol: messages between a guild and the relays of its sessions.
 //!
-//! Owns        `ToRelay` and `ToGuild`. They are plain data: in one process they cross a channel, on a
-//!             cluster they will cross machines.
-//! Invariants  P1 `ToRelay` messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay
-//!             that sees a gap says `Resync`. P2 `epoch` names one incarnation of a relay: messages of an
-//!             older one are dropped. P3 an `Attached` stands in the stream exactly where the session's
-//!             view begins: what was published before is in it, what comes after is not.
-//! Limits      the guild keeps at most its link's capacity of unsent messages per relay; past it the relay
-//!             is cut off and starts again with `Snapshot { reset: true }`.
+//! Owns        `ToRelay` and `ToGuild`. They are plain data: within one process they cross a queue; in a cluster they
+//!             will cross machines.
+//! Invariants  P1 messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay that
+//!             detects a gap sends
+//!             `Resync`. P2 `epoch` identifies one incarnation of a relay: messages with an older epoch are dropped.
+//!             P3 `Attached` is at the position of the stream where the session's view starts: the view contains
+//!             everything published before, and nothing published after.
+//! Limits      the guild holds at most its queue's capacity of unsent messages per relay; past it the relay
+//!             is cut off and restarts with `Snapshot { reset: true }`.
 
 use crate::{
     event::Event,
@@ -23,16 +24,15 @@ use guildhall_model::{
 };
 use std::sync::Arc;
 
-/// One partition of one node.
+/// A partition of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionId(pub u16);
 
-/// The address of a relay, together with the guild's id: a partition has several for a guild with many sessions.
+/// Address of a relay within a guild. A partition has several relays for a guild with many sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelayId {
-    /// Where it is.
     pub partition: PartitionId,
-    /// Which of those there.
+    /// Index among the guild's relays in that partition.
     pub index: u16,
 }
 
@@ -44,328 +44,296 @@ impl RelayId {
     }
 }
 
-/// A session, as guilds know it. Never reused: `generation` counts up with every session of the slot.
+/// A session as guilds address it. Never reused: `generation` increases with every session of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey {
-    /// Whose session it is in this guild.
+    /// Relay that the session is attached to.
     pub relay: RelayId,
-    /// Its place in the partition.
+    /// Slot in the partition.
     pub slot: u32,
-    /// Which of the sessions that were in this place.
+    /// Generation of the slot.
     pub generation: u32,
 }
 
-/// What a session shows, before it is aggregated with the user's other sessions.
+/// Presence of one session, before aggregation with the account's other sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionPresence {
-    /// `Offline` for invisible.
+    /// `Offline` also means invisible.
     pub status: Status,
-    /// What it does.
+    /// Activities of the session.
     pub activities: Arc<[Activity]>,
-    /// Where it runs.
+    /// Platform of the client.
     pub platform: Platform,
 }
 
-/// Which members a session wants in its GUILD_CREATE (docs/protocol.md §6.11).
+/// Members that a session receives in GUILD_CREATE (reference.md §6.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MembersWanted {
-    /// Its own and those in voice.
+    /// The own member and users in voice.
     OwnAndVoice,
-    /// Everybody in a guild of up to `large_threshold`, in a larger one those who stand out. Needs GUILD_PRESENCES.
+    /// All members of a guild of up to `large_threshold` members; in larger guilds online members only.
+    /// Needs GUILD_PRESENCES.
     ByThreshold {
-        /// From IDENTIFY.
+        /// Value from IDENTIFY.
         large_threshold: u16,
     },
 }
 
-/// From a relay (or a backend that acts for a user) to the guild.
+/// Message from a relay to the guild, or from a backend on behalf of a user.
 #[derive(Clone, Debug)]
 pub enum ToGuild {
-    /// A relay begins, or begins again.
+    /// The relay starts or restarts its stream.
     Subscribe {
-        /// Which relay.
         relay: RelayId,
-        /// Its incarnation.
+        /// New incarnation of the relay.
         epoch: u32,
     },
-    /// The relay's last session left: no more messages, please.
+    /// The relay's last session left; the guild stops its stream.
     Unsubscribe {
-        /// Which relay.
         relay: RelayId,
-        /// Its incarnation.
+        /// Incarnation of the relay.
         epoch: u32,
     },
-    /// The relay saw a gap (P1) and starts again.
+    /// The relay detected a gap (P1) and restarts.
     Resync {
-        /// Which relay.
         relay: RelayId,
-        /// Its incarnation.
+        /// New incarnation of the relay.
         epoch: u32,
     },
-    /// A session enters.
+    /// A session attaches.
     Attach {
-        /// Which.
         session: SessionKey,
-        /// As in voice states.
+        /// Session id in voice states.
         session_id: Arc<str>,
-        /// Whose.
         user_id: UserId,
-        /// Which client family.
+        /// Client family.
         kind: AccountKind,
-        /// What it shows.
+        /// Initial presence.
         presence: SessionPresence,
-        /// For its GUILD_CREATE.
+        /// Members for its GUILD_CREATE.
         members: MembersWanted,
     },
-    /// A session ended: it no longer counts for presence, and leaves voice.
-    Detach {
-        /// Which.
-        session: SessionKey,
-    },
-    /// A session shows something else (op 3).
+    /// A session ended: the guild removes its presence and disconnects it from voice.
+    Detach { session: SessionKey },
+    /// A session changed its presence (op 3).
     Presence {
-        /// Which.
         session: SessionKey,
-        /// What it shows now.
+        /// New presence.
         presence: SessionPresence,
     },
-    /// A session moves in voice (op 4).
+    /// A session joins, changes or leaves voice (op 4).
     Voice {
-        /// Which.
         session: SessionKey,
-        /// Where to.
+        /// Requested voice state.
         update: VoiceStateUpdate,
     },
-    /// A session asks for members (op 8).
+    /// A session requests members (op 8).
     RequestMembers {
-        /// Which.
         session: SessionKey,
-        /// What it asks.
+        /// Decoded payload of op 8.
         request: Box<RequestGuildMembers>,
     },
-    /// A session asks for members by when they joined (op 35).
+    /// A session requests members by time of joining (op 35).
     RecentMembers {
-        /// Which.
         session: SessionKey,
-        /// What it asks.
+        /// Decoded payload of op 35.
         request: Box<SearchRecentMembers>,
     },
-    /// A session looks at the members of a thread. The answer is a `Direct`; none if it cannot view it.
-    ListThread {
-        /// Which.
-        session: SessionKey,
-        /// Which thread.
-        thread_id: ChannelId,
-    },
-    /// A session asks how many can view a channel (op 39). The answer is a `Direct`.
-    CountMembers {
-        /// Which.
-        session: SessionKey,
-        /// Which channel.
-        channel_id: ChannelId,
-    },
-    /// Whether the relay has sessions that are told every member's presence: without, it is told of none but those
-    /// it watches. Until it says so it has none.
+    /// A session subscribes to the members of a thread. The answer is a `Direct`; none if the account cannot view it.
+    ListThread { session: SessionKey, thread_id: ChannelId },
+    /// A session requests the member count of a channel (op 39). The answer is a `Direct`.
+    CountMembers { session: SessionKey, channel_id: ChannelId },
+    /// Whether the relay has sessions that receive every member's presence. If not (the initial state), the guild sends
+    /// it only presences of watched members.
     WantPresences {
-        /// Which relay.
         relay: RelayId,
-        /// Whether it has.
+        /// The relay has such sessions.
         all: bool,
     },
-    /// Members whose presence and changes somebody watches there, from now on and no more.
+    /// Changes the set of members whose presence and member updates sessions of the relay watch.
     WatchMembers {
-        /// Which relay.
         relay: RelayId,
-        /// From now on.
+        /// Newly watched accounts.
         added: Vec<UserId>,
-        /// No more.
+        /// Accounts that are no longer watched.
         removed: Vec<UserId>,
     },
-    /// Rows of a member list that somebody watches there, from now on and no more. The guild answers with the rows that
-    /// were added, then with every change, until they are removed.
+    /// Changes the set of member-list rows that sessions of the relay watch. The guild answers with the rows of added
+    /// intervals, then sends every change until they are removed.
     WatchList {
-        /// Which relay.
         relay: RelayId,
-        /// Which list. Ignored if it is no more that of the channel: the relay is about to hear of that.
+        /// The guild ignores the request if the channel has another list by then; the relay is about to learn of that.
         list: ListId,
-        /// A channel whose list it is.
+        /// A channel with this list.
         channel_id: ChannelId,
-        /// From now on.
+        /// Newly watched intervals.
         added: Vec<Interval>,
-        /// No more.
+        /// Intervals that are no longer watched.
         removed: Vec<Interval>,
     },
-    /// A session wants to know what these members show at this moment.
+    /// A session requests the current presences of these members.
     TellPresences {
-        /// Which.
         session: SessionKey,
-        /// Whose presences.
+        /// Members whose presences to send.
         user_ids: Vec<UserId>,
     },
 }
 
-/// From the guild to one of its relays.
+/// Message from the guild to one of its relays.
 #[derive(Clone, Debug)]
 pub struct ToRelay {
-    /// Which guild.
     pub guild_id: GuildId,
-    /// Which of its relays.
     pub relay: RelayId,
-    /// The relay's incarnation (P2).
+    /// Incarnation of the relay (P2).
     pub epoch: u32,
     /// Number in the relay's stream (P1).
     pub seq: u64,
-    /// What.
+    /// Content of the message.
     pub message: RelayMessage,
 }
 
 impl ToRelay {
-    /// Whether `next` may tell another relay of the same: guilds tell their relays in ascending order. No session gets both.
+    /// `next` may carry the same message to another relay: guilds send to relays in ascending order. No
+    /// session receives both.
     #[must_use]
     pub fn is_continued_by(&self, next: &Self) -> bool {
         next.guild_id == self.guild_id && next.relay > self.relay
     }
 }
 
-/// What a guild tells a relay.
+/// Content of a message to a relay.
 #[derive(Clone, Debug)]
 pub enum RelayMessage {
-    /// The state to start from. With `reset`, events were lost: the relay's sessions must start anew.
+    /// Initial state of the replica. With `reset`, events were lost and the relay's sessions must start over.
     Snapshot {
-        /// The guild at this moment.
+        /// State of the guild at this position of the stream.
         picture: GuildPicture,
-        /// Whether this follows lost messages.
+        /// Messages before this one were lost.
         reset: bool,
     },
-    /// Something happened. Shared by all relays.
+    /// An event; all relays share the object.
     Published(Arc<Published>),
-    /// A session's view begins here (P3).
+    /// A session's view starts here (P3).
     Attached {
-        /// Which session.
         session: SessionKey,
-        /// Whether it may be here, and what it sees.
+        /// The view; none if the account is not a member.
         view: Option<Box<GuildView>>,
     },
-    /// The guild cannot be served now; sessions are told it is unavailable.
+    /// The guild cannot be served now; the session receives an outage.
     Unavailable {
-        /// Which session asked.
+        /// Session that requested to attach.
         session: SessionKey,
     },
     /// A dispatch for one session only.
     Direct {
-        /// Which session.
         session: SessionKey,
-        /// What.
+        /// The event to dispatch.
         event: Arc<Event>,
     },
-    /// Rows of a member list that are watched there: those that were asked for, and those that changed.
+    /// Rows of watched member-list intervals: requested ones, and changed ones.
     List(Arc<ListUpdate>),
-    /// The answer to `RequestMembers` or `RecentMembers`, for the session to write its chunks from. They may be asked for
-    /// in one order and answered in another: clients tell them apart by `nonce`.
+    /// Answer to `RequestMembers` or `RecentMembers`, from which the session writes its chunks. Answers may arrive in
+    /// another order than the requests; clients match them by `nonce`.
     Members {
-        /// Which session.
         session: SessionKey,
-        /// What it gets.
+        /// Members to send.
         answer: Box<MembersAnswer>,
     },
 }
 
-/// Members that a session asked for, as they are at this moment of the stream.
+/// Members that a session requested, as of this position of the stream.
 #[derive(Clone, Debug)]
 pub struct MembersAnswer {
-    /// Echoed.
+    /// Echo of the request's nonce.
     pub nonce: Option<String>,
-    /// Whether presences were asked for.
+    /// The session requested presences.
     pub presences: bool,
-    /// Who.
+    /// Members of the answer.
     pub members: FoundMembers,
 }
 
-/// Which members a session gets.
+/// Members that a session receives.
 #[derive(Clone, Debug)]
 pub enum FoundMembers {
-    /// Everybody: in chunks.
+    /// All members, in chunks.
     Whole(MemberTable),
-    /// These: one chunk, at most 1,000.
+    /// Selected members: one chunk, at most 1,000.
     Some {
         /// In the order of the answer.
         entries: Vec<MemberEntry>,
-        /// Those asked for by id who are no members.
+        /// Requested ids that are not members.
         not_found: Vec<UserId>,
     },
 }
 
 impl Default for FoundMembers {
-    /// Nobody.
+    /// No members.
     fn default() -> Self {
         Self::Some { entries: Vec::new(), not_found: Vec::new() }
     }
 }
 
-/// An event, and what it changes in a relay's own picture of the guild.
+/// An event with the change that it makes to a relay's replica.
 #[derive(Debug)]
 pub struct Published {
-    /// What sessions are told.
+    /// Event that is dispatched to sessions.
     pub event: Event,
-    /// Applied before the event is fanned out.
+    /// Applied to the replica before fan-out.
     pub effect: Effect,
 }
 
-/// A member list at one moment: what changed in the intervals that are watched. A relay that does not watch some of them
-/// passes over those.
+/// Changes of watched intervals of one member list at one moment. A relay ignores intervals that it does not watch.
 #[derive(Debug)]
 pub struct ListUpdate {
-    /// Which list.
     pub list: ListId,
-    /// Members of the guild.
+    /// Number of members of the guild.
     pub member_count: u64,
-    /// Members who are not offline.
+    /// Number of members who are not offline.
     pub online_count: u64,
-    /// All its groups.
+    /// All groups of the list.
     pub groups: Arc<[Group]>,
-    /// Intervals, ascending.
+    /// Ascending by interval.
     pub intervals: Vec<IntervalUpdate>,
 }
 
-/// One interval of a member list.
+/// Change of one interval.
 #[derive(Debug)]
 pub struct IntervalUpdate {
-    /// Which rows.
     pub interval: Interval,
-    /// What leads to `rows` from those that were told before; none for an answer to who begins to watch.
+    /// Operations from the rows last sent to `rows`; empty in an answer to a new subscription.
     pub ops: Vec<ListOp>,
-    /// The rows as they are now.
+    /// Current rows.
     pub rows: Arc<[Item]>,
 }
 
-/// A change to a relay's picture of the guild.
+/// Change of a relay's replica.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// None.
+    /// The replica does not change.
     None,
     /// Base fields, roles or channels changed.
     Meta(Arc<GuildMeta>),
-    /// A member changed, joined, or (with none) left.
+    /// A member joined, changed, or (with none) left.
     Member(UserId, Option<Arc<Member>>),
     /// A channel has a newer message.
     Message(ChannelId, MessageId),
-    /// Somebody is in voice, or (with none) is no more.
+    /// A user's voice state; none: the user left voice.
     Voice(UserId, Option<VoiceEntry>),
-    /// A thread changed, was begun, or (with none) is gone.
+    /// A thread was created or changed; none: it was deleted.
     Thread(ChannelId, Option<ThreadEntry>),
     /// The guild was deleted: every session loses it.
     Deleted,
 }
 
-/// What one session sees of a guild when its view begins, besides the relay's picture of it.
+/// A session's initial view of a guild, in addition to the relay's replica.
 #[derive(Clone, Debug)]
 pub struct GuildView {
-    /// The session's own member.
+    /// Member object of the session's account.
     pub member: Arc<Member>,
-    /// Exact.
+    /// Exact number of members.
     pub member_count: u64,
-    /// All members and presences, where the session wants more than its own.
+    /// Members and presences with the session's `large_threshold`, if the session receives more than its own member.
     pub members: Option<(MemberTable, u16)>,
-    /// Of the guild: grows with every change.
+    /// Version of the guild; increases with every change.
     pub version: u64,
 }
