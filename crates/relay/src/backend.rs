@@ -1,11 +1,11 @@
-//! Backend events: what a backend publishes, in its own words.
+//! Backend events: events with a name and body chosen by a backend.
 //!
-//! Owns        `BackendEvent`: a name, a body as JSON text, and who is told how many sessions it reached.
-//! Invariants  B1 whatever `new` lets in renders in every encoding and redaction. (test `b1_*`)
-//!             B2 of a message, bots that lack MESSAGE_CONTENT read no content, embeds, attachments, components or poll,
-//!             unless they wrote it or are mentioned, as if the gateway had made the message itself. (test `b2_*`)
-//! Limits      `KEPT_NAMES_MAX`; the length of the body is the caller's to bound.
-//! Not here    for whom it is: `event`.     Spec  docs/backend-api.md "Publishing"; docs/protocol.md §4.3.
+//! Owns        `BackendEvent`: a name, a body as JSON text, and a receipt that counts the sessions it reached.
+//! Invariants  B1 an event that `new` accepts renders in every encoding and redaction. (test `b1_*`)
+//!             B2 a bot without MESSAGE_CONTENT receives a message without content, embeds, attachments, components and
+//!             poll, unless it wrote the message or is mentioned, as for the gateway's own messages. (test `b2_*`)
+//! Limits      `KEPT_NAMES_MAX`; the caller bounds the length of the body.
+//! Not here    the audience: `event`.     Spec  docs/backend-api.md "Publishing"; docs/protocol/reference.md §4.3.
 
 use crate::event::{Calls, ContentReaders, Redaction};
 use guildhall_codec::{EVENT_NAME_BYTES_MAX, Encoding, transcode_json};
@@ -17,17 +17,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Who is told how many sessions an event reached: by every relay that delivered it, once.
+/// Receives the number of sessions that an event reached, once from every relay that delivered it.
 pub trait Receipt: Send + Sync + fmt::Debug {
-    /// So many sessions of one relay were given the event. Called on the partition's thread: must not wait.
+    /// One relay delivered the event to `sessions` sessions. Called on the partition's thread: must not block.
     fn reached(&self, sessions: u64);
 }
 
-/// Names that open or continue a session: a backend that made them up would leave clients in a state they do not have.
+/// Names that start or continue a session. A backend that sent them would put clients into a wrong state.
 const RESERVED: [EventName; 3] = [EventName::Ready, EventName::ReadySupplemental, EventName::Resumed];
 
-/// Names that backends made up and that are kept for ever. Past it further ones go with their event, which costs
-/// compression, not function.
+/// Names of backends that are stored permanently. An event with a further name carries it, and is compressed
+/// without shared-match.
 const KEPT_NAMES_MAX: usize = 1_024;
 
 static KEPT_NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
@@ -43,7 +43,7 @@ impl Name {
         if known != EventName::Backend {
             return Self::Static(known.as_str());
         }
-        // A set is whole between any two statements.
+        // The set is consistent between any two statements.
         let mut kept = KEPT_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = kept.get(name) {
             return Self::Static(name);
@@ -57,21 +57,21 @@ impl Name {
     }
 }
 
-/// Why something cannot be published.
+/// Why an event cannot be published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackendEventError {
-    /// Not a name.
+    /// The name is malformed.
     #[error("an event's name is 1 to {EVENT_NAME_BYTES_MAX} of A-Z, 0-9 and _")]
     Name,
-    /// Another kind of name.
+    /// The name is reserved.
     #[error("READY, READY_SUPPLEMENTAL and RESUMED belong to sessions and cannot be published")]
     Reserved,
-    /// Not a body.
+    /// The body cannot be encoded.
     #[error("the body cannot be sent: {0}")]
     Body(String),
 }
 
-/// An event in a backend's own words.
+/// An event with a name and body chosen by a backend.
 #[derive(Debug)]
 pub struct BackendEvent {
     name: Name,
@@ -79,16 +79,16 @@ pub struct BackendEvent {
     body: Box<str>,
     readers: Option<ContentReaders>,
     calls: Option<Calls>,
-    /// Of a new message its id, and the channel it says it is in.
+    /// For a new message: its id, and the channel in its body.
     newest: Option<(MessageId, Option<ChannelId>)>,
     receipt: Option<Arc<dyn Receipt>>,
 }
 
 impl BackendEvent {
-    /// Checks a name and a body.
+    /// Validates a name and a body.
     ///
     /// # Errors
-    /// When the name is none or reserved, or the body cannot be sent in every encoding.
+    /// When the name is malformed or reserved, or the body cannot be sent in every encoding.
     pub fn new(name: &str, body: &RawValue, receipt: Option<Arc<dyn Receipt>>) -> Result<Self, BackendEventError> {
         let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
         if name.is_empty() || name.len() > EVENT_NAME_BYTES_MAX || !name.bytes().all(is_plain) {
@@ -127,7 +127,7 @@ impl BackendEvent {
         }
     }
 
-    /// The same, if it is one of the names that are kept for ever; only these take part in shared-match.
+    /// The name, if it is stored permanently; only events with such names take part in shared-match.
     #[must_use]
     pub fn static_name(&self) -> Option<&'static str> {
         match self.name {
@@ -136,13 +136,13 @@ impl BackendEvent {
         }
     }
 
-    /// The event of the protocol with this name; `Backend` if there is none.
+    /// The protocol's event with this name; `Backend` if there is none.
     #[must_use]
     pub fn known(&self) -> EventName {
         self.known
     }
 
-    /// The message that is new in a channel by it: none if it is about another channel, or says no id.
+    /// Id of the new message in `channel_id`; none if the event is about another channel or has no id.
     #[must_use]
     pub fn newest_in(&self, channel_id: ChannelId) -> Option<MessageId> {
         let (id, of) = self.newest?;
@@ -157,7 +157,7 @@ impl BackendEvent {
         self.calls.clone()
     }
 
-    /// Who is told how many sessions it reached.
+    /// Receipt that counts the sessions reached.
     #[must_use]
     pub fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
         self.receipt.as_ref()
@@ -197,7 +197,7 @@ fn list<'a>(message: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     message.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The author, and whom it mentions.
+/// The author and the mentioned users.
 fn people_of<B: FromIterator<UserId>>(message: &Value) -> B {
     message.get("author").into_iter().chain(list(message, "mentions")).filter_map(id_of).collect()
 }

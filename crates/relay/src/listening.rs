@@ -1,31 +1,34 @@
-//! Listening: what a session wants to be told of in a guild, in one word, so that sessions that want the same stand together.
+//! Listening: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a group.
 //!
-//! Owns        `Listening`, from intents (bots) or from subscriptions (user accounts); `ForUsers`, what an event asks of
-//!             user accounts.
-//! Invariants  equal `Listening` and equal channels in view mean: the same events, but for those about single users.
-//! Not here    permissions (`audience`), who subscribed to what (`subscriptions`).     Spec  docs/protocol.md §4.1, §7, §8.4, §8.5
+//! Owns        `Listening`, from intents (bots) or from subscriptions (user accounts); `ForUsers`, the condition of an
+//!             event on user accounts.
+//! Invariants  sessions with equal `Listening` and equal visible channels receive the same events,
+//!             except for events about
+//!             single users.
+//! Not here    permissions (`audience`), subscriptions (`subscriptions`).
+//! Spec        docs/protocol/reference.md §4.1, §7, §8.4, §8.5.
 
 use crate::event::Audience;
 use guildhall_model::{EventName, Intents, PassiveUpdate};
 
-/// What a session wants to be told of in a guild.
+/// Subscriptions of a session in a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Listening(u32);
 
-/// A user account's stand in a guild.
+/// Subscriptions of a user account in a guild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserListening {
-    /// It looks at the guild: messages, reactions, voice.
+    /// Active in the guild: receives messages, reactions, voice states.
     pub active: bool,
     /// TYPING_START.
     pub typing: bool,
-    /// Every member that joins, changes or leaves.
+    /// Receives events of every member that joins, changes or leaves.
     pub member_updates: bool,
-    /// Every thread that it can view, not only those that its user joined.
+    /// Receives events of every visible thread, not only of joined ones.
     pub threads: bool,
-    /// While it is not active.
+    /// Form of passive updates while it is not active.
     pub passive: PassiveUpdate,
-    /// Of channels that it may not view it is told only where they are.
+    /// Receives hidden channels in obfuscated form.
     pub obfuscated: bool,
 }
 
@@ -39,13 +42,13 @@ const THREADS: u32 = 1 << 5;
 const OBFUSCATED: u32 = 1 << 6;
 
 impl Listening {
-    /// Of a bot.
+    /// For a bot.
     #[must_use]
     pub const fn bot(intents: Intents) -> Self {
         Self(intents.0 & !USER)
     }
 
-    /// Of a user account.
+    /// For a user account.
     #[must_use]
     pub const fn user(user: UserListening) -> Self {
         let mut bits = USER;
@@ -72,19 +75,19 @@ impl Listening {
         Self(bits)
     }
 
-    /// A user account's, not a bot's.
+    /// Is a user account, not a bot.
     #[must_use]
     pub const fn is_user(self) -> bool {
         self.0 & USER != 0
     }
 
-    /// A user account that does not look at the guild.
+    /// Is a user account that is passive in the guild.
     #[must_use]
     pub const fn is_passive(self) -> bool {
         self.0 & (USER | ACTIVE) == USER
     }
 
-    /// How it is told what it missed, if it is passive.
+    /// Form of passive updates, if it is passive.
     #[must_use]
     pub const fn passive_form(self) -> PassiveUpdate {
         if self.0 & DELTA != 0 {
@@ -96,31 +99,31 @@ impl Listening {
         }
     }
 
-    /// Messages reach it without content that its user neither wrote nor is named in.
+    /// Receives messages of others without content, unless it is mentioned.
     #[must_use]
     pub const fn lacks_content(self) -> bool {
         self.0 & USER == 0 && self.0 & Intents::MESSAGE_CONTENT.0 == 0
     }
 
-    /// A bot that is told every member's presence.
+    /// Is a bot that receives every member's presence.
     #[must_use]
     pub const fn wants_presences(self) -> bool {
         self.0 & USER == 0 && self.0 & Intents::GUILD_PRESENCES.0 != 0
     }
 
-    /// It is told of every thread that it can view.
+    /// Receives events of every visible thread.
     #[must_use]
     pub const fn wants_threads(self) -> bool {
         if self.0 & USER == 0 { self.0 & Intents::GUILDS.0 != 0 } else { self.0 & THREADS != 0 }
     }
 
-    /// A user account that is told only where channels are that it may not view.
+    /// Is a user account that receives hidden channels in obfuscated form.
     #[must_use]
     pub const fn is_obfuscated(self) -> bool {
         self.0 & (USER | OBFUSCATED) == USER | OBFUSCATED
     }
 
-    /// Whether events for such an audience are for sessions like this.
+    /// Whether sessions with these subscriptions receive events for `audience`.
     pub(crate) const fn admits(self, audience: &Audience) -> bool {
         if self.0 & USER == 0 {
             return audience.intents.0 == 0 || self.0 & audience.intents.0 != 0;
@@ -137,27 +140,27 @@ impl Listening {
     }
 }
 
-/// Which user accounts an event is for, before permissions.
+/// Condition of an event on user accounts, before permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForUsers {
     /// All.
     All,
-    /// Those that look at the guild.
+    /// Those active in the guild.
     Active,
-    /// Those that look at the guild, and passive ones that are not told of voice in any other way.
+    /// Those active in the guild, and passive ones whose updates do not include voice.
     Voice,
-    /// Those that asked for typing.
+    /// Those subscribed to typing.
     Typing,
-    /// Those that asked for all members' changes.
+    /// Those subscribed to all member updates.
     MemberUpdates,
-    /// Those that asked for all threads, and those whose user is in the thread.
+    /// Those subscribed to all threads, and members of the thread.
     Threads,
-    /// Nobody but those the audience names: whom it is about, who watches that member.
+    /// Only those named by the audience: the affected user, and watchers of that member.
     Named,
 }
 
 impl ForUsers {
-    /// The rule of docs/protocol.md §7 and §8.5.
+    /// The rule of reference.md §7 and §8.5.
     #[must_use]
     pub const fn of(name: EventName) -> Self {
         match name {

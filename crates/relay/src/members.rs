@@ -1,20 +1,19 @@
 //! Member table: all members and presences of a guild, copy-on-write.
 //!
-//! Owns        `MemberTable`, a `CowMap` by user id: what a member joins, changes and shows.
-//! Doors       the guild changes it; snapshots (`clone`) go to whoever reads at leisure: GUILD_CREATE, op 8.
+//! Owns        `MemberTable`, a `CowMap` by user id, with presences.
+//! Doors       the guild changes it; snapshots (`clone`) go to slow readers: GUILD_CREATE, op 8.
 //! Invariants  M1 it is sorted by user id. M2 a member keeps their presence when they change. M3 a snapshot never
 //!             changes. (tests `m*_*`)
-//! Limits      those of `CowMap`: a snapshot costs nothing, and a change copies no more the more members there are.
-//! Not here    who is online: the guild aggregates presences and stores the result here.
+//! Limits      those of `CowMap`: a snapshot is free, and a change copies O(log n) entries for n members.
+//! Not here    aggregation of presences: the guild stores the result here.
 
 use guildhall_model::{Member, Presence, UserId};
 use guildhall_stdx::CowMap;
 use std::sync::Arc;
 
-/// A member, and what they show; no presence means offline.
+/// A member with their presence; no presence means offline.
 #[derive(Clone, Debug)]
 pub struct MemberEntry {
-    /// The member.
     pub member: Arc<Member>,
     /// Never one with status `Offline`.
     pub presence: Option<Arc<Presence>>,
@@ -25,20 +24,20 @@ pub struct MemberEntry {
 pub struct MemberTable(CowMap<UserId, MemberEntry>);
 
 impl MemberTable {
-    /// How many members.
+    /// Number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many entries and pointers all changes so far copied: for tests that show that something does not
-    /// take longer the more members there are.
+    /// Number of entries and pointers that all changes so far copied. Tests use it to show that cost does not grow
+    /// with the members.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.0.steps()
@@ -50,29 +49,29 @@ impl MemberTable {
         self.0.get(user_id)
     }
 
-    /// Everybody with an id above `after`, in ascending order.
+    /// Members with ids greater than `after`, ascending.
     pub fn iter_after(&self, after: UserId) -> impl Iterator<Item = &MemberEntry> {
         self.0.iter_after(after).map(|(_, entry)| entry)
     }
 
-    /// Everybody, in ascending order.
+    /// All members, ascending by id.
     pub fn iter(&self) -> impl Iterator<Item = &MemberEntry> {
         self.0.iter().map(|(_, entry)| entry)
     }
 
-    /// Adds or replaces a member; a presence that was there stays. Returns the member that was there.
+    /// Adds or replaces a member; their presence stays. Returns the replaced member.
     pub fn insert(&mut self, member: Arc<Member>) -> Option<Arc<Member>> {
         let user_id = member.user.id;
         let presence = self.entry(user_id).and_then(|entry| entry.presence.clone());
         self.0.insert(user_id, MemberEntry { member, presence }).map(|before| before.member)
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub fn remove(&mut self, user_id: UserId) -> Option<MemberEntry> {
         self.0.remove(user_id)
     }
 
-    /// Sets what a member shows; false when there is no such member.
+    /// Sets a member's presence; false if there is no such member.
     pub fn set_presence(&mut self, user_id: UserId, presence: Option<Arc<Presence>>) -> bool {
         self.0.with_mut(user_id, |entry| entry.presence = presence).is_some()
     }

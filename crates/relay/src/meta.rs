@@ -1,8 +1,8 @@
-//! What a guild says about itself: base fields, roles and channels, shared and versioned.
+//! Guild structure: base fields, roles and channels, shared and versioned.
 //!
-//! Owns        `GuildMeta`, which the guild publishes whole whenever any of it changed.
-//! Invariants  immutable once published: a change makes a new one that shares what did not change.
-//! Not here    members, voice, presence, and each channel's newest message: they change far more often.
+//! Owns        `GuildMeta`, which the guild publishes as a whole whenever any of it changes.
+//! Invariants  immutable once published: a change creates a new one that shares the unchanged parts.
+//! Not here    members, voice, presence, and each channel's newest message, because they change far more often.
 
 use guildhall_member_list::ListId;
 use guildhall_model::{
@@ -19,7 +19,7 @@ pub struct GuildMeta {
     pub guild: Arc<Guild>,
     /// Roles by id; `@everyone` has the guild's id.
     pub roles: Arc<BTreeMap<RoleId, Arc<Role>>>,
-    /// Channels by id. `last_message_id` in here is as old as the channel's last other change.
+    /// Channels by id. Their `last_message_id` is only as recent as the channel's last other change.
     pub channels: Arc<BTreeMap<ChannelId, Arc<Channel>>>,
 }
 
@@ -30,7 +30,7 @@ impl GuildMeta {
         self.guild.id
     }
 
-    /// What the algorithm has to know of a member at `now`.
+    /// Input of the permission algorithm for a member at `now`.
     #[must_use]
     pub fn standing<'a>(&self, member: &'a Member, now: Timestamp) -> MemberStanding<'a> {
         MemberStanding {
@@ -48,13 +48,13 @@ impl GuildMeta {
         guild_permissions(self.id(), standing, |role| self.role_permissions(role))
     }
 
-    /// Permissions in one of its channels.
+    /// Permissions in a channel.
     #[must_use]
     pub fn channel_permissions(&self, standing: MemberStanding<'_>, channel: &Channel) -> Permissions {
         channel_permissions(self.id(), standing, channel, |role| self.role_permissions(role))
     }
 
-    /// The member list of one of its channels.
+    /// Member list of a channel.
     #[must_use]
     pub fn list_of(&self, channel_id: ChannelId) -> Option<ListId> {
         let channel = self.channels.get(&channel_id)?;

@@ -1,39 +1,39 @@
-//! Picture: a guild as a relay knows it, from which GUILD_CREATE and passive updates are made.
+//! Replica of a guild in a relay, the source of GUILD_CREATE and passive updates.
 //!
-//! Owns        `GuildPicture`, which a snapshot brings and effects keep up to date.
-//! Invariants  at the same number of the stream it equals the guild's own state.
-//! Limits      channels: the guild's; voice: those who are in voice.
-//! Not here    members who are neither in voice nor have a session here: a relay does not know them.
+//! Owns        `GuildPicture`, initialized by a snapshot and updated by effects.
+//! Invariants  at the same sequence number of the stream it equals the guild's own state.
+//! Limits      channels: the guild's; voice: users in voice.
+//! Not here    members without a session in the relay who are not in voice: a relay does not know them.
 
 use crate::{meta::GuildMeta, protocol::Effect, thread::ThreadEntry};
 use guildhall_model::{ChannelId, GuildId, Member, MessageId, UserId, VoiceState};
 use guildhall_stdx::CowMap;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Somebody in voice.
+/// A user in voice.
 #[derive(Clone, Debug)]
 pub struct VoiceEntry {
-    /// Where and how; its channel is never none.
+    /// Voice state; its channel is always set.
     pub state: Arc<VoiceState>,
-    /// Who.
+    /// Member object of the user.
     pub member: Arc<Member>,
 }
 
-/// A guild at one moment. `clone` is cheap, whatever the guild's size.
+/// State of a guild at one moment. `clone` is cheap for any size of guild.
 #[derive(Clone, Debug)]
 pub struct GuildPicture {
     /// Base fields, roles, channels.
     pub meta: Arc<GuildMeta>,
-    /// Newest message per channel; it may have been deleted since.
+    /// Newest message per channel, which may have been deleted since.
     pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
-    /// Who is in voice.
+    /// Voice states of all connected users.
     pub voice: CowMap<UserId, VoiceEntry>,
-    /// All threads, open and closed.
+    /// All threads, open and archived.
     pub threads: CowMap<ChannelId, ThreadEntry>,
 }
 
 impl GuildPicture {
-    /// A guild of which nothing but this is known.
+    /// A replica that knows only the structure.
     #[must_use]
     pub fn new(meta: Arc<GuildMeta>) -> Self {
         Self { meta, last_message_ids: Arc::default(), voice: CowMap::default(), threads: CowMap::default() }
@@ -45,7 +45,7 @@ impl GuildPicture {
         self.meta.id()
     }
 
-    /// Applies what an event changed.
+    /// Applies the change of an event.
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Meta(meta) => {
@@ -59,7 +59,7 @@ impl GuildPicture {
                 }
             }
             Effect::Message(channel_id, message_id) => {
-                // Copies the map at most once per snapshot, and it has at most as many entries as the guild has channels.
+                // Copies the map at most once per snapshot. It has at most as many entries as the guild has channels.
                 Arc::make_mut(&mut self.last_message_ids).insert(*channel_id, *message_id);
             }
             Effect::Voice(user_id, Some(entry)) => {
@@ -84,7 +84,7 @@ impl GuildPicture {
         }
     }
 
-    /// A channel is gone, and its threads with it.
+    /// Removes the threads of deleted channels.
     fn forget_orphans(&mut self) {
         let is_orphan = |entry: &ThreadEntry| {
             entry.channel.parent_id.is_none_or(|parent| !self.meta.channels.contains_key(&parent))
@@ -127,7 +127,7 @@ mod tests {
         picture.apply(&Effect::Message(ROOM, MessageId::new(6)));
         let state = VoiceState { channel_id: Some(ROOM), ..VoiceState::new(ANA) };
         picture.apply(&Effect::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
-        // Of somebody who is not in voice nothing is kept.
+        // Members who are not in voice are not stored.
         picture.apply(&Effect::Member(UserId::new(8), Some(ana(None))));
         picture.apply(&Effect::Member(ANA, Some(ana(Some("a")))));
         assert_eq!(picture.last_message_ids.get(&ROOM), Some(&MessageId::new(6)));

@@ -1,16 +1,17 @@
-//! Subscriptions: which members and member lists the user accounts of a relay watch.
+//! Subscriptions to single members by user accounts of a relay.
 //!
-//! Owns        per session what it subscribed to, and per member who watches them.
-//! Doors       `set` and `remove`, which say what the guild has to be told; `watchers_of` for the fan-out.
-//! Invariants  W1 a member has watchers here exactly while some session's subscription names them. W2 the guild is told of
-//!             the first watcher of a member and of the last that goes.
-//! Limits      those of docs/protocol.md §8.4 per session, which whoever parses the opcode enforces.
+//! Owns        per session the members it watches, and per member its watchers.
+//! Doors       `set` and `remove`, which return the changes to send to the guild; `watchers_of` for the fan-out.
+//! Invariants  W1 a member has watchers here exactly while some session's subscription names them. W2
+//!             the guild receives
+//!             the first watcher of a member and the removal of the last.
+//! Limits      those of reference.md §8.4 per session, enforced when the opcode is parsed.
 
 use crate::audience::Map;
 use guildhall_model::UserId;
 use smallvec::SmallVec;
 
-/// Members whose watchers came or went: the first, or the last.
+/// Members with a first watcher, and members whose last watcher is gone.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Watched {
     pub added: Vec<UserId>,
@@ -30,7 +31,7 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// A session watches exactly these members from now on. Returns what changed for the guild, and which members are
+    /// Replaces the members that a session watches. Returns the changes for the guild, and the members that are
     /// new to the session.
     pub fn set(&mut self, user_id: UserId, slot: u32, members: &[UserId]) -> (Watched, Vec<UserId>) {
         let before = self.by_slot.get(&slot).map(|watching| watching.members.clone()).unwrap_or_default();
@@ -57,7 +58,7 @@ impl Subscriptions {
         (watched, new)
     }
 
-    /// A session left.
+    /// Removes a session.
     pub fn remove(&mut self, slot: u32) -> Watched {
         let mut watched = Watched::default();
         if let Some(watching) = self.by_slot.remove(&slot) {
@@ -66,19 +67,19 @@ impl Subscriptions {
         watched
     }
 
-    /// Whom a session watches.
+    /// Members that a session watches.
     pub fn of(&self, slot: u32) -> &[UserId] {
         self.by_slot.get(&slot).map_or(&[], |watching| &watching.members)
     }
 
-    /// All members that are watched here, sorted.
+    /// All watched members, sorted.
     pub fn watched(&self) -> Vec<UserId> {
         let mut watched: Vec<UserId> = self.watchers.keys().copied().collect();
         watched.sort_unstable();
         watched
     }
 
-    /// Who watches a member: whose session, and its place.
+    /// Watchers of a member: account and slot.
     pub fn watchers_of(&self, member: Option<UserId>) -> impl Iterator<Item = (UserId, u32)> + '_ {
         let slots = member.and_then(|id| self.watchers.get(&id)).into_iter().flatten();
         slots.filter_map(|slot| Some((self.by_slot.get(slot)?.user_id, *slot)))

@@ -1,9 +1,9 @@
-//! Threads as a relay knows them: who is in which, and their events.
+//! Threads in a relay's replica: members and events.
 //!
-//! Owns        `ThreadEntry`, a thread with its members; `ThreadEvent`, how it is told.
-//! Invariants  immutable: a change makes a new one.
-//! Limits      the guild's: how many threads, and how many members each has.
-//! Not here    who is told: `audience`.     Spec  docs/protocol.md §6.5, §7.2.
+//! Owns        `ThreadEntry`, a thread with its members; `ThreadEvent`, its event.
+//! Invariants  immutable: a change creates a new one.
+//! Limits      the guild's: number of threads, and of members per thread.
+//! Not here    the audience: `audience`.     Spec  docs/protocol/reference.md §6.5, §7.2.
 
 use crate::{meta::GuildMeta, picture::GuildPicture};
 use guildhall_model::{
@@ -12,38 +12,38 @@ use guildhall_model::{
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Members of a thread that a session which looks at them is told of, and follows: the first by id.
+/// Maximum number of members that a session subscribed to a thread receives and follows: the first by id.
 pub const THREAD_LISTED_MAX: usize = 100;
 
-/// A thread, and who joined it.
+/// A thread with its members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadEntry {
-    /// The thread itself; it knows its newest message.
+    /// The thread's channel object, including its newest message.
     pub channel: Arc<Channel>,
     /// By user id.
     pub members: Arc<BTreeMap<UserId, ThreadMember>>,
 }
 
 impl ThreadEntry {
-    /// Only for its members, and who may manage threads.
+    /// Visible only to its members and to members who may manage threads.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.channel.kind == ChannelType::PrivateThread
     }
 
-    /// Nobody archived it.
+    /// Is not archived.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.channel.thread.as_ref().is_some_and(|thread| !thread.archived)
     }
 
-    /// As it is told, with the receiver's own member if that is known.
+    /// Body of the thread, with the recipient's own membership if known.
     #[must_use]
     pub fn body(&self, own: Option<ThreadMember>) -> ThreadBody<'_> {
         ThreadBody::new(&self.channel, self.members.len(), own)
     }
 
-    /// Whether a member can view it at this moment: time-outs take MANAGE_THREADS away, and with it private threads.
+    /// Whether a member can view it now. A time-out removes MANAGE_THREADS, and with it access to private threads.
     #[must_use]
     pub fn is_viewed_by(&self, meta: &GuildMeta, member: &Member, now: Timestamp) -> bool {
         let parent = self.channel.parent_id.and_then(|parent| meta.channels.get(&parent));
@@ -59,15 +59,14 @@ impl ThreadEntry {
 /// THREAD_CREATE, THREAD_UPDATE.
 #[derive(Clone, Debug)]
 pub struct ThreadEvent {
-    /// The thread.
     pub entry: ThreadEntry,
-    /// The receiver's own member, if it is told to them alone.
+    /// Membership of the recipient, for an event to them alone.
     pub own: Option<ThreadMember>,
-    /// It was not there before.
+    /// The event creates the thread.
     pub newly_created: bool,
 }
 
-/// Open threads that a member can view at this moment: all, or only those they joined.
+/// Open threads that a member can view now: all, or only joined ones.
 #[must_use]
 pub fn threads_of<'a>(
     picture: &'a GuildPicture,
