@@ -1,10 +1,9 @@
 //! permessage-deflate input of a client: offers, and any bytes as compressed messages, with and without takeover.
 //!
 //! Input       one byte: windows and takeover; the rest as messages, each with a length prefix, and whole as a header.
-//! Oracle      no panic; no more output than the limit, and none after an error. With context takeover
-//!             the result equals
-//!             that of one zlib stream with unlimited history (as long as no message has a final block or an error).
-//!             An answer parses back.
+//! Oracle      no panic; no more output than the limit, and none after an error. With context takeover the result
+//!             equals that of one zlib stream with unlimited history (as long as no message has a final block or an
+//!             error). An answer parses back.
 // max_len: 4096
 #![no_main]
 

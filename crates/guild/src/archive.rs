@@ -1,10 +1,10 @@
-//! Archive: threads in which nothing is said for a while are closed.
+//! Archive: threads without messages for a configured time are archived.
 //!
-//! Owns        `Archive`: when to look at which open thread.
+//! Owns        `Archive`: the next time to check each open thread.
 //! Doors       `load`, `follow` and `forget` from `threads`; `Guild::archive_threads` from `Guild::handle_timer`.
-//! Invariants  A1 an open thread is closed once its time has passed since it was begun, opened, or something was said in it,
-//!             and not before. A message costs nothing here: whether there was one is asked when the time has come.
-//!             (test `threads::a1_*`)
+//! Invariants  A1 an open thread is archived once its duration has passed since it was created, reopened or last
+//!             written in, and not before. A message costs nothing here: the check at the due time looks for one. (test
+//!             `threads::a1_*`)
 //! Limits      one entry per open thread; `SLICE` threads at once, the others `SLICE_EVERY_MS` later.
 
 use crate::{
@@ -19,13 +19,13 @@ const MINUTE_MS: i64 = 60_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
-    /// When to look, Unix milliseconds. It may be too early, never too late.
+    /// Check times in Unix milliseconds. May be too early, never too late.
     looks: BTreeSet<(i64, ChannelId)>,
     of_thread: BTreeMap<ChannelId, i64>,
     due_at: Option<Instant>,
 }
 
-/// When a thread is to be closed; none if it is closed.
+/// Time at which a thread is archived; none if it is archived already.
 fn closes_at(channel: &Channel) -> Option<i64> {
     let thread = channel.thread.as_ref().filter(|thread| !thread.archived)?;
     let said_at = channel.last_message_id.map_or(i64::MIN, |id| timestamp_of(id).0);
@@ -37,7 +37,7 @@ impl Archive {
         self.due_at
     }
 
-    /// A thread that was stored: what the time is then, the first timer knows.
+    /// Adds a thread from the store. The first timer determines the time.
     pub fn load(&mut self, channel: &Channel) {
         if let Some(at) = closes_at(channel) {
             self.set(channel.id, at);
@@ -45,7 +45,7 @@ impl Archive {
         }
     }
 
-    /// A thread is new, or changed.
+    /// Adds or updates a thread.
     pub fn follow(&mut self, now: Now, channel: &Channel) {
         match closes_at(channel) {
             Some(at) => self.set(channel.id, at),
@@ -81,7 +81,7 @@ impl Archive {
 }
 
 impl Guild {
-    /// Closes those whose time has come.
+    /// Archives the threads that are due.
     pub(crate) fn archive_threads(&mut self, now: Now) {
         if self.archive.due_at.is_none_or(|at| at > now.instant) {
             return;

@@ -1,11 +1,12 @@
-//! Bans: who may not come in; and the ways in that ask.
+//! Bans, and joining a guild.
 //!
 //! Owns        `Ban`, `Unban`, `ReadBan`, `ListBans`, `Join`.
-//! Invariants  V1 nobody who is banned is a member: a ban throws out, and every way in but the system's own `AddMember`
-//!             asks. V2 whoever was thrown out is told nothing after it, not even of the ban.
-//! Limits      `bans_max`. A ban costs what removing a member costs.
-//! Not here    taking back what they said: the caller asks for that with `DeleteMessages`.
-//! Spec        docs/protocol.md §7.1, §10.4.
+//! Invariants  V1 no banned account is a member: a ban removes the member, and every way to join except the system's
+//!             own `AddMember` checks for bans. V2 a removed account receives no later events, not even that of the
+//!             ban.
+//! Limits      `bans_max`. A ban costs as much as removing a member.
+//! Not here    deletion of their messages: the caller issues `DeleteMessages`.
+//! Spec        docs/protocol/reference.md §7.1, §10.4.
 
 use crate::{
     audit::NewEntry,
@@ -21,7 +22,7 @@ use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
-/// Who is told of bans: any of these.
+/// Members with any of these permissions receive ban events.
 const READERS: Permissions = Permissions(Permissions::BAN_MEMBERS.0 | Permissions::VIEW_AUDIT_LOG.0);
 
 impl Guild {
@@ -42,7 +43,7 @@ impl Guild {
         if self.belongings.bans.len() >= self.limits.bans_max {
             return Err(Refusal::TooManyBans.into());
         }
-        // Nothing is refused from here on.
+        // No refusals after this point.
 
         if let Some(member) = member {
             self.take_out(now, &member);
@@ -77,7 +78,7 @@ impl Guild {
         Ok(Reply::Bans(vec![ban]))
     }
 
-    /// By user id, ascending. Costs the page.
+    /// Sorted by user id, ascending. Costs time proportional to the page.
     pub(crate) fn list_bans(&self, now: Now, actor: Actor, page: Page<UserId>) -> CommandResult {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
         let bans = &self.belongings.bans;
@@ -99,7 +100,7 @@ impl Guild {
         if self.belongings.bans.contains_key(&user_id) { Err(Refusal::Banned) } else { Ok(()) }
     }
 
-    /// Somebody comes in who agreed to it, brought by who may invite. Who is in already stays as they are.
+    /// Adds an account that agreed, on behalf of a member who may invite. An existing member stays unchanged.
     pub(crate) fn join(&mut self, now: Now, actor: Actor, join: &Join) -> CommandResult {
         let standing = self.in_guild(now, actor)?;
         standing.need(Permissions::CREATE_INSTANT_INVITE)?;
@@ -115,7 +116,7 @@ impl Guild {
         Ok(Reply::Member(member))
     }
 
-    /// The member that somebody becomes, with what their patron may give them.
+    /// The new member, with the fields that the inviting member may set.
     fn new_member(&self, now: Now, standing: &Standing, join: &Join) -> Result<Member, Refusal> {
         let wishes = [
             (join.nick.is_some(), Permissions::MANAGE_NICKNAMES),
@@ -136,7 +137,7 @@ impl Guild {
         Ok(Member { nick: join.nick.clone(), roles: roles.into(), mute: join.mute, deaf: join.deaf, ..member })
     }
 
-    /// A new member is stored and told.
+    /// Stores and publishes a new member.
     pub(crate) fn let_in(&mut self, now: Now, user: &Arc<User>, member: Member) -> Arc<Member> {
         self.write(Write::PutUser(user.clone()));
         self.put_member(now, EventName::GuildMemberAdd, member)

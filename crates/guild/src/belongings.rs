@@ -1,9 +1,10 @@
-//! Belongings: what the guild keeps beside roles, channels and members, as it is loaded and as it goes.
+//! In-memory index of bans, invites, webhooks and pins.
 //!
-//! Owns        `Belongings`: bans, invites, webhooks and pins by what they are found by.
-//! Invariants  what is here is what the store has, up to writes that are on their way.
-//! Limits      `bans_max`, `invites_max`, `webhooks_per_channel_max`, `pins_per_channel_max`, each enforced where one is added.
-//! Not here    the rules for each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary`.
+//! Owns        `Belongings`: bans, invites, webhooks and pins by their keys.
+//! Invariants  equals the content of the store plus writes in flight.
+//! Limits      `bans_max`, `invites_max`, `webhooks_per_channel_max`, `pins_per_channel_max`, each
+//!             enforced on insertion.
+//! Not here    the rules of each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary`.
 
 use crate::{machine::Guild, record::Write};
 use guildhall_model::{
@@ -17,7 +18,7 @@ pub(crate) struct Belongings {
     pub bans: BTreeMap<UserId, Arc<Ban>>,
     pub invites: BTreeMap<InviteCode, Arc<Invite>>,
     pub webhooks: BTreeMap<WebhookId, Arc<Webhook>>,
-    /// Messages that are pinned, and since when. No entry for channels without.
+    /// Pinned messages with the time of pinning. No entry for channels without pins.
     pub pins: BTreeMap<ChannelId, BTreeMap<MessageId, Timestamp>>,
 }
 
@@ -32,18 +33,18 @@ impl Belongings {
                 Belonging::Pin(pin) => {
                     all.pins.entry(pin.channel_id).or_default().insert(pin.message_id, pin.pinned_at);
                 }
-                // They are kept with their threads.
+                // Stored with their threads.
                 Belonging::ThreadMember(_) => {}
-                // `Temporary` has them.
+                // `Temporary` holds them.
                 Belonging::TemporaryMember(_) => {}
-                // `AuditLog` has them.
+                // `AuditLog` holds them.
                 Belonging::AuditEntry(_) => {}
             }
         }
         all
     }
 
-    /// How many there are.
+    /// Number of resources.
     pub fn len(&self) -> usize {
         let pins: usize = self.pins.values().map(BTreeMap::len).sum();
         self.bans.len() + self.invites.len() + self.webhooks.len() + pins
@@ -59,8 +60,8 @@ impl Guild {
         self.write(Write::DeleteBelonging(self.meta.id(), key));
     }
 
-    /// A channel is gone, and with it its invites, webhooks and pins. Nobody is told apart from the channel's end. Costs what
-    /// a guild may have of them.
+    /// Removes the invites, webhooks and pins of a deleted channel, without events. Costs time proportional to the
+    /// guild's resources.
     pub(crate) fn forget_belongings_of(&mut self, channel_id: ChannelId) {
         let invites = self.belongings.invites.values().filter(|invite| invite.channel_id == channel_id);
         let codes: Vec<_> = invites.map(|invite| invite.code).collect();

@@ -1,12 +1,13 @@
-//! Bulk changes: prune, a role for many, a voice channel that is emptied before it is deleted.
+//! Bulk changes: prune, a role for many members, and deletion of a voice channel with many users.
 //!
-//! Owns        `Prune`, `BulkRole`, and `DeleteChannel` where many are in voice.
-//! Doors       `prune`, `bulk_role`, `delete_crowded_channel` from `Guild::handle_command`; `bulk_found` when a job found
-//!             whom it is about; `bulk_slice`, `close_channel` from the chores.
-//! Invariants  U1 a member is changed only if, at that moment, the actor may do it and the filter admits them. U2 whoever
-//!             asked is answered once, at the end, with how many were changed; or with the refusal that ended it.
-//! Limits      `slow_commands_max` at once; a slice at a time; `MATCHES_MAX` members found at a time.
-//! Not here    one transaction: what was changed stays changed, whatever comes then.
+//! Owns        `Prune`, `BulkRole`, and `DeleteChannel` if many users are in voice.
+//! Doors       `prune`, `bulk_role`, `delete_crowded_channel` from `Guild::handle_command`; `bulk_found` when a job
+//!             found the members; `bulk_slice`, `close_channel` from the background tasks.
+//! Invariants  U1 a member is changed only if, at that moment, the actor has the permission and the filter admits the
+//!             member. U2 the caller gets one answer at the end: the number of changed members, or the refusal that
+//!             ended the task.
+//! Limits      `slow_commands_max` at once; one slice per tick; `MATCHES_MAX` members per search.
+//! Not here    transactions: earlier changes stay if a later one fails.
 
 use crate::{
     audit::NewEntry,
@@ -22,7 +23,7 @@ use guildhall_relay::{GuildMeta, MemberTable};
 use guildhall_stdx::Now;
 use std::{sync::Arc, vec};
 
-/// Something that is done to many members.
+/// A change of many members.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     pub command: JobId,
@@ -30,12 +31,12 @@ pub(crate) struct Bulk {
     change: Change,
     filter: MemberFilter,
     counts_only: bool,
-    /// Found, and yet to be looked at again.
+    /// Members found and not yet processed.
     user_ids: vec::IntoIter<UserId>,
-    /// Whoever comes after this one was not looked for yet; none when all were.
+    /// Members after this one have not been searched yet; none: the search is complete.
     more_after: Option<UserId>,
     done_count: u64,
-    /// For the audit log: days of inactivity, and the reason for the prune.
+    /// For the audit log: days of inactivity, and the reason of the prune.
     days: i64,
     reason: Option<Arc<str>>,
 }
@@ -46,7 +47,7 @@ enum Change {
     Role(RoleId, bool),
 }
 
-/// A voice channel that is to be deleted once nobody is in it.
+/// A voice channel that is deleted once it is empty.
 #[derive(Debug)]
 pub(crate) struct ClosingChannel {
     pub command: JobId,
@@ -55,7 +56,7 @@ pub(crate) struct ClosingChannel {
 }
 
 impl Bulk {
-    /// The search for those it is about.
+    /// The search for the affected members.
     pub fn work(&self, members: MemberTable, meta: Arc<GuildMeta>) -> Work {
         let after = self.more_after.unwrap_or(UserId::new(0));
         Work::Matching { members, meta, filter: self.filter.clone(), after, counts_only: self.counts_only }
@@ -123,7 +124,7 @@ impl Guild {
         if count < self.limits.slow_commands_max { Ok(()) } else { Err(Refusal::Unavailable) }
     }
 
-    /// Those it is about were found, or the first of them.
+    /// The search found all affected members, or the first part.
     pub(crate) fn bulk_found(&mut self, now: Now, mut bulk: Box<Bulk>, matches: Matches) {
         if bulk.counts_only {
             return self.answer(bulk.command, Ok(Reply::Count(matches.count)));
@@ -133,7 +134,7 @@ impl Guild {
         self.begin_chore(now, Chore::Bulk(bulk));
     }
 
-    /// One slice. Returns what is left to do, if it is not done or waits for more members to be found.
+    /// Processes one slice. Returns the rest, unless it is done or waits for another search.
     pub(crate) fn bulk_slice(&mut self, now: Now, mut bulk: Box<Bulk>) -> Option<Box<Bulk>> {
         for _ in 0..SLICE {
             let Some(user_id) = bulk.user_ids.next() else { break };
@@ -158,8 +159,8 @@ impl Guild {
         None
     }
 
-    /// Changes a member if that is still right (U1); false if not, or if there was nothing to change. A refusal means
-    /// that the actor may do nothing of it any more.
+    /// Changes a member if U1 still holds; false if not, or if there was nothing to change. A refusal means that the
+    /// actor lost the permission for the whole change.
     fn change_one(&mut self, now: Now, bulk: &Bulk, user_id: UserId) -> Result<bool, Refusal> {
         let standing = self.in_guild(now, bulk.actor)?;
         match bulk.change {
@@ -183,7 +184,7 @@ impl Guild {
         })
     }
 
-    /// As `RemoveMember`, without an entry in the audit log: there is one for all.
+    /// As `RemoveMember`, without an audit log entry: one entry covers all.
     fn prune_one(&mut self, now: Now, standing: &Standing, user_id: UserId) -> bool {
         let Some(member) = self.member(user_id).filter(|member| standing.need_above(self.rank_of(member)).is_ok())
         else {
@@ -203,7 +204,7 @@ impl Guild {
         }
     }
 
-    /// `DeleteChannel` where more are in voice than can leave at once. Nobody comes in meanwhile.
+    /// `DeleteChannel` for a channel with more users than can leave at once. No one can join in the meantime.
     pub(crate) fn delete_crowded_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         self.need_room_for_slow_command()?;
         let command = self.queue.next_id();
@@ -211,13 +212,13 @@ impl Guild {
         Err(Stop::Later(command))
     }
 
-    /// Whether a channel lets nobody in because it is about to be deleted.
+    /// Whether a channel refuses users because it is about to be deleted.
     pub(crate) fn is_closing(&self, channel_id: ChannelId) -> bool {
         let is_it = |chore: &Chore| matches!(chore, Chore::CloseChannel(closing) if closing.channel_id == channel_id);
         self.chores.iter().any(is_it)
     }
 
-    /// One slice of those who leave; none are left, and the channel is deleted, when this returns none.
+    /// Disconnects one slice of users. Deletes the channel and returns none when it is empty.
     pub(crate) fn close_channel(&mut self, now: Now, closing: ClosingChannel) -> Option<ClosingChannel> {
         let ClosingChannel { command, channel_id, actor } = closing;
         let may = self.in_channel(now, actor, channel_id).and_then(|here| here.need(Permissions::MANAGE_CHANNELS));

@@ -1,15 +1,17 @@
-//! Message cache: messages that were written, changed or loaded of late, and ids known to have none.
+//! Message cache: recently written, changed or loaded messages, and ids known to be absent.
 //!
 //! Owns        `MessageCache`; `CachedMessage`, a message with its reactions.
-//! Doors       `lookup` before anything is done to a message; `put`, `change`, `remove` with the guild's version;
+//! Doors       `lookup` before any operation on a message; `put`, `change`, `remove` with the guild's version;
 //!             `load_began`, `load_ended` around a read of the store; `committed`; `take_evicted` after any of them.
-//! Invariants  K1 a change that is not durable yet is never evicted, a deletion neither: what the store would
-//!             answer is older. K2 a load never replaces what is here, and nothing whose load is under way is
-//!             evicted: of two loads the later to arrive may be the older. K3 after `load_ended` a `lookup` finds
-//!             an answer until `cached_messages_max / 8` others were loaded. K4 nothing here takes longer the more people
-//!             reacted: a loaded message comes as it is kept, and who reacted to one that goes is freed by others.
-//! Limits      `cached_messages_max` entries, least recently used go first; what K1 and K2 hold comes on top,
-//!             which the driver bounds by its queue of commits and loads. Lists of reacting users are kept whole.
+//! Invariants  K1 a change or deletion that is not durable yet is never evicted, because the store would return an
+//!             older state. K2 a load never replaces an existing entry, and an entry with a pending load is not
+//!             evicted, because of two loads the one that arrives later may be older. K3 after `load_ended` a `lookup`
+//!             finds an answer until `cached_messages_max / 8` others were loaded. K4 no operation grows with the
+//!             number of reactions: a loaded message is built elsewhere, and reactions of an evicted message are freed
+//!             elsewhere.
+//! Limits      `cached_messages_max` entries, evicted in least-recently-used order, plus the entries of K1 and K2,
+//!             which the driver bounds by its queue of commits and loads. Lists of reacting users are stored
+//!             completely.
 
 use crate::{
     command::{Actor, ReactionCount},
@@ -22,29 +24,29 @@ use std::{
     sync::Arc,
 };
 
-/// Who reacted with one emoji.
+/// Users who reacted with one emoji.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reactions {
     pub emoji: ReactionEmoji,
     users: BTreeSet<UserId>,
 }
 
-/// A message with its reactions as a guild keeps it: quick to ask who reacted. It is made from a record beside the guild,
-/// for that takes as long as there are reactions.
+/// A message with its reactions, indexed by user. It is built from a record outside of the guild, because that takes
+/// time proportional to the reactions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CachedMessage {
     pub(crate) message: Arc<Message>,
-    /// In the order of first use.
+    /// In order of first use.
     pub(crate) reactions: Vec<Reactions>,
 }
 
 impl Reactions {
-    /// With nobody yet.
+    /// Reactions without users.
     pub fn new(emoji: ReactionEmoji) -> Self {
         Self { emoji, users: BTreeSet::new() }
     }
 
-    /// Custom emoji are the same by id, whatever they are called.
+    /// Custom emoji are compared by id, whatever their name.
     pub fn is_with(&self, emoji: &ReactionEmoji) -> bool {
         match (self.emoji.id, emoji.id) {
             (None, None) => self.emoji.name == emoji.name,
@@ -74,12 +76,12 @@ impl Reactions {
 }
 
 impl CachedMessage {
-    /// A message nobody reacted to.
+    /// A message without reactions.
     pub(crate) fn new(message: Arc<Message>) -> Self {
         Self { message, reactions: Vec::new() }
     }
 
-    /// How it was reacted to, as `actor` is told.
+    /// Reaction counts, as `actor` sees them.
     pub(crate) fn counts(&self, actor: Actor) -> Vec<ReactionCount> {
         let is_by = |reactions: &Reactions| matches!(actor, Actor::User(user_id) if reactions.contains(user_id));
         let count = |reactions: &Reactions| ReactionCount {
@@ -103,14 +105,14 @@ impl From<MessageRecord> for CachedMessage {
     }
 }
 
-/// What is known of a message.
+/// Result of a lookup.
 #[derive(Debug)]
 pub(crate) enum Lookup<'a> {
-    /// This.
+    /// The message.
     Found(&'a CachedMessage),
-    /// There is no such message.
+    /// The message does not exist.
     Absent,
-    /// Nothing: ask the store.
+    /// Unknown: load it from the store.
     Unknown,
 }
 
@@ -118,11 +120,11 @@ type Key = (ChannelId, MessageId);
 
 #[derive(Debug)]
 struct Entry {
-    /// None: there is no such message.
+    /// None: the message does not exist.
     content: Option<CachedMessage>,
-    /// The version of its last change, if that is not durable yet.
+    /// Version of its last change, if that is not durable yet.
     changed_at: Option<u64>,
-    /// Its place in `evictable`.
+    /// Key of its entry in `evictable`.
     stamp: Option<u64>,
 }
 
@@ -130,14 +132,14 @@ struct Entry {
 pub(crate) struct MessageCache {
     max: usize,
     entries: BTreeMap<Key, Entry>,
-    /// What is durable and has no load under way, least recently used first.
+    /// Durable entries without a pending load, least recently used first.
     evictable: BTreeMap<u64, Key>,
     stamp_next: u64,
-    /// Changes that are not durable yet, versions ascending; an entry that changed again is in it twice.
+    /// Changes that are not durable yet, by ascending version; an entry that changed twice occurs twice.
     changed: VecDeque<(u64, Key)>,
-    /// How many loads are under way.
+    /// Number of pending loads per message.
     loads: BTreeMap<Key, u32>,
-    /// Who reacted to messages that are not kept any more.
+    /// Reactions of evicted messages.
     evicted: Vec<Reactions>,
 }
 
@@ -154,7 +156,7 @@ impl MessageCache {
         }
     }
 
-    /// What is known of a message; it counts as used.
+    /// Looks up a message and marks it as used.
     pub fn lookup(&mut self, key: Key) -> Lookup<'_> {
         self.settle(key);
         match self.entries.get(&key) {
@@ -164,12 +166,12 @@ impl MessageCache {
         }
     }
 
-    /// A message was written, or written over.
+    /// Stores a new or replaced message.
     pub fn put(&mut self, key: Key, message: CachedMessage, version: u64) {
         self.set(key, Some(message), version);
     }
 
-    /// A message changes; nothing happens if there is none.
+    /// Changes a message; no effect if it is absent.
     pub fn change(&mut self, key: Key, version: u64, change: impl FnOnce(&mut CachedMessage)) {
         if let Some(message) = self.entries.get_mut(&key).and_then(|entry| entry.content.as_mut()) {
             change(message);
@@ -177,12 +179,12 @@ impl MessageCache {
         }
     }
 
-    /// A message was deleted.
+    /// Records the deletion of a message.
     pub fn remove(&mut self, key: Key, version: u64) {
         self.set(key, None, version);
     }
 
-    /// A channel is gone, and nobody will ask for its messages.
+    /// Removes the messages of a deleted channel.
     pub fn forget_channel(&mut self, channel_id: ChannelId) {
         let keys: Vec<Key> = self
             .entries
@@ -195,12 +197,12 @@ impl MessageCache {
         }
     }
 
-    /// The store is asked for a message.
+    /// A load from the store starts.
     pub fn load_began(&mut self, key: Key) {
         *self.loads.entry(key).or_default() += 1;
     }
 
-    /// The store answered: a message, none (`Some(None)`), or (`None`) not at all.
+    /// A load ended with a message, with none (`Some(None)`), or (`None`) with an error.
     pub fn load_ended(&mut self, key: Key, answer: Option<Option<CachedMessage>>) {
         let Some(loads) = self.loads.get_mut(&key) else { return };
         *loads -= 1;
@@ -218,12 +220,12 @@ impl MessageCache {
         self.shrink();
     }
 
-    /// Whether the store still owes an answer.
+    /// Whether loads are pending.
     pub fn is_loading(&self) -> bool {
         !self.loads.is_empty()
     }
 
-    /// Who reacted to messages that are not kept any more, and how many they are.
+    /// Takes the reactions of evicted messages, and their number.
     pub fn take_evicted(&mut self) -> (usize, Vec<Reactions>) {
         (self.evicted.iter().map(Reactions::len).sum(), mem::take(&mut self.evicted))
     }
@@ -256,7 +258,7 @@ impl MessageCache {
         self.settle(key);
     }
 
-    /// Puts an entry last in the order of eviction, or takes it out while it must stay.
+    /// Moves an entry to the end of the eviction order, or removes it from the order while it must stay.
     fn settle(&mut self, key: Key) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(stamp) = entry.stamp.take() {
@@ -270,7 +272,7 @@ impl MessageCache {
     }
 
     fn shrink(&mut self) {
-        // A few stay even when everything else waits for a commit: a load must be of use (K3).
+        // A few entries stay even if all others wait for a commit, so that loads are useful (K3).
         let stay = self.max / 8 + 1;
         while self.entries.len() > self.max && self.evictable.len() > stay {
             let Some((_, key)) = self.evictable.first_key_value() else { return };
@@ -299,7 +301,7 @@ mod tests {
         (ChannelId::new(1 + n % 2), MessageId::new(n))
     }
 
-    /// A message whose content is `mark`.
+    /// A message with content `mark`.
     fn record(n: u64, mark: u64) -> MessageRecord {
         let message = Message {
             content: mark.to_string(),
@@ -312,7 +314,7 @@ mod tests {
         record(n, mark).into()
     }
 
-    /// What is known: nothing, or that there is none, or the mark.
+    /// Cached state: unknown, absent, or the mark.
     fn known(cache: &mut MessageCache, n: u64) -> Option<Option<u64>> {
         match cache.lookup(key(n)) {
             Lookup::Found(message) => Some(message.message.content.parse().ok()),
@@ -355,7 +357,7 @@ mod tests {
         cache.load_ended(key(1), Some(Some(cached(1, 10))));
         cache.change(key(1), 5, |message| *message = cached(1, 11));
         cache.committed(5);
-        // Others push, but the second load still holds it.
+        // Other entries push, but the second load still holds this one.
         for n in 10..40 {
             cache.load_began(key(n));
             cache.load_ended(key(n), Some(None));
@@ -363,10 +365,10 @@ mod tests {
         cache.load_ended(key(1), Some(Some(cached(1, 10))));
         assert_eq!(known(&mut cache, 1), Some(Some(11)));
         invariants(&cache);
-        // What was never asked for is not taken.
+        // An unsolicited answer is ignored.
         cache.load_ended(key(2), Some(Some(cached(2, 20))));
         assert_eq!(known(&mut cache, 2), None);
-        // A load that failed leaves nothing known.
+        // A failed load leaves the message unknown.
         cache.load_began(key(3));
         cache.load_ended(key(3), None);
         assert_eq!((known(&mut cache, 3), cache.is_loading()), (None, false));
@@ -394,7 +396,7 @@ mod tests {
         assert_eq!(left, [1, 3, 5]);
     }
 
-    /// Against a store that commits late and answers loads late and out of order.
+    /// Compares with a store that commits late and answers loads late and out of order.
     #[test]
     fn what_is_known_is_true() {
         for seed in 0..200 {

@@ -1,9 +1,8 @@
-//! Checks: what an actor may do at this moment.
+//! Permission checks of an actor.
 //!
 //! Owns        `Standing` in the guild, `Here` in a channel, `Rank` in the hierarchy of roles.
-//! Invariants  who is no member learns nothing: UnknownGuild from the guild, MissingAccess from a channel. What
-//!             does not exist is told before what is not allowed. The system may everything.
-//! Not here    the algorithm: `guildhall_model::channel_permissions`.     Spec  docs/protocol.md §5.2, §10.3, §10.4.
+//! Invariants  a caller who is not a member learns nothing: UnknownGuild from the guild, MissingAccess from a channel.
+//!             Missing objects are reported before missing permissions. The system has every permission.
 
 use crate::{
     command::{Actor, Refusal},
@@ -13,14 +12,14 @@ use guildhall_model::{Channel, ChannelId, Member, Permissions, Role, RoleId, Use
 use guildhall_stdx::Now;
 use std::{cmp::Reverse, sync::Arc};
 
-/// A place in the hierarchy of roles. Of two roles with one position the older is higher, as libraries compute it.
+/// Position in the hierarchy of roles. Of two roles with equal positions the older is higher, as libraries compute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(i64, Reverse<RoleId>);
 
 impl Rank {
-    /// Of the owner: above every role.
+    /// Rank of the owner: above every role.
     const TOP: Self = Self(i64::MAX, Reverse(RoleId::new(0)));
-    /// Of who has no role: below every role but `@everyone`.
+    /// Rank of a member without roles: below every role except `@everyone`.
     pub const BOTTOM: Self = Self(i64::MIN, Reverse(RoleId::new(0)));
 
     pub fn of(role: &Role) -> Self {
@@ -28,7 +27,7 @@ impl Rank {
     }
 }
 
-/// An actor in the guild.
+/// An actor in the guild, with permissions.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     /// None: the system.
@@ -36,7 +35,7 @@ pub(crate) struct Standing {
     pub permissions: Permissions,
     pub rank: Rank,
     pub is_owner: bool,
-    /// A time-out or a quarantine is in force: see `need_free`.
+    /// A time-out or a quarantine is in force; see `need_free`.
     pub is_silenced: bool,
 }
 
@@ -57,8 +56,8 @@ impl Standing {
         if self.is_system() || self.rank > rank { Ok(()) } else { Err(Refusal::MissingPermissions) }
     }
 
-    /// Refuses a silenced member what no permission bit gates and other people notice. Removing what is one's own stays
-    /// allowed.
+    /// Refuses actions of a silenced member that need no permission but are visible to others. Removing one's own
+    /// messages and reactions stays allowed.
     pub fn need_free(&self) -> Result<(), Refusal> {
         if self.is_silenced { Err(Refusal::MissingPermissions) } else { Ok(()) }
     }
@@ -68,7 +67,7 @@ impl Standing {
     }
 }
 
-/// An actor in a channel they can view.
+/// An actor in a channel that they can view.
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
     pub channel: Arc<Channel>,
@@ -97,14 +96,14 @@ impl Here {
         self.member.as_ref().is_some_and(|member| member.user.id == user_id)
     }
 
-    /// Who speaks: the system is nobody.
+    /// The member who acts; an error for the system.
     pub fn person(&self) -> Result<Arc<Member>, Refusal> {
         self.member.clone().ok_or(Refusal::UnknownUser)
     }
 }
 
 impl Guild {
-    /// A member, without roles that were deleted since they were last written.
+    /// A member, without roles that have been deleted since they were last written.
     pub(crate) fn member(&self, user_id: UserId) -> Option<Arc<Member>> {
         let member = &self.members.entry(user_id)?.member;
         if member.roles.iter().all(|role| self.meta.roles.contains_key(role)) {
@@ -123,7 +122,7 @@ impl Guild {
         self.meta.roles.get(&role_id).cloned().ok_or(Refusal::UnknownRole)
     }
 
-    /// A member's highest role.
+    /// Rank of a member's highest role.
     pub(crate) fn rank_of(&self, member: &Member) -> Rank {
         if member.user.id == self.meta.guild.owner_id {
             return Rank::TOP;
@@ -176,7 +175,7 @@ impl Guild {
         if here.can(Permissions::VIEW_CHANNEL) { Ok(here) } else { Err(Refusal::MissingAccess) }
     }
 
-    /// As `in_channel`, for what is written there: the text of a voice channel is for those who may connect.
+    /// As `in_channel`, for its messages: the text chat of a voice channel requires CONNECT.
     pub(crate) fn in_text(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
         let here = self.in_channel(now, actor, channel_id)?;
         if !here.channel.kind.holds_messages() {

@@ -1,9 +1,9 @@
-//! Chores: work that is done in slices, by the timer, so that no input takes longer the more there is to do.
+//! Background tasks: long work, done in slices by the timer, so that no input grows with the amount of work.
 //!
-//! Owns        `Chores`; their turns; what is left of a relay that is gone.
+//! Owns        `Chores`, their scheduling, and the cleanup of removed relays.
 //! Doors       `Guild::begin_chore`; `do_chore` from `Guild::handle_timer`.
-//! Invariants  H1 each has its turn: a long one does not hold up the others. H2 one slice handles at most `SLICE` of
-//!             whatever it is about, `WATCHED_SLICE` if that has no outputs.
+//! Invariants  H1 each task gets its share: a long one does not delay the others. H2 one slice handles at most `SLICE` items,
+//!             or `WATCHED_SLICE` if it has no outputs.
 //! Limits      one per relay id; those of commands: `slow_commands_max`.
 
 use crate::{
@@ -18,30 +18,30 @@ use std::collections::VecDeque;
 
 /// Members, sessions, voice states per slice.
 pub(crate) const SLICE: usize = 64;
-/// Watched members of a relay that is gone, per slice.
+/// Watched members of a removed relay, per slice.
 const WATCHED_SLICE: usize = 1_024;
-/// From one slice to the next: 6,400 members a second, each an event to everybody. A partition takes that.
+/// Interval between slices: 6,400 members a second, each an event for all sessions, which a partition can handle.
 pub(crate) const SLICE_EVERY_MS: u64 = 10;
 
-/// A relay that is gone.
+/// Cleanup of a removed relay.
 #[derive(Debug)]
 pub(crate) struct RelayGone {
     relay: RelayId,
     epoch: u32,
-    /// Its sessions up to this one were looked at. None: none were.
+    /// The last processed session; none at the start.
     after: Option<SessionKey>,
     has_sessions: bool,
-    /// Rows of member lists.
+    /// Watched rows of member lists.
     watched: Watched,
 }
 
 #[derive(Debug)]
 pub(crate) enum Chore {
-    /// The sessions of a relay are gone, up to this incarnation of it, and what was watched there.
+    /// Removes sessions and watches of a relay, up to this incarnation.
     RelayGone(RelayGone),
-    /// Everybody leaves a voice channel, which is deleted then.
+    /// Disconnects all users of a voice channel, then deletes it.
     CloseChannel(ClosingChannel),
-    /// Members change, or go.
+    /// Changes or removes many members.
     Bulk(Box<Bulk>),
 }
 
@@ -70,7 +70,7 @@ impl Chores {
         self.due_at
     }
 
-    /// Those that somebody waits for.
+    /// Number of tasks with a waiting caller.
     pub fn commands_count(&self) -> usize {
         self.queue.iter().filter(|chore| chore.command().is_some()).count()
     }
@@ -79,7 +79,7 @@ impl Chores {
         self.queue.iter()
     }
 
-    /// Forgets all. Returns the commands among them.
+    /// Drops all tasks. Returns the commands among them.
     pub fn clear(&mut self) -> Vec<JobId> {
         self.due_at = None;
         self.queue.drain(..).filter_map(|chore| chore.command()).collect()
@@ -92,10 +92,10 @@ impl Guild {
         self.chores.due_at.get_or_insert(now.instant);
     }
 
-    /// A relay's sessions do not count any more, up to this incarnation: the first slice of them leaves at once.
+    /// Removes a relay's sessions up to this incarnation; the first slice at once.
     pub(crate) fn relay_gone(&mut self, now: Now, relay: RelayId, epoch: u32) {
         let mut watched = self.lists.remove_relay(now.instant, relay);
-        // One walk finds what two incarnations left.
+        // One pass covers two incarnations.
         self.chores.queue.retain_mut(|chore| match chore {
             Chore::RelayGone(gone) if gone.relay == relay => {
                 watched.append(&mut gone.watched);
@@ -109,7 +109,7 @@ impl Guild {
         }
     }
 
-    /// One slice of the chore whose turn it is.
+    /// Runs one slice of the next task.
     pub(crate) fn do_chore(&mut self, now: Now) {
         if self.chores.due_at.is_none_or(|at| at > now.instant) {
             return;
@@ -124,7 +124,7 @@ impl Guild {
         self.chores.due_at = (!self.chores.queue.is_empty()).then(|| now.instant.after_ms(SLICE_EVERY_MS));
     }
 
-    /// One slice of a relay's sessions and of what was watched there. None when none are left.
+    /// Removes one slice of a relay's sessions and watches. None when nothing is left.
     fn forget_relay(&mut self, now: Now, mut gone: RelayGone) -> Option<RelayGone> {
         if gone.has_sessions {
             let (sessions, after) = self.sessions.of_relay(gone.relay, gone.epoch, gone.after, SLICE);

@@ -1,10 +1,11 @@
-//! Invites: made, shown, used, taken back.
+//! Invites: creation, use, revocation.
 //!
 //! Owns        `CreateInvite`, `ReadInvite`, `DeleteInvite`, `ListInvites`, `AcceptInvite`.
-//! Invariants  I1 an invite that is over is as good as gone, whether or not it was thrown away. I2 a code that lets in a
-//!             certain number lets in no more.
-//! Limits      `invites_max`; past it those that are over are thrown away first.
-//! Not here    making codes: whoever asks brings one that nobody can guess.     Spec  docs/protocol.md §7.1, §10.3.
+//! Invariants  I1 an expired invite counts as deleted, whether or not it was removed yet. I2 a code with a limited
+//!             number of uses admits no more.
+//! Limits      `invites_max`; past it expired ones are removed first.
+//! Not here    generation of codes: the caller passes an unguessable one.     Spec docs/protocol/reference.md §7.1,
+//!             §10.3.
 
 use crate::{
     audit::{self, NewEntry},
@@ -41,7 +42,7 @@ impl Guild {
         if self.belongings.invites.len() >= self.limits.invites_max && !self.has_old_invites(now.unix) {
             return Err(Refusal::TooManyInvites.into());
         }
-        // Nothing is refused from here on.
+        // No refusals after this point.
 
         if self.belongings.invites.len() >= self.limits.invites_max {
             self.forget_old_invites(now.unix);
@@ -65,7 +66,7 @@ impl Guild {
         Ok(self.invite_reply(invite))
     }
 
-    /// One that is as good as a new one would be.
+    /// An existing invite equivalent to the requested one.
     fn similar_invite(
         &self,
         now: Timestamp,
@@ -119,7 +120,7 @@ impl Guild {
         invite.cloned().ok_or(Refusal::UnknownInvite)
     }
 
-    /// For everybody who knows the code.
+    /// For every caller who knows the code.
     pub(crate) fn read_invite(&self, now: Now, code: InviteCode) -> CommandResult {
         Ok(self.invite_reply(self.need_invite(now.unix, code)?))
     }
@@ -136,7 +137,7 @@ impl Guild {
         Ok(reply)
     }
 
-    /// Of a channel (MANAGE_CHANNELS), or of the guild (MANAGE_GUILD).
+    /// Of a channel (needs MANAGE_CHANNELS), or of the guild (needs MANAGE_GUILD).
     pub(crate) fn list_invites(&self, now: Now, actor: Actor, channel_id: Option<ChannelId>) -> CommandResult {
         match channel_id {
             Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_CHANNELS)?,
@@ -149,7 +150,7 @@ impl Guild {
         Ok(Reply::Invites(invites, self.meta.clone()))
     }
 
-    /// Whoever asks comes in. Who is in already uses nothing up.
+    /// The account joins. An account that is a member already consumes no use.
     pub(crate) fn accept_invite(&mut self, now: Now, code: InviteCode, user: &Arc<User>) -> CommandResult {
         let invite = self.need_invite(now.unix, code)?;
         if self.member(user.id).is_some() {
@@ -159,7 +160,7 @@ impl Guild {
         if invite.temporary {
             self.need_room_for_temporary()?;
         }
-        // Nothing is refused from here on.
+        // No refusals after this point.
 
         self.let_in(now, user, Member::new(user.clone(), now.unix));
         if invite.temporary {

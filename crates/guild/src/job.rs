@@ -1,14 +1,13 @@
-//! Jobs: what takes longer the more members there are, done on a snapshot beside the guild.
+//! Jobs: work that grows with the number of members, done on a snapshot outside of the guild.
 //!
-//! Owns        `Job`, which the guild puts out as `Output::Job`, a driver runs anywhere, and whose `JobDone` comes back
+//! Owns        `Job`, which the guild emits as `Output::Job`, a driver runs anywhere, and whose `JobDone` returns
 //!             through `Guild::handle_job_done`; `MemberFilter`.
-//! Doors       `Job::run`: pure, so that the simulation runs jobs when it pleases; it also drops the snapshot.
-//! Invariants  J1 a result holds ids and counts, never members (but the rows of a list, which the guild brings up to
-//!             date): the guild looks them up again, so that no answer is
-//!             older than an event that was told already. J2 a result is bounded, however many members there are.
-//!             (tests `j*_*`)
+//! Doors       `Job::run`: pure, so that the simulation can run jobs at any time; it also drops the snapshot.
+//! Invariants  J1 a result holds ids and counts, never members (except the rows of a list, which the guild brings up to
+//!             date). The guild looks the ids up again, so no answer is older than a published event. J2 a result is
+//!             bounded for any number of members. (tests `j*_*`)
 //! Limits      `RECENT_MAX`, `MATCHES_MAX`, and the limit of a search.
-//! Not here    how many run at once, who waits for them: `queue`. Threads: the driver.     Spec  docs/protocol.md §8.7, §8.8.
+//! Not here    scheduling of jobs: `queue`. Threads: the driver.     Spec  docs/protocol/reference.md §8.7, §8.8.
 
 mod filter;
 #[cfg(test)]
@@ -24,19 +23,19 @@ use guildhall_stdx::Timestamp;
 use std::{cmp::Reverse, collections::BinaryHeap, fmt, sync::Arc};
 use view::Viewers;
 
-/// Members by when they joined can be paged through this far.
+/// Members by time of joining can be paginated up to this depth.
 pub(crate) const RECENT_MAX: usize = 10_000;
-/// Members by when they joined in one answer. Up to 1,000 are allowed; the guild looks each up, and this keeps it below a millisecond on
-/// a busy machine too.
+/// Page size for members by time of joining. Up to 1,000 are allowed; the guild looks each one up, and this limit keeps
+/// that below a millisecond on a busy machine too.
 pub(crate) const RECENT_PAGE: usize = 250;
-/// Matches that one job finds; whoever needs more asks again, after the last.
+/// Maximum number of matches per job; a caller that needs more continues after the last.
 pub(crate) const MATCHES_MAX: usize = 65_536;
 
-/// Names a job, and a command that is answered by `Output::Answer`. Never used twice by one `Guild`.
+/// Id of a job, and of a command answered by `Output::Answer`. Never reused within one `Guild`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub(crate) u64);
 
-/// Something to be done beside the guild.
+/// Work to be done outside of the guild.
 pub struct Job {
     pub(crate) id: JobId,
     pub(crate) work: Work,
@@ -44,24 +43,24 @@ pub struct Job {
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the snapshot: it has all members in it.
+        // Omits the snapshot: it contains all members.
         f.debug_struct("Job").field("id", &self.id).field("work", &self.work.name()).finish()
     }
 }
 
-/// What a job has to do. Each holds the snapshot it works on.
+/// Kinds of work. Each holds the snapshot that it reads.
 pub(crate) enum Work {
-    /// The first members by id whose name starts with a prefix.
+    /// The first members by id with a name prefix.
     Search { members: MemberTable, prefix: Prefix, limit: usize },
-    /// Members by when they joined, newest first.
+    /// Members by time of joining, newest first.
     Recent { members: MemberTable, prefix: Option<Prefix>, after: Option<UserId> },
-    /// Who can view a channel.
+    /// Members who can view a channel.
     Audience { members: MemberTable, meta: Arc<GuildMeta>, channel: Arc<Channel>, now: Timestamp },
     /// Members that a filter admits, by id.
     Matching { members: MemberTable, meta: Arc<GuildMeta>, filter: MemberFilter, after: UserId, counts_only: bool },
-    /// A member list of those who can view a channel.
+    /// Builds the member list of those who can view a channel.
     List(Box<ListBuild>),
-    /// Frees what was large.
+    /// Frees a large object.
     Dispose(Box<dyn fmt::Debug + Send + Sync>),
 }
 
@@ -87,42 +86,42 @@ pub struct JobDone {
 
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Members, in the order of the answer.
+    /// In the order of the answer.
     Members(Vec<UserId>),
     Audience(Audience),
     Matches(Matches),
-    /// The one that holds members: `lists` makes up for what changed meanwhile.
+    /// The one result with members: `lists` applies changes made since the snapshot.
     List(Box<ListBuilt>),
     Nothing,
 }
 
-/// Whom `@everyone` in a channel reaches, and `@here` of those.
+/// Members that `@everyone` in a channel reaches, and the online ones among them (`@here`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audience {
-    /// Members who can view the channel: `@everyone`.
+    /// Number of members who can view the channel: `@everyone`.
     pub member_count: u64,
-    /// Those of them who are not offline: `@here`.
+    /// Number of those members who are not offline: `@here`.
     pub presence_count: u64,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matches {
-    /// How many were found.
+    /// Number of members found.
     pub count: u64,
-    /// Who, ascending, unless only their number was asked for.
+    /// Their ids, ascending; empty if only the count was requested.
     pub user_ids: Vec<UserId>,
-    /// There may be more after the last of them.
+    /// There may be more members after the last one.
     pub is_cut: bool,
 }
 
 impl Job {
-    /// Names it: the driver says `handle_job_lost` with it if the job cannot be run to its end.
+    /// Id of the job. The driver calls `handle_job_lost` with it if the job cannot be completed.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// Does it. Takes time with the number of members; nothing that it needs changes meanwhile.
+    /// Runs the job. Takes time proportional to the members; its snapshot never changes.
     #[must_use]
     pub fn run(self) -> JobDone {
         let found = match self.work {
@@ -142,12 +141,12 @@ impl Job {
     }
 }
 
-/// The beginning of a name, whatever its case. Not empty.
+/// A case-insensitive name prefix. Not empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefix(String);
 
 impl Prefix {
-    /// None of an empty text: every name starts with that.
+    /// None for an empty text, because every name matches it.
     pub fn new(text: &str) -> Option<Self> {
         let folded: String = text.chars().flat_map(char::to_lowercase).collect();
         (!folded.is_empty()).then_some(Self(folded))
@@ -169,7 +168,8 @@ fn search(members: &MemberTable, prefix: &Prefix, limit: usize) -> Vec<UserId> {
     found.take(limit).map(|entry| entry.member.user.id).collect()
 }
 
-/// Of the newest `RECENT_MAX`, those after `after`; nobody if that one is not among them. With a prefix only the first.
+/// Of the newest `RECENT_MAX` members those after `after`; none if `after` is not among them. With a prefix
+/// only the first match.
 fn recent(members: &MemberTable, prefix: Option<&Prefix>, after: Option<UserId>) -> Vec<UserId> {
     let mut newest: BinaryHeap<Reverse<(Timestamp, UserId)>> = BinaryHeap::with_capacity(RECENT_MAX + 1);
     for entry in members.iter() {
@@ -181,7 +181,7 @@ fn recent(members: &MemberTable, prefix: Option<&Prefix>, after: Option<UserId>)
             newest.push(joined);
         }
     }
-    // Ascending in `Reverse`: newest first.
+    // Ascending by `Reverse`: newest first.
     let user_ids = newest.into_sorted_vec().into_iter().map(|Reverse((_, user_id))| user_id);
     let mut user_ids = user_ids.skip_while(|user_id| after.is_some_and(|after| *user_id != after));
     if after.is_some() {

@@ -1,15 +1,15 @@
-//! Member lists: those that somebody watches, kept in order with every change.
+//! Member lists that clients watch, kept in order with every change.
 //!
-//! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and what was told of them.
-//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or of what they show, `lists_follow_meta`
+//! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and the rows last sent.
+//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or presence, `lists_follow_meta`
 //!             with every change of roles and channels; `handle_list_built`; `flush_lists` from the timer.
-//! Invariants  Z1 a list that is live holds exactly the members who can view its channel, as the member table has them.
-//!             Z2 relays are told of rows and groups of one moment. Z3 nothing here takes longer the more members there
-//!             are, but logarithmically: lists are built beside the guild, and catch up there. (tests)
-//! Limits      `lists_max` lists, `list_intervals_max` intervals kept up to date per list, one flush per list and
-//!             `LIST_FLUSH_MS`. A list past the first is not built, and who watches it waits; an interval past the second
-//!             is told once and goes stale.
-//! Not here    which sessions watch what (`guildhall_relay`).     Spec  docs/protocol.md §8.6.
+//! Invariants  Z1 a live list contains exactly the members in the member table who can view its channel. Z2 rows and
+//!             groups sent to relays have the same age. Z3 every operation is O(log members): lists are built, and
+//!             catch up, in background jobs. (tests)
+//! Limits      `lists_max` lists, `list_intervals_max` live intervals per list, one flush per list and `LIST_FLUSH_MS`.
+//!             A list past the first limit is not built, and its watchers wait; an interval past the second receives
+//!             one SYNC and goes stale.
+//! Not here    which sessions watch which intervals (`guildhall_relay`).     Spec  docs/protocol/reference.md §8.6.
 
 use crate::machine::Guild;
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
@@ -22,19 +22,19 @@ use std::{
     sync::Arc,
 };
 
-/// A list's watchers are told of changes at most this often.
+/// Minimum interval between updates of a list.
 const LIST_FLUSH_MS: u64 = 200;
-/// A list with fewer members is built, and catches up, at once.
+/// A list with fewer members is built, and catches up, without a job.
 const AT_ONCE_MAX: usize = 256;
-/// A list that nobody watches is kept so long: clients look away and back.
+/// A list without watchers is retained this long, because clients unsubscribe and return.
 const LINGER_MS: u64 = 30_000;
 
-/// Who may be in a list.
+/// Members who can view a list's channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewers {
     meta: Arc<GuildMeta>,
     channel: Arc<Channel>,
-    /// Nobody is kept out.
+    /// Every member can view the channel.
     everyone: bool,
 }
 
@@ -43,7 +43,7 @@ impl Viewers {
         Self { meta, channel, everyone: list == ListId::Everyone }
     }
 
-    /// Time-outs never take VIEW_CHANNEL away, so the time does not matter here.
+    /// A time-out never removes VIEW_CHANNEL, so the time does not matter.
     fn include(&self, member: &Member) -> bool {
         self.everyone || {
             let standing = self.meta.standing(member, Timestamp(0));
@@ -51,7 +51,7 @@ impl Viewers {
         }
     }
 
-    /// Whether the same members may be in it after a change of roles or channels.
+    /// Whether the same members can view the channel after a change of roles or channels.
     fn are_those_of(&self, meta: &GuildMeta, channel: &Channel) -> bool {
         const THAT_MATTER: u64 = Permissions::VIEW_CHANNEL.0 | Permissions::ADMINISTRATOR.0;
         let letting_in = |role: &Arc<Role>| (role.id, role.permissions.0 & THAT_MATTER);
@@ -76,22 +76,22 @@ impl Viewers {
     }
 }
 
-/// A list to be built, or to catch up with what changed meanwhile. Runs beside the guild.
+/// Work to build a list, or to apply changes made since its snapshot. Runs in a background job.
 #[derive(Debug)]
 pub(crate) struct ListBuild {
     pub list: ListId,
-    /// Tells the builds of one list apart.
+    /// Distinguishes the builds of one list.
     number: u64,
     viewers: Viewers,
     rules: ListRules,
-    /// Members as the rows have them, and as they are to be.
+    /// Rows with the member table that they match, and the table to reach.
     rows: Option<(MemberTable, MemberList)>,
     members: MemberTable,
-    /// Who may differ between the two.
+    /// Members who may differ between the two.
     touched: BTreeSet<UserId>,
 }
 
-/// A list that was built.
+/// A completed build.
 #[derive(Debug)]
 pub(crate) struct ListBuilt {
     list: ListId,
@@ -118,11 +118,11 @@ impl ListBuild {
 
 #[derive(Debug)]
 enum Rows {
-    /// It is being built, or is about to.
+    /// The list is being built, or is about to be.
     Building {
-        /// Who changed since the build began.
+        /// Members who changed since the build started.
         touched: BTreeSet<UserId>,
-        /// What it is built from, until it begins: rows, and the members as they have them.
+        /// Starting point of the build, until it starts: rows with the member table that they match.
         before: Option<(MemberTable, MemberList)>,
     },
     Live(MemberList),
@@ -138,20 +138,20 @@ struct List {
     viewers: Viewers,
     rules: ListRules,
     rows: Rows,
-    /// Of the newest build.
+    /// Number of the newest build.
     number: u64,
     watches: BTreeMap<Interval, Watch>,
-    /// What each relay watches.
+    /// Intervals that each relay watches.
     wanted: BTreeMap<RelayId, BTreeSet<Interval>>,
-    /// What of that it was not told yet.
+    /// Intervals of these whose rows were not sent yet.
     unanswered: BTreeMap<RelayId, BTreeSet<Interval>>,
     groups: Arc<[Group]>,
     flushed_at: Instant,
-    /// Since when nobody has watched it.
+    /// Start of the time without watchers.
     idle_since: Option<Instant>,
 }
 
-/// What a relay that is gone watched.
+/// Intervals that a removed relay watched.
 #[derive(Debug, Default)]
 pub(crate) struct Watched(Vec<(ListId, BTreeSet<Interval>)>);
 
@@ -174,7 +174,7 @@ impl Lists {
         self.lists.is_empty()
     }
 
-    /// A relay is gone. Returns what it watched, for `forget_watched`.
+    /// Removes a relay. Returns its intervals, for `forget_watched`.
     pub fn remove_relay(&mut self, now: Instant, relay: RelayId) -> Watched {
         let mut watched = Watched::default();
         for (id, list) in &mut self.lists {
@@ -188,7 +188,7 @@ impl Lists {
         watched
     }
 
-    /// Ends the watches of some of the intervals, if nobody else has them. False when none are left.
+    /// Ends watches of at most `max` intervals, unless other relays watch them. False when none are left.
     pub fn forget_watched(&mut self, watched: &mut Watched, max: usize) -> bool {
         for _ in 0..max {
             let Some((id, intervals)) = watched.0.last_mut() else { return false };
@@ -204,7 +204,7 @@ impl Lists {
         !watched.0.is_empty()
     }
 
-    /// When there is something to tell or to free.
+    /// Time of the next update or cleanup.
     pub fn deadline(&self) -> Option<Instant> {
         let of_list = |list: &List| match (&list.rows, list.idle_since) {
             (_, Some(since)) => Some(since.after_ms(LINGER_MS)),
@@ -226,7 +226,7 @@ impl List {
 }
 
 impl Guild {
-    /// Rows that a relay watches from now on and no more.
+    /// Changes the intervals that a relay watches.
     pub(crate) fn watch_list(
         &mut self,
         now: Now,
@@ -257,7 +257,7 @@ impl Guild {
         if added.is_empty() || self.meta.list_of(channel_id) != Some(id) || !self.has_list(now, id, channel_id) {
             return;
         }
-        // What was told and what is told now have to be of one moment.
+        // Rows sent before and rows sent now must have the same age.
         self.flush_list(now, id);
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
         list.idle_since = None;
@@ -266,14 +266,14 @@ impl Guild {
         self.answer_watchers(id);
     }
 
-    /// Whether the list is there or being built; begins to build it if there is room.
+    /// Whether the list exists or is being built; starts to build it if there is room.
     fn has_list(&mut self, now: Now, id: ListId, channel_id: ChannelId) -> bool {
         if self.lists.lists.contains_key(&id) {
             return true;
         }
         let Some(channel) = self.meta.channels.get(&channel_id).cloned() else { return false };
         if self.lists.lists.len() >= self.limits.lists_max {
-            // Those that nobody watches make room.
+            // Lists without watchers make room.
             let idle = self.lists.lists.iter().find(|(_, list)| list.idle_since.is_some()).map(|(id, _)| *id);
             let Some(idle) = idle else { return false };
             self.drop_list(idle);
@@ -299,12 +299,12 @@ impl Guild {
         ListRules::new(self.meta.roles.values().map(|role| &**role), self.members.len())
     }
 
-    /// Builds a list, or has rows that were built catch up with the members as they are now.
+    /// Builds a list, or applies changes since its snapshot to built rows.
     fn build_list(&mut self, now: Now, id: ListId, before: Option<(MemberTable, MemberList)>) {
         self.lists.last_number += 1;
         let (number, members_count) = (self.lists.last_number, self.members.len());
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
-        // Whatever runs for it now comes to nothing.
+        // The result of a running build is discarded.
         list.number = number;
         let touched = match &mut list.rows {
             Rows::Building { touched, .. } => mem::take(touched),
@@ -319,7 +319,7 @@ impl Guild {
         }
     }
 
-    /// What is to be done, on the members as they are now. None: it is not wanted any more.
+    /// Work on the current members. None if the list is no longer wanted.
     pub(crate) fn begin_build(&mut self, id: ListId, number: u64) -> Option<ListBuild> {
         let members = self.members.clone();
         let list = self.lists.lists.get_mut(&id).filter(|list| list.number == number)?;
@@ -329,11 +329,11 @@ impl Guild {
         Some(ListBuild { list: id, number, viewers, rules, rows, members, touched })
     }
 
-    /// A build ended. Who changed meanwhile is made up for, beside the guild again if they are many.
+    /// A build has ended. Changes made since its snapshot are applied, in another job if there are many.
     pub(crate) fn handle_list_built(&mut self, now: Now, built: ListBuilt) {
         let ListBuilt { list: id, number, rows, members } = built;
         let Some(list) = self.lists.lists.get_mut(&id).filter(|list| list.number == number) else {
-            // Nobody watches it any more, or it was begun anew.
+            // The list is no longer watched, or was restarted.
             return self.dispose(members.len(), (rows, members));
         };
         if matches!(&list.rows, Rows::Building { touched, .. } if !touched.is_empty()) {
@@ -344,7 +344,7 @@ impl Guild {
         self.dispose(members.len(), members);
     }
 
-    /// Tells relays the rows that they asked for, if the list is there.
+    /// Sends relays the rows that they requested, if the list exists.
     fn answer_watchers(&mut self, id: ListId) {
         let max = self.limits.list_intervals_max;
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
@@ -382,7 +382,8 @@ impl Guild {
         })
     }
 
-    /// A member came, changed or went, or shows something else: `before` is what the table had, and it has the new already.
+    /// Follows a member who joined, changed or left, or a changed presence. `before` is the old entry of the table,
+    /// which has the new one already.
     pub(crate) fn lists_follow(&mut self, now: Now, user_id: UserId, before: Option<&MemberEntry>) {
         if self.lists.is_empty() {
             return;
@@ -398,7 +399,7 @@ impl Guild {
             }
             renewed |= before.is_some() != after.is_some();
         }
-        // Past a number of members those who are offline are not listed any more.
+        // Above a number of members, offline members are not listed any more.
         let count = self.members.len();
         let limit = ListRules::OFFLINE_LISTED_MEMBERS_MAX;
         if renewed && (count == limit || count == limit + 1) {
@@ -406,7 +407,7 @@ impl Guild {
         }
     }
 
-    /// Roles, channels or the owner changed: lists that this may concern are built anew.
+    /// Rebuilds the lists that a change of roles, channels or the owner may affect.
     pub(crate) fn lists_follow_meta(&mut self, now: Now) {
         if self.lists.is_empty() {
             return;
@@ -420,7 +421,7 @@ impl Guild {
             let channel_id = Some(list.viewers.channel.id).filter(is_its);
             let channel_id = channel_id.or_else(|| meta.channels.keys().copied().find(|channel| is_its(channel)));
             let Some(channel) = channel_id.and_then(|channel| meta.channels.get(&channel)) else {
-                // No channel has it any more; relays find that out by themselves.
+                // No channel has this list any more; relays notice that themselves.
                 self.drop_list(id);
                 continue;
             };
@@ -434,7 +435,7 @@ impl Guild {
         }
     }
 
-    /// Tells what changed, one list at a time.
+    /// Sends changes, one list at a time.
     pub(crate) fn flush_lists(&mut self, now: Now) {
         let is_due = |list: &&List| match (&list.rows, list.idle_since) {
             (_, Some(since)) => since.after_ms(LINGER_MS) <= now.instant,
@@ -476,8 +477,8 @@ impl Guild {
         }
     }
 
-    /// A build did not come to its end. The list is given up: to begin again and again what fails helps nobody. Whoever
-    /// asks for rows of it next has it built anew.
+    /// A build failed. The list is dropped, because repeating a failing build does not help. The next request for its
+    /// rows builds it again.
     pub(crate) fn list_build_lost(&mut self, id: ListId, number: u64) {
         if self.lists.lists.get(&id).is_some_and(|list| list.number == number) {
             self.drop_list(id);
@@ -489,7 +490,7 @@ impl Guild {
         self.lists.lists.remove(&id);
     }
 
-    /// Frees a list's rows, which takes time with their number.
+    /// Frees a list's rows, which takes time proportional to their number.
     fn dispose_rows(&mut self, id: ListId) {
         let Some(list) = self.lists.lists.get_mut(&id) else { return };
         let rows = mem::replace(&mut list.rows, Rows::NEW);

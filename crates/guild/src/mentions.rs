@@ -1,15 +1,15 @@
-//! Mentions: whom a message's text names, and whom of those it may reach.
+//! Mentions: users and roles named in a message, and those that it may notify.
 //!
-//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of docs/protocol.md §10.3.
-//! Doors       `parse` reads a text; `Guild::resolve_mentions` keeps what is allowed and exists.
-//! Invariants  any text is accepted; an id is named once, in the order of first appearance.
-//! Limits      `mentions_max` users and as many roles; further ones are plain text.
+//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of reference.md §10.3.
+//! Doors       `parse` reads a text; `Guild::resolve_mentions` filters by permission and existence.
+//! Invariants  any text is accepted; each id is returned once, in order of first appearance.
+//! Limits      `mentions_max` users and the same number of roles; further ones are plain text.
 
 use crate::{command::AllowedMentions, machine::Guild};
 use guildhall_model::{Id, Member, Permissions, RoleId, User, UserId};
 use std::sync::Arc;
 
-/// What a text names, whether or not it exists.
+/// Ids in a text, whether or not they exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Named {
     /// Users.
@@ -20,7 +20,7 @@ pub(crate) struct Named {
     pub everyone: bool,
 }
 
-/// Reads `content`. Nothing switches mentions off: they count in code blocks too.
+/// Parses `content`. Mentions in code blocks count too.
 pub(crate) fn parse(content: &str, max: usize) -> Named {
     let mut named = Named { everyone: content.contains("@everyone") || content.contains("@here"), ..Named::default() };
     let mut rest = content;
@@ -53,19 +53,20 @@ fn add<T>(ids: &mut Vec<Id<T>>, digits: &str, max: usize) {
     }
 }
 
-/// Whom a message reaches by mentioning them.
+/// Users and roles that a message notifies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mentions {
-    /// Users, all of them members.
+    /// Mentioned users, all of them members.
     pub users: Vec<Arc<User>>,
     /// Roles.
     pub roles: Vec<RoleId>,
-    /// Everybody.
+    /// Notifies everyone.
     pub everyone: bool,
 }
 
 impl Guild {
-    /// Keeps of what `content` names whom the sender may mention and wants to. `replied` is whom a reply answers.
+    /// Filters the ids in `content` by existence, the sender's permissions and `allowed`. `replied` is the author of
+    /// the original message of a reply.
     pub(crate) fn resolve_mentions(
         &self,
         content: &str,
@@ -86,7 +87,7 @@ impl Guild {
             users.push(replied);
         }
         let role_is_open = |id: &RoleId| {
-            // `@everyone` is not mentioned by its id.
+            // The id of `@everyone` is not a role mention.
             *id != self.meta.id().cast()
                 && self.meta.roles.get(id).is_some_and(|role| role.mentionable || may_mention_all)
         };

@@ -1,9 +1,9 @@
-//! Positions: several channels or roles put into order at once.
+//! Positions: reorders several channels or roles at once.
 //!
 //! Owns        `MoveChannels`, `MoveRoles`.
-//! Invariants  all are checked before any is moved; each that moved has an event of its own. The first event carries the whole
-//!             move, and no other event comes before the last.
-//! Limits      as many as the guild has channels or roles.     Spec  docs/protocol.md §5.2, §10.4.
+//! Invariants  all moves are checked before the first is made; each moved object has an event of its own. The first
+//!             event carries the whole move, and no other event comes before the last.
+//! Limits      the guild's number of channels or roles.     Spec  docs/protocol/reference.md §5.2, §10.4.
 
 use crate::{
     check::Rank,
@@ -39,7 +39,7 @@ impl Guild {
             }
         }
         changed.retain(|id, channel| self.meta.channels.get(id).is_some_and(|before| !is_same(before, channel)));
-        // Nothing is refused from here on.
+        // No refusals after this point.
 
         let changed: Vec<Arc<Channel>> = changed.into_values().map(Arc::new).collect();
         let channels_before = self.meta.channels.clone();
@@ -62,7 +62,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Roles below the actor's highest, to places below it.
+    /// Moves roles below the actor's highest role to positions below it.
     pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult {
         let standing = self.in_guild(now, actor)?;
         standing.need(Permissions::MANAGE_ROLES)?;
@@ -84,7 +84,7 @@ impl Guild {
                 changed.remove(role_id);
             }
         }
-        // Nothing is refused from here on.
+        // No refusals after this point.
 
         let guild_id = self.meta.id();
         changed.values().for_each(|role| self.write(Write::PutRole(guild_id, role.clone())));
@@ -100,7 +100,7 @@ impl Guild {
     }
 }
 
-/// But for the newest message, which is not the channel's own.
+/// Compares without the newest message, which is stored separately.
 fn is_same(a: &Channel, b: &Channel) -> bool {
     (a.position, a.parent_id, &a.overwrites) == (b.position, b.parent_id, &b.overwrites)
 }

@@ -1,13 +1,14 @@
-//! Presence: what a member shows, over all their sessions, and when others are told of it.
+//! Presence: the aggregate over a member's sessions, and its publication.
 //!
-//! Owns        the aggregate of docs/protocol.md §6.9, kept in the member table; presences shown without a session.
-//! Doors       `refresh_presence` after anything that may change one; `Command::ShowPresence`; `tell_waiting` from the timer.
-//! Invariants  S1 the table holds the aggregate of the user's sessions, nothing when that is offline. S2 an event goes
-//!             out for a change of the aggregate and for nothing else: at once, or, past the rate, when it is its turn,
-//!             and then with what is shown by then. S3 nobody who watches is left with anything but the newest presence
-//!             once the guild has been quiet for long enough. S4 a change that nobody watches costs no event.
-//! Limits      `presence_sessions_max` sessions count; `activities_max` activities of `activities_bytes_max` bytes are shown,
-//!             the first ones; the rate and what waits for it: `presence::pace`.
+//! Owns        the aggregate of reference.md §6.9, stored in the member table; presences without a session.
+//! Doors       `refresh_presence` after anything that may change one; `Command::ShowPresence`;
+//!             `tell_waiting` from the timer.
+//! Invariants  S1 the table holds the aggregate of the user's sessions, none if that is offline. S2 only a change of
+//!             the aggregate causes an event: at once, or, past the rate limit, when it is its turn, with the presence
+//!             of that moment. S3 once the guild has been quiet for long enough, every watcher has the newest
+//!             presences. S4 a change that no session watches causes no event.
+//! Limits      `presence_sessions_max` sessions count; the first `activities_max` activities of `activities_bytes_max`
+//!             bytes are published; the rate and its queue: `presence::pace`.
 
 mod pace;
 
@@ -23,12 +24,12 @@ use guildhall_relay::{Gate, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Presences without activities, by statuses: most members share one of a few.
+/// Interned presences without activities, by statuses: most members share one of a few.
 #[derive(Debug, Default)]
 pub(crate) struct CommonPresences(BTreeMap<u16, Arc<Presence>>);
 
 impl CommonPresences {
-    /// Two bits for the whole and two for each platform make at most 4,096 of them.
+    /// Two bits for the total and two per platform: at most 4,096 values.
     fn share(&mut self, status: Status, platforms: &[Status; 5], client_status: ClientStatus) -> Arc<Presence> {
         let key = platforms.iter().fold(status as u16, |key, status| key << 2 | *status as u16);
         let make = || Arc::new(Presence { status, activities: Vec::new(), client_status });
@@ -37,7 +38,7 @@ impl CommonPresences {
 }
 
 impl Guild {
-    /// Aggregates a user's sessions anew, and tells whoever watches if that made a difference.
+    /// Aggregates a user's sessions again, and notifies watchers if the result changed.
     pub(crate) fn refresh_presence(&mut self, now: Now, user_id: UserId) {
         let presence = self.aggregate(user_id);
         let Some(entry) = self.members.entry(user_id) else { return };
@@ -58,11 +59,11 @@ impl Guild {
         }
     }
 
-    /// Tells those whose turn it is, a slice at most.
+    /// Publishes queued presences that are due, a slice at most.
     pub(crate) fn tell_waiting(&mut self, now: Now) {
         for _ in 0..SLICE {
             let Some(user_id) = self.presences.next(now.instant) else { break };
-            // Whoever watched may have gone.
+            // The last watcher may have gone.
             if let Some(entry) = self.members.entry(user_id).filter(|_| self.is_watched(user_id)) {
                 let presence = entry.presence.clone().unwrap_or_default();
                 self.tell_presence(user_id, presence);
@@ -76,7 +77,7 @@ impl Guild {
         self.publish_presence(user_id, event.never_to_user_account(user_id));
     }
 
-    /// None when offline.
+    /// None if offline.
     fn aggregate(&mut self, user_id: UserId) -> Option<Arc<Presence>> {
         let shown = self.shown.get(&user_id);
         let (mut status, mut client_status) = (Status::Offline, ClientStatus::default());

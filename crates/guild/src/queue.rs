@@ -1,13 +1,13 @@
-//! Queue of jobs: who waits for one, and how many run.
+//! Job queue: waiting and running jobs.
 //!
-//! Owns        `Queue`; the numbering of jobs; `handle_job_done` and `handle_job_lost`.
-//! Doors       `Guild::enqueue` from whoever needs a job; `handle_job_done`, `handle_job_lost` from the driver.
-//! Invariants  Q1 whoever got in is answered once: with what was found, or that it could not be done; but for sessions
-//!             that are gone by then. Q2 a snapshot is taken when its job begins, not while it waits.
+//! Owns        `Queue`; job ids; `handle_job_done` and `handle_job_lost`.
+//! Doors       `Guild::enqueue` from code that needs a job; `handle_job_done`, `handle_job_lost` from the driver.
+//! Invariants  Q1 every accepted waiter is answered once, with the result or an error, except for sessions that are
+//!             gone by then. Q2 a snapshot is taken when its job starts, not while it waits.
 //! Limits      `jobs_running_max`, `jobs_waiting_max`, `jobs_per_user_max`. Past them a command is refused as
-//!             `Unavailable`, a session gets an empty answer at once. A bulk that goes on gets in always: there are at
-//!             most `slow_commands_max`; and a list that is to be built, once each.
-//! Not here    what jobs do (`job`), what is made of their results (`requests`, `bulk`).
+//!             `Unavailable`, and a session gets an empty answer at once. Exempt are continued bulk changes, at most
+//!             `slow_commands_max`, and member lists, once each.
+//! Not here    the work of jobs (`job`), the use of results (`requests`, `bulk`).
 
 use crate::{
     bulk::Bulk,
@@ -24,23 +24,23 @@ use std::{
     fmt,
 };
 
-/// What has no more parts than these is freed where it is.
+/// Objects with at most this many parts are freed without a job.
 const DISPOSED_AT_ONCE_MAX: usize = 1_024;
 
-/// Somebody who waits for a job.
+/// Waiter for a job.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// A session, for members.
+    /// A session that requested members.
     Members(MembersAsked),
-    /// A session, for the audience of a channel.
+    /// A session that requested the member count of a channel.
     Count { session: SessionKey, user_id: UserId, channel_id: ChannelId, at: Timestamp },
-    /// A command, for members.
+    /// A command that searches members.
     Search { command: JobId, actor: Actor, prefix: Prefix, limit: usize },
-    /// A command, for the audience of a channel.
+    /// A command that counts a channel's audience.
     Audience { command: JobId, actor: Actor, channel_id: ChannelId, at: Timestamp },
-    /// A command, for members it is to be applied to.
+    /// A command that changes many members.
     Bulk(Box<Bulk>),
-    /// A member list, to be built or to catch up.
+    /// A member list to build or update.
     List(ListId, u64),
 }
 
@@ -70,7 +70,7 @@ impl Which {
 }
 
 impl Waiting {
-    /// Whose turn it takes; none for the system.
+    /// User whose quota it counts towards; none for the system.
     fn user_id(&self) -> Option<UserId> {
         match self {
             Self::Members(asked) => Some(asked.user_id),
@@ -102,7 +102,7 @@ impl Queue {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// An id that was not used before.
+    /// A new id.
     pub fn next_id(&mut self) -> JobId {
         self.ids_count += 1;
         JobId(self.ids_count)
@@ -112,12 +112,12 @@ impl Queue {
         self.waiting.iter().chain(self.running.values())
     }
 
-    /// Bulks that wait for their members.
+    /// Number of bulk changes that wait for a search.
     pub fn bulks_count(&self) -> usize {
         self.all().filter(|waiting| matches!(waiting, Waiting::Bulk(_))).count()
     }
 
-    /// Forgets everybody. Returns the commands among them.
+    /// Drops all waiters. Returns the commands among them.
     pub fn clear(&mut self) -> Vec<JobId> {
         let waiting = self.waiting.drain(..).chain(std::mem::take(&mut self.running).into_values());
         waiting.filter_map(|waiting| waiting.command()).collect()
@@ -125,22 +125,22 @@ impl Queue {
 }
 
 impl Guild {
-    /// Whether another job has room. Looks at those that are there, a few hundred at most.
+    /// Whether another job has room. Scans the queue, a few hundred entries at most.
     pub(crate) fn has_room_for_job(&self, user_id: Option<UserId>) -> bool {
         let limits = &self.limits;
         let own = self.queue.all().filter(|waiting| user_id.is_some() && waiting.user_id() == user_id).count();
         self.queue.waiting.len() < limits.jobs_waiting_max && own < limits.jobs_per_user_max
     }
 
-    /// Puts somebody at the end, whether or not there is room.
+    /// Appends a waiter, whether or not there is room.
     pub(crate) fn enqueue(&mut self, waiting: Waiting) {
         self.queue.waiting.push_back(waiting);
         self.begin_jobs();
     }
 
-    /// A list is to be built. It takes its turn before requests do: it answers many.
+    /// Queues the build of a list. It precedes requests, because it serves many.
     pub(crate) fn enqueue_list(&mut self, list: ListId, number: u64) {
-        // What was to be done for it before comes to nothing.
+        // A queued build of the same list is replaced.
         self.queue.waiting.retain(|waiting| !matches!(waiting, Waiting::List(other, _) if *other == list));
         self.queue.waiting.push_front(Waiting::List(list, number));
         self.begin_jobs();
@@ -161,7 +161,7 @@ impl Guild {
         }
     }
 
-    /// None when there is nothing left to do it with.
+    /// None if the waiter has become obsolete.
     fn work_for(&mut self, waiting: &Waiting) -> Option<Work> {
         let members = self.members.clone();
         Some(match waiting {
@@ -179,7 +179,7 @@ impl Guild {
         })
     }
 
-    /// A job that was put out has come to its end, wherever it ran. Others may follow.
+    /// Takes the result of a job, wherever it ran. May start further jobs.
     pub fn handle_job_done(&mut self, now: Now, done: JobDone) {
         self.is_touched = false;
         let Some(waiting) = self.queue.running.remove(&done.id) else { return };
@@ -206,7 +206,7 @@ impl Guild {
         self.begin_jobs();
     }
 
-    /// A job that was put out did not come to its end: whoever waits for it is told so.
+    /// A job was not completed: notifies its waiter.
     pub fn handle_job_lost(&mut self, _now: Now, id: JobId) {
         self.is_touched = false;
         let Some(waiting) = self.queue.running.remove(&id) else { return };
@@ -217,7 +217,7 @@ impl Guild {
     fn job_failed(&mut self, waiting: Waiting, refusal: Refusal) {
         match &waiting {
             Waiting::Members(asked) => self.tell_members(asked, &[]),
-            // Clients that want a count ask again when they next need it.
+            // Clients that need the count request it again.
             Waiting::Count { .. } => {}
             Waiting::List(list, number) => self.list_build_lost(*list, *number),
             Waiting::Search { .. } | Waiting::Audience { .. } | Waiting::Bulk(_) => {}
@@ -227,7 +227,7 @@ impl Guild {
         }
     }
 
-    /// Frees something, beside the guild if it is large.
+    /// Frees an object, in a background job if it is large.
     pub(crate) fn dispose(&mut self, size: usize, what: impl fmt::Debug + Send + Sync + 'static) {
         if size > DISPOSED_AT_ONCE_MAX {
             let id = self.queue.next_id();
@@ -235,7 +235,7 @@ impl Guild {
         }
     }
 
-    /// The late answer to a command.
+    /// Answers a command later.
     pub(crate) fn answer(&mut self, command: JobId, answer: Result<Reply, Refusal>) {
         self.touch();
         self.put_out(Output::Answer(command, answer));

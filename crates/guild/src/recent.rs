@@ -1,20 +1,20 @@
-//! Recent past: what is remembered for minutes and then forgotten.
+//! Short-lived state: nonces and slow mode.
 //!
-//! Owns        nonces of new messages, for `enforce_nonce`; who has to wait in slow mode.
-//! Invariants  nothing here is stored: a guild that was loaded anew remembers none of it.
-//! Limits      `nonces_max` and `slow_mode_entries_max`; past either, what would be forgotten first goes at once.
+//! Owns        nonces of new messages, for `enforce_nonce`; the end of each user's slow mode.
+//! Invariants  nothing here is stored: a reloaded guild starts empty.
+//! Limits      `nonces_max` and `slow_mode_entries_max`; past either, the oldest entry is dropped.
 
 use guildhall_model::{ChannelId, MessageId, Nonce, UserId};
 use guildhall_stdx::Instant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How long a nonce stands for its message: five minutes, longer than any client retries.
+/// Lifetime of a nonce: five minutes, longer than any client retries.
 pub(crate) const NONCE_MS: u64 = 300_000;
-/// Of what is over, as many of each kind are thrown away at once: ten thousand waits may end in the same second.
+/// Maximum number of expired entries of each kind removed at once: ten thousand may expire in the same second.
 const FORGOTTEN_MAX: usize = 256;
-/// When the rest follows.
+/// Delay until the next removal if more are expired.
 const REST_MS: u64 = 10;
-/// How often what is over is thrown away while nothing else happens.
+/// Interval of removals while nothing else happens.
 const SWEEP_MS: u64 = 300_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,17 +43,17 @@ impl NonceKey {
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     nonces: BTreeMap<NonceKey, (Instant, MessageId)>,
-    /// By time; may name a nonce that was used again since.
+    /// By time; may refer to a nonce that has been reused since.
     nonces_in_order: VecDeque<(Instant, NonceKey)>,
-    /// When they last wrote, and when they may again by the limit of that moment.
+    /// Time of the last message, and the end of slow mode by the limit at that time.
     slow: BTreeMap<(ChannelId, UserId), (Instant, Instant)>,
-    /// By end of the wait.
+    /// By end of slow mode.
     slow_in_order: BTreeSet<(Instant, ChannelId, UserId)>,
     sweep_at: Option<Instant>,
 }
 
 impl Recent {
-    /// The message this author sent with this nonce into this channel.
+    /// The message that this author sent to this channel with this nonce.
     pub fn message_of(&self, now: Instant, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
         let (at, message_id) = self.nonces.get(&NonceKey::new(author, channel, nonce))?;
         (now.ms_since(*at) < NONCE_MS).then_some(*message_id)
@@ -77,10 +77,10 @@ impl Recent {
         self.forget(now);
     }
 
-    /// Milliseconds until `user` may write into `channel` again; 0 for now.
+    /// Milliseconds until `user` may write in `channel` again; 0: now.
     pub fn wait_ms(&self, now: Instant, channel: ChannelId, user: UserId, rate_limit_s: u16) -> u64 {
         let Some((sent, until)) = self.slow.get(&(channel, user)) else { return 0 };
-        // A limit that was lowered since counts at once.
+        // A lowered limit applies at once.
         sent.after_ms(u64::from(rate_limit_s) * 1000).min(*until).ms_since(now)
     }
 
@@ -96,7 +96,7 @@ impl Recent {
         self.forget(now);
     }
 
-    /// Throws away what is over, a part of it if that is much: nothing that is over counts, whether or not it is here.
+    /// Removes expired entries, or part of them if there are many. Expired entries never count.
     pub fn forget(&mut self, now: Instant) {
         for _ in 0..FORGOTTEN_MAX {
             if self.has_old_nonce(now) {
@@ -115,7 +115,7 @@ impl Recent {
         };
     }
 
-    /// When `forget` should be called even if nothing happens.
+    /// Time at which `forget` should be called even without other input.
     pub fn sweep_at(&self) -> Option<Instant> {
         self.sweep_at
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(found(&recent, 4, BOB, &Nonce::Number(2)), None);
         assert_eq!(found(&recent, 1 + NONCE_MS, ANA, &Nonce::Number(2)), Some(2));
         assert_eq!(found(&recent, 2 + NONCE_MS, ANA, &Nonce::Number(2)), None);
-        // Used again: the older use being forgotten does not take the newer with it.
+        // The nonce was reused: expiry of the older use keeps the newer.
         recent.remember_nonce(Instant(10), ANA, HERE, &Nonce::Number(2), MessageId::new(9), 3);
         recent.remember_nonce(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
         assert_eq!(found(&recent, 11, ANA, &Nonce::Number(2)), Some(9));

@@ -1,9 +1,9 @@
-//! Records: what of a guild outlives the process, as the store reads and writes it.
+//! Records: the durable part of a guild, as the store reads and writes it.
 //!
-//! Owns        `Write`, one durable change; `GuildRecord` and `MessageRecord`, what is read back.
-//! Invariants  applying a guild's writes in order to an empty store and loading gives the guild's state
-//!             again, without presence, voice and typing, which end with the process.
-//! Not here    how they are stored: `guildhall-store`.
+//! Owns        `Write`, one durable change; `GuildRecord` and `MessageRecord`, the loaded form.
+//! Invariants  applying a guild's writes in order to an empty store and loading it yields the guild's state, without
+//!             presence, voice and typing, which end with the process.
+//! Not here    the storage format: `guildhall-store`.
 
 use guildhall_model::{
     Belonging, BelongingKey, Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role,
@@ -18,7 +18,7 @@ pub enum Write {
     PutUser(Arc<User>),
     /// Adds or replaces a guild's base fields.
     PutGuild(Arc<Guild>),
-    /// Removes a guild with everything in it.
+    /// Removes a guild with all its data.
     DeleteGuild(GuildId),
     /// Adds or replaces a role.
     PutRole(GuildId, Arc<Role>),
@@ -32,17 +32,17 @@ pub enum Write {
     PutMember(GuildId, Arc<Member>),
     /// Removes a member.
     DeleteMember(GuildId, UserId),
-    /// Adds or replaces something else that the guild keeps.
+    /// Adds or replaces a guild resource.
     PutBelonging(GuildId, Belonging),
-    /// Removes it.
+    /// Removes a guild resource.
     DeleteBelonging(GuildId, BelongingKey),
-    /// Removes all parts of it; the part in the key says nothing.
+    /// Removes all resources with this kind and id, whatever their part.
     DeleteBelongings(GuildId, BelongingKey),
     /// Adds or replaces a message.
     PutMessage(Arc<Message>),
     /// Removes a message with its reactions.
     DeleteMessage(ChannelId, MessageId),
-    /// Adds a reaction; nothing if it is there already.
+    /// Adds a reaction; no effect if it exists.
     AddReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes one account's reaction.
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
@@ -50,14 +50,14 @@ pub enum Write {
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
 }
 
-/// A guild as it is loaded: everything but messages.
+/// A guild as loaded: everything except messages.
 #[derive(Clone, Debug)]
 pub struct GuildRecord {
     /// Base fields.
     pub guild: Guild,
-    /// In any order; `@everyone` is among them.
+    /// In any order, including `@everyone`.
     pub roles: Vec<Role>,
-    /// In any order; `last_message_id` is the newest message that is stored.
+    /// In any order; `last_message_id` is the newest stored message.
     pub channels: Vec<Channel>,
     /// By user id, ascending. Members of one account share its `User`.
     pub members: Vec<Arc<Member>>,
@@ -65,11 +65,10 @@ pub struct GuildRecord {
     pub belongings: Vec<Belonging>,
 }
 
-/// A message as it is loaded, with its reactions.
+/// A message as loaded, with its reactions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageRecord {
-    /// The message.
     pub message: Arc<Message>,
-    /// Who reacted with what: emoji in the order of first use, users in the order of reacting.
+    /// Emoji in order of first use, each with its users in order of reacting.
     pub reactions: Vec<(ReactionEmoji, Vec<UserId>)>,
 }

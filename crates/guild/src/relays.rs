@@ -1,11 +1,11 @@
-//! Relays and sessions: whom the guild speaks to, and whose sessions it counts.
+//! Relays and sessions of a guild.
 //!
 //! Owns        the numbering of each relay's stream (P1–P3 of `guildhall_relay`'s protocol); `Sessions`.
 //! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
-//! Invariants  L1 numbers to one relay are contiguous within an epoch, also across a restart; what is dropped is
-//!             followed by a `Snapshot { reset: true }`. L2 a session counts only while its relay is subscribed
-//!             and its user a member; those of a relay that is gone are taken out in slices (`chores`), and are not
-//!             heard meanwhile. L3 an `Attached` follows everything that its view holds.
+//! Invariants  L1 the numbers sent to one relay are contiguous within an epoch, also across a restart; after a loss a
+//!             `Snapshot { reset: true }` follows. L2 a session counts only while its relay is subscribed and its user
+//!             is a member; sessions of a removed relay are removed in slices (`chores`), and their messages are
+//!             ignored. L3 an `Attached` follows every event that its view contains.
 //! Limits      one link per relay; sessions: those of the relays.
 //! Not here    what a session may see: `guildhall_relay::Relay`.
 
@@ -22,17 +22,17 @@ use std::{
     sync::Arc,
 };
 
-/// The way to one relay.
+/// Stream to one relay.
 #[derive(Debug)]
 pub(crate) struct RelayLink {
     pub epoch: u32,
-    /// Of the newest message.
+    /// Number of the newest message.
     seq: u64,
-    /// It said that it has sessions that are told every member's presence.
+    /// The relay has sessions that receive every member's presence.
     wants_presences: bool,
-    /// Sessions whose view held every member's presence: from there on they are told of each.
+    /// Number of sessions whose view contained every member's presence; they receive each change from there on.
     presence_readers_count: usize,
-    /// Messages were lost, and nothing is sent until it restarts.
+    /// Messages were lost; nothing is sent until the relay restarts.
     pub is_cut: bool,
 }
 
@@ -41,13 +41,13 @@ impl RelayLink {
         Self { epoch, seq: 0, wants_presences: false, presence_readers_count: 0, is_cut: false }
     }
 
-    /// Somebody there is told every member's presence. It says so only once its first such session is in; what happens
-    /// between that session's view and its word must not be missed.
+    /// The relay has a session that receives every member's presence. The relay reports that only after its first such
+    /// session is attached; changes between the session's view and that report must not be missed.
     pub fn reads_presences(&self) -> bool {
         self.wants_presences || self.presence_readers_count > 0
     }
 
-    /// The guild was deleted: nobody reads what its members show.
+    /// The guild was deleted: presences are not sent any more.
     pub fn forget_readers(&mut self) {
         self.presence_readers_count = 0;
     }
@@ -62,7 +62,7 @@ impl RelayLink {
     }
 }
 
-/// Who a session is.
+/// Identity of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub session_id: Arc<str>,
@@ -71,17 +71,17 @@ pub(crate) struct Client {
     pub presence: SessionPresence,
 }
 
-/// A session, as far as the guild is concerned.
+/// A session, as the guild knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub client: Client,
-    /// Its view held every member's presence.
+    /// Its view contained every member's presence.
     pub reads_presences: bool,
-    /// Of its relay, when it entered.
+    /// Epoch of its relay when it attached.
     epoch: u32,
 }
 
-/// The sessions that are in the guild, by key and by user.
+/// Attached sessions, by key and by user.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     by_key: BTreeMap<SessionKey, Session>,
@@ -116,14 +116,14 @@ impl Sessions {
         Some(session)
     }
 
-    /// A user's sessions, in the order of their keys.
+    /// A user's sessions, ordered by key.
     pub fn of_user(&self, user_id: UserId) -> impl Iterator<Item = (SessionKey, &Session)> {
         let keys = self.by_user.range((user_id, FIRST_KEY)..).take_while(move |(user, _)| *user == user_id);
         keys.filter_map(|(_, key)| Some((*key, self.by_key.get(key)?)))
     }
 
-    /// Of the next `max` sessions of a relay after one of them, those that entered in this incarnation of it or an
-    /// older one; and where to go on, if there are more.
+    /// Of the next `max` sessions of a relay after a given one, those that attached in this incarnation or an older
+    /// one; and where to continue, if there are more.
     pub fn of_relay(
         &self,
         relay: RelayId,
@@ -145,10 +145,10 @@ impl Sessions {
     }
 }
 
-/// Which relays have somebody who watches a member.
+/// Relays with watchers of each member.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    /// With the incarnation of the relay that said so last.
+    /// With the incarnation of the relay's last report.
     by_user: BTreeMap<(UserId, RelayId), u32>,
     by_relay: BTreeSet<(RelayId, u32, UserId)>,
 }
@@ -170,7 +170,7 @@ impl Watchers {
         }
     }
 
-    /// Takes out what a relay said in this incarnation or an older one, `max` at most. Returns how many there were.
+    /// Removes at most `max` reports of this incarnation of a relay or an older one. Returns their number.
     pub fn forget(&mut self, relay: RelayId, epoch: u32, max: usize) -> usize {
         let first = (relay, 0, UserId::new(0));
         let of_relay = self.by_relay.range(first..).take_while(|(of, said, _)| (*of, *said) <= (relay, epoch));
@@ -179,12 +179,12 @@ impl Watchers {
         user_ids.len()
     }
 
-    /// Whether a relay's present incarnation has one.
+    /// Whether a relay's current incarnation has a watcher.
     pub fn has(&self, user_id: UserId, relay: RelayId, epoch: u32) -> bool {
         self.by_user.get(&(user_id, relay)) == Some(&epoch)
     }
 
-    /// Relays that have one, or had one in an earlier incarnation.
+    /// Relays with a watcher in the current or an earlier incarnation.
     fn of_user(&self, user_id: UserId) -> impl Iterator<Item = (RelayId, u32)> {
         let of_user = self.by_user.range((user_id, FIRST_RELAY)..).take_while(move |((user, _), _)| *user == user_id);
         of_user.map(|((_, relay), epoch)| (*relay, *epoch))
@@ -192,13 +192,13 @@ impl Watchers {
 }
 
 impl Guild {
-    /// A session that counts.
+    /// An attached session.
     pub(crate) fn session(&self, key: SessionKey) -> Option<&Session> {
         let link = self.relays.get(&key.relay)?;
         self.sessions.find(key).filter(|session| session.epoch == link.epoch)
     }
 
-    /// Whether any relay has somebody who is told what this member shows.
+    /// Whether any relay has a session that receives this member's presence.
     pub(crate) fn is_watched(&self, user_id: UserId) -> bool {
         let is_current = |(relay, epoch)| self.relays.get(&relay).is_some_and(|link| link.epoch == epoch);
         self.relays.values().any(RelayLink::reads_presences) || self.watchers.of_user(user_id).any(is_current)
@@ -207,7 +207,7 @@ impl Guild {
     pub(crate) fn subscribe(&mut self, now: Now, relay: RelayId, epoch: u32) {
         match self.relays.get(&relay) {
             Some(link) if link.epoch > epoch => return,
-            // It asks again without knowing of an answer.
+            // The relay repeats its request, unaware of an answer.
             Some(link) if link.epoch == epoch => return self.restart_stream(relay),
             Some(_) => self.drop_relay(now, relay),
             None => {}
@@ -235,7 +235,7 @@ impl Guild {
         }
     }
 
-    /// The guild as its relays know it. Costs the same whatever its size.
+    /// Snapshot for relays. O(1) for any size of guild.
     fn picture(&self) -> GuildPicture {
         GuildPicture {
             meta: self.meta.clone(),
@@ -245,7 +245,7 @@ impl Guild {
         }
     }
 
-    /// An incarnation of a relay is gone, and its sessions with it.
+    /// Removes an incarnation of a relay with its sessions.
     fn drop_relay(&mut self, now: Now, relay: RelayId) {
         self.touch();
         if let Some(link) = self.relays.remove(&relay) {
@@ -253,22 +253,22 @@ impl Guild {
         }
     }
 
-    /// A session enters, or enters again (its relay was reset). While its relay is cut it counts but gets no
-    /// answer: it asks again after the reset.
+    /// Attaches a session, possibly again after its relay was reset. While its relay is cut, the session counts but
+    /// gets no answer: the relay requests it again after the reset.
     pub(crate) fn attach(&mut self, now: Now, key: SessionKey, client: Client, members: MembersWanted) {
         let user_id = client.user_id;
         let Some(epoch) = self.relays.get(&key.relay).map(|link| link.epoch) else { return };
         if self.member(user_id).is_none() {
             return self.send(key.relay, RelayMessage::Attached { session: key, view: None });
         }
-        // Keys are never reused, so this is a relay's mistake; the first user's presence must not stay behind.
+        // Keys are never reused, so this is an error of the relay; the first user's presence must not remain.
         if self.sessions.find(key).is_some_and(|session| session.client.user_id != user_id) {
             self.detach(now, key);
         }
         self.touch();
         let reads_presences = matches!(members, MembersWanted::ByThreshold { .. });
         self.put_session(key, Session { client, reads_presences, epoch });
-        // First, so that the view holds it (L3).
+        // First, so that the view contains it (L3).
         self.refresh_presence(now, user_id);
         if reads_presences {
             self.presences.table_was_read();
@@ -297,7 +297,7 @@ impl Guild {
         self.sessions.insert(key, session);
     }
 
-    /// A session does not count any more.
+    /// Removes a session.
     pub(crate) fn drop_session(&mut self, key: SessionKey) -> Option<Session> {
         let session = self.sessions.remove(key)?;
         let link = self.relays.get_mut(&key.relay).filter(|link| link.epoch == session.epoch);
@@ -339,12 +339,12 @@ impl Guild {
         }
     }
 
-    /// What members show, to a session that began to watch them.
+    /// Sends presences to a session that started to watch these members.
     pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
-        // Who was thrown out since is told nothing; who is let in again asks again.
+        // A session that was removed since gets nothing; after attaching again it repeats the request.
         let Some(own) = self.sessions.find(session).map(|session| session.client.user_id) else { return };
         self.presences.table_was_read();
-        // Nobody is told what they show themselves.
+        // No session receives its own account's presence.
         for user_id in user_ids.iter().take(Subscription::MEMBERS_MAX).filter(|user_id| **user_id != own) {
             let Some(entry) = self.members.entry(*user_id) else { continue };
             let presence = entry.presence.clone().unwrap_or_default();

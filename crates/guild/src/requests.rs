@@ -1,12 +1,12 @@
-//! Requests for members: what sessions and commands ask of the whole list, and what they are told.
+//! Requests for members by sessions and commands.
 //!
 //! Owns        ops 8, 35 and 39; `SearchMembers`, `ReadAudience`.
 //! Doors       `request_members`, `recent_members`, `count_members` from `Guild::handle_relay`; `tell_members`,
 //!             `tell_count`, `found_members` when a job is done.
-//! Invariants  A1 what is told of a member is what holds at that moment, also when they were found a while ago. A2 who
-//!             may not see something is answered with nothing in it.
+//! Invariants  A1 an answer contains the members' current state, even if the search was earlier. A2 a session without
+//!             permission gets an empty answer.
 //! Limits      members looked up at once: `RequestGuildMembers::IDS_MAX`, `RECENT_PAGE`.
-//! Spec        docs/protocol.md §8.7, §8.8
+//! Spec        docs/protocol/reference.md §8.7, §8.8
 
 use crate::{
     command::{Actor, Refusal, Reply},
@@ -23,7 +23,8 @@ use guildhall_stdx::Now;
 use std::sync::Arc;
 
 impl Guild {
-    /// Op 8. Whoever sees the guild sees its members; only the whole list of a user account needs a permission.
+    /// Op 8. A session that sees the guild sees its members; only the complete list of a user account
+    /// needs a permission.
     pub(crate) fn request_members(&mut self, now: Now, key: SessionKey, request: RequestGuildMembers) {
         let Some(user_id) = self.session(key).map(|session| session.client.user_id) else { return };
         let RequestGuildMembers { query, presences, nonce, .. } = request;
@@ -48,7 +49,8 @@ impl Guild {
         self.send_members(key, MembersAnswer { nonce, presences, members });
     }
 
-    /// Op 35. Any member may ask, as docs/protocol.md §8.7 names no permission for it; it goes back `RECENT_MAX` members.
+    /// Op 35. Any member may use it, because reference.md §8.7 names no permission; it reaches back
+    /// `RECENT_MAX` members.
     pub(crate) fn recent_members(&mut self, key: SessionKey, request: SearchRecentMembers) {
         let Some(user_id) = self.session(key).map(|session| session.client.user_id) else { return };
         let SearchRecentMembers { query, continuation_token: after, nonce, .. } = request;
@@ -83,7 +85,8 @@ impl Guild {
         FoundMembers::Some { entries, not_found }
     }
 
-    /// What was found for a session, as it is now (A1): who left or has another name since is left out.
+    /// Sends the members found for a session, in their current state (A1); members who left or were renamed
+    /// since are omitted.
     pub(crate) fn tell_members(&mut self, asked: &MembersAsked, user_ids: &[UserId]) {
         if self.session(asked.session).is_none() {
             return;
@@ -96,7 +99,7 @@ impl Guild {
         let entries = user_ids.iter().filter_map(|id| self.members.entry(*id)).filter(still).cloned();
         let mut entries: Vec<MemberEntry> = entries.collect();
         if matches!(asked.which, Which::Recent { .. }) {
-            // A page is the newest, but within it they ascend: clients ask on from the first.
+            // A page holds the newest members in ascending order: clients continue from its first.
             entries.reverse();
         }
         let members = FoundMembers::Some { entries, not_found: Vec::new() };
@@ -110,7 +113,7 @@ impl Guild {
         self.send(session.relay, RelayMessage::Members { session, answer: Box::new(answer) });
     }
 
-    /// Op 39. Not answered to who cannot view the channel, nor past the limits of jobs: clients ask again.
+    /// Op 39. Not answered if the account cannot view the channel, or past the limits of jobs: clients retry.
     pub(crate) fn count_members(&mut self, now: Now, session: SessionKey, channel_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_channel(now, Actor::User(user_id), channel_id).is_ok() && self.has_room_for_job(Some(user_id)) {
@@ -154,7 +157,7 @@ impl Guild {
         self.answer_later(actor, |command| Waiting::Audience { command, actor, channel_id, at: now.unix })
     }
 
-    /// A command that a job is needed for.
+    /// A command that needs a job.
     pub(crate) fn answer_later(
         &mut self,
         actor: Actor,

@@ -1,12 +1,14 @@
-//! Temporary members: who came in by a temporary invite, and goes again when they have gone offline.
+//! Temporary members: removed some time after they go offline.
 //!
-//! Owns        `Temporary`: who they are, and when to look whether they are still there.
-//! Doors       `begin` from `invites`; `left` when a session goes, `forget_temporary` when a member does; `end_temporary` from
-//!             `Guild::handle_timer`.
-//! Invariants  T1 who has no session for `temporary_away_ms` and no role is a member no more; who has a role then, or owns the guild, stays
-//!             for good. T2 it is kept with the guild: who went while it was not loaded, or whose node ended, has `LOADED_MS` from
-//!             its first timer on. T3 who never came online is waited for, until the next load. (tests `temporary::*`)
-//! Limits      `temporary_members_max`; past it such an invite lets nobody in. `SLICE` of them at once, others `SLICE_EVERY_MS` later.
+//! Owns        `Temporary`: the temporary members, and when to check each.
+//! Doors       `begin` from `invites`; `left` when a session ends, `forget_temporary` when a member leaves;
+//!             `end_temporary` from `Guild::handle_timer`.
+//! Invariants  T1 a temporary member without a session for `temporary_away_ms` is removed, unless they have a role then
+//!             or own the guild; those stay permanently. T2 the state is stored with the guild: members who left while
+//!             it was not loaded, or whose node ended, have `LOADED_MS` from its first timer on. T3 a member who never
+//!             connected is not removed until the next load. (tests `temporary::*`)
+//! Limits      `temporary_members_max`; past it such an invite admits no one. `SLICE` removals at once, others
+//!             `SLICE_EVERY_MS` later.
 
 use crate::{
     chores::{SLICE, SLICE_EVERY_MS},
@@ -17,14 +19,14 @@ use guildhall_model::{Belonging, BelongingKey, BelongingKind, UserId};
 use guildhall_stdx::{Instant, Now};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longer than sessions can be resumed, and than clients wait between two tries.
+/// Longer than the resume window, and than the pause between two attempts of a client.
 const LOADED_MS: u64 = 600_000;
-/// When to look at who was loaded: the first timer knows.
+/// Placeholder for loaded members: the first timer sets the time.
 const NOT_YET: Instant = Instant(0);
 
 #[derive(Debug, Default)]
 pub(crate) struct Temporary {
-    /// None: they are here, or never were.
+    /// Check time; none: the member is online, or never connected.
     members: BTreeMap<UserId, Option<Instant>>,
     looks: BTreeSet<(Instant, UserId)>,
     due_at: Option<Instant>,
@@ -32,7 +34,7 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Those that were stored.
+    /// Adds stored temporary members.
     pub fn load(belongings: &[Belonging]) -> Self {
         let mut all = Self::default();
         for belonging in belongings {
@@ -77,13 +79,13 @@ impl Guild {
         if has_room { Ok(()) } else { Err(Refusal::TooManyTemporaryMembers) }
     }
 
-    /// Somebody came in for as long as they are here.
+    /// Adds a temporary member.
     pub(crate) fn begin_temporary(&mut self, user_id: UserId) {
         self.temporary.members.insert(user_id, None);
         self.put_belonging(Belonging::TemporaryMember(user_id));
     }
 
-    /// A session of somebody is gone.
+    /// A member's session ended.
     pub(crate) fn left(&mut self, now: Now, user_id: UserId) {
         if self.temporary.members.contains_key(&user_id) && self.sessions.of_user(user_id).next().is_none() {
             self.temporary.look_at(user_id, now.instant.after_ms(self.limits.temporary_away_ms));
@@ -91,7 +93,7 @@ impl Guild {
         }
     }
 
-    /// Somebody is a member for good, or none any more.
+    /// The member has become permanent, or has left.
     pub(crate) fn forget_temporary(&mut self, user_id: UserId) {
         self.temporary.look_no_more(user_id);
         if self.temporary.members.remove(&user_id).is_some() {
@@ -99,7 +101,7 @@ impl Guild {
         }
     }
 
-    /// Lets those go whose time has come.
+    /// Removes the members who are due.
     pub(crate) fn end_temporary(&mut self, now: Now) {
         if self.temporary.due_at.is_none_or(|at| at > now.instant) {
             return;

@@ -1,16 +1,16 @@
-//! Threads: begun, joined, left, changed, closed, opened again, deleted.
+//! Threads: creation, membership, changes, archiving, deletion.
 //!
-//! Owns        what of `UpdateChannel`, `DeleteChannel` is about threads, and keeping, counting and telling them; in the
-//!             folder how they begin, who is in them, and their lists.
-//! Invariants  T1 a thread's parent is a channel of the guild; it goes with it. T2 whoever is in a private thread, or may
-//!             manage its parent's, and nobody else, is told of it. T3 an archived thread takes a new message, which opens
-//!             it, and deletions; nothing else. T4 in a locked thread members without MANAGE_THREADS hold
-//!             `LOCKED` only; if it is archived too, they delete nothing. T5 a post carries tags of its own
-//!             forum. (tests `s17_*`, `s18_*` in `guildhall`)
-//! Limits      `threads_max` in all, `active_threads_max` open, `thread_members_max` in each.
-//!             `SLICE` of them are closed by time at once.
-//! Not here    closing by time: `archive`.
-//! Spec        docs/protocol.md §5.2, §6.5, §7.2, §10.3.
+//! Owns        the thread part of `UpdateChannel` and `DeleteChannel`; storing, counting and publishing threads. The
+//!             modules below: creation, members, lists.
+//! Invariants  T1 a thread's parent is a channel of the guild; deleting it deletes the thread. T2 exactly the members
+//!             of a private thread, and members who may manage the parent's threads, receive its events. T3 an archived
+//!             thread accepts a new message, which reopens it, and deletions; nothing else. T4 in a locked thread
+//!             members without MANAGE_THREADS have `LOCKED` only; if it is also archived, they cannot delete. T5 a post
+//!             has tags of its own forum. (tests `s17_*`, `s18_*` in `guildhall`)
+//! Limits      `threads_max` in total, `active_threads_max` open, `thread_members_max` in each. `SLICE` of them are
+//!             archived by time at once.
+//! Not here    archiving by time: `archive`.
+//! Spec        docs/protocol/reference.md §5.2, §6.5, §7.2, §10.3.
 
 mod begin;
 mod listing;
@@ -57,7 +57,7 @@ impl Guild {
         }
     }
 
-    /// A thread that the actor can view, as `in_channel` has it: its parent's permissions, except for writing and locks.
+    /// A thread that the actor can view. Permissions are those of the parent, except for writing and locks.
     pub(crate) fn in_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<Here, Refusal> {
         let thread = self.threads.get(thread_id).ok_or(Refusal::UnknownChannel)?;
         let parent_id = thread.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
@@ -81,7 +81,7 @@ impl Guild {
         self.threads.get(here.channel.id).ok_or(Refusal::UnknownChannel)
     }
 
-    /// Whether something besides messages may be written there (T3).
+    /// Whether anything except messages may be written there (T3).
     pub(crate) fn need_open(&self, here: &Here) -> Result<(), Refusal> {
         match &here.channel.thread {
             Some(thread) if thread.archived => Err(Refusal::ArchivedThread),
@@ -102,7 +102,7 @@ impl Guild {
         if is_locked(&here.channel) && !here.can(Permissions::MANAGE_THREADS) { self.need_open(here) } else { Ok(()) }
     }
 
-    /// Tags of a post as they will be kept (T5). `before` are its tags now; one that the forum has lost since is dropped.
+    /// Tags of a post after a change (T5). `before` are its current tags; one that the forum no longer has is dropped.
     pub(crate) fn check_tags(
         parent: &Channel,
         before: &[Id<()>],
@@ -141,7 +141,7 @@ impl Guild {
         Ok(Reply::Thread(Box::new((entry, own))))
     }
 
-    /// Keeps a thread as it is now.
+    /// Stores a thread in its current state.
     pub(crate) fn keep_thread(&mut self, entry: ThreadEntry) -> Effect {
         self.touch();
         let thread_id = entry.channel.id;
@@ -166,7 +166,7 @@ impl Guild {
         self.publish(event, effect);
     }
 
-    /// A message was written in a thread: it is counted. Returns what changed.
+    /// Counts a message written in a thread. Returns the effect.
     pub(crate) fn thread_after_message(&mut self, here: &Here, message: &Message) -> Option<Effect> {
         let entry = self.threads.get(here.channel.id)?.clone();
         let mut channel = Channel::clone(&entry.channel);
@@ -183,7 +183,7 @@ impl Guild {
         Some(self.keep_thread(entry))
     }
 
-    /// So many messages of a thread that counted are gone. How many were ever sent stays.
+    /// Subtracts deleted messages of a thread. The total of messages ever sent stays.
     pub(crate) fn thread_after_deletion(&mut self, here: &Here, counted: usize) -> Effect {
         let Some(entry) = self.threads.get(here.channel.id).filter(|_| counted > 0).cloned() else {
             return Effect::None;
@@ -196,7 +196,7 @@ impl Guild {
         self.keep_thread(entry)
     }
 
-    /// Before a message is written in a closed thread, it is opened.
+    /// Reopens an archived thread before a message is written in it.
     pub(crate) fn open_thread(&mut self, now: Now, here: &Here) {
         let Some(entry) = self.threads.get(here.channel.id).cloned() else { return };
         if !entry.channel.thread.as_ref().is_some_and(|thread| thread.archived) {
@@ -209,7 +209,7 @@ impl Guild {
         self.put_thread(now, &entry, channel);
     }
 
-    /// A thread was changed: it is stored and told.
+    /// Stores and publishes a changed thread.
     pub(crate) fn put_thread(&mut self, now: Now, before: &ThreadEntry, channel: Channel) {
         let was_active = is_active(&before.channel);
         let is_active = is_active(&channel);
@@ -221,7 +221,7 @@ impl Guild {
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
         self.tell_thread(EventName::ThreadUpdate, &entry, None, Notice::Thread(event), effect);
         if is_active && !was_active {
-            // Clients forget threads that are closed: those that are here hear that they are still in it.
+            // Clients forget archived threads; after reopening, connected members receive their membership again.
             let here: Vec<_> = entry
                 .members
                 .values()
@@ -235,7 +235,8 @@ impl Guild {
         }
     }
 
-    /// MANAGE_THREADS allows every change. The creator changes name, tags, duration and whether it is open; others open it.
+    /// MANAGE_THREADS allows every change. The creator may change name, tags, duration and archived state;
+    /// others may reopen.
     pub(crate) fn update_thread(
         &mut self,
         now: Now,
@@ -320,7 +321,7 @@ impl Guild {
         self.free_evicted();
     }
 
-    /// A channel is about to go, and its threads go before it. Relays see for themselves.
+    /// Deletes the threads of a channel before the channel. Relays do the same by themselves.
     pub(crate) fn forget_threads_of(&mut self, parent_id: ChannelId) {
         let threads = self.threads.iter().filter(|(_, entry)| entry.channel.parent_id == Some(parent_id));
         let threads: Vec<_> = threads.map(|(_, entry)| entry.clone()).collect();

@@ -1,12 +1,13 @@
-//! Voice: who is connected to which voice channel. No media.
+//! Voice: which user is connected to which voice channel. No media.
 //!
-//! Owns        `VoiceTable`; the rules of docs/protocol.md §9.
+//! Owns        `VoiceTable`; the rules of reference.md §9.
 //! Doors       `set_session_voice` (op 4), `Command::ShowVoice`; members and channels call in when they change.
-//! Invariants  V1 a user has at most one voice state in the guild, and each connected session is its user's.
-//!             V2 who can view only the channel that was left sees somebody leave; who can view the new one sees
-//!             them once. V3 what is not allowed is answered with nothing.
-//! Limits      a channel's `user_limit`; nobody enters a channel that is being deleted. Losing VIEW_CHANNEL or CONNECT does not end a connection.
-//! Not here    that a user account is in voice in one guild only: nobody sees that from here.
+//! Invariants  V1 a user has at most one voice state in the guild, and each connected session belongs to its user. V2
+//!             members who can view only the channel that was left see the user leave; members who can view the new one
+//!             see them once. V3 a request without permission is ignored.
+//! Limits      a channel's `user_limit`; a channel that is being deleted refuses users. Losing VIEW_CHANNEL or CONNECT
+//!             does not end a connection.
+//! Not here    the rule that a user account is in voice in one guild only: a guild cannot see others.
 
 use crate::{
     command::{Actor, Refusal, Reply},
@@ -22,11 +23,11 @@ use std::{
     sync::Arc,
 };
 
-/// Who is in voice.
+/// Users in voice.
 #[derive(Debug, Default)]
 pub(crate) struct VoiceTable {
     entries: CowMap<UserId, VoiceEntry>,
-    /// How they are there; those who are only shown are not in here.
+    /// Connected sessions; a state set by a backend has none.
     sessions: BTreeMap<UserId, SessionKey>,
     by_channel: BTreeMap<ChannelId, BTreeSet<UserId>>,
 }
@@ -36,7 +37,7 @@ impl VoiceTable {
         self.entries.is_empty()
     }
 
-    /// Everybody, as it is now.
+    /// All voice states now.
     pub fn snapshot(&self) -> CowMap<UserId, VoiceEntry> {
         self.entries.clone()
     }
@@ -45,12 +46,12 @@ impl VoiceTable {
         self.entries.get(user_id).map(|entry| &entry.state)
     }
 
-    /// Somebody's member changed.
+    /// Replaces the member object of a user.
     pub fn set_member(&mut self, member: &Arc<Member>) {
         self.entries.with_mut(member.user.id, |entry| entry.member = member.clone());
     }
 
-    /// Where a user is.
+    /// Channel of a user.
     pub fn channel_of(&self, user_id: UserId) -> Option<ChannelId> {
         self.state_of(user_id)?.channel_id
     }
@@ -73,7 +74,7 @@ impl VoiceTable {
         Some(entry)
     }
 
-    /// Replaces what was there.
+    /// Inserts or replaces a state.
     fn insert(&mut self, entry: VoiceEntry, session: Option<SessionKey>) {
         let user_id = entry.state.user_id;
         self.remove(user_id);
@@ -88,7 +89,7 @@ impl VoiceTable {
 }
 
 impl Guild {
-    /// Op 4. A session of a user who is in voice through another takes over.
+    /// Op 4. A session takes over a connection of the same user's other session.
     pub(crate) fn set_session_voice(&mut self, now: Now, key: SessionKey, update: VoiceStateUpdate) {
         let Some(session) = self.session(key) else { return };
         let (user_id, session_id) = (session.client.user_id, session.client.session_id.to_string());
@@ -133,7 +134,7 @@ impl Guild {
         }
     }
 
-    /// Keeps a state and tells those who may see it.
+    /// Stores a state and publishes it to members who may see it.
     fn set_voice(&mut self, state: VoiceState, session: Option<SessionKey>) {
         let before = self.voice.channel_of(state.user_id);
         let state = Arc::new(state);
@@ -149,7 +150,7 @@ impl Guild {
             guild.event(EventName::VoiceStateUpdate, gate, Payload::Voice { state, member: member.clone() })
         };
         let Some(channel_id) = state.channel_id.or(before) else { return };
-        // The leave comes first: who gets both because the state is their own ends with the right one.
+        // The leave is sent first: the user's own sessions receive both and end with the right state.
         if let Some(before) = before.filter(|before| *before != channel_id) {
             let left = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(state) });
             let event = update(self, Gate::ChannelExcept(before, channel_id), left);
@@ -167,7 +168,7 @@ impl Guild {
         self.send(session.relay, RelayMessage::Direct { session, event });
     }
 
-    /// Takes a user out of voice, if they are there.
+    /// Disconnects a user, if connected.
     pub(crate) fn leave_voice(&mut self, user_id: UserId) {
         let Some(entry) = self.voice.remove(user_id) else { return };
         let before = entry.state.channel_id;
@@ -175,21 +176,21 @@ impl Guild {
         self.tell_voice(before, &state);
     }
 
-    /// Takes a user out of voice if that session is how they are there.
+    /// Disconnects a user if connected by that session.
     pub(crate) fn leave_voice_with(&mut self, user_id: UserId, session: SessionKey) {
         if self.voice.sessions.get(&user_id) == Some(&session) {
             self.leave_voice(user_id);
         }
     }
 
-    /// Takes everybody out of a channel, `max` at most.
+    /// Disconnects at most `max` users of a channel.
     pub(crate) fn empty_voice(&mut self, channel_id: ChannelId, max: usize) {
         let users = self.voice.by_channel.get(&channel_id).into_iter().flatten().copied();
         let users: Vec<UserId> = users.take(max).collect();
         users.into_iter().for_each(|user_id| self.leave_voice(user_id));
     }
 
-    /// Moves somebody who is in voice to another channel, whatever its limit.
+    /// Moves a connected user to another channel, whatever its limit.
     pub(crate) fn move_in_voice(&mut self, now: Now, member: &Member, channel: &Channel) {
         let user_id = member.user.id;
         let Some(state) = self.voice.state_of(user_id).cloned() else { return };
@@ -204,7 +205,7 @@ impl Guild {
         }
     }
 
-    /// Brings a voice state up to date with the member's server mute and deafen.
+    /// Updates a voice state to the member's server mute and deafen.
     pub(crate) fn refresh_voice(&mut self, member: &Member) {
         let Some(state) = self.voice.state_of(member.user.id).cloned() else { return };
         let session = self.voice.sessions.get(&member.user.id).copied();

@@ -1,10 +1,9 @@
 //! Difference between the rows last sent and the current rows: minimal row operations, if they are shorter than a SYNC.
 //!
-//! Invariants  D1 the operations, applied in order, turn the old rows into the new ones. D2 DELETEs
-//!             come first, from the
-//!             back; then INSERTs, from the front; then UPDATEs. A member that moves is deleted before it is inserted,
-//!             and each index is a row number of the old or the new rows. D3 a full interval that stays full gets as
-//!             many INSERTs as DELETEs, so rows behind it keep their index. (tests here and `watch`)
+//! Invariants  D1 the operations, applied in order, turn the old rows into the new ones. D2 DELETEs come first, from
+//!             the back; then INSERTs, from the front; then UPDATEs. A member that moves is deleted before it is
+//!             inserted, and each index is a row number of the old or the new rows. D3 a full interval that stays full
+//!             gets as many INSERTs as DELETEs, so rows behind it keep their index. (tests here and `watch`)
 //! Limits      O(w log w) for w rows.
 
 use crate::{

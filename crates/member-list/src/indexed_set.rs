@@ -2,9 +2,8 @@
 //!
 //! Owns        a B-tree with counts: each node stores the number of keys in its subtree.
 //! Doors       `from_sorted`, `insert`, `remove` change it; `find` returns a rank, `select` and `iter_from` take one.
-//! Invariants  R1 keys ascend. R2 each node's count is correct, all leaves have the same depth, and
-//!             every node except the
-//!             root has `KEYS_MIN..=KEYS_MAX` keys. R3 each operation costs at most some hundred steps per level,
+//! Invariants  R1 keys ascend. R2 each node's count is correct, all leaves have the same depth, and every node except
+//!             the root has `KEYS_MIN..=KEYS_MAX` keys. R3 each operation costs at most some hundred steps per level,
 //!             and there are log₃₂ n levels. (tests `r1_*`, `r2_*` here, `scale`)
 //! Limits      no limit on the number of keys. Memory per key, nodes included: 1.25 times its size when built at
 //!             once, 1.7 times after many changes, 2.5 times in the worst case. (24-byte keys, test `memory`)

@@ -3,9 +3,8 @@
 //! Owns        the id of a channel's list (`ListId`); its rows in order (`MemberList`), with an order-statistic tree
 //!             that finds any row without a scan (`IndexedSet`); the rows that watchers of an interval have (`Watch`).
 //! Invariants  a change, a lookup and a row cost O(log n) steps for n members. (tests `scale`)
-//! Not here    permissions: the caller passes only members who can view the channel. Clocks, I/O. The
-//!             caller also decides
-//!             when to send updates, knows the watchers and renders bodies.
+//! Not here    permissions: the caller passes only members who can view the channel. Clocks, I/O. The caller also
+//!             decides when to send updates, knows the watchers and renders bodies.
 //! Spec        docs/protocol/reference.md §8.6.
 //!
 //! ```

@@ -2,9 +2,8 @@
 //!
 //! Owns        `Listening`, from intents (bots) or from subscriptions (user accounts); `ForUsers`, the condition of an
 //!             event on user accounts.
-//! Invariants  sessions with equal `Listening` and equal visible channels receive the same events,
-//!             except for events about
-//!             single users.
+//! Invariants  sessions with equal `Listening` and equal visible channels receive the same events, except for events
+//!             about single users.
 //! Not here    permissions (`audience`), subscriptions (`subscriptions`).
 //! Spec        docs/protocol/reference.md §4.1, §7, §8.4, §8.5.
 

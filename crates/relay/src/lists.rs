@@ -4,9 +4,8 @@
 //!             with equal intervals share one event.
 //! Doors       `set` when a session subscribes, `handle` for the guild's updates, `remove` and `restart`.
 //! Invariants  M1 a session that watches an interval received a SYNC of it and every change since, once. M2 the relay
-//!             requests from the guild exactly the intervals that its sessions watch. M3 a session
-//!             receives no list of a
-//!             channel that it cannot view: whenever its view may have changed, it is subscribed again. (tests)
+//!             requests from the guild exactly the intervals that its sessions watch. M3 a session receives no list of
+//!             a channel that it cannot view: whenever its view may have changed, it is subscribed again. (tests)
 //! Limits      5 channels × 5 intervals per session; stored rows: those of the watched intervals.
 //! Not here    the lists themselves, which the guild maintains.     Spec  docs/protocol/reference.md §8.4, §8.6.
 

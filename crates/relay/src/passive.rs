@@ -7,16 +7,14 @@
 //! Invariants  U1 applying the update from version a to b to the state at a yields the state at b, for the channels in
 //!             view. U2 an update mentions only channels that the recipient can view, except that it reports users who
 //!             left a channel the recipient could view before. U3 after a change of view, the next update contains the
-//!             newest message of and all users in each channel that became visible, and removes the
-//!             users of each channel
-//!             that became invisible. U4 a user always knows their own voice state. U5 after a replay that omitted
-//!             something, the next update is complete and lists users who left. (tests `u*_*`)
+//!             newest message of and all users in each channel that became visible, and removes the users of each
+//!             channel that became invisible. U4 a user always knows their own voice state. U5 after a replay that
+//!             omitted something, the next update is complete and lists users who left. (tests `u*_*`)
 //! Limits      one entry per channel, and one per user whose voice state changed since the last round, with at most
 //!             `LEFT_MAX` channels each. An update may list a departed user to a session that became passive later and
 //!             never knew of them. After an incomplete replay it may also list users who are or were in a channel that
-//!             the session could view at its last update or at its RESUME.
-//!             One baseline per view and version of sessions whose view changed, or whose replay was incomplete, since
-//!             the last round.
+//!             the session could view at its last update or at its RESUME. One baseline per view and version of
+//!             sessions whose view changed, or whose replay was incomplete, since the last round.
 //! Spec        docs/protocol/reference.md §8.5.
 
 use crate::{

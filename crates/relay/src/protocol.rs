@@ -2,11 +2,10 @@
 //!
 //! Owns        `ToRelay` and `ToGuild`. They are plain data: within one process they cross a queue; in a cluster they
 //!             will cross machines.
-//! Invariants  P1 messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay that
-//!             detects a gap sends
-//!             `Resync`. P2 `epoch` identifies one incarnation of a relay: messages with an older epoch are dropped.
-//!             P3 `Attached` is at the position of the stream where the session's view starts: the view contains
-//!             everything published before, and nothing published after.
+//! Invariants  P1 messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay that detects a gap
+//!             sends `Resync`. P2 `epoch` identifies one incarnation of a relay: messages with an older epoch are
+//!             dropped. P3 `Attached` is at the position of the stream where the session's view starts: the view
+//!             contains everything published before, and nothing published after.
 //! Limits      the guild holds at most its queue's capacity of unsent messages per relay; past it the relay
 //!             is cut off and restarts with `Snapshot { reset: true }`.
 

@@ -3,11 +3,10 @@
 //! Owns        the relay's picture of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `listen`, `watch_members` for sessions; `handle_timer` for
 //!             passive updates; `may_see` of the audience, `renewed` and `doubt` for replay.
-//! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence.
-//!             R2 a session gets nothing before its `Attached` and everything it may see after it.
-//!             R3 effects are applied before their event is fanned out.
-//!             R4 when a session becomes active it is first told what it missed; when it becomes passive, what it knows
-//!             then is what the next update builds on.
+//! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
+//!             gets nothing before its `Attached` and everything it may see after it. R3 effects are applied before
+//!             their event is fanned out. R4 when a session becomes active it is first told what it missed; when it
+//!             becomes passive, what it knows then is what the next update builds on.
 //! Limits      sessions: the partition splits off another relay past `sessions_per_relay_max`.
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 

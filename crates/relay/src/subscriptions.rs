@@ -2,9 +2,8 @@
 //!
 //! Owns        per session the members it watches, and per member its watchers.
 //! Doors       `set` and `remove`, which return the changes to send to the guild; `watchers_of` for the fan-out.
-//! Invariants  W1 a member has watchers here exactly while some session's subscription names them. W2
-//!             the guild receives
-//!             the first watcher of a member and the removal of the last.
+//! Invariants  W1 a member has watchers here exactly while some session's subscription names them. W2 the guild
+//!             receives the first watcher of a member and the removal of the last.
 //! Limits      those of reference.md §8.4 per session, enforced when the opcode is parsed.
 
 use crate::audience::Map;

@@ -1,9 +1,8 @@
 //! Mapping: pages allocated from the system and released to it.
 //!
 //! Owns        one private anonymous mapping from construction to drop.
-//! Invariants  M1 only the holder of a slot reads or writes its bytes. The mapping itself accesses them
-//!             only in `populate`
-//!             and `discard`, whose callers hold the slot.
+//! Invariants  M1 only the holder of a slot reads or writes its bytes. The mapping itself accesses them only in
+//!             `populate` and `discard`, whose callers hold the slot.
 
 use rustix::{
     io::Errno,

@@ -1,9 +1,8 @@
 //! Slabs: which slots are used, and which slab the next slot comes from.
 //!
 //! Owns        the table of slabs, and the order of those with free slots.
-//! Invariants  T1 a slot comes from the fullest slab with room, so that the others can empty. T2 a slab
-//!             without used slots
-//!             is returned to the caller, which unmaps it.
+//! Invariants  T1 a slot comes from the fullest slab with room, so that the others can empty. T2 a slab without used
+//!             slots is returned to the caller, which unmaps it.
 
 use crate::mapping::Mapping;
 use std::collections::BTreeSet;

@@ -3,9 +3,8 @@
 //! Owns        `CowMap`, a B+ tree with its nodes behind `Arc`; the count of copies made by changes.
 //! Doors       `insert`, `remove`, `with_mut` change it; a sorted iterator builds it without searching.
 //! Invariants  C1 it is a sorted map. C2 all leaves have the same depth, no node exceeds its maximum, only an empty
-//!             root is empty, a branch root has two children or more. C3 adjacent siblings together
-//!             fill more than half a
-//!             node, so a map that shrank is at least about a quarter full. C4 a snapshot never changes. C5 a change
+//!             root is empty, a branch root has two children or more. C3 adjacent siblings together fill more than half
+//!             a node, so a map that shrank is at least about a quarter full. C4 a snapshot never changes. C5 a change
 //!             copies at most one and a half nodes per level. (tests `c1_*` to `c5_*`)
 //! Limits      `LEAF` entries per leaf, `BRANCH` children per branch. With the defaults ten million entries have four
 //!             or five levels; a change after a snapshot copies about 200 entries and pointers, and at most 96 per

@@ -1,9 +1,8 @@
 //! Fake sockets: two byte queues whose ends can fill up, stall and break.
 //!
 //! Owns        `FakeSocket`, shared by the client and the link that holds its server end; `FakeLink`.
-//! Invariants  bytes arrive in order, or (after a cut) not at all. A short write is followed by one
-//!             writable event, once
-//!             there is room.
+//! Invariants  bytes arrive in order, or (after a cut) not at all. A short write is followed by one writable event,
+//!             once there is room.
 //! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can change at any time.
 
 use guildhall_partition::{Dead, Link, Shortfall};

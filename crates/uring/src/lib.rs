@@ -3,10 +3,9 @@
 //! Owns        the ring, and the memory that the kernel reads from while it sends.
 //! Doors       `SendBatch::new` probes the kernel and fails where io_uring lacks a needed feature.
 //!             `push`, then `submit`.
-//! Invariants  U1 memory handed to the kernel stays in place, unchanged, until the kernel is done with
-//!             it: the batch owns
-//!             it, and `submit` does not return before every send has completed. U2 a send never waits: a send to a
-//!             full socket completes at once, like a non-blocking `send`.
+//! Invariants  U1 memory handed to the kernel stays in place, unchanged, until the kernel is done with it: the batch
+//!             owns it, and `submit` does not return before every send has completed. U2 a send never waits: a send to
+//!             a full socket completes at once, like a non-blocking `send`.
 //! Limits      `SENDS_MAX` sends and `ARENA_BYTES` bytes per batch; past either the caller submits first.
 //! Not here    which sockets and when (`guildhall-net`), retries of bytes that did not fit (`guildhall-partition`).
 #![deny(unsafe_code)]

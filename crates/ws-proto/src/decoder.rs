@@ -3,9 +3,8 @@
 //! Owns        the position in the byte stream: a partial header, a partial payload, a fragmented message.
 //! Doors       `Decoder::handle` takes bytes of the socket; `Events::poll` returns events.
 //! Invariants  D1 the heap is used only while something is incomplete. D2 a frame that is complete in the input is not
-//!             copied. D3 events and errors do not depend on how the input is split. D4 after a close
-//!             frame or an error,
-//!             all further input is dropped unread. (tests/it: `memory`, `split`, `close`)
+//!             copied. D3 events and errors do not depend on how the input is split. D4 after a close frame or an
+//!             error, all further input is dropped unread. (tests/it: `memory`, `split`, `close`)
 //! Limits      a message holds `message_bytes_max`, checked from the header; an incomplete one costs at most twice the
 //!             bytes that arrived, and never more than the limit (plus ~100 bytes of state).
 //! Not here    inflate: compressed messages are returned compressed.     Spec  RFC 6455 §5, §7, §8.1.

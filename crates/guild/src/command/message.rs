@@ -1,50 +1,50 @@
-//! What messages are written and changed with.
+//! Input of commands that create and edit messages.
 
 use guildhall_model::{Attachment, Id, MessageId, Nonce, RoleId, StickerId, UserId};
 use serde_json::Value;
 
-/// A new message. Lengths and counts were checked by the caller.
+/// A new message. The caller has checked lengths and counts.
 #[derive(Clone, Debug, Default)]
 pub struct NewMessage {
     /// At most 2000 characters; may be empty only with embeds.
     pub content: String,
-    /// Echoed.
+    /// Echoed in MESSAGE_CREATE.
     pub nonce: Option<Nonce>,
-    /// Same author and nonce within a few minutes: the earlier message is returned, nothing is sent.
+    /// If the author used the nonce within the last minutes, return that message and send nothing.
     pub enforce_nonce: bool,
-    /// To be read aloud; ignored without the permission.
+    /// Text to speech; ignored without the permission.
     pub tts: bool,
     /// At most 10.
     pub embeds: Vec<Value>,
     /// Passed through.
     pub components: Vec<Value>,
-    /// Files that lie somewhere else, whose ids are 0 and will be assigned, and files that this server keeps.
+    /// Files hosted elsewhere, with id 0 until one is assigned, and files stored by this node.
     pub attachments: Vec<Attachment>,
-    /// Of the guild's own.
+    /// Stickers of this guild.
     pub sticker_ids: Vec<StickerId>,
-    /// Already masked to what a sender may set.
+    /// Masked to the flags that a sender may set.
     pub flags: u32,
-    /// Who may be mentioned; none: whoever the content mentions.
+    /// Allowed mentions; none: all mentions in the content.
     pub allowed_mentions: Option<AllowedMentions>,
-    /// What it answers.
+    /// The message to reply to.
     pub reply_to: Option<ReplyTo>,
 }
 
-/// The message a new message answers.
+/// The message that a new message replies to.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyTo {
     /// In the same channel.
     pub message_id: MessageId,
-    /// Refuse when it does not exist; otherwise the reply becomes a plain message.
+    /// Refuse if it does not exist; otherwise the reply becomes a plain message.
     pub fail_if_not_exists: bool,
 }
 
-/// Who may be mentioned by a message (docs/protocol.md §10.3).
+/// Users and roles that a message may mention (reference.md §10.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedMentions {
-    /// Everybody in the content.
+    /// All users in the content.
     pub all_users: bool,
-    /// Every role in the content.
+    /// All roles in the content.
     pub all_roles: bool,
     /// `@everyone` and `@here`.
     pub everyone: bool,
@@ -52,25 +52,25 @@ pub struct AllowedMentions {
     pub users: Vec<UserId>,
     /// These roles of the content.
     pub roles: Vec<RoleId>,
-    /// The author of the message that is answered.
+    /// The author of the original message.
     pub replied_user: bool,
 }
 
 /// Changes to a message; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct MessagePatch {
-    /// Replaces the content; mentions are found anew.
+    /// Replaces the content and its mentions.
     pub content: Option<String>,
     /// Replaces the embeds.
     pub embeds: Option<Vec<Value>>,
     /// Replaces the components.
     pub components: Option<Vec<Value>>,
-    /// Which attachments stay.
+    /// Ids of the attachments that stay.
     pub attachments: Option<Vec<Id<()>>>,
-    /// Files that come to those that stay, each with its id.
+    /// Additional files with their ids.
     pub added: Vec<Attachment>,
-    /// Replaces the flags that may be set.
+    /// Replaces the flags that a sender may set.
     pub flags: Option<u32>,
-    /// For the mentions of the new content.
+    /// Allowed mentions in the new content.
     pub allowed_mentions: Option<AllowedMentions>,
 }

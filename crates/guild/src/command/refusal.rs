@@ -1,9 +1,9 @@
-//! Why a guild does not do what was asked, with the HTTP status and code of docs/protocol.md §10.1.
+//! Refusals of commands, with HTTP status and code of reference.md §10.1.
 
 /// Why a guild refuses a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No such guild, or the actor is not in it.
+    /// The guild does not exist, or the actor is not a member.
     #[error("Unknown Guild")]
     UnknownGuild,
     /// No such channel here.
@@ -27,43 +27,43 @@ pub enum Refusal {
     /// Not banned.
     #[error("Unknown Ban")]
     UnknownBan,
-    /// No such invite, or it is over.
+    /// The invite does not exist or has expired.
     #[error("Unknown Invite")]
     UnknownInvite,
     /// No such webhook.
     #[error("Unknown Webhook")]
     UnknownWebhook,
-    /// Not the webhook's token.
+    /// The token does not belong to the webhook.
     #[error("Invalid Webhook Token")]
     InvalidWebhookToken,
-    /// They may not come in.
+    /// The account is banned.
     #[error("The user is banned from this guild.")]
     Banned,
-    /// The actor cannot see it.
+    /// The actor cannot view the object.
     #[error("Missing Access")]
     MissingAccess,
-    /// The actor can see it but not do that.
+    /// The actor can view the object, but lacks the permission.
     #[error("Missing Permissions")]
     MissingPermissions,
-    /// Somebody else wrote it.
+    /// Another account wrote the message.
     #[error("Cannot edit a message authored by another user")]
     NotTheAuthor,
-    /// No messages go into this kind of channel.
+    /// The channel type has no messages.
     #[error("Cannot send messages in a non-text channel")]
     NotATextChannel,
-    /// Not one of the guild's.
+    /// The sticker is not of this guild.
     #[error("Invalid sticker sent")]
     InvalidSticker,
-    /// Nothing to say.
+    /// The message would be empty.
     #[error("Cannot send an empty message")]
     EmptyMessage,
-    /// The message a reply answers does not exist.
+    /// The message to reply to does not exist.
     #[error("Invalid Form Body")]
     UnknownReference,
     /// More different emoji than a message can have.
     #[error("Maximum number of reactions reached (20)")]
     TooManyReactions,
-    /// More channels, roles or the like than a guild can have.
+    /// More channels, roles or similar objects than a guild can have.
     #[error("Maximum number of guild channels reached (500)")]
     TooManyChannels,
     /// More roles than a guild can have.
@@ -75,7 +75,7 @@ pub enum Refusal {
     /// More invites than a guild can have.
     #[error("Maximum number of invites reached (1000)")]
     TooManyInvites,
-    /// More members who came for a while than a guild can have.
+    /// More temporary members than a guild can have.
     #[error("Maximum number of temporary members reached; ask for an invite that is not temporary")]
     TooManyTemporaryMembers,
     /// More webhooks than a channel can have.
@@ -87,13 +87,13 @@ pub enum Refusal {
     /// No such sticker.
     #[error("Unknown Sticker")]
     UnknownSticker,
-    /// Nothing like that is announced.
+    /// The scheduled event does not exist.
     #[error("Unknown Guild Scheduled Event")]
     UnknownScheduledEvent,
-    /// No stage is open there.
+    /// The channel has no open stage.
     #[error("Unknown Stage Instance")]
     UnknownStage,
-    /// One is open already.
+    /// The channel has an open stage already.
     #[error("The Stage is already open")]
     StageExists,
     /// More emoji than a guild can have.
@@ -102,7 +102,7 @@ pub enum Refusal {
     /// More stickers than a guild can have.
     #[error("Maximum number of stickers reached (60)")]
     TooManyStickers,
-    /// More is announced than a guild can have.
+    /// More scheduled events than a guild can have.
     #[error("Maximum number of uncompleted guild scheduled events has been reached (100)")]
     TooManyScheduledEvents,
     /// More threads than a guild can have.
@@ -111,31 +111,31 @@ pub enum Refusal {
     /// More members than a thread can have.
     #[error("Maximum number of thread participants has been reached (1000)")]
     TooManyThreadMembers,
-    /// A message has one thread at most.
+    /// The message has a thread already.
     #[error("A thread has already been created for this message")]
     ThreadExists,
-    /// An archived thread takes new messages only.
+    /// An archived thread accepts only new messages.
     #[error("Thread is archived")]
     ArchivedThread,
     /// A locked thread is for members with MANAGE_THREADS.
     #[error("This thread is locked")]
     LockedThread,
-    /// The forum takes no post without a tag.
+    /// The forum requires a tag for each post.
     #[error("A tag is required to create a forum post in this channel")]
     TagRequired,
-    /// Direct messages have no such thing.
+    /// Direct messages do not support this.
     #[error("Cannot execute action on a DM channel")]
     NotInDirect,
-    /// Nobody can be written to by whoever asks.
+    /// The recipient does not accept direct messages from this account.
     #[error("Cannot send messages to this user")]
     CannotMessage,
-    /// More direct messages or groups than an account may make in a day.
+    /// More new direct messages or groups than an account may create per day.
     #[error("You are opening direct messages too fast")]
     TooManyDirects,
-    /// Not somebody who can be written to.
+    /// The account cannot be a recipient.
     #[error("Invalid Recipient(s)")]
     InvalidRecipient,
-    /// More people than a group can have.
+    /// More accounts than a group can have.
     #[error("Maximum number of recipients reached (10)")]
     TooManyRecipients,
     /// More overwrites than a channel can have.
@@ -144,25 +144,25 @@ pub enum Refusal {
     /// No such overwrite.
     #[error("Unknown Permission Overwrite")]
     UnknownOverwrite,
-    /// `@everyone` or a managed role, where it cannot be.
+    /// `@everyone` or a managed role is not allowed here.
     #[error("Invalid Role")]
     InvalidRole,
-    /// Only who is in voice can be moved there.
+    /// The member is not in voice.
     #[error("Target user is not connected to voice.")]
     NotInVoice,
-    /// This field cannot have that value here.
+    /// The field does not allow this value.
     #[error("Invalid Form Body")]
     InvalidForm(&'static str),
-    /// Slow mode: again in so many milliseconds.
+    /// Slow mode is active.
     #[error("This action cannot be performed due to slowmode rate limit.")]
     SlowMode {
-        /// When it is over.
+        /// Milliseconds until the next message is allowed.
         retry_after_ms: u64,
     },
-    /// Somebody else changed it meanwhile: read it again.
+    /// The object was changed by another caller: read it again.
     #[error("It was changed meanwhile")]
     Changed,
-    /// The guild cannot be loaded, or its worker is overloaded: try again.
+    /// The guild cannot be loaded, or its worker is overloaded: retry.
     #[error("Service Unavailable")]
     Unavailable,
 }

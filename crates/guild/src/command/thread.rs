@@ -1,39 +1,39 @@
-//! Threads that are begun, and which closed ones are asked for.
+//! Input of commands that create threads and list archived ones.
 
 use super::NewMessage;
 use guildhall_model::{ChannelType, Id, MessageId};
 use guildhall_stdx::Timestamp;
 
-/// A thread to be begun.
+/// A new thread.
 #[derive(Clone, Debug, Default)]
 pub struct NewThread {
     /// 1–100 characters.
     pub name: String,
-    /// From this message, whose id it gets.
+    /// Message to start from; the thread gets its id.
     pub from: Option<MessageId>,
-    /// What kind; none: what the channel has.
+    /// Channel type; none: the default of the parent channel.
     pub kind: Option<ChannelType>,
-    /// Minutes until clients hide it; none: as the channel says, or else three days.
+    /// Minutes of inactivity until clients hide it; none: the parent's default, else three days.
     pub auto_archive_duration: Option<u16>,
-    /// Of a private one: its members bring others in.
+    /// Private threads: members may add others.
     pub invitable: bool,
-    /// Slow mode, seconds; none: as the channel says.
+    /// Slow mode in seconds; none: the parent's default.
     pub rate_limit_per_user: Option<u16>,
-    /// What a post of a forum begins with; there, and only there, it must be.
+    /// First message of a forum post; required there, not allowed elsewhere.
     pub message: Option<Box<NewMessage>>,
-    /// Of a post: its tags.
+    /// Tags of a forum post.
     pub applied_tags: Vec<Id<()>>,
 }
 
-/// Which closed threads.
+/// Query for archived threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchivedThreads {
-    /// Private ones instead of public ones.
+    /// List private instead of public threads.
     pub are_private: bool,
-    /// Only those that the actor is in.
+    /// Only threads that the actor joined.
     pub are_own: bool,
-    /// Those that were closed before.
+    /// Only threads archived before this time.
     pub before: Option<Timestamp>,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: usize,
 }

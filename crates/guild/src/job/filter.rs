@@ -1,26 +1,26 @@
-//! Which members a prune or a bulk change is about.
+//! Filter of the members that a prune or a bulk change affects.
 
 use guildhall_model::{Member, RoleId, UserId};
 use guildhall_relay::{GuildMeta, MemberEntry};
 use guildhall_stdx::Timestamp;
 
-/// Members for whom all that is said here is true. The default admits everybody.
+/// Members who meet all of these conditions. The default admits all members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberFilter {
-    /// They have all of these roles.
+    /// Have all of these roles.
     pub roles: Vec<RoleId>,
-    /// They have no role but these.
+    /// Have no roles except these.
     pub no_roles_but: Option<Vec<RoleId>>,
-    /// They joined before this moment.
+    /// Joined before this time.
     pub joined_before: Option<Timestamp>,
-    /// They are offline.
+    /// Are offline.
     pub offline: bool,
-    /// They are none of these.
+    /// Are none of these.
     pub none_of: Vec<UserId>,
 }
 
 impl MemberFilter {
-    /// Roles that were deleted are as good as none.
+    /// Deleted roles count as absent.
     pub(crate) fn admits(&self, meta: &GuildMeta, entry: &MemberEntry) -> bool {
         let member: &Member = &entry.member;
         let has_none_but =

@@ -1,14 +1,14 @@
-//! Who can view a channel, asked of one member after the other.
+//! View permission of many members in one channel, cached by role set.
 
 use guildhall_model::{Channel, Member, OverwriteKind, Permissions, RoleId, UserId};
 use guildhall_relay::GuildMeta;
 use guildhall_stdx::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sets of roles whose answer is remembered; past it all are forgotten. A guild of millions has a few hundred.
+/// Maximum number of cached role sets; past it the cache is cleared. A guild of millions has a few hundred.
 const ANSWERS_MAX: usize = 4_096;
 
-/// Members with the same roles get the same answer, but for those with an overwrite of their own and the owner.
+/// Members with equal roles share a result, except for the owner and members with an overwrite of their own.
 pub(super) struct Viewers<'a> {
     meta: &'a GuildMeta,
     channel: &'a Channel,
@@ -42,7 +42,7 @@ impl<'a> Viewers<'a> {
         answer
     }
 
-    /// A time-out takes nothing away here: who is timed out still views what they could view.
+    /// A time-out does not matter here: timed-out members keep VIEW_CHANNEL.
     fn can_view(&self, member: &Member) -> bool {
         let standing = self.meta.standing(member, self.now);
         self.meta.channel_permissions(standing, self.channel).contains(Permissions::VIEW_CHANNEL)

@@ -1,15 +1,15 @@
-//! Pace: how many presence events a guild makes, and who waits when more change.
+//! Rate limit of a guild's presence events, with a queue of members.
 //!
-//! Owns        `Pace`: a token bucket, and those whose change was not told yet.
-//! Doors       `admit` for each change that somebody watches; `next` by the timer, at `due_at`; `forget` when somebody
-//!             leaves; `table_was_read` whenever presences are handed out in another way than by events.
-//! Invariants  T1 in any second at most `per_s` events, and `burst` more at the start. T2 each user waits at most once;
-//!             whoever is told is told in the order in which they began to wait. T3 nobody is forgotten: who waits is told, or
-//!             shows again what was told last. (tests `t*_*`)
-//! Limits      `waiting_max` wait with what was told of them last, some 80 bytes each. Past it only their id is kept, some
-//!             15 bytes: they are told after all others, by id, also if they show again what they did. There are never
-//!             more of those than members. A relay is never cut, and a session never closed, for the rate: who asks, or
-//!             attaches, is given what members show at that moment, whether or not they wait.
+//! Owns        `Pace`: a token bucket, and the members with an unpublished change.
+//! Doors       `admit` for each change that a session watches; `next` by the timer, at `due_at`; `forget` when a member
+//!             leaves; `table_was_read` whenever presences are sent in another way than by events.
+//! Invariants  T1 at most `per_s` events in any second, and `burst` more at the start. T2 each user is queued at most
+//!             once; users are published in queue order. T3 no change is lost: a queued user is published, or returns
+//!             to the presence last published. (tests `t*_*`)
+//! Limits      `waiting_max` users are queued with their last published presence, about 80 bytes each. Past it only the
+//!             id is stored, about 15 bytes: those are published after all others, by id, even if they return to the
+//!             same presence. There are never more of those than members. No relay or session is closed for the rate:
+//!             queries and new sessions receive current presences, queued or not.
 
 use guildhall_model::{Presence, UserId};
 use guildhall_stdx::Instant;
@@ -18,16 +18,16 @@ use std::{
     sync::Arc,
 };
 
-/// The timer comes no more often than this for those who wait.
+/// Minimum interval between timers while members are queued.
 const TICK_MS: u64 = 10;
 
 #[derive(Debug)]
 struct Wait {
-    /// Place in the order.
+    /// Position in the queue.
     number: u64,
-    /// What was told of them last.
+    /// Presence last published.
     told: Option<Arc<Presence>>,
-    /// `reads_count` when they began to wait.
+    /// `reads_count` when the user was queued.
     reads_count: u64,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct Pace {
     per_s: u64,
     burst: u64,
     waiting_max: usize,
-    /// Thousandths of events that may go out now.
+    /// Available credit, in thousandths of events.
     credit: u64,
-    /// When `credit` was counted.
+    /// Time at which `credit` was computed.
     at: Instant,
     waiting: BTreeMap<UserId, Wait>,
     order: BTreeMap<u64, UserId>,
     numbers_count: u64,
-    /// Those for whom there was no room.
+    /// Users for whom the queue had no room.
     late: BTreeSet<UserId>,
-    /// How often presences were handed out otherwise: whoever read them then may know more than was told.
+    /// Number of times that presences were sent otherwise. A session that read them may know more than was published.
     reads_count: u64,
     due_at: Option<Instant>,
 }
 
 impl Pace {
-    /// Of these, `per_s` and `burst` are at least 1.
+    /// `per_s` and `burst` are at least 1.
     pub fn new(per_s: u32, burst: u32, waiting_max: usize) -> Self {
         let (per_s, burst) = (u64::from(per_s.max(1)), u64::from(burst.max(1)));
         Self {
@@ -69,17 +69,17 @@ impl Pace {
         }
     }
 
-    /// Presences are handed out as the table holds them.
+    /// Presences were sent as the table holds them.
     pub fn table_was_read(&mut self) {
         self.reads_count += 1;
     }
 
-    /// When `next` may have somebody.
+    /// Time at which `next` may return a user.
     pub fn due_at(&self) -> Option<Instant> {
         self.due_at
     }
 
-    /// What a user shows changed. True: tell it now. False: they wait, or nothing is left to tell.
+    /// A user's presence changed. True: publish it now. False: the user is queued, or nothing is left to publish.
     pub fn admit(
         &mut self,
         now: Instant,
@@ -99,7 +99,7 @@ impl Pace {
         if self.order.is_empty() && self.late.is_empty() && self.take(now) {
             return true;
         }
-        // Whoever comes after somebody without a place does not overtake them.
+        // A user must not overtake users without a place in the queue.
         if self.waiting.len() < self.waiting_max && self.late.is_empty() {
             self.numbers_count += 1;
             self.order.insert(self.numbers_count, user_id);
@@ -114,7 +114,7 @@ impl Pace {
         false
     }
 
-    /// Somebody who is to be told now.
+    /// The next user to publish now.
     pub fn next(&mut self, now: Instant) -> Option<UserId> {
         let user_id = self.order.values().next().or(self.late.first()).copied();
         let user_id = user_id.filter(|_| self.due_at.is_some_and(|at| at <= now) && self.take(now));
@@ -125,7 +125,7 @@ impl Pace {
         user_id
     }
 
-    /// Nothing has to be told of this user any more.
+    /// Removes a user from the queue.
     pub fn forget(&mut self, user_id: UserId) {
         self.late.remove(&user_id);
         if let Some(wait) = self.waiting.remove(&user_id) {
@@ -143,7 +143,7 @@ impl Pace {
         };
     }
 
-    /// Takes one event's credit, if there is enough.
+    /// Takes the credit of one event, if available.
     fn take(&mut self, now: Instant) -> bool {
         let earned = now.ms_since(self.at).saturating_mul(self.per_s);
         self.credit = self.credit.saturating_add(earned).min(self.burst * 1_000);
@@ -170,7 +170,7 @@ mod tests {
         UserId::new(n)
     }
 
-    /// Everybody whose turn it is.
+    /// All users that are due.
     fn due(pace: &mut Pace, now: Instant) -> Vec<u64> {
         std::iter::from_fn(|| pace.next(now)).map(|id| id.get()).collect()
     }
@@ -185,7 +185,7 @@ mod tests {
         let now = Instant(1_000);
         let told: Vec<bool> = (1..=6).map(|n| change(&mut pace, now, n, Status::Offline, Status::Idle)).collect();
         assert_eq!(told, [true, true, true, false, false, false]);
-        // Told once, whatever they show by then; and nobody overtakes.
+        // Published once with the latest presence; no user overtakes another.
         assert!(!change(&mut pace, now, 4, Status::Idle, Status::Dnd));
         assert_eq!(pace.due_at(), Some(Instant(1_010)));
         assert!(due(&mut pace, Instant(1_009)).is_empty());
@@ -225,7 +225,7 @@ mod tests {
             change(&mut pace, now, n, Status::Offline, Status::Idle);
             change(&mut pace, now, n, Status::Idle, Status::Dnd);
         }
-        // The first was told of at once, and waits with what came then.
+        // The first change was published at once; the second is queued.
         assert_eq!((pace.waiting.len(), pace.late.len()), (4, 96));
         let mut told = Vec::new();
         while let Some(at) = pace.due_at() {

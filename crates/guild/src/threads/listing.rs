@@ -1,6 +1,6 @@
-//! Threads and who is in them, for whoever asks.
+//! Lists of threads and of their members.
 //!
-//! Owns        `ListThreads`, `ListArchivedThreads`, `ListThreadMembers`, and the list beside an open thread.
+//! Owns        `ListThreads`, `ListArchivedThreads`, `ListThreadMembers`, and the member list of an open thread.
 
 use super::is_active;
 use crate::{
@@ -22,7 +22,8 @@ impl Guild {
         Ok(self.thread_list(threads, actor, false))
     }
 
-    /// Closed threads of a channel, those that were closed last first. Private ones: all (MANAGE_THREADS), or only one's own.
+    /// Archived threads of a channel, last archived first. Private ones: all (needs
+    /// MANAGE_THREADS), or the actor's own.
     pub(crate) fn list_archived_threads(
         &self,
         now: Now,
@@ -66,7 +67,7 @@ impl Guild {
         Reply::Threads(Box::new(ThreadList { threads, own, has_more }))
     }
 
-    /// Who is in a thread, for a session that looks at the list beside it: members with what they show.
+    /// Members of a thread with presences, for a session that subscribes to them.
     pub(crate) fn tell_thread_list(&mut self, now: Now, session: SessionKey, thread_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_thread(now, Actor::User(user_id), thread_id).is_err() {

@@ -1,4 +1,4 @@
-//! Who is in a thread: brought in, come in by writing, left, thrown out.
+//! Members of threads: added, joined by writing, left, removed.
 //!
 //! Owns        `AddThreadMember`, `RemoveThreadMember`.
 //! Limits      `thread_members_max`.
@@ -16,7 +16,7 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    /// A thread that the actor can view, and into which and out of which members go.
+    /// A thread that the actor can view and whose members can change.
     fn in_open_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<(Here, ThreadEntry), Refusal> {
         let here = self.in_thread(now, actor, thread_id)?;
         self.need_open(&here)?;
@@ -24,8 +24,8 @@ impl Guild {
         Ok((here, entry))
     }
 
-    /// Oneself, where one can view it; others, where one may write. Into a private thread only from inside, if it lets
-    /// members invite.
+    /// Oneself, if one can view the thread; others, if one may write. Into a private thread only by its members, if it
+    /// lets members invite.
     pub(crate) fn add_thread_member(
         &mut self,
         now: Now,
@@ -44,7 +44,7 @@ impl Guild {
             if !may_invite {
                 return Err(Refusal::MissingPermissions.into());
             }
-            // They must be able to see where they are brought.
+            // The added member must be able to view the thread.
             self.need_member(user_id)?;
             let parent_id = entry.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
             self.in_channel(now, Actor::User(user_id), parent_id)?;
@@ -59,7 +59,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Oneself; others with MANAGE_THREADS, or by who began a private one.
+    /// Oneself; others with MANAGE_THREADS, or by the creator of a private thread.
     pub(crate) fn remove_thread_member(
         &mut self,
         now: Now,
@@ -81,7 +81,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Whoever writes in a thread joins it.
+    /// An author of a message joins the thread.
     pub(crate) fn join_by_writing(&mut self, now: Now, here: &Here, user_id: UserId) {
         let Some(entry) = self.threads.get(here.channel.id).cloned() else { return };
         if !entry.members.contains_key(&user_id) && entry.members.len() < self.limits.thread_members_max {
@@ -98,7 +98,7 @@ impl Guild {
         self.put_belonging(Belonging::ThreadMember(member));
         self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, Some(member), None);
-        // To whoever came in it is as good as new.
+        // To a member who just joined, the thread is new.
         let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
         self.tell_thread(EventName::ThreadCreate, &entry, Some(user_id), Notice::Thread(event), Effect::None);
     }
@@ -114,14 +114,14 @@ impl Guild {
         self.tell_thread_members(&entry, None, Some(user_id));
     }
 
-    /// Who is a member no more is in no thread.
+    /// Removes a former member of the guild from all threads.
     pub(crate) fn take_from_threads(&mut self, user_id: UserId) {
         let of_user = self.in_threads.range((user_id, ChannelId::new(0))..=(user_id, ChannelId::new(u64::MAX)));
         let threads: Vec<_> = of_user.filter_map(|(_, id)| self.threads.get(*id).cloned()).collect();
         threads.iter().for_each(|entry| self.take_from_thread(entry, user_id));
     }
 
-    /// THREAD_MEMBERS_UPDATE: also to whoever it is about, whatever their intents.
+    /// THREAD_MEMBERS_UPDATE: the affected account receives it whatever its intents.
     pub(super) fn tell_thread_members(
         &mut self,
         entry: &ThreadEntry,

@@ -4,8 +4,8 @@
 //! Owns        `GuildSubscriptions`, a payload; `SubscriptionPatch`, its part about one guild; `Subscription`, the
 //!             result of merging patches.
 //! Invariants  B1 a `Subscription` is inside its limits, whatever the input was. B2 a key that is absent, null or of a
-//!             wrong
-//!             type changes nothing. B3 merging a patch twice equals merging it once. (tests `b1_*`, `b2_*`, `b3_*`)
+//!             wrong type changes nothing. B3 merging a patch twice equals merging it once. (tests `b1_*`, `b2_*`,
+//!             `b3_*`)
 //! Limits      `GUILDS_MAX`, `CHANNELS_MAX`, `RANGES_MAX`, `RANGE_ROWS_MAX`, `MEMBERS_MAX`, `THREAD_LISTS_MAX`; the
 //!             excess is dropped silently.
 //! Not here    whether guild and channels exist and are visible, and the effects of a change.
