@@ -1,7 +1,7 @@
 //! Classic contexts: what zlib-stream and zstd-stream connections of a node compress with.
 //!
-//! Owns        the parameters, the slots that contexts lie in (one size for zlib, one for zstd, one for larger zstd ones),
-//!             their bound, and the gate that larger ones pass.
+//! Owns        the parameters; the slots of contexts (one size for zlib, one for zstd, one for larger zstd contexts),
+//!             their limit, and the gate of larger contexts.
 //! Doors       `zlib` and `zstd` start a stream; `stats` is the account; `gate` is where `upgrade` is heard.
 //! Invariants  one context is one slot and nothing else: no allocation of the libraries besides. (traps.md 5)
 //! Limits      `bytes_max` over all contexts. A stream that finds no room is not refused: its messages go out stored, in
@@ -126,7 +126,7 @@ impl ClassicContexts {
         Ok(())
     }
 
-    /// What they are made with.
+    /// Parameters of the contexts.
     #[must_use]
     pub fn params(&self) -> &ClassicParams {
         &self.shared.params
@@ -138,7 +138,7 @@ impl ClassicContexts {
         &self.shared.gate
     }
 
-    /// What a larger context takes more than another; none where there are no larger ones.
+    /// Additional bytes of a larger context; none if there are none.
     #[must_use]
     pub fn extra_bytes(&self) -> Option<u64> {
         let upgraded = self.shared.upgraded.as_ref()?;
@@ -159,8 +159,8 @@ impl ClassicContexts {
         StreamCompressor::Zstd(ZstdCompressor::new(self.clone(), is_upgrade_due))
     }
 
-    /// Starts a zstd stream that refers to a dictionary, which its reader has to have. It takes no memory before its first
-    /// message.
+    /// Starts a zstd stream that refers to a dictionary, which the client must have. It takes no memory before
+    /// its first message.
     #[must_use]
     pub fn zstd_with(&self, dictionary: Arc<Dictionary>) -> StreamCompressor {
         StreamCompressor::ZstdDict(ZstdDictCompressor::new(self.clone(), dictionary))
@@ -186,7 +186,7 @@ impl ClassicContexts {
         self.open(&self.shared.zlib)
     }
 
-    /// A slot for a zstd context, likewise; a larger one if that is due and there still is room for it.
+    /// A slot for a zstd context; a larger one if an upgrade is due and there is room.
     pub(crate) fn open_zstd(&self, is_upgrade_due: bool) -> Option<ZstdSlot> {
         let shared = &self.shared;
         if is_upgrade_due
@@ -211,7 +211,7 @@ impl ClassicContexts {
     }
 
     fn open(&self, pool: &Pool) -> Option<Slot> {
-        // A stream without room asks for every message: what is asked most must be cheap.
+        // A stream without a slot checks for every message, so the check must be cheap.
         let has_room = self.shared.budget.has_room(pool.slot_bytes() as u64);
         let slot = if has_room { pool.open().ok() } else { None };
         if slot.is_none() {

@@ -1,9 +1,9 @@
 //! Cohorts: which accounts take part when something is tried on a share of them.
 //!
 //! Owns        the draw: an account's place from 0 to 9,999 in an experiment.
-//! Invariants  H1 the place depends on the experiment and the account, and on nothing else: not on the connection, the
-//!             partition, the node or its start. Whoever reconnects is where they were. H2 a larger share has everybody in
-//!             it whom a smaller one had. H3 places in two experiments have nothing to do with one another. (tests `h*_*`)
+//! Invariants  H1 the place depends on the experiment and the account only, not on the connection, partition, node or
+//!             start: it survives reconnects. H2 a larger share includes every account of a smaller one. H3 places in
+//!             two experiments are independent. (tests `h*_*`)
 //! Not here    experiments themselves, and what is decided before anybody has said who they are.
 
 /// An account's place in an experiment. Written into no file, but the same on every node of a cluster: do not change it.
@@ -25,7 +25,7 @@ impl Cohort {
         Self(place as u16)
     }
 
-    /// Whether a share of so many in ten thousand has this account in it.
+    /// Whether a share of `share` in ten thousand includes this account.
     #[must_use]
     pub fn is_within(self, share: u16) -> bool {
         self.0 < share
@@ -51,7 +51,7 @@ mod tests {
         accounts().filter(|id| Cohort::of(experiment, *id).is_within(share)).collect()
     }
 
-    /// The trap: cohorts drawn per connection are drawn anew with every reconnect, and in the end everybody was in both.
+    /// The trap: cohorts drawn per connection change with every reconnect, so finally every account was in both.
     #[test]
     fn h1_trap_7_who_reconnects_is_where_they_were() {
         // There is nothing in the question that a reconnect could change; and a restart, or another node, does not either:

@@ -24,7 +24,7 @@ pub const HEAD_BYTES_MAX: usize = 128;
 /// A server's header: no mask, at most 8 bytes of length.
 const WS_HEADER_BYTES_MAX: usize = 10;
 
-/// What a stored block of deflate has in front, for prepared frames: not the last, stored; the length; its complement.
+/// Header of a stored deflate block in prepared frames: not final, stored; the length; its complement.
 pub(crate) const STORED_HEADER_BYTES: usize = 5;
 
 /// Digits of `u64::MAX`.
@@ -68,7 +68,7 @@ pub enum WsOpcode {
     Binary = 2,
 }
 
-/// What goes in front of the envelope.
+/// Headers in front of the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Nothing: the payload goes into a compressor first.

@@ -1,4 +1,4 @@
-//! Inbound payloads: what a client sent, as an opcode and a value.
+//! Inbound payloads: decodes a client's message to an opcode and a value.
 //!
 //! Owns        the envelope in the client-to-gateway direction.
 //! Doors       `decode_payload` for the gateway; `encode_payload_to_gateway` for clients, benches and tests.

@@ -27,7 +27,7 @@ use crate::{CodecError, DispatchFrame, Encoding, WsOpcode};
 /// Shorter bodies are sent as they are: next to their heads, nothing would be saved.
 pub const PREPARE_BYTES_MIN: usize = 64;
 
-/// Ends a message behind a stored block: the header of an empty one, whose length is left out (RFC 7692 §7.2.1).
+/// Ends a message after a stored block: the header of an empty block without its length (RFC 7692 §7.2.1).
 const EMPTY_BLOCK: &[u8] = &[0];
 
 /// RSV1 in the first byte of a frame.
@@ -129,7 +129,7 @@ impl DispatchFrame {
         FrameParts { head, body: &made.buffer[made.shared.clone()], tail }
     }
 
-    /// Bytes it holds beside the body, for inspection.
+    /// Bytes held in addition to the body, for inspection.
     pub fn prepared_bytes(&self) -> usize {
         let held = |form: &Form| if let Form::Made(made) = form { made.buffer.capacity() } else { 0 };
         self.prepared.0.iter().map(held).sum()

@@ -17,7 +17,7 @@ use crate::prepared::{PREPARE_BYTES_MIN, deflated_header};
 use crate::stream::{BodyDeflater, SharedWindow};
 use crate::{WsOpcode, websocket_header};
 
-/// What an entry costs beside its payload and its frame.
+/// Overhead of an entry in addition to its payload and frame.
 const ENTRY_BYTES: usize = 256;
 
 /// See the module.
@@ -72,13 +72,13 @@ impl PreparedCache {
         deflater: &mut BodyDeflater,
     ) -> Arc<[u8]> {
         match self.entry(now_ms, payload, form_of(opcode, window)) {
-            // Whoever comes meanwhile waits here.
+            // Concurrent callers wait here.
             Some(entry) => entry.frame.get_or_init(|| make(payload, opcode, window, deflater)).clone(),
             None => make(payload, opcode, window, deflater),
         }
     }
 
-    /// What the kept entries cost.
+    /// Total size of the entries.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         self.lock().cost_bytes

@@ -33,7 +33,7 @@ pub struct SharedBody {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// What the handler left unread.
+/// Body bytes that the handler did not read.
 pub struct Rest(Shared);
 
 /// Both ends of one body. They are used one after the other, so the lock is never waited for.

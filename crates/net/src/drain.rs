@@ -1,9 +1,9 @@
-//! Drain: clients are asked to leave at the pace at which they can be taken up elsewhere, not all at once.
+//! Drain: asks clients to leave at the rate at which other nodes can accept them.
 //!
 //! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`ask_all`).
-//! Invariants  D1 everybody is asked by `asking_ms_max`, however slow the pace would be: the end has a time. D2 the pace is no
-//!             rhythm: each tick asks between half of and one and a half times its share. (tests `d1_*`, `d2_*`)
-//! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; who stays is closed with 4000.
+//! Invariants  D1 every client is asked within `asking_ms_max`, however slow the pace would be. D2 the pace is
+//!             jittered: each tick asks between 0.5 and 1.5 times its share. (tests `d1_*`, `d2_*`)
+//! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; remaining connections are closed with 4000.
 //! Not here    op 7 itself (`Partition::ask_to_leave`), what counts IDENTIFYs (`IdentifyGate`).     Spec  docs/protocol.md §1.12.
 
 use crate::server::Partitions;
@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often somebody is asked.
+/// Interval between batches of requests to leave.
 const TICK: Duration = Duration::from_millis(50);
-/// What a node is trusted with that has not been seen under load.
+/// Assumed capacity of a node that has not been under load yet.
 const STARTS_PER_S_MIN: u32 = 100;
 
 /// How a node lets its clients go.
@@ -24,7 +24,7 @@ const STARTS_PER_S_MIN: u32 = 100;
 pub struct DrainPlan {
     /// The longest that asking may take; 0: everybody at once.
     pub asking_ms_max: u64,
-    /// Who was asked has so long to go; then 4000.
+    /// Time that a client has to leave; then its connection is closed with 4000.
     pub grace_ms: u64,
 }
 
@@ -43,7 +43,7 @@ impl DrainPlan {
 /// How a drain went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainReport {
-    /// Connections that were asked to leave.
+    /// Connections that received a request to leave.
     pub asked_count: usize,
     /// How long asking took.
     pub asking_ms: u64,
@@ -68,7 +68,7 @@ impl Pace {
         Self { per_s: seen.max(needed), credit: 0.0, rng: Rng::new(seed) }
     }
 
-    /// Who may be asked now, after `elapsed` since the last time.
+    /// Number of clients to ask now, `elapsed` after the previous batch.
     fn next(&mut self, elapsed: Duration) -> usize {
         let jitter = 0.5 + self.rng.fraction();
         self.credit += self.per_s * elapsed.as_secs_f64() * jitter;
@@ -84,7 +84,7 @@ pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPla
     let all = partitions.ask_to_leave(0, plan.grace_ms);
     let conns_count: usize = all.iter().map(|leaving| leaving.conns_count).sum();
     let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
-    tracing::info!(conns = conns_count, per_s = pace.per_s as u64, "clients are asked to leave");
+    tracing::info!(conns = conns_count, per_s = pace.per_s as u64, "asking clients to leave");
     let mut report = DrainReport::default();
     let mut last = started;
     loop {
@@ -101,7 +101,7 @@ pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPla
     report.asking_ms = started.elapsed().as_millis() as u64;
     let deadline = Instant::now() + Duration::from_millis(plan.grace_ms);
     loop {
-        // Whoever came in the meantime is asked as well.
+        // Includes clients that connected in the meantime.
         let leaving = ask_some(partitions, usize::MAX, plan.grace_ms);
         report.asked_count += leaving.asked_count;
         report.stayed_count = leaving.conns_count;
@@ -130,7 +130,7 @@ fn ask_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leaving {
 mod tests {
     use super::*;
 
-    /// How many are asked at each tick of `tick_ms`, until all are.
+    /// Number of clients asked at each tick of `tick_ms`, until all were.
     fn curve(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Vec<usize> {
         let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
         let mut left = conns_count;

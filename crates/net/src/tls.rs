@@ -26,10 +26,10 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Why a certificate is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The chain.
+    /// The certificate chain is invalid.
     #[error("the certificates cannot be read")]
     Chain(#[source] pem::Error),
-    /// The key.
+    /// The key is invalid.
     #[error("the key cannot be read")]
     Key(#[source] pem::Error),
     /// Both together.
@@ -125,7 +125,7 @@ impl Records {
         Ok(true)
     }
 
-    /// Takes plaintext. What is taken goes out before anything else; 0: there is no room.
+    /// Takes plaintext. Accepted bytes are sent before anything else; 0: there is no room.
     pub fn send(&mut self, stream: &mut mio::net::TcpStream, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         if !self.flush(stream)? {
             return Ok(0);

@@ -1,11 +1,11 @@
 //! Cache: a bounded map in front of the store that never brings back what was changed meanwhile.
 //!
-//! Owns        two generations of entries: when the young one is full it becomes the old one, and what was
-//!             in the old one and not asked for since is forgotten.
+//! Owns        two generations of entries: when the young one is full it becomes the old one, and entries of the
+//!             old one that were not looked up since are dropped.
 //! Doors       `lookup`, and on a miss `fill` with what the store said; `put` and `forget` for changes.
 //! Invariants  C1 at most `entries_max` entries. C2 a `fill` that began before a `put` or `forget` of its key
 //!             changes nothing. (tests `c1_*`, `c2_*`)
-//! Not here    the store, negative answers: what the store does not know is asked again.
+//! Not here    the store, negative results: a missing key is looked up in the store again.
 
 use std::{
     collections::HashMap,
@@ -133,7 +133,7 @@ mod tests {
         let cache = Cache::new(100);
         for key in 0..10_000 {
             cache.put(key, key);
-            assert_eq!(cache.lookup(0).ok(), Some(0), "a key that is asked for all the time stays");
+            assert_eq!(cache.lookup(0).ok(), Some(0), "a key that is looked up regularly stays");
             let inner = cache.lock();
             assert!(inner.young.len() + inner.old.len() <= 100);
             assert!(inner.young.keys().all(|k| !inner.old.contains_key(k)));

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// What was counted so far.
+/// Counters of commits since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitStats {
     /// From the call to the answer, failures included.

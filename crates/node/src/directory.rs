@@ -1,7 +1,7 @@
-//! Directory: which guild a channel is in, and who an account is, without asking the store each time.
+//! Directory: guild of a channel, and accounts by id, cached in front of the store.
 //!
 //! Owns        two caches over the store.
-//! Doors       the REST API and sessions look up; guild workers tell what their commits changed.
+//! Doors       the REST API and sessions look up; guild workers report the changes of their commits.
 //! Invariants  what an answered command changed is seen by every later lookup: workers tell first, answer then.
 //! Limits      `CHANNELS_MAX` and `USERS_MAX` entries. Unknown ids are not remembered: each costs a read.
 
@@ -16,7 +16,7 @@ const CHANNELS_MAX: usize = 200_000;
 /// About 300 bytes each.
 const USERS_MAX: usize = 100_000;
 
-/// What a durable write changes here.
+/// Change of the directory by a durable write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     ChannelPut(ChannelId, GuildId),

@@ -1,10 +1,10 @@
 //! Direct messages: found, opened, made, listed.
 //!
 //! Owns        the way from accounts to what holds their direct messages, which a guild worker runs like a guild (ADR 25).
-//! Invariants  D1 between two accounts there is one direct message, whoever asks, however often, and whatever breaks off in
-//!             between: its id is durable before it is made. (tests `it/directs.rs`)
-//!             D2 `DirectLimits` decides with which accounts an account makes direct messages and groups, and the number per day.
-//!             Opening an existing direct message is always possible and does not count. (tests `s11_*`)
+//! Invariants  D1 two accounts have one direct message, whoever opens it, however often, and after any interruption:
+//!             its id is durable before it is created. (tests `it/directs.rs`) D2 `DirectLimits` decides with which
+//!             accounts an account may create direct messages and groups, and the number per day. Opening an existing
+//!             direct message is always possible and does not count. (tests `s11_*`)
 //! Limits      `DIRECTS_OF_USER_MAX`; `DirectLimits`; `ACCOUNTS_MAX` accounts are counted.
 //! Not here    what may be done in one: `guildhall-guild`.
 
@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Most direct messages of one account that it is told of, the newest. As many as clients list without paging.
+/// Maximum number of direct messages listed to an account, newest first. Clients list as many without pagination.
 pub(crate) const DIRECTS_OF_USER_MAX: u32 = 1_000;
 /// Accounts with a counter, about 40 bytes each. When all counters are younger than a day, accounts without one are refused.
 const ACCOUNTS_MAX: usize = 1_000_000;

@@ -1,7 +1,7 @@
 //! Ids: no two the same on a node, and above every id that was ever used, whatever the clock says.
 //!
-//! Owns        the largest id that the store knew when it was first asked, the node's own generator, and who
-//!             makes ids with which origin.
+//! Owns        the largest id that the store knew at start, the node's own generator, and the assignment of
+//!             origins to generators.
 //! Invariants  I1 no new id is at or below an id that was stored before the node started, so a clock that went
 //!             back cannot make one twice. I2 the node's own generator and those of its workers, one each, have
 //!             origins of their own. I3 guilds make ids with their worker's generator only: `Slot::begin` has it
@@ -56,7 +56,7 @@ impl Ids {
     }
 }
 
-/// What the guilds of a worker make their ids with. `worker` is below `WORKERS_MAX`.
+/// Id generator of a worker's guilds. `worker` is below `WORKERS_MAX`.
 pub(crate) fn worker_ids(worker: usize) -> SnowflakeGenerator {
     assert!(worker < WORKERS_MAX, "a node has at most {WORKERS_MAX} workers");
     SnowflakeGenerator::new(worker as u16)

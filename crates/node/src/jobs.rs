@@ -1,4 +1,4 @@
-//! Jobs: what a guild worker has others do meanwhile.
+//! Jobs: work of a guild worker that other threads perform.
 //!
 //! Owns        the way from a worker to the store, on the runtime's threads, and back to its mailbox.
 //! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`)
@@ -21,7 +21,7 @@ use guildhall_store::{Store, StoreError};
 use std::{sync::Arc, time::Instant};
 use tokio::runtime::Handle;
 
-/// A job's end.
+/// Result of a job.
 pub(crate) struct Report {
     pub(crate) guild_id: GuildId,
     pub(crate) end: JobEnd,
@@ -32,7 +32,7 @@ pub(crate) enum JobEnd {
     Loaded(Result<Option<Box<Guild>>, LoadError>),
     /// With the number the slot gave the load.
     MessageLoaded(u64, Result<Option<CachedMessage>, StoreError>),
-    /// With the guild's incarnation: the ids of jobs begin anew with each.
+    /// With the incarnation of the guild, because job ids restart with each.
     Guild(u64, GuildJobEnd),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct ReportOnDrop {
 }
 
 impl ReportOnDrop {
-    /// `lost` is what is reported when nothing else was said.
+    /// `lost` is reported if the job ends without a report.
     pub(crate) fn new(mailbox: Arc<Mailbox>, lost: Report) -> Self {
         Self { mailbox, report: Some(lost) }
     }

@@ -30,7 +30,7 @@ pub const KEY_ACCOUNTS_MAX: usize = 1_000;
 const KEY_START: &str = "ghk_";
 const KIND: &str = "admin_key";
 
-/// What a key may do.
+/// Permission of a backend key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -49,7 +49,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope.
+    /// All scopes.
     pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys];
 
     /// As it is written.
@@ -79,7 +79,7 @@ pub struct Key {
     pub id: Option<u64>,
     /// What people call it.
     pub name: String,
-    /// What it may do, ascending.
+    /// Scopes of the key, ascending.
     pub scopes: Vec<Scope>,
     /// The accounts whose tokens it may mint, list, inspect and revoke, ascending; all of them if there is no list.
     pub accounts: Option<Arc<[UserId]>>,

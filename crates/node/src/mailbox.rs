@@ -5,8 +5,8 @@
 //! Invariants  B1 an input holds its place from `try_push` until the worker gave it to its guild or answered it,
 //!             so that guilds whose inputs wait (loading, committing) are counted too. (test `b1_*`)
 //!             B2 one guild holds at most half of the places: if it is stuck, the others go on. (test `b2_*`)
-//! Limits      `places_max`. Full: the input goes back to the caller at once, who tells whoever asked.
-//!             Reports need no places: each answers one job, and jobs are bounded by the worker.
+//! Limits      `places_max`. When full, the input is returned to the caller at once, which answers its own caller.
+//!             Reports need no places: each answers one job, and the worker bounds jobs.
 
 use crate::jobs::Report;
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 pub(crate) type Answer = Result<Reply, Refusal>;
 
-/// A command and who waits for its answer.
+/// A command and the sender of its answer.
 pub(crate) struct Ask {
     pub(crate) actor: Actor,
     pub(crate) command: Command,
@@ -30,13 +30,13 @@ pub(crate) struct Ask {
     pub(crate) loads_count: u8,
 }
 
-/// What is to be made where nothing is.
+/// Object to create if it does not exist.
 pub(crate) enum New {
     Guild(Box<NewGuild>),
     Direct(NewDirect),
 }
 
-/// What a guild is to handle.
+/// Input of a guild.
 pub(crate) enum Input {
     Command(Ask),
     Create(New, oneshot::Sender<Answer>),
@@ -134,7 +134,7 @@ impl Mailbox {
         let mut state = self.lock();
         state.taken_count -= guild_ids.len();
         for guild_id in guild_ids.drain(..) {
-            let taken = state.taken.get_mut(&guild_id).expect("a place that is given back was taken");
+            let taken = state.taken.get_mut(&guild_id).expect("a released place was taken");
             *taken -= 1;
             if *taken == 0 {
                 state.taken.remove(&guild_id);
@@ -206,6 +206,6 @@ mod tests {
         assert!(!push(&mailbox, 1));
         let batch = mailbox.take(None, false);
         assert!(batch.closed);
-        assert_eq!(batch.inputs.len(), 1, "what was accepted is still handled");
+        assert_eq!(batch.inputs.len(), 1, "accepted inputs are still handled");
     }
 }

@@ -1,12 +1,12 @@
-//! Commit pipeline: what a guild's inputs led to, held back until it is durable.
+//! Commit pipeline: holds the effects of a guild's inputs until they are durable.
 //!
 //! Owns        one guild's groups in order: a group is what one input wrote, published and answered.
 //! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for what may go out.
 //! Invariants  C1 a group leaves only when its own writes and those of every group before it are durable.
-//!             C2 groups leave in the order they came. C3 one commit at a time; what comes meanwhile goes
-//!             into the next. C4 with nothing pending, a group without writes leaves at once. (tests `c*_*`)
-//! Limits      `GROUPS_MAX`: a full pipeline takes no more inputs (`Slot` checks `is_full`), so at most the
-//!             groups that are no input's (timers, relays that lag) come on top.
+//!             C2 groups leave in the order of arrival. C3 one commit at a time; groups that arrive during it join
+//!             the next. C4 with nothing pending, a group without writes leaves at once. (tests `c*_*`)
+//! Limits      `GROUPS_MAX`: a full pipeline takes no more inputs (`Slot` checks `is_full`). Groups without an input
+//!             (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `Slot` moves things between them.
 
 use crate::{directory::Change, mailbox::Answer};
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 /// Groups of one guild that may wait. A commit takes milliseconds and takes all of them with it.
 const GROUPS_MAX: usize = 1024;
 
-/// What one input led to.
+/// Effects of one input.
 #[derive(Default)]
 pub(crate) struct Group {
     /// Moved out when its commit begins.
@@ -27,16 +27,16 @@ pub(crate) struct Group {
     pub(crate) relay: Vec<(RelayId, ToRelay)>,
     /// To accounts' sessions.
     pub(crate) users: Vec<Arc<Published>>,
-    /// Late answers to commands. Moved to `answers` by who knows who asked.
+    /// Late answers to commands. The slot moves them to `answers`, because it knows the callers.
     pub(crate) late: Vec<(JobId, Answer)>,
     /// To be run at once. Moved out when the group is made.
     pub(crate) jobs: Vec<Job>,
     pub(crate) answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     /// Of the guild, after the input.
     pub(crate) version: u64,
-    /// What the writes change in the directory.
+    /// Changes of the directory by the writes.
     pub(crate) changes: Vec<Change>,
-    /// Who joined by it: their sessions are told.
+    /// Accounts that joined: their sessions are notified.
     pub(crate) joined: Vec<UserId>,
     /// Its writes are not durable yet.
     uncommitted: bool,
@@ -67,7 +67,7 @@ impl Group {
 
     fn refuse(self) {
         for (sender, _) in self.answers {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = sender.send(Err(Refusal::Unavailable));
         }
     }
@@ -129,7 +129,7 @@ impl Pipeline {
         version
     }
 
-    /// A commit failed: what was computed on top of it is void too. Everybody who waits is refused.
+    /// A commit failed: later results are void as well. All waiting callers are refused.
     pub(crate) fn fail(&mut self) {
         self.committing_count = 0;
         self.groups.drain(..).for_each(Group::refuse);

@@ -2,9 +2,9 @@
 //!
 //! Owns        the queue of guild jobs, and how many run.
 //! Doors       `submit` from the workers.
-//! Invariants  N1 at most `running_max` run at once. N2 guilds take turns: one with many jobs does not hold up the
-//!             others. N3 each job reports exactly once, whether it ran, panicked, or the runtime ended. N4 what a job
-//!             worked on is freed here, not on a worker. (tests `n*_*`)
+//! Invariants  N1 at most `running_max` jobs run at once. N2 scheduling is fair between guilds: one with many jobs does
+//!             not delay others. N3 each job reports exactly once, whether it completed, panicked, or the runtime
+//!             ended. N4 a job's data is freed here, not on a worker. (tests `n*_*`)
 //! Limits      `running_max` threads of the runtime's blocking pool; what waits: `jobs_running_max` of each guild, and one
 //!             more of a guild that was deleted.
 
@@ -115,7 +115,7 @@ impl Seat {
         }
     }
 
-    /// The next job; none, and the place is given back in the same moment, when nothing waits.
+    /// The next job; if none waits, releases the place atomically and returns none.
     fn next(&mut self) -> Option<(GuildId, Task)> {
         let mut state = self.pool.lock();
         let next = state.next();
@@ -159,7 +159,7 @@ mod tests {
         jobs.map(task).collect()
     }
 
-    /// Whether each of so many jobs was done.
+    /// Completion state of each of `count` jobs.
     fn reports(mailbox: &Mailbox, count: usize) -> Vec<bool> {
         let mut done = Vec::new();
         while done.len() < count {
@@ -207,7 +207,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let (pool, mailbox) = (Arc::new(Pool::new(4)), Arc::new(Mailbox::new(2)));
         let handle = runtime.handle().clone();
-        // The only thread is busy until the runtime is told to end.
+        // The only thread is busy until the runtime shuts down.
         let (ending, ends) = std::sync::mpsc::channel::<()>();
         runtime.spawn_blocking(move || ends.recv().unwrap_err());
         for task in tasks(7, 6, &mailbox) {

@@ -2,13 +2,12 @@
 //!
 //! Owns        the guild while it is loaded, its commit pipeline, its relays' streams, and inputs that wait.
 //! Doors       `handle_input`, `handle_report`, `handle_timer`; then `begin_commit`; `deadline` says when next.
-//! Invariants  S1 inputs reach the guild in the order they came, except commands that wait for a message.
-//!             S2 nothing leaves before it is durable (`Pipeline`). S3 after a failed commit or a panic the
-//!             guild is loaded anew before it handles anything, and its relays get a snapshot that resets.
-//!             S4 a command is answered once, or its sender dropped. S5 a guild that somebody waits for (an input,
-//!             or a relay that is subscribed) and that is not there is loaded again and again, each time after a
-//!             longer pause, without being asked to; relays that were told `Unavailable` then get a snapshot that
-//!             resets, upon which their sessions ask again. (tests `it/`)
+//! Invariants  S1 inputs reach the guild in the order of arrival, except commands that wait for a message. S2 nothing
+//!             leaves before it is durable (`Pipeline`). S3 after a failed commit or a panic the guild is reloaded
+//!             before it handles anything, and its relays get a snapshot with `reset`. S4 a command is answered once,
+//!             or its sender is dropped. S5 while an input or a subscribed relay waits for a guild that is not loaded,
+//!             loading is retried with back-off. Relays that received `Unavailable` then get a snapshot with `reset`,
+//!             after which their sessions attach again. (tests `it/`)
 //! Limits      inputs that wait, and commands that are answered late: the mailbox's places; groups: the pipeline's; `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 
@@ -44,7 +43,7 @@ const RELAY_RETRY_MS: u64 = 20;
 /// How often a guild whose timers wait for the disk asks whether it takes writes again.
 const WRITES_ASKED_MS: u64 = 500;
 
-/// What a slot works with: its worker's, for one input.
+/// Resources of the worker, lent to a slot for one input.
 pub(crate) struct Context<'a> {
     pub(crate) now: Now,
     pub(crate) jobs: &'a Jobs,
@@ -57,17 +56,17 @@ pub(crate) struct Context<'a> {
     pub(crate) loads: &'a mut VecDeque<GuildId>,
     /// Source of numbers that are never used again.
     pub(crate) counter: &'a mut u64,
-    /// What the worker's guilds make ids with.
+    /// Id generator of the worker's guilds.
     pub(crate) ids: &'a mut SnowflakeGenerator,
     /// The node is shutting down: nothing is tried again.
     pub(crate) closing: bool,
 }
 
 enum State {
-    /// The store is being asked, or about to be.
+    /// A load from the store is pending or about to start.
     Loading,
     Live(Box<Guild>),
-    /// It failed. What it did before is still being committed; then it is loaded anew.
+    /// The guild failed. Its earlier effects are still being committed; then it is reloaded.
     Settling,
     /// There is no such guild.
     Absent,
@@ -99,9 +98,9 @@ pub(crate) struct Slot {
     late: BTreeMap<JobId, oneshot::Sender<Answer>>,
     /// Jobs of the guild, and of incarnations before it, that have not ended.
     jobs_count: usize,
-    /// Counts the guilds that were here: what one wanted done is nothing to the next.
+    /// Number of the loaded guild: results for an earlier one are ignored.
     incarnation: u64,
-    /// Relays that were full, and whose streams are cut.
+    /// Relays whose queue was full and whose streams are cut.
     lagging: BTreeSet<RelayId>,
     /// When to try them again, and (with no guild) the first of `waiting`.
     retry_at: Option<Instant>,
@@ -165,7 +164,7 @@ impl Slot {
         match end {
             JobEnd::Committed(Ok(())) => self.committed(cx),
             JobEnd::Committed(Err(error)) => {
-                error!(guild_id = %self.guild_id, error = chain(&error), "a commit failed: the guild is loaded anew");
+                error!(guild_id = %self.guild_id, error = chain(&error), "commit failed; reloading the guild");
                 self.pipeline.fail();
                 if error.is_full() {
                     // The guild is well, and can be read: it is loaded at once, however often this happens.
@@ -264,7 +263,7 @@ impl Slot {
         }
     }
 
-    /// Handles what waits, as far as it can.
+    /// Handles waiting inputs until it must wait.
     fn advance(&mut self, cx: &mut Context<'_>) {
         loop {
             if matches!(self.state, State::Settling) && self.pipeline.is_empty() {
@@ -306,7 +305,7 @@ impl Slot {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }
             for (sender, answer) in group.answers {
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 let _ = sender.send(answer);
             }
             if deletes_guild {
@@ -341,7 +340,7 @@ impl Slot {
 
     /// The input of this answer is done with.
     fn refuse(&mut self, cx: &mut Context<'_>, answer: oneshot::Sender<Answer>, refusal: Refusal) {
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = answer.send(Err(refusal));
         cx.given_back.push(self.guild_id);
     }

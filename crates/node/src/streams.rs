@@ -43,7 +43,7 @@ impl Streams {
         self.0.iter().filter(|(_, stream)| stream.broken).map(|(relay, _)| *relay).collect()
     }
 
-    /// Keeps up with who is subscribed, by the same rules as the guild.
+    /// Follows subscriptions by the same rules as the guild.
     pub(crate) fn handle(&mut self, message: &ToGuild) {
         match *message {
             ToGuild::Subscribe { relay, epoch } => {
@@ -93,7 +93,7 @@ impl Streams {
         }
     }
 
-    /// Something this relay should have had is lost, or one of its sessions was told to wait.
+    /// A message for this relay was lost, or one of its sessions received `Unavailable`.
     pub(crate) fn lost(&mut self, relay: RelayId) {
         if let Some(stream) = self.0.get_mut(&relay) {
             stream.broken = true;

@@ -56,7 +56,7 @@ struct CloseOnDrop(Arc<Mailbox>);
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
-        // Whoever waits for an answer learns that none will come.
+        // Waiting callers learn that no answer will come.
         drop(self.0.take(Some(Duration::ZERO), true));
     }
 }
@@ -175,7 +175,7 @@ impl Worker {
         let Some(deadline) = slot.deadline(&self.limits) else { return };
         // Never at once: a guild whose deadline does not move must not take the worker for itself.
         let deadline = deadline.max(self.clock.now().instant.after_ms(1));
-        // A timer that comes too early does no harm and is set anew then; one that comes too late would.
+        // A timer that fires early is harmless and set again; a late one is not.
         if slot.armed_at.is_none_or(|at| at > deadline) {
             if let Some(at) = slot.armed_at.replace(deadline) {
                 guilds.timers.remove(&(at, guild_id));

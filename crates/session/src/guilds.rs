@@ -1,11 +1,11 @@
-//! Guilds of a session: where it stands with each, in order of their ids.
+//! Guilds of a session with their attachment state, ordered by id.
 //!
 //! Owns        `Guilds`, one vector: most sessions are in few guilds, and a tree would cost each of them more.
 //! Limits      the guilds of a shard; entering or leaving one moves those with larger ids.
 
 use guildhall_model::{GuildId, to_gateway::Subscription};
 
-/// Where a session stands with one guild.
+/// Attachment of a session to one guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
     /// It asked to enter and has no answer yet.
@@ -17,7 +17,6 @@ pub enum Membership {
 /// One guild of a session.
 #[derive(Debug)]
 pub struct GuildEntry {
-    /// Which.
     pub guild_id: GuildId,
     /// Where it stands.
     pub membership: Membership,
@@ -25,11 +24,12 @@ pub struct GuildEntry {
     pub relay: u16,
     /// The guild was small enough when it entered: it is active without asking.
     pub starts_active: bool,
-    /// It was inside when the process before this one ended, and nothing has happened since: it is told nothing when it is let in.
+    /// The session was attached before a restart of the node, and nothing has happened since:
+    /// re-attaching sends nothing.
     pub returns: bool,
-    /// Its last op 4 there named a channel. What the guild made of that may be on its way.
+    /// Its last op 4 in this guild named a channel. The guild's reaction may still be in transit.
     pub asked_for_voice: bool,
-    /// What a user account subscribed to.
+    /// Subscription of a user account.
     pub subscription: Option<Box<Subscription>>,
 }
 
@@ -70,7 +70,7 @@ impl Guilds {
         self.0.iter_mut()
     }
 
-    /// How many.
+    /// Number of guilds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -82,7 +82,7 @@ impl Guilds {
         self.0.is_empty()
     }
 
-    /// One of them.
+    /// Entry of one guild.
     #[must_use]
     pub fn get(&self, guild_id: GuildId) -> Option<&GuildEntry> {
         self.find(guild_id).ok().map(|at| &self.0[at])
@@ -122,7 +122,7 @@ impl Guilds {
         self.0.iter()
     }
 
-    /// Their ids.
+    /// Ids of all guilds.
     pub fn ids(&self) -> impl Iterator<Item = GuildId> + '_ {
         self.0.iter().map(|entry| entry.guild_id)
     }

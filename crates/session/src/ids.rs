@@ -22,7 +22,7 @@ impl SessionIds {
         Self { partition, secret, counter: 0 }
     }
 
-    /// The next id.
+    /// A new session id.
     pub fn next_id(&mut self) -> String {
         self.counter += 1;
         let mut hash = Sha256::new();

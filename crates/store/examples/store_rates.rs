@@ -150,7 +150,7 @@ async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreErr
     .await?;
     timed("largest_id", store.largest_id()).await?;
     let file = |name: &str| dir.join(name);
-    timed("backup beside the open store", backup_database(dir, &file("copy.db"))).await?;
+    timed("backup of the open store", backup_database(dir, &file("copy.db"))).await?;
     println!("  its copy has {} MB", std::fs::metadata(file("copy.db")).map_or(0, |file| file.len() >> 20));
     purge(&store).await?;
     timed("check of all pages", async {

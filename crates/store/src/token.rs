@@ -32,7 +32,7 @@ impl fmt::Debug for TokenHash {
 /// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Whose.
+    /// Account that the token belongs to.
     pub user_id: UserId,
     /// When it was minted.
     pub created_at: Timestamp,

@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::{DEPTH_MAX, VERSION, tag};
 use crate::EtfError;
 
-/// What a term may ask of its reader.
+/// Limits on the resources that decoding a term may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// Levels of lists, tuples and maps; each costs stack, so keep it in the hundreds.

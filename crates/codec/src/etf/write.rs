@@ -30,7 +30,7 @@ pub(super) struct TermWriter<'a> {
     pub(super) fault: Option<EncodeError>,
 }
 
-/// Where one entry of a dynamic map lies in the output; it ends where the next begins.
+/// Position of an entry of a dynamic map in the output; it ends where the next starts.
 #[derive(Clone, Copy)]
 struct Entry {
     start: usize,

@@ -13,7 +13,7 @@ use super::zlib::{ZlibParams, write};
 use super::zlib_sys::{Flush, ZStream};
 use crate::CodecError;
 
-/// What a flush ends in, and a message leaves out.
+/// End of a flush, which messages omit.
 pub(super) const FLUSH_TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 
 /// zlib cannot make windows of `2^8`, but with `2^9` it looks back `512 - 262` bytes at most, so that will do for both.
@@ -90,7 +90,7 @@ impl DeflateCompressor {
 pub enum SharedWindow {
     /// 32 KiB, for connections with the largest window: nearly all.
     Full,
-    /// 250 bytes, for all others: what is shared must suit the least of them.
+    /// 250 bytes, for all smaller windows: shared bytes must suit the smallest.
     Least,
 }
 

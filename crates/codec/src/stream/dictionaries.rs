@@ -15,7 +15,7 @@ pub const DICTIONARIES_MAX: usize = 64;
 /// A dictionary and what it is for.
 #[derive(Clone, Debug)]
 pub struct KnownDictionary {
-    /// Whose messages it was trained on.
+    /// Encoding of the messages it was trained with.
     pub encoding: Encoding,
     /// The dictionary.
     pub dictionary: Arc<Dictionary>,

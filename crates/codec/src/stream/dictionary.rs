@@ -1,4 +1,4 @@
-//! Dictionaries: what a stream may refer to before anything was sent on it.
+//! Dictionaries: bytes that a stream may refer to before anything was sent on it.
 //!
 //! Owns        a dictionary's bytes, its id, and its digested forms, which all contexts share.
 //! Doors       `Dictionary::train` offline; `Dictionary::new` for bytes from a file; `StreamCompressor::zstd_with`.
@@ -6,7 +6,7 @@
 //!             number inside the dictionary, which zstd writes into each frame, is made from the bytes too: a client with
 //!             the wrong dictionary gets an error instead of a wrong text. D3 there is one digested form per parameters,
 //!             however many contexts refer to it. (tests `d*_*`)
-//! Limits      `BYTES_MAX`; as many digested forms as different parameters are asked for.
+//! Limits      `BYTES_MAX`; one digested form per set of parameters.
 //! Spec        RFC 8878 §5; docs/adr/0018.
 
 use super::{ZstdParams, dictionary_sys as sys};
@@ -20,10 +20,10 @@ use std::{
 
 /// A dictionary longer than what classic contexts look back is not worth its download.
 pub const DICTIONARY_BYTES_MAX: usize = 1 << 20;
-/// What is trained when nobody says otherwise; more gained nothing in our measurements.
+/// Default size of training; more gained nothing in our measurements.
 pub const DICTIONARY_BYTES: usize = 64 << 10;
 
-/// RFC 8878 §5: what a dictionary starts with; then its number, little-endian.
+/// RFC 8878 §5: start of a dictionary; its number follows, little-endian.
 const MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
 const NUMBER_AT: usize = MAGIC.len();
 const CONTENT_AT_LEAST: usize = NUMBER_AT + 4;
@@ -112,7 +112,7 @@ impl Dictionary {
     /// A dictionary that was trained before.
     ///
     /// # Errors
-    /// [`CodecError::Dictionary`] for bytes that are none, or whose number was not made from them.
+    /// [`CodecError::Dictionary`] for bytes that are not a dictionary, or whose number was not derived from them.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Result<Self, CodecError> {
         let bytes: Arc<[u8]> = bytes.into();
         let refuse = |reason| Err(CodecError::Dictionary { reason });
@@ -135,7 +135,7 @@ impl Dictionary {
         Ok(dictionary)
     }
 
-    /// What it goes by.
+    /// Content hash of the dictionary.
     #[must_use]
     pub fn id(&self) -> DictionaryId {
         self.id

@@ -4,9 +4,9 @@
 //! accounts for, and the parameters of the digested form win over those of the context.
 //!
 //! Owns        `Digested` (a `ZSTD_CDict`); `Context` (a `ZSTD_CCtx` inside a slot).
-//! Invariants  S1 a context lives in its slot, which does not move, and is never freed apart from it. S2 what a context
-//!             refers to lives as long as the context. S3 a digested form is never written to again, and lives no longer
-//!             than the bytes it refers to.
+//! Invariants  S1 a context is inside its slot, which does not move, and is never freed separately. S2 data that a
+//!             context refers to lives as long as the context. S3 a digested form is immutable, and does not outlive
+//!             the bytes it refers to.
 //! Not here    loops, frame headers, limits (zstd_dict.rs).
 
 use super::ZstdParams;
@@ -33,7 +33,7 @@ fn check(code: usize) -> Result<usize, CodecError> {
 /// A dictionary with its tables filled, for contexts of certain parameters.
 pub(super) struct Digested {
     form: NonNull<z::ZSTD_CDict>,
-    /// What the form refers to.
+    /// Bytes that the form refers to.
     _bytes: Arc<[u8]>,
 }
 
@@ -128,7 +128,7 @@ pub(super) struct Context {
     context: NonNull<z::ZSTD_CCtx>,
     /// Where it lives (S1).
     slot: Slot,
-    /// What it refers to (S2).
+    /// Dictionary that the context refers to (S2).
     _dictionary: Arc<Digested>,
 }
 
@@ -139,7 +139,7 @@ impl Context {
     /// The slot is as large as for a context without a dictionary (`zstd_sys::slot_bytes`).
     pub(super) fn new(params: ZstdParams, dictionary: Arc<Digested>, mut slot: Slot) -> Result<Self, CodecError> {
         let parameters = ContextParameters::new(params)?;
-        // SAFETY: the slot begins at a page, has so many bytes, and stays where it is for as long as the context is used (S1).
+        // SAFETY: the slot is page-aligned, has that many bytes, and stays in place while the context is used (S1).
         let context = unsafe { z::ZSTD_initStaticCCtx(slot.as_mut_ptr().cast::<c_void>(), slot.bytes_count()) };
         let context = NonNull::new(context).ok_or(CodecError::Memory)?;
         // SAFETY: both objects are alive, and `dictionary` is kept for as long as the context (S2).

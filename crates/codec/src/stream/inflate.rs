@@ -35,8 +35,8 @@ impl MessageInflater {
     /// client's earlier messages left, empty without context takeover.
     ///
     /// # Errors
-    /// [`CodecError::TooLarge`]; [`CodecError::Corrupt`] for what is not deflate, or cut off inside a block. `out` is then
-    /// unchanged. The next message, of any connection, begins anew.
+    /// [`CodecError::TooLarge`]; [`CodecError::Corrupt`] for input that is not deflate, or is truncated inside a block.
+    /// `out` is then unchanged. The next message, of any connection, starts with a clean state.
     pub fn inflate(
         &mut self,
         history: &InflateHistory,
@@ -78,7 +78,7 @@ impl MessageInflater {
         if has_ended || self.stream.is_between_blocks() { Ok(()) } else { Err(CodecError::Corrupt) }
     }
 
-    /// Reads to the end of the input or of a final block; what is left is behind that.
+    /// Reads to the end of the input or of a final block; returns the input behind it.
     fn feed<'a>(
         &mut self,
         mut input: &'a [u8],
@@ -108,7 +108,7 @@ impl MessageInflater {
         if history.is_empty() { Ok(()) } else { self.stream.set_dictionary(history) }
     }
 
-    /// Behind a final block: what came so far may still be looked back at.
+    /// After a final block: output so far may still be referenced.
     fn begin_again(&mut self, history: &[u8], produced: &[u8]) -> Result<(), CodecError> {
         let produced = &produced[produced.len().saturating_sub(WINDOW_BYTES_MAX)..];
         let older = &history[(history.len() + produced.len()).saturating_sub(WINDOW_BYTES_MAX).min(history.len())..];

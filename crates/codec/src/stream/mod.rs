@@ -6,7 +6,8 @@
 //! Invariants  C1 after each `compress` a reader that has all bytes so far can decode that message to its last byte.
 //!             C2 a context that failed once never produces another byte.
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
-//! Not here    shared-match streams, prepared frames, who gets which codec.     Spec  docs/protocol.md 2.3, 2.4.
+//! Not here    shared-match streams, prepared frames, choice of a codec.     Spec docs/protocol/reference.md §2.3,
+//!             §2.4.
 
 mod deflate;
 mod dictionaries;
@@ -105,8 +106,8 @@ impl StreamCompressor {
         }
     }
 
-    /// Appends one message as it is, in the stream's format but uncompressed, without making a context: for clients that
-    /// have not said who they are. Later messages may be compressed; once there is a context, this compresses too.
+    /// Appends one message uncompressed, in the stream's format, without creating a context: for clients before
+    /// IDENTIFY. Later messages may be compressed; with a context, this one is compressed as well.
     ///
     /// # Errors
     /// As `compress`.
@@ -176,8 +177,8 @@ impl StreamDecompressor {
     /// Appends all that `chunk` (usually one WebSocket message) decodes to, at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// [`CodecError::TooLarge`], [`CodecError::Corrupt`], or the library's; `out` is then unchanged and the stream is
-    /// broken.
+    /// [`CodecError::TooLarge`], [`CodecError::Corrupt`], or the library's error; `out` is then unchanged and the
+    /// stream is unusable.
     pub fn decompress(&mut self, chunk: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
         match self {
             Self::Zlib(stream) => stream.decompress(chunk, out, bytes_max),

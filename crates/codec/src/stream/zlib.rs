@@ -10,7 +10,7 @@ use super::{check_param, decompress_room, guarded};
 use crate::CodecError;
 use crate::classic::ClassicContexts;
 
-/// What a zlib context costs and finds. Memory is about `2^(window_bits + 2) + 2^(mem_level + 9)` bytes.
+/// Parameters of a zlib context. Memory is about `2^(window_bits + 2) + 2^(mem_level + 9)` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZlibParams {
     /// Effort, 0 (stored) to 9.
@@ -22,7 +22,7 @@ pub struct ZlibParams {
 }
 
 impl Default for ZlibParams {
-    /// What the upstream gateway sends: the ratio clients know, at 268 KiB a context.
+    /// The upstream gateway's parameters: the ratio that clients expect, at 268 KiB per context.
     fn default() -> Self {
         Self { level: 6, window_bits: 15, mem_level: 8 }
     }
@@ -225,7 +225,7 @@ impl ZlibDecompressor {
 enum Ending {
     /// All input is read, more may come.
     Open,
-    /// The stream ended, with so many bytes of input behind its end.
+    /// The stream ended, with this number of input bytes behind its end.
     Closed { left_bytes: usize },
 }
 

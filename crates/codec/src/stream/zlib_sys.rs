@@ -17,7 +17,7 @@ use libz_sys as z;
 
 use crate::CodecError;
 
-/// What a step should do with what it has.
+/// Flush mode of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum Flush {
@@ -26,7 +26,7 @@ pub(super) enum Flush {
     Finish = z::Z_FINISH,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     /// Input bytes taken.
@@ -58,7 +58,7 @@ struct Context {
 struct Memory {
     /// None: the global allocator.
     slot: Option<Slot>,
-    /// Bytes now allocated; of a slot, those up to the end of what was asked for last.
+    /// Allocated bytes; in a slot, those up to the end of the last allocation.
     allocated: usize,
     /// Bytes that all requests so far take in a slot.
     wanted: usize,
@@ -214,14 +214,14 @@ impl ZStream {
         }
     }
 
-    /// Begins anew with the same parameters and memory: what came before is forgotten.
+    /// Resets to the initial state with the same parameters and memory.
     pub(super) fn reset(&mut self) {
         // SAFETY: the context is live (U1), and `reset` is the function for its kind. The result only tells whether the
         // structure is one of zlib's.
         unsafe { (self.reset)(&raw mut (*self.context.as_ptr()).stream) };
     }
 
-    /// What a decompressing stream of blocks alone may look back at, right after a `reset`: the last 32 KiB of it count.
+    /// Sets the bytes that a raw deflate stream may refer to, right after a `reset`; the last 32 KiB count.
     pub(super) fn set_dictionary(&mut self, dictionary: &[u8]) -> Result<(), CodecError> {
         let dictionary = &dictionary[dictionary.len().saturating_sub(32 << 10)..];
         // SAFETY: the context is live (U1); zlib copies the slice during the call. On a stream of another kind it does
@@ -324,15 +324,15 @@ fn allocate_on_heap(allocated: &mut usize, bytes: usize) -> *mut c_void {
     }
 }
 
-/// zlib's `zfree`. What lies in a slot is freed with the slot: zlib frees only when a stream ends.
+/// zlib's `zfree`. Memory in a slot is freed with the slot: zlib frees only when a stream ends.
 unsafe extern "C" fn free(opaque: *mut c_void, address: *mut c_void) {
     // SAFETY: as in `allocate`.
     let memory = unsafe { &mut *opaque.cast::<Memory>() };
     if address.is_null() || memory.slot.is_some() {
         return;
     }
-    // SAFETY: zlib frees only what `allocate_on_heap` returned for the same context, so the header with the size lies in
-    // front of it and the layout is the one it was allocated with.
+    // SAFETY: zlib frees only pointers that `allocate_on_heap` returned for the same context, so the header with the
+    // size precedes it and the layout is the one it was allocated with.
     unsafe {
         let base = address.cast::<u8>().sub(HEADER_BYTES);
         let total = base.cast::<usize>().read();
@@ -348,7 +348,7 @@ mod tests {
     use guildhall_slab::{Budget, Pool};
     use std::sync::Arc;
 
-    /// Every request of zlib lies in the slot, and none of its bytes behind the last request change.
+    /// Every allocation of zlib is in the slot, and no byte behind the last allocation changes.
     #[test]
     fn u3_requests_lie_side_by_side_in_the_slot() {
         for (level, window_bits, mem_level) in [(6, 15, 8), (9, 15, 9), (1, 9, 1), (6, 13, 5), (0, 12, 4)] {

@@ -14,7 +14,7 @@ use crate::CodecError;
 use crate::classic::{ClassicContexts, ZstdSlot};
 use crate::upgrade::Upgrade;
 
-/// What a zstd context costs and finds.
+/// Parameters of a zstd context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZstdParams {
     /// Effort, -7 to 22.
@@ -84,7 +84,7 @@ pub(super) fn store_blocks(window_log: u32, block_bytes_max: u32, parts: &[&[u8]
     }
 }
 
-/// RFC 8878 §3.1.1: what a frame starts with.
+/// RFC 8878 §3.1.1: start of a frame.
 const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 
 /// Bytes of the frame header behind the magic number: descriptor and window.
@@ -102,7 +102,7 @@ pub struct ZstdCompressor {
     is_upgrade_due: bool,
     /// Made by the first `compress` that finds room for it.
     context: Option<ZstdContext>,
-    /// With it, if it is a larger one; given back after it.
+    /// Present in a larger context; released with it.
     upgrade: Option<Upgrade>,
     is_started: bool,
     broken: bool,

@@ -14,7 +14,7 @@ use crate::classic::ClassicContexts;
 use std::sync::Arc;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 
-/// RFC 8878 §3.1.1: what a frame starts with.
+/// RFC 8878 §3.1.1: start of a frame.
 const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 /// Descriptor, window, and the dictionary's number in four bytes.
 const HEADER_BYTES: usize = 6;

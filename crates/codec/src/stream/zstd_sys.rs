@@ -1,9 +1,9 @@
-//! The boundary to zstd for compression: a context that lies in a slot, stepped over slices.
+//! FFI boundary to zstd for compression: a context inside a slot, with a safe step function over slices.
 //!
 //! Owns        the slot, and the context in it: zstd takes no other memory for it, ever.
 //! Doors       `slot_bytes` says how large a slot must be; `ZstdContext::new`, then `compress`.
-//! Invariants  X1 the context lies at the slot's beginning, from construction to drop, and in it alone. X2 zstd sees only the
-//!             caller's input slice and the spare capacity of the output vector, with their true lengths.
+//! Invariants  X1 the context is at the start of the slot, from construction to drop, and uses only the slot. X2 zstd
+//!             sees only the caller's input slice and the spare capacity of the output vector, with their true lengths.
 //! Not here    headers, limits, what to do without a slot (zstd.rs).
 
 use std::ffi::c_int;
@@ -18,7 +18,7 @@ use crate::CodecError;
 /// What to do with the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Directive {
-    /// Take it in.
+    /// Consume the input.
     Continue,
     /// And put out all that it compresses to.
     Flush,
@@ -27,11 +27,11 @@ pub(crate) enum Directive {
 /// A compressing context in a slot.
 pub(crate) struct ZstdContext {
     context: NonNull<z::ZSTD_CCtx>,
-    /// Last: the context lies in it.
+    /// Last field, because the context is inside it.
     slot: Slot,
 }
 
-// SAFETY: the context is reachable only through this value and lies in a slot, which is `Send`; zstd keeps no
+// SAFETY: the context is reachable only through this value and is inside a slot, which is `Send`; zstd has no
 // thread-local state.
 unsafe impl Send for ZstdContext {}
 
@@ -167,7 +167,7 @@ mod tests {
             let mut slot = pool.open().unwrap();
             slot.bytes_mut().fill(0xC7);
             let base = slot.as_mut_ptr();
-            // SAFETY: `slot` lives in the context below; zstd is told of the first `bytes` of it, as if it ended there.
+            // SAFETY: `slot` lives in the context below; zstd is passed its first `bytes` bytes only.
             let context = unsafe { z::ZSTD_initStaticCStream(base.cast(), bytes) };
             let settings = Settings::new(params).unwrap();
             let context = NonNull::new(context).unwrap();
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// What a node accounts for by default, and what an upgrade adds.
+    /// Size that a node accounts for by default, and the addition of an upgrade.
     #[test]
     fn the_published_tuning_has_a_known_size() {
         let base = ZstdParams::default();

@@ -9,8 +9,8 @@ use guildhall_stdx::Instant;
 
 /// Of the room, what larger contexts may take.
 const ROOM_PERCENT: u64 = 75;
-/// Of the budget, where upgrades stop, and where they are taken back and down to: apart, so that one does not lead to the
-/// other.
+/// Percentages of the budget at which upgrades stop, are reclaimed, and are reclaimed down to. They differ, so that one
+/// does not trigger the other.
 const STOP_PERCENT: u64 = 90;
 const RECLAIM_PERCENT: u64 = 95;
 const RECLAIMED_PERCENT: u64 = 92;
@@ -26,8 +26,7 @@ const ROOM_MIN_PERCENT: u64 = 1;
 const SHARE_MS: u64 = 120_000;
 /// When there was no room, nobody gets a larger context for so long (U3).
 const HOLD_MS: u64 = 600_000;
-/// How often larger contexts are taken back, and how many of all at once: clients need a moment to go, and their resumes
-/// are work.
+/// Interval and share of reclaims: clients need time to leave, and their resumes are work.
 const RECLAIM_EVERY_MS: u64 = 10_000;
 const RECLAIM_SHARE: u64 = 10;
 
@@ -45,7 +44,7 @@ impl Default for UpgradeConfig {
     }
 }
 
-/// What was measured.
+/// Measured memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Memory that the node may use: a container's, the machine's, or as configured.
@@ -81,11 +80,11 @@ pub struct Decision {
     pub share_permille: u32,
     /// What larger contexts may hold beyond what they would hold otherwise.
     pub extra_bytes_max: u64,
-    /// So many connections with larger contexts are to be asked to reconnect.
+    /// Number of connections with larger contexts to ask to reconnect.
     pub reclaim_count: u64,
-    /// Why.
+    /// State of the controller.
     pub standing: Standing,
-    /// What the node may fill.
+    /// Memory that the node may fill.
     pub budget_bytes: u64,
 }
 
@@ -111,7 +110,7 @@ impl UpgradeLoop {
         Self { config, share_ppm: 0, decided_at: None, held_until, may_reclaim_at, reclaimed_total: 0 }
     }
 
-    /// Connections that were asked to reconnect.
+    /// Number of connections asked to reconnect.
     #[must_use]
     pub fn reclaimed_total(&self) -> u64 {
         self.reclaimed_total

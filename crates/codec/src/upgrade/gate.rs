@@ -33,7 +33,7 @@ pub struct GateStats {
     pub share_permille: u32,
     /// What larger contexts may hold beyond what they would hold otherwise.
     pub extra_bytes_max: u64,
-    /// What they hold.
+    /// Bytes held by larger contexts.
     pub extra_bytes: u64,
     /// Larger contexts now.
     pub living_count: u64,

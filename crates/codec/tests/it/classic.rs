@@ -11,7 +11,7 @@ fn contexts(bytes_max: u64) -> ClassicContexts {
     ClassicContexts::new(ClassicParams { bytes_max, ..ClassicParams::default() }).unwrap()
 }
 
-/// What a session is sent: the same few shapes with other words in them.
+/// A session's message: one of a few shapes with random words.
 fn message(rng: &mut Rng) -> Vec<u8> {
     let (id, author, words) = (rng.next_u64(), rng.below(50), rng.below(40));
     let text: Vec<String> = (0..words).map(|_| format!("word{}", rng.below(3_000))).collect();
@@ -197,7 +197,7 @@ fn upgraded_connections_see_further_back() {
     let mut base = contexts.zstd();
     let mut readers = [19, 18].map(|window_log| StreamDecompressor::zstd(window_log).unwrap());
     let mut rng = Rng::new(1);
-    // What comes again after 300 KiB is in reach of one of them only.
+    // Content repeated after 300 KiB is in reach of one of them only.
     let noise: Vec<u8> = (0..300 << 10).map(|_| rng.next_u64() as u8).collect();
     let mut sizes = [0, 0];
     for _ in 0..2 {
@@ -256,7 +256,7 @@ fn parameters_are_checked_before_anybody_connects() {
     assert_eq!((contexts.extra_bytes(), stream.is_upgraded()), (None, false));
 }
 
-/// What was sent stored stands between the dictionary and what a later context would believe to be the beginning.
+/// Stored messages would be between the dictionary and the start assumed by a later context.
 #[test]
 fn a_dictionary_stream_has_a_slot_too_or_is_stored_to_its_end() {
     let mut rng = Rng::new(4);

@@ -119,7 +119,7 @@ proptest! {
         }
     }
 
-    /// Whatever a client sends, nothing panics and no more comes out than may.
+    /// For any client input, nothing panics and the output is bounded.
     #[test]
     fn trap_2_nonsense_is_bounded(payload in prop::collection::vec(any::<u8>(), 0..300), bytes_max in 0usize..2_000) {
         let mut inflater = MessageInflater::new().unwrap();

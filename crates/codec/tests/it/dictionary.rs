@@ -1,4 +1,4 @@
-//! Dictionaries: what an id promises, and streams that refer to one, read by libzstd and by ruzstd.
+//! Dictionaries: properties of ids, and streams that refer to one, read by libzstd and by ruzstd.
 
 use guildhall_codec::{CodecError, Dictionary, DictionaryId, StreamCompressor, StreamDecompressor, ZstdParams};
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ fn ids_are_text_of_one_spelling() {
     }
 }
 
-/// A client with another dictionary is told so by its decoder; it never reads another text.
+/// The decoder of a client with another dictionary reports it; it never returns other text.
 #[test]
 fn d2_the_wrong_dictionary_is_noticed() {
     let mut wire = Vec::new();
@@ -125,7 +125,7 @@ fn the_first_messages_are_shorter() {
     assert!(with_wire.len() * 10 < without_wire.len() * 8, "{} and {}", with_wire.len(), without_wire.len());
 }
 
-/// zstd makes tables as small as the dictionary they begin with, unless it is told that much will follow.
+/// zstd sizes its tables by the dictionary, unless the expected length is set.
 #[test]
 fn a_short_dictionary_does_not_spoil_a_long_stream() {
     let short = Arc::new(Dictionary::train(&samples(1), 2 << 10).unwrap());

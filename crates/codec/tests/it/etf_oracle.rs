@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::support::{key, text, value, value_with_keys, versioned};
 
-/// What a term says, by eetf's reading of it.
+/// Value of a term as decoded by eetf.
 fn value_of(term: &Term) -> Value {
     match term {
         Term::Atom(atom) => match atom.name.as_str() {

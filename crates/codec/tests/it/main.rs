@@ -1,4 +1,4 @@
-//! What the codec promises, checked against independent readers: eetf for terms, miniz_oxide and ruzstd for streams.
+//! Properties of the codec, checked with independent decoders: eetf for terms, miniz_oxide and ruzstd for streams.
 
 #[cfg(feature = "stream")]
 mod classic;

@@ -16,7 +16,7 @@ fn deflater() -> BodyDeflater {
     BodyDeflater::new(ZlibParams::default()).unwrap()
 }
 
-/// What a client makes of a frame: first byte, and the payload, inflated if RSV1 says so.
+/// A client's view of a frame: first byte and payload, inflated if RSV1 is set.
 fn read(frame: &[u8]) -> (u8, Vec<u8>) {
     let (length, header_bytes) = match frame[1] {
         126 => (usize::from(u16::from_be_bytes([frame[2], frame[3]])), 4),

@@ -53,7 +53,7 @@ fn cut<'a>(message: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     ends.into_iter().map(cut_to).collect()
 }
 
-/// Feeds `stream` to miniz_oxide and returns all it gives back.
+/// Feeds `stream` to miniz_oxide and returns its output.
 fn miniz(decoder: &mut Decompress, mut stream: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     loop {
@@ -306,7 +306,7 @@ fn output_is_bounded_and_a_broken_stream_stays_broken() {
             let error = decompressor.decompress(&wire, &mut out, bytes_max).unwrap_err();
             assert!(matches!(error, CodecError::TooLarge { bytes_max: max } if max == bytes_max));
             assert_eq!(out, b"kept");
-            // What was allocated on the way is bounded by the limit, not by the bomb.
+            // Allocations are bounded by the limit, not by the bomb.
             assert!(out.capacity() < 2 * bytes_max + (64 << 10));
             let error = decompressor.decompress(b"", &mut out, MESSAGE_BYTES_MAX).unwrap_err();
             assert!(matches!(error, CodecError::Broken));

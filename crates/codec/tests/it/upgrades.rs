@@ -21,7 +21,7 @@ struct Node {
     other_bytes: u64,
     usual_count: u64,
     upgraded: Vec<Upgrade>,
-    /// Upgraded ones that were asked to go, and have not yet.
+    /// Upgraded connections that were asked to leave and have not left yet.
     asked_count: usize,
     decision: Decision,
 }
@@ -72,7 +72,7 @@ impl Node {
         self.asked_count = self.asked_count.min(self.upgraded.len());
     }
 
-    /// Those who were asked reconnect, and the loop decides anew.
+    /// Connections that were asked reconnect, and the controller decides again.
     fn tick(&mut self, measured_bytes: u64) {
         self.now = self.now.after_ms(TICK_MS);
         for _ in 0..std::mem::take(&mut self.asked_count) {
@@ -196,7 +196,7 @@ fn without_a_reading_nobody_gets_one() {
     assert_eq!(node.decision.share_permille, 0);
 }
 
-/// traps.md 6: a controller that looks at what was asked for, or at its own account, and not at what is resident.
+/// traps.md 6: a controller that reads requested memory or its own accounting instead of resident memory.
 #[test]
 fn memory_counts_that_is_resident_whoever_holds_it() {
     let mut node = Node::new();
@@ -219,8 +219,8 @@ fn memory_counts_that_is_resident_whoever_holds_it() {
         node.tick_measured();
     }
     assert_eq!(node.decision.share_permille, 1_000);
-    // And the other way round: what is asked for and not resident does not count against anybody. The account of slots
-    // is resident by construction (guildhall-slab, S3), so there is nothing to subtract.
+    // Conversely, memory that is requested but not resident does not count. Slots are resident by construction
+    // (guildhall-slab, S3), so there is nothing to subtract.
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn larger_contexts_give_way_to_connections() {
     assert!(node.upgraded.len() < most / 2 && node.control.reclaimed_total() > 1_000);
     let standing = node.decision.standing;
     assert!(matches!(standing, Standing::Reclaiming | Standing::Tight), "{standing:?}");
-    // Those who were asked got no larger ones again.
+    // Connections that were asked did not get larger contexts again.
     for _ in 0..200 {
         node.tick_measured();
     }

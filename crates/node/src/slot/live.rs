@@ -31,7 +31,7 @@ impl Slot {
             Input::Command(ask) => self.command(cx, ask),
             Input::Create(new, answer) => {
                 let New::Guild(new) = new else {
-                    // Who asks looks at what there is.
+                    // The caller only inspects the state.
                     cx.given_back.push(self.guild_id);
                     let _ = answer.send(Ok(Reply::Done));
                     return;
@@ -59,7 +59,7 @@ impl Slot {
     /// Comes from `Node::command` through the mailbox; goes on to `Guild::handle_command`, then `release`.
     fn command(&mut self, cx: &mut Context<'_>, ask: Ask) {
         if ask.answer.is_closed() {
-            // Whoever asked gave up while it waited.
+            // The caller gave up in the meantime.
             cx.given_back.push(self.guild_id);
             return;
         }
@@ -135,7 +135,7 @@ impl Slot {
     pub(super) fn run<R>(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild) -> R) -> Option<(R, Group)> {
         let State::Live(guild) = &mut self.state else { return None };
         guild.swap_ids(cx.ids);
-        // Nothing of the guild is looked at after a panic, but for what was lent to it, which is whole at any moment.
+        // After a panic nothing of the guild is used, except for lent resources, which are always consistent.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let outcome = input(guild);
             (outcome, collect(guild))
@@ -147,15 +147,15 @@ impl Slot {
                 Some((outcome, group))
             }
             Err(panic) => {
-                error!(guild_id = %self.guild_id, error = panic_text(&*panic), "a guild panicked: it is loaded anew");
+                error!(guild_id = %self.guild_id, error = panic_text(&*panic), "guild panicked; reloading it");
                 self.abandon_guild(cx);
                 None
             }
         }
     }
 
-    /// What a guild wants done elsewhere begins at once, whether or not what came with it is durable; who waited for a
-    /// late answer gets it with the group.
+    /// Starts the jobs of a guild at once, whether or not the same input's writes are durable. Late answers
+    /// leave with the group.
     fn begin_jobs(&mut self, cx: &mut Context<'_>, group: &mut Group) {
         for job in group.jobs.drain(..) {
             self.jobs_count += 1;
@@ -252,7 +252,7 @@ impl Slot {
         }
     }
 
-    /// Takes the guild out of memory; another state, or loading it anew, follows.
+    /// Drops the guild from memory; another state, or a reload, follows.
     pub(super) fn abandon_guild(&mut self, cx: &mut Context<'_>) {
         if let State::Live(_) = self.state
             && let State::Live(guild) = mem::replace(&mut self.state, State::Settling)
@@ -267,7 +267,7 @@ impl Slot {
         }
     }
 
-    /// The guild's deletion is durable, and was told.
+    /// The guild's deletion is durable and published.
     pub(super) fn deleted(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
         self.forget_guild();
@@ -290,7 +290,7 @@ impl Slot {
     }
 }
 
-/// Who is in the guild since a command, or may be: they may have been before.
+/// Accounts that a command added to the guild, or may have added.
 fn joined_by(command: &Command, reply: &Reply) -> Vec<UserId> {
     match (command, reply) {
         (Command::Backend(_), Reply::Imported(imported)) => imported.added.clone(),
@@ -302,7 +302,7 @@ fn joined_by(command: &Command, reply: &Reply) -> Vec<UserId> {
     }
 }
 
-/// What came out of a guild since it was last asked.
+/// Takes the outputs of a guild.
 pub(super) fn collect(guild: &mut Guild) -> Group {
     let mut group = Group::default();
     while let Some(output) = guild.poll_output() {

@@ -47,7 +47,7 @@ impl Slot {
         }
     }
 
-    /// What was in memory is lost: the guild is loaded anew, and its relays are told so.
+    /// State in memory is lost: reloads the guild, and notifies its relays.
     pub(super) fn restart(&mut self, cx: &mut Context<'_>) {
         self.streams.lost_everywhere();
         self.forget_guild();

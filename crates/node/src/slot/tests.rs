@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 const GUILD: GuildId = GuildId::new(9);
 const OWNER: UserId = UserId::new(1);
 
-/// What a relay took; it gives back as many as it is told to.
+/// Messages that a relay accepted; it refuses after the configured number.
 #[derive(Default)]
 struct Taken(Mutex<Vec<ToRelay>>, AtomicUsize);
 
@@ -126,7 +126,7 @@ impl Bench {
         }
     }
 
-    /// What the relay was sent: its numbers are contiguous.
+    /// Kinds of the messages sent to the relay; asserts that their numbers are contiguous.
     fn kinds(&self) -> Vec<&'static str> {
         let taken = self.relays.0.lock().unwrap();
         assert!(taken.iter().map(|message| message.seq).eq(1..=taken.len() as u64));
@@ -178,7 +178,7 @@ async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
         slot.run_and_push(cx, |_| panic!("a bug"));
         slot.advance(cx);
     });
-    assert!(matches!(bench.slot.state, State::Settling), "what was said before is still being committed");
+    assert!(matches!(bench.slot.state, State::Settling), "earlier effects are still being committed");
     let read = bench.ask(Command::ReadGuild);
     assert!(bench.loads.is_empty());
 
@@ -269,7 +269,7 @@ async fn every_input_gives_its_place_back_once() {
         let said = bench.ask(say(channel_id));
         bench.answer(said).unwrap();
     }
-    // Given up by whoever asked.
+    // The caller gave up.
     drop(bench.ask(say(channel_id)));
     let (answer, receiver) = oneshot::channel();
     drop(receiver);

@@ -1,7 +1,7 @@
 //! Accounts: one `User` in memory per account, however many guilds it is in.
 //!
 //! Owns        weak references to the accounts that were loaded and are still in use somewhere.
-//! Invariants  sharing is only an economy: who is given a shared account gets exactly what was stored.
+//! Invariants  sharing only saves memory: a shared account equals the stored one.
 //! Limits      at most twice as many entries as accounts in use after the last sweep, and never fewer than `SWEEP_MIN`.
 
 use guildhall_model::{User, UserId};
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-/// Below so many entries it is not worth looking for dead ones.
+/// With fewer entries a sweep for unused ones is not worthwhile.
 const SWEEP_MIN: usize = 1024;
 
 #[derive(Default)]

@@ -141,7 +141,7 @@ fn make_private(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Only for the error message of whoever comes second.
+/// Only for the error message of a second process.
 fn write_process_id(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;

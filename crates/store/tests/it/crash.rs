@@ -1,4 +1,4 @@
-//! Crash: a process that commits is killed with SIGKILL; what it acknowledged must be there.
+//! Crash: a process that commits is killed with SIGKILL; acknowledged data must be in the store.
 //!
 //! The process is this test binary again, running `child` with a role in the environment. It is killed after a seeded
 //! number of acknowledgements, while its other tasks are anywhere in a commit.
@@ -35,7 +35,7 @@ fn step(channel_id: u64, n: u64) -> Vec<Write> {
     writes
 }
 
-/// The messages of a channel after so many steps.
+/// Messages of a channel after `steps` steps.
 fn expected(steps: u64) -> BTreeSet<u64> {
     let mut messages = BTreeSet::new();
     for write in (0..steps).flat_map(|n| step(1, n)) {
@@ -48,7 +48,7 @@ fn expected(steps: u64) -> BTreeSet<u64> {
     messages
 }
 
-/// Not a test of its own: what the killed processes run.
+/// Not a test: the program of the killed processes.
 #[test]
 fn child() {
     let (Ok(role), Ok(dir)) = (env::var(ROLE), env::var(DIR)) else {

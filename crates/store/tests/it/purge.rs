@@ -23,7 +23,7 @@ async fn wait_for(dir: &Path, sql: &'static str, expected: i64) {
     }
 }
 
-/// A guild with many messages in two channels, many members, and another guild beside it.
+/// A guild with many messages in two channels and many members, and a second guild.
 async fn fill(store: &SqliteStore) {
     for n in [100, 200] {
         store.commit(guild_with_channels(n, &[n + 1, n + 2])).await.unwrap();

@@ -1,4 +1,4 @@
-//! SQLite: what the contract does not say: files, locks, limits, the queue of the writer.
+//! SQLite driver beyond the contract: files, locks, limits, the writer's queue.
 
 use crate::support::*;
 use futures_util::future::join_all;

@@ -100,7 +100,7 @@ pub fn guild_with_channels(guild_id: u64, channels: &[u64]) -> Vec<Write> {
     writes
 }
 
-/// What a loaded guild consists of, ordered, for comparing.
+/// Content of a loaded guild, ordered for comparison.
 #[derive(Debug, PartialEq)]
 pub struct Loaded {
     pub guild: Guild,
@@ -131,7 +131,7 @@ pub async fn reactions(store: &dyn Store, channel_id: u64, message_id: u64) -> V
     record.reactions.into_iter().map(|(emoji, ids)| (emoji, users(ids))).collect()
 }
 
-/// What was dangling, if that is how it failed.
+/// Kind of dangling reference, if that is the error.
 pub fn dangling(result: Result<(), StoreError>) -> Option<&'static str> {
     match result {
         Err(StoreError::Dangling { what }) => Some(what),

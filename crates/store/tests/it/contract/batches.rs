@@ -132,7 +132,7 @@ pub async fn concurrent_batches(store: &dyn Store) {
         for round in 0..5 {
             let (first, second) = (1000 + n * 100 + round * 2, 1001 + n * 100 + round * 2);
             store.commit(vec![put_message(100, 101, first), put_message(100, 101, second)]).await.unwrap();
-            // What was acknowledged is there to see.
+            // Acknowledged data is readable.
             assert!(store.message(id(101), id(second)).await.unwrap().is_some());
         }
     });

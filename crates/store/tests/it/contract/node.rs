@@ -31,7 +31,7 @@ pub async fn settings(store: &dyn Store) {
     assert_eq!(store.setting("secret").await.unwrap(), Some(value));
     assert_eq!(store.setting_or_insert("", b"").await.unwrap(), b"");
     assert_eq!(store.setting("").await.unwrap(), Some(Vec::new()));
-    // Whoever is first, all get the same.
+    // Whichever call is first, all return the same value.
     let values = [b"a", b"b", b"c"];
     let got = join_all(values.iter().map(|value| store.setting_or_insert("race", *value))).await;
     let got: Vec<_> = got.into_iter().map(Result::unwrap).collect();
