@@ -16,21 +16,21 @@ const LONG_BYTES: usize = 8;
 const GOOD_BYTES: usize = 40;
 /// A match that long is taken without a look at the one after it.
 const PATIENT_BYTES: usize = 8;
-/// What stands in front of the message is far, so a match there has to be so much longer.
+/// Bytes in front of the message are far away, so a match there must be longer by this much.
 const FAR_IS_WORTH_BYTES: usize = 2;
-/// Of a match, so many places at its beginning and at its end can be found later.
+/// Of a match, this many positions at its start and at its end are added to the table.
 const LINKED_BYTES: usize = 2;
 
 /// Places that can be found, of which an entry of the table holds the number.
 const PLACES_MAX: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 24;
 
-/// Where in the table the bytes at a position belong, and what tells them from most others that belong there: a look at these
-/// would cost more.
+/// Table slot of the bytes at a position, and a tag that distinguishes them from most others in the slot without
+/// reading their bytes.
 #[derive(Clone, Copy)]
 struct Key {
     slot: usize,
-    /// Never 0.
+    /// Is never 0.
     tag: u32,
 }
 
@@ -88,7 +88,7 @@ pub struct Match {
 
 /// What stands in front of a message and may be referred to.
 pub trait Before {
-    /// What is best for what stands at `at` in the message.
+    /// Best match for the bytes at `at` of the message.
     fn longest(&self, looked: &Looked<'_>, at: usize) -> Match;
 }
 
@@ -128,7 +128,7 @@ impl Looked<'_> {
         Match { length: LONG_BYTES + equal_bytes(wanted, &self.message[from + LONG_BYTES..]), distance }
     }
 
-    /// What a match at a position may equal.
+    /// Bytes that a match at a position may equal.
     #[inline]
     pub fn wanted(&self, at: usize) -> &[u8] {
         let rest = &self.message[at..];

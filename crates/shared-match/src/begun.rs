@@ -1,9 +1,9 @@
-//! Begun: what is known of a text for streams that began with a dictionary, while they may still refer to it.
+//! Parses of a text for streams that started with a dictionary, while they may still refer to it.
 //!
 //! Why         their parses refer to what others do not have, so they are kept apart; in everything else they are chosen and
 //!             made as all others are.
-//! Limits      `DICTIONARIES_MAX` dictionaries per text, the first that are asked for: streams with another are written as those
-//!             without. Nothing is searched before such a stream is written to.
+//! Limits      `DICTIONARIES_MAX` dictionaries per text, the first that are needed: streams with another one are
+//!             written like those without. Nothing is searched before a text is written to such a stream.
 
 use crate::{
     candidates::Candidates,

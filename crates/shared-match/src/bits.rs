@@ -2,7 +2,7 @@
 //!
 //! Both formats fill bytes from their least significant bit; zstd's entropy streams are then read from the end.
 
-/// Most bits that one `put` takes: what is left of a byte (7) and these must fit 64.
+/// Maximum number of bits of one `put`: they and the rest of a byte (7 bits) must fit 64 bits.
 pub const PUT_BITS_MAX: u32 = 56;
 
 /// A few bits, gathered to be put at once: that takes longer than to gather them.
@@ -13,7 +13,7 @@ pub struct Few {
 }
 
 impl Few {
-    /// These and then the lowest `count` bits of `value`, whose other bits are zero: [`PUT_BITS_MAX`] at most in all.
+    /// Appends the lowest `count` bits of `value`, whose other bits are zero: at most [`PUT_BITS_MAX`] in total.
     #[inline]
     #[must_use]
     pub fn and(self, (value, count): (u64, u32)) -> Self {
@@ -63,7 +63,7 @@ pub struct BitWriter<'a> {
 }
 
 impl<'a> BitWriter<'a> {
-    /// Puts the lowest `count` bits of `value`, whose other bits are zero.
+    /// Writes the lowest `count` bits of `value`, whose other bits are zero.
     #[inline]
     pub fn put(&mut self, value: u64, count: u32) {
         debug_assert!(count <= PUT_BITS_MAX && (count == 64 || value >> count == 0));
@@ -180,7 +180,7 @@ impl BitBuffer {
         }
     }
 
-    /// What was put.
+    /// All bits written so far.
     pub fn run(&self) -> BitRun<'_> {
         BitRun { bytes: &self.bytes, bits: self.bits }
     }

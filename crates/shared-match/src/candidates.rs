@@ -14,9 +14,9 @@ pub const ITSELF: BodyId = 0;
 pub struct Candidate {
     /// [`ITSELF`], [`DICTIONARY`](crate::dictionary::DICTIONARY) or an earlier text.
     pub source: BodyId,
-    /// Where in it.
+    /// Position in the source.
     pub from: u32,
-    /// How many.
+    /// Number of equal bytes.
     pub length: u32,
     /// Nearly all who get the text have the source.
     pub is_common: bool,
@@ -41,22 +41,22 @@ impl Candidates {
         }
     }
 
-    /// How far a parse may look back from the text `id` and find no more that nearly all have than within `age` texts; at least
-    /// `age`.
+    /// Greatest look-back of a parse of text `id` that contains no more common sources than a look-back of `age`
+    /// texts; at least `age`.
     pub fn horizon(&self, id: BodyId, age: u32) -> u32 {
         let age_of = |source: &BodyId| id.wrapping_sub(*source);
         let next = self.common.partition_point(|source| age_of(source) <= age);
         self.common.get(next).map_or(u32::MAX, |next| age_of(next) - 1)
     }
 
-    /// Forgets all.
+    /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.starts.clear();
         self.all.clear();
         self.common.clear();
     }
 
-    /// What is added next is of the next position; once more behind the last.
+    /// Starts the next position; called again after the last.
     #[inline]
     pub(crate) fn start_position(&mut self) {
         self.starts.push(self.all.len() as u32);
@@ -68,7 +68,7 @@ impl Candidates {
         self.all.extend(found);
     }
 
-    /// Every text in which a candidate stands that nearly all have, in any order; some may be told twice.
+    /// Adds common sources, in any order, possibly repeated.
     pub(crate) fn note_common(&mut self, texts: &[BodyId]) {
         self.common.extend_from_slice(texts);
         self.common.sort_unstable_by_key(|text| std::cmp::Reverse(*text));

@@ -11,7 +11,7 @@ pub struct Coded {
 }
 
 impl Coded {
-    /// What is added, and in how many bits.
+    /// Value and number of the extra bits.
     #[inline]
     pub fn extra(self) -> (u64, u32) {
         (self.extra.into(), self.extra_bits.into())
@@ -97,7 +97,7 @@ pub fn match_length(length: u32) -> Coded {
     }
 }
 
-/// The symbol of an offset value, which also is how many extra bits it has: what is left without its highest bit.
+/// Symbol of an offset value. It equals the number of extra bits, which are the value without its highest bit.
 #[inline]
 pub fn offset_symbol(value: u32) -> u32 {
     debug_assert!(value > 0, "there is no offset value 0");

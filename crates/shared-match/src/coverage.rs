@@ -1,9 +1,11 @@
-//! Coverage: which earlier texts the recipients of a text probably have, told by a sample of the connections.
+//! Coverage: which earlier texts the recipients of a text probably have, estimated from a sample of the connections.
 //!
 //! Owns        the sample: up to `SAMPLE_MAX` connections whose every text is noted.
-//! Why         a text is sent to connections that have seen different things. A parse serves those who have all of its
-//!             sources, so it should have sources that nearly all have; who has what cannot be told from rules alone:
-//!             it depends on channels, intents, subscriptions and on when each connection began.
+//! Why         a text goes to connections with different histories. A parse fits connections that have
+//! all of its sources,
+//!             so it should use sources that nearly all have. Rules alone cannot determine them: they
+//!             depend on channels,
+//!             intents, subscriptions and on when each connection started.
 //! Limits      32 bytes per text, 8 per connection.
 
 use crate::{deflate::WINDOW_BYTES_MAX, ring::BodyId};
@@ -12,7 +14,7 @@ use smallvec::SmallVec;
 
 /// Connections that are followed.
 pub const SAMPLE_MAX: usize = 256;
-/// Of connections that come when the sample is full, one in so many takes the place of another.
+/// When the sample is full, one new connection in this many replaces a sampled one.
 const REPLACE_ONE_IN: u64 = 8;
 /// With fewer of a text's recipients in the sample, it says nothing, unless it is all connections.
 const TELLING_COUNT: u32 = 6;
@@ -20,7 +22,7 @@ const TELLING_COUNT: u32 = 6;
 /// With more of a text's recipients in the sample, it is looked for in what nearly all of them have, and in nothing else: less
 /// than 0.1 % more bytes, and a tenth less work for streams of deflate.
 const SEVERAL_MAX: u32 = 40;
-/// Nearly all are all but one in so many.
+/// "Nearly all" means: all except one in this many.
 const NEARLY_ALL_BUT_ONE_IN: u32 = 16;
 
 /// A set of sampled connections.
@@ -28,7 +30,7 @@ const NEARLY_ALL_BUT_ONE_IN: u32 = 16;
 pub struct Sampled([u64; SAMPLE_MAX / 64]);
 
 impl Sampled {
-    /// Adds one.
+    /// Adds a connection.
     pub fn insert(&mut self, sample: u8) {
         self.0[usize::from(sample) / 64] |= 1 << (sample % 64);
     }
@@ -81,7 +83,7 @@ pub enum Membership {
 /// See the module.
 #[derive(Debug)]
 pub struct Coverage {
-    /// Whose each place is.
+    /// Token of the connection that holds each place.
     owners: Vec<u32>,
     /// The oldest text that each had within reach when it was last written to.
     oldest: [BodyId; SAMPLE_MAX],
@@ -165,13 +167,13 @@ impl Coverage {
         Membership::Some { sample: sample as u8, token }
     }
 
-    /// Whether a text that so many of the sample are expected to get has so many recipients that it is enough to look for what
-    /// nearly all of them have.
+    /// Whether a text with this many expected recipients in the sample has so large an audience that the search may
+    /// ignore sources that not nearly all of them have.
     pub fn is_for_many(&self, expected_count: u32) -> bool {
         expected_count > SEVERAL_MAX
     }
 
-    /// Whether the sample tells of a text's recipients if it has so many of them.
+    /// Whether the sample is meaningful for a text with this many recipients in it.
     fn is_telling(&self, expected_count: u32) -> bool {
         expected_count >= TELLING_COUNT || expected_count > 0 && self.next_token as usize <= SAMPLE_MAX
     }

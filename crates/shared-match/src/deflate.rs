@@ -39,7 +39,7 @@ pub struct DeflateStream {
     pub(crate) state: DeflateState,
 }
 
-/// What the decoder has been told.
+/// State of the decoder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeflateState {
     container: Container,
@@ -54,7 +54,7 @@ impl DeflateStream {
         Self { track: Track::default(), state: DeflateState { container, is_begun: false, window } }
     }
 
-    /// Appends a message as it is, in the stream's format: for clients that have not said who they are.
+    /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
         alone::store(&mut self.state, message, out);
         self.track.advance(message.len());

@@ -1,12 +1,12 @@
-//! Dictionary: what a zstd stream may refer to before anything was sent on it.
+//! Dictionary: bytes that a zstd stream may refer to before anything was sent on it.
 //!
 //! Owns        the content, its number, and all places in it in the order of the bytes that stand there. Made once, shared by
 //!             all streams and matchers.
 //! Method      the content stands right in front of the stream: its last byte has the distance 1 from the stream's first. Codes
 //!             and repeated offsets that a dictionary brings along are not used: a stream sends its own tables, and says
 //!             an offset in full before it repeats it (Z1, Z2).
-//! Invariants  Y1 a stream refers to it only while the whole of it is within the window: then every decoder still has it
-//!             (RFC 8878 §5), and none has to be asked what it does at the edge.
+//! Invariants  Y1 a stream refers to the dictionary only while all of it is within the window: every decoder then still
+//!             has it (RFC 8878 §5), and behaviour at the edge does not matter.
 //! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream, texts of
 //!             `TEXT_BYTES_MAX`, and the first `ALONE_BYTES_MAX` of other messages.
 
@@ -27,7 +27,7 @@ pub const USED_BYTES: u32 = 1 << 20;
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Most bytes of content.
 const CONTENT_BYTES_MAX: usize = 256 << 10;
-/// Of a message that one connection alone gets, so much is looked for: a longer one is most like itself.
+/// Maximum searched length of a single-recipient message: a longer one is most similar to itself.
 const ALONE_BYTES_MAX: usize = 32 << 10;
 // Y1 holds without a look: in front of a text is a head, and behind the last byte that is looked for a match that ends with
 // the content.
@@ -36,9 +36,9 @@ const _: () = {
     assert!(USED_BYTES as usize + CONTENT_BYTES_MAX + after <= WINDOW_BYTES as usize);
 };
 
-/// Places are in order of so many bytes.
+/// Positions are sorted by this many bytes.
 const SORTED_BYTES: usize = 32;
-/// Of places that are equal in these, so many are looked at.
+/// Of positions equal in these bytes, this many are compared.
 const EQUALS_MAX: usize = 8;
 /// Shorter matches cost more than the bytes they stand for: a dictionary is far away.
 pub const FOUND_BYTES_MIN: usize = 5;
@@ -61,7 +61,7 @@ pub enum DictionaryError {
         "a dictionary of shared-match streams has 1 to {CONTENT_BYTES_MAX} bytes of content, not {0}: train a smaller one"
     )]
     Length(usize),
-    /// Zero.
+    /// A run of zeros.
     #[error("a dictionary needs a number: zero says that there is none")]
     Number,
 }
@@ -123,7 +123,8 @@ impl Dictionary {
             key(there).cmp(&wanted_key).then_with(|| sorted_by(there).cmp(wanted_start)).is_lt()
         };
         let index = sorted.partition_point(is_before);
-        // What has most in common with it stands right before or behind it; or some places behind, where the order ends.
+        // The best match is immediately before or after in sorted order, or a few positions behind
+        // where the order ends.
         let mut longest = 0..0;
         for at in &sorted[index.saturating_sub(1)..sorted.len().min(index + EQUALS_MAX)] {
             let at = *at as usize;
@@ -168,7 +169,7 @@ impl Before for InFront<'_> {
     }
 }
 
-/// What places are in order of, as far as it tells them apart.
+/// Sort key of a position.
 fn sorted_by(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(SORTED_BYTES)]
 }
@@ -192,7 +193,7 @@ impl Candidates {
             self.start_position();
             let nearer = all.at(at);
             self.extend(nearer.iter().copied());
-            // A long match goes on: looking for it anew at each of its bytes would take too long.
+            // Continues a long match: a new search at each of its bytes would take too long.
             found = match found.len() > 2 * SORTED_BYTES {
                 true => found.start + 1..found.end,
                 false => dictionary.longest(&text[at..]).unwrap_or_default(),

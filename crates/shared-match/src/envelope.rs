@@ -14,7 +14,7 @@ const BEFORE_NAME: &[u8] = b"{\"t\":\"";
 const BEFORE_ETF_NAME: &[u8] = b"d\0\x01td\0";
 const BEFORE_SEQ: &[u8] = b"\",\"s\":";
 
-/// What comes in front of a body and behind it in its text.
+/// Bytes before and after a body in its text.
 pub fn around(form: Form) -> (&'static [u8], &'static [u8]) {
     match form {
         Form::Json => (b",\"op\":0,\"d\":", b"}"),
@@ -23,7 +23,7 @@ pub fn around(form: Form) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// What belongs to a text of so many bytes in every message: its envelope but for the seq.
+/// Bytes of a message that belong to a text of `text_bytes`: its envelope except the seq.
 pub fn span_of(form: Form, name: &str, text_bytes: usize) -> Span {
     let (before, after) = match form {
         Form::Json => (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len(), text_bytes),
@@ -46,7 +46,7 @@ pub struct HeadCopy {
     pub distance: u32,
 }
 
-/// A message that was sent before, as far as its head goes.
+/// Head of an earlier message.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlierHead {
     pub name: &'static str,
@@ -55,8 +55,7 @@ pub struct EarlierHead {
     pub digits: u32,
 }
 
-/// The head of one message on one connection. Parts of it may be copied from earlier ones; what is not is spelled out once that is
-/// settled.
+/// Head of one message on one connection. Parts may be copied from earlier heads; the rest is written as literals.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     name: &'static str,
@@ -71,7 +70,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// No head.
+    /// An empty head.
     pub const NONE: Self = Self {
         name: "",
         seq: 0,
@@ -92,7 +91,7 @@ impl Head {
         self.length = (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len()) as u8 + self.digits_count;
     }
 
-    /// Spells out what is not copied: these and, behind the last piece, so many digits.
+    /// Writes the literal parts: the pieces and, behind the last one, `digits` digits.
     #[inline]
     fn spell(&mut self, copies: &[HeadCopy], pieces: &[&[u8]], digits: u8) {
         self.copies[..copies.len()].copy_from_slice(copies);
@@ -136,8 +135,8 @@ impl Head {
     /// How many digits are the same as before, in front of `changed` that may not be.
     #[inline]
     fn copied_digits(&self, changed: u32) -> Option<u8> {
-        // One at least is a literal, though no seq should come twice: behind no literals, the last offset is said otherwise.
-        // With another first digit there may be more digits, or fewer, and the heads do not lie alike.
+        // At least one digit is a literal, even if a seq occurred twice: without literals the last offset is encoded
+        // differently. With another first digit the number of digits may differ, and the heads would not align.
         u32::from(self.digits_count).checked_sub(changed.max(1)).filter(|copied| *copied > 0).map(|copied| copied as u8)
     }
 
@@ -175,13 +174,13 @@ impl Head {
         self.spell(copies, &[&name[name.len() - run as usize..]], self.digits_count - copied);
     }
 
-    /// What is not copied.
+    /// Literal bytes.
     #[inline]
     pub fn literals(&self) -> &[u8] {
         &self.literals[..usize::from(self.literals_length)]
     }
 
-    /// What is copied, in order.
+    /// Copied ranges, in order.
     #[inline]
     pub fn copies(&self) -> &[HeadCopy] {
         &self.copies[..usize::from(self.copies_count)]
@@ -208,7 +207,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// No tail.
+    /// An empty tail.
     pub const NONE: Self = Self { bytes: [0; HEAD_BYTES_MAX], length: 0 };
 
     /// Becomes the tail of an ETF message: the seq, the key `t` and the name.
@@ -238,7 +237,7 @@ impl Tail {
         self.length += piece.len() as u8;
     }
 
-    /// All bytes.
+    /// The complete tail.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]

@@ -21,15 +21,15 @@ use crate::{
 const ONE_HASH_LOG: u32 = 12;
 const ONE_PLACES_MAX: u32 = 12;
 
-/// Once so many bytes of a text were equal to something, the rest of a match is taken as it is. A text of a few kilobytes
-/// does not come to it; one that repeats the same byte would else take seconds.
+/// After comparing this many bytes of a text, the rest of a match is taken unverified. Texts of a few kilobytes never
+/// reach it; one that repeats a single byte would otherwise take seconds.
 const COMPARED_BYTES_MAX: usize = 8 << 20;
-/// While one match goes on that has this much to go, and nearly all have its source, only every few positions are looked at in
-/// full: between them, what was found goes on, and more is looked for until so much is enough.
+/// While a match with a common source has this many bytes left, only every few positions are searched fully; between
+/// them the match continues, and further search stops at that length.
 const LONG_BYTES: u32 = 32;
 const ENOUGH_BYTES: u32 = 64;
 const LOOKED_AT_ONE_IN: u32 = 4;
-/// Places compared in all, for texts of whatever length, beside two per position.
+/// Maximum number of compared positions per text, in addition to two per position.
 const PLACES_PER_TEXT_MAX: usize = 200_000;
 
 /// Positions whose places are looked up together.
@@ -73,13 +73,13 @@ impl Longer {
         (self.longest, self.longest_common) = (0, 0);
     }
 
-    /// What has to be beaten.
+    /// Length that a new match must exceed.
     #[inline]
     fn longest(&self, is_common: bool) -> u32 {
         if is_common { self.longest_common } else { self.longest }
     }
 
-    /// What has to be beaten of what is `wanted`: by one that not all have, and by one that nearly all have.
+    /// Lengths that a match of `wanted` must exceed: without and with a common source.
     #[inline]
     fn beaten(&self, wanted: &[u8]) -> (Beaten, Beaten) {
         (Beaten::new(wanted, self.longest), Beaten::new(wanted, self.longest_common))
@@ -164,8 +164,8 @@ impl DomainSearch {
         self.earlier.clear();
     }
 
-    /// Examines the places of a position, newest first, until one that nearly all have is `enough`. Returns how many bytes were
-    /// compared.
+    /// Examines the places of a position, newest first, until a common one is `enough` long. Returns the number
+    /// of compared bytes.
     fn search(&mut self, wanted: &Wanted<'_>, owners: &mut Owners, at: usize, enough: u32) -> usize {
         let Wanted { history, text, bytes, .. } = *wanted;
         let Some(slot) = self.slot else { return 0 };
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(sources(&found, TEXT), BTreeSet::from([far]));
     }
 
-    /// Any two horizons that are told to be one leave the same candidates.
+    /// Two look-backs reported as equal have the same candidates.
     #[test]
     fn a_horizon_that_looks_farther_finds_no_more() {
         let mut crowd = Crowd::new(60);

@@ -4,7 +4,7 @@
 
 use crate::bits::{self, BitBuffer, Few};
 
-/// What a symbol does to the state.
+/// State transition of a symbol.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transition {
     /// `(state + bits_base) >> 16` is how many bits leave.
@@ -96,7 +96,7 @@ impl FseTable {
         self.at((value >> bits) as i32 + transition.state_base)
     }
 
-    /// What a symbol that has a code does.
+    /// Transition of a symbol that has a code.
     #[inline]
     fn transition(&self, symbol: u8) -> Transition {
         debug_assert!(usize::from(symbol) < self.counts.len(), "symbol {symbol}");
@@ -125,7 +125,7 @@ impl FseTable {
         (u64::from(state.0) & ((1 << self.log) - 1), self.log)
     }
 
-    /// What a symbol costs, in 1/256 bits; for one that is not covered, more than any other.
+    /// Price of a symbol in 1/256 bits; for a symbol without a code, more than any other.
     pub fn price(&self, symbol: u8) -> u32 {
         match self.counts.get(usize::from(symbol)) {
             None | Some(0) => 30 << 8,

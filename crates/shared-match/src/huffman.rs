@@ -58,7 +58,7 @@ impl Huffman {
         u32::from(self.lengths[usize::from(byte)])
     }
 
-    /// All lengths.
+    /// Lengths of all symbols.
     pub fn lengths(&self) -> &[u8; 256] {
         &self.lengths
     }
@@ -247,8 +247,8 @@ fn merged_levels(leaves: &[Leaf], bits_max: u32) -> Vec<Vec<Item>> {
 /// By package-merge.
 fn merged_lengths(leaves: &[Leaf], bits_max: u32, lengths: &mut [u8]) {
     let levels = merged_levels(leaves, bits_max);
-    // A level's choice is its cheapest items: so many leaves, each of which gets one bit longer, and packages, each of which
-    // stands for two items of the level before.
+    // A level selects its cheapest items: leaves, each of which gets one bit longer, and packages, each of which
+    // represents two items of the previous level.
     let mut chosen = 2 * leaves.len() - 2;
     for level in levels.iter().rev() {
         let packages = level[..chosen].iter().filter(|item| item.is_package).count();

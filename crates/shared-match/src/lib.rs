@@ -1,39 +1,38 @@
-//! Shared-match: compressed streams that share the search for matches.
+//! Shared-match: compressed streams that share one match search per event.
 //!
 //! Owns        the search (`Matcher`, once per event), the streams (`ZstdStream`, `DeflateStream`, once per connection),
-//!             the trained tables (`Tables`), and what a stream may begin with (`Dictionary`).
-//! Doors       `Matcher::push` per event; `Matcher::zstd` or `Matcher::deflate` per connection that gets it;
-//!             `zstd_alone` and `deflate_alone` for what one connection alone gets; `store` before anybody is known.
-//! Invariants  M1 what a connection was sent is an ordinary stream of its format: any decoder reads it, message by
-//!             message. M2 a stream refers to bytes of its own, and of the dictionary it began with, and to no others. M3 per delivery nothing is searched, and
-//!             nothing allocated once a connection's ring has grown.
+//!             the trained tables (`Tables`), and dictionaries that a stream may start with (`Dictionary`).
+//! Doors       `Matcher::push` per event; `Matcher::zstd` or `Matcher::deflate` per recipient; `zstd_alone` and
+//!             `deflate_alone` for single-recipient messages; `store` before IDENTIFY.
+//! Invariants  M1 the output of a connection is an ordinary stream of its format: any decoder reads it, message by
+//!             message. M2 a stream refers only to its own bytes and to the dictionary it started with. M3 a delivery
+//!             performs no search, and allocates nothing once the connection's ring has grown.
 //! Limits      `Limits` for the history; 3 KB per connection; see the modules for the rest.
-//! Not here    sockets, threads (a matcher belongs to one), who gets what.
+//! Not here    sockets, threads (a matcher belongs to one), choice of a codec per connection.
 //! Spec        RFC 8878 (zstd), RFC 1951 (deflate), RFC 7692 (permessage-deflate).
 //!
 //! # How it works
 //!
-//! Thousands of connections compress the same event against nearly the same past. What is expensive, finding where its
-//! bytes stood before, is done once: the outcome is a *parse*, literals and references to earlier events. What differs
-//! between connections is how far back in its stream each of these events lies. A connection keeps no tables: only a ring
-//! of where the latest events stand in its stream, from which its offsets follow. What remains per connection is to code
-//! some fifteen offsets, and the head with its sequence number.
+//! Thousands of connections compress the same event against nearly the same history. The expensive part, the match
+//! search, is done once per event. Its result is a *parse*: literals and references to earlier events. The connections
+//! differ in the distance from their current position back to each of those events. A connection has no hash tables,
+//! only a ring with the positions of recent events in its stream, from which its offsets follow. The work per connection
+//! is to encode about fifteen offsets, and the head with its sequence number.
 //!
-//! A parse serves a connection that was sent all of its sources. A sample of the connections tells which earlier events the
-//! recipients of an event probably have (`coverage`); connections that began later use parses with nearer horizons, and
-//! those that lack something have one made from what they do have.
+//! A parse fits a connection that received all of its sources. A sample of the connections estimates which earlier
+//! events the recipients of an event have (`coverage`). Newer connections use parses with shorter look-back, and
+//! connections that lack a source get a parse of the sources they have.
 //!
-//! A zstd stream may begin with a dictionary, which its client has: bytes that stand in front of its first. Young streams
-//! with the same one share parses that refer to it (`dictionary`, `begun`).
+//! A zstd stream may start with a dictionary that its client has: bytes in front of its first. Young streams with the
+//! same dictionary share parses that refer to it (`dictionary`, `begun`).
 //!
-//! # Why no stream tells what its client was not sent
+//! # Why no stream contains data that its client did not receive
 //!
 //! A reference is written only after its source was found in the connection's own ring (`Sources::locate`), and an event
-//! enters that ring only when it is written to that very stream, whole (`Track::remember`). So what a reference stands for
-//! is bytes that this client has decoded before, or a dictionary's, which it had before it came and which anybody may
-//! fetch. That is not left to trust: tests decode every
-//! stream with a reference decoder that has seen nothing but that stream; a reference to anything else would decode to
-//! something else, or not at all.
+//! enters that ring only when it is written, completely, to that very stream (`Track::remember`). So a reference stands
+//! for bytes that this client has decoded before, or for bytes of a dictionary, which is public. Tests verify this: they
+//! decode every stream with a reference decoder that has seen only that stream; a reference to anything else would decode
+//! to other bytes, or fail.
 //!
 //! Lengths are another matter, as with every compression: a short event resembles an earlier one. History and index
 //! belong to a visibility domain (`Domain`), so the length of an event on one connection depends on bodies that its

@@ -1,10 +1,10 @@
-//! Owners: what a search asks of the texts at whose places it looks, remembered for one text: places ask again and again.
+//! Cache of text metadata for one search, because positions query the same texts repeatedly.
 //!
-//! Limits      `SLOTS` of them; others take their place and are told anew when they are asked for.
+//! Limits      `SLOTS` texts; others replace them and are looked up again when needed.
 
 use crate::{places::Place, ring::BodyId};
 
-/// An earlier text, as far as a search asks for it.
+/// Properties of an earlier text that a search needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owner {
     pub id: BodyId,
@@ -33,7 +33,7 @@ pub struct Owners {
 impl Owners {
     const SLOTS: usize = 2048;
 
-    /// Forgets what was asked for another text.
+    /// Clears the cache before another text.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.slots.resize(Self::SLOTS, Owner::default());
@@ -50,11 +50,11 @@ impl Owners {
         *slot
     }
 
-    /// A candidate stands in the text `id`, which was asked for last.
+    /// A candidate is in text `id`, the text that was queried last.
     #[inline]
     pub fn note_used(&mut self, id: BodyId) {
         let slot = &mut self.slots[id as usize % Self::SLOTS];
-        debug_assert_eq!(slot.id, id, "no other was asked for since");
+        debug_assert_eq!(slot.id, id, "no other text was queried since");
         if slot.is_common && !slot.is_used {
             slot.is_used = true;
             self.used.push(id);

@@ -6,7 +6,8 @@
 use guildhall_prefetch::prefetch;
 use std::ops::Range;
 
-/// Buckets, as a power of two: one for so many positions, so that the index is three quarters as large as the history, ...
+/// Number of buckets, as a power of two: one per this many positions, so that the index is three quarters as large
+/// as the history, ...
 const BUCKET_POSITIONS_LOG: u32 = 7;
 /// ... within these.
 const HASH_LOG_MIN: u32 = 3;
@@ -55,7 +56,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// For a history of so many bytes.
+    /// For a history of `room` bytes.
     pub fn new(room: usize) -> Self {
         let hash_log =
             (room.max(1).ilog2().max(BUCKET_POSITIONS_LOG) - BUCKET_POSITIONS_LOG).clamp(HASH_LOG_MIN, HASH_LOG_MAX);
@@ -66,7 +67,7 @@ impl Index {
     /// the newest only. Puts these positions in front of them. Call once per position, in order; the text begins at `begin`,
     /// behind all that was linked before.
     ///
-    /// It takes a range, so that memory is asked for all of it before any of it is waited for.
+    /// Takes a range, so that all memory accesses are prefetched before the first one waits.
     pub fn link(
         &mut self,
         (text, begin): (&[u8], Place),
@@ -179,7 +180,7 @@ impl Place {
         Self(address as u32)
     }
 
-    /// One byte on.
+    /// Advances by one byte.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -190,7 +191,7 @@ impl Place {
         self.0.wrapping_sub(other.0)
     }
 
-    /// What it is the place of; 0 for `END`.
+    /// Address of the position; 0 for `END`.
     #[inline]
     pub fn address(self) -> u64 {
         self.0.into()
@@ -251,7 +252,7 @@ impl Beaten {
         four(bytes, at + self.from).is_some_and(|four| four == self.four)
     }
 
-    /// Of what is `wanted`, which has `FOUND_BYTES_MIN` bytes at least, so many were found.
+    /// `length` bytes of `wanted` were found; `wanted` has at least `FOUND_BYTES_MIN` bytes.
     #[inline]
     pub fn new(wanted: &[u8], length: u32) -> Self {
         let from = (length as usize + 1).saturating_sub(FOUND_BYTES_MIN);

@@ -1,4 +1,4 @@
-//! Price: what the pieces of a parse cost in a format.
+//! Prices: cost of the elements of a parse in a format.
 
 use crate::{
     codes::{self, LITERALS_RUN_MAX},
@@ -15,15 +15,15 @@ pub enum Prices<'a> {
 
 /// Matches in zstd are not made longer.
 const ZSTD_MATCH_BYTES_MAX: u32 = 8_192;
-/// What a source costs beside its bits, to find where it is on each connection: eight bits for a look at memory that nothing has
-/// touched lately. 0.7 % more bytes for a sixth fewer sources.
+/// Price of a source in addition to its bits: eight bits for the lookup of cold memory on each connection. 0.7 % more
+/// bytes for a sixth fewer sources.
 const ZSTD_ADDRESS: i32 = 8 << 8;
 
 /// In 1/256 bits, under trained tables.
 #[derive(Debug)]
 pub struct ZstdPrices {
     literal: [i32; 256],
-    /// By run length; what comes after the last costs the same.
+    /// By run length; longer runs cost the same as the last.
     run: Vec<i32>,
     /// By length, from 3.
     match_length: Vec<i32>,
@@ -54,7 +54,7 @@ impl ZstdPrices {
         }
     }
 
-    /// A literal.
+    /// Price of a literal.
     #[inline]
     pub fn literal(&self, byte: u8) -> i32 {
         self.literal[usize::from(byte)]
@@ -84,7 +84,7 @@ impl ZstdPrices {
         self.offset[value.ilog2() as usize]
     }
 
-    /// What any source costs beside its bits.
+    /// Price of any source in addition to its bits.
     #[inline]
     pub fn address(&self) -> i32 {
         ZSTD_ADDRESS
@@ -118,7 +118,7 @@ impl DeflatePrices {
         }
     }
 
-    /// A literal.
+    /// Price of a literal.
     #[inline]
     pub fn literal(&self, byte: u8) -> f32 {
         self.literal[usize::from(byte)]

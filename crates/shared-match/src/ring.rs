@@ -18,8 +18,7 @@ pub type BodyId = u32;
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;
 const GROUPS_MIN: usize = 4;
-/// Of the newest groups, so many are asked for ahead. To reckon where the very texts are that will be looked for takes longer
-/// than is won.
+/// Number of newest groups to prefetch. Computing the exact groups of the needed texts takes longer than it saves.
 const PREFETCHED_GROUPS: u16 = 64;
 const GROUPS_PER_LINE: usize = 64 / size_of::<Group>();
 /// Groups that are looked at from the first guess on, before they are searched.
@@ -28,7 +27,7 @@ const STEPS_MAX: usize = 8;
 const GROUP_TEXTS_MAX: usize = 16;
 const PACE_BITS: u32 = 24;
 const _: () = assert!(GROUPS_MAX < 1 << (32 - PACE_BITS));
-/// What a bit of a group's gaps counts, if all of them are one group.
+/// Value of a gap bit, if all texts are one group.
 const PACE_PER_BIT: u64 = (1 << PACE_BITS) / Group::GAPS_BITS as u64;
 /// Older texts than this, counted in those of the matcher, are forgotten.
 const AGE_MAX: u32 = 1 << 22;
@@ -118,7 +117,7 @@ impl Group {
             }
             let all = (1 << (wanted - 1)) - 1;
             let between = gaps.bits & all;
-            // A connection that got them all is asked for more than others.
+            // A connection that received all of them is queried more often.
             match between == all {
                 true => spans.stretch(self.id, id)? + wanted * digits,
                 false => spans.walk_set(self.id, id, between, digits)?,
@@ -164,7 +163,8 @@ impl Oldest {
         Self { id: group.id, position: group.position, later: group.gaps(), between: group.between.into() }
     }
 
-    /// On to the next of its group. None, and it stays, if there is none or it is known no more how long this one is.
+    /// Advances to the next entry of the group. None, without advancing, at the end or if the length of the
+    /// current text is unknown.
     #[inline]
     fn go_on(&mut self, spans: &Spans) -> Option<()> {
         let mut later = self.later;
@@ -184,9 +184,9 @@ pub struct PositionRing {
     count: u16,
     /// The largest number pushed.
     newest: BodyId,
-    /// What was pushed last, and where it stands.
+    /// Last pushed text and its position.
     last: (BodyId, u32),
-    /// It is asked for with every message, and its group is memory that nothing else has touched lately.
+    /// Every message reads it, and its group is usually cold memory.
     oldest: Oldest,
     /// Bits taken of the newest group's gaps.
     used: u8,
@@ -268,7 +268,7 @@ impl PositionRing {
         if usize::from(self.count) == self.groups.len() && self.groups.len() < GROUPS_MAX {
             self.grow();
         }
-        // As many as the average gap has, but for the leading one: the shortest code, or nearly.
+        // As many bits as the average gap has, without the leading one: the shortest code, or nearly.
         let low_bits = match self.typical_gap / 8 {
             0..=Group::BITMAP_GAP_MAX => 0,
             gap => gap.ilog2(),
@@ -323,13 +323,13 @@ impl PositionRing {
         self.note_oldest();
     }
 
-    /// What was pushed last, and where it stands.
+    /// Last pushed text and its position.
     #[inline]
     pub fn last(&self) -> Option<(BodyId, u32)> {
         (self.count > 0).then_some(self.last)
     }
 
-    /// Forgets all.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.count = 0;
     }
@@ -343,7 +343,7 @@ impl PositionRing {
             }
             match self.oldest.go_on(spans) {
                 Some(()) => {}
-                // How long texts are is known no more, but the newest is within reach.
+                // Lengths of texts are unknown here, but the newest is within reach.
                 None if self.count == 1 && position.wrapping_sub(self.last.1) <= reach => return None,
                 None => {
                     self.count -= 1;
@@ -466,7 +466,7 @@ mod tests {
             all.push((id, position));
             position = position.wrapping_add(span.after);
             ring.forget_beyond(position, 400_000);
-            // What one reach was too short for is forgotten.
+            // Texts out of a shorter reach are evicted.
             let reach = 400_000 - rng.below(50_000) as u32;
             if position.wrapping_sub(forgotten_before) > reach {
                 forgotten_before = position.wrapping_sub(reach);

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug)]
 struct Source {
     id: BodyId,
-    /// An offset may exceed the distance of the two texts by so much.
+    /// An offset may exceed the distance of the two texts by this much.
     excess: i32,
 }
 
@@ -54,7 +54,7 @@ pub struct Standpoint<'a> {
     pub dictionary: u32,
 }
 
-/// How far back a text is in one connection's stream, where that was asked already.
+/// Cached distances of texts in one connection's stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     pub id: BodyId,
@@ -129,7 +129,7 @@ impl Sources {
         }
         debug_assert!(
             located.id == ITSELF || track.distance(located.id, position, spans) == Some(located.distance),
-            "what is located is located from here"
+            "cached distances are relative to this position"
         );
         for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
             let distance = match source.id == located.id {

@@ -1,4 +1,4 @@
-//! Spans: how many bytes of a stream belong to a text, the same on every connection but for the digits of the seq.
+//! Spans: bytes of a stream per text, equal on every connection except for the digits of the seq.
 //!
 //! Owns        for each text that is kept, what stands in front of it in its message, and how long messages are.
 //! Invariants  W1 what lies between two texts of a stream is the sum of what was sent in between, so a ring need not
@@ -25,7 +25,7 @@ struct Kept {
 
 /// How many numbers on [`Spans::walk_set`] looks.
 pub const SET_BITS: usize = 48;
-/// So many of the first of `wholes` stand behind the last once more.
+/// This many first entries of `wholes` are repeated after the last.
 const MIRRORED: usize = 64;
 const _: () = assert!(SET_BITS < MIRRORED);
 
@@ -151,8 +151,8 @@ impl Spans {
         Some(sum.wrapping_sub(first.before).wrapping_add(last.before))
     }
 
-    /// How far apart two texts begin of which the second was sent after those that are so many numbers `gaps` apart, without
-    /// the seqs; and how many these were. None if the gaps do not come to it.
+    /// Distance between the starts of two texts, the second sent after texts with these number `gaps`, without seqs;
+    /// and the number of texts. None if the gaps do not lead from one to the other.
     #[inline]
     pub fn walk(&self, from: BodyId, to: BodyId, gaps: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
         let wanted = to.wrapping_sub(from);

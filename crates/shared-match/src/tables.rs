@@ -21,7 +21,7 @@ const LITERALS_LOG: u32 = 8;
 const OFFSETS_LOG: u32 = 8;
 const MATCHES_LOG: u32 = 9;
 
-/// What a message is made of, which decides what its bytes are like.
+/// Encoding of a message, which determines its byte statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// JSON: the seq stands in front of the body.
@@ -37,7 +37,7 @@ pub struct Tables {
     pub(crate) literals: FseTable,
     pub(crate) offsets: FseTable,
     pub(crate) matches: FseTable,
-    /// How they are told to a decoder: that of the bytes, if there is a way, and those of sequences. Made once.
+    /// Descriptions for a decoder: of the byte table, if possible, and of the sequence tables. Computed once.
     described: OnceLock<(Option<Vec<u8>>, Vec<u8>)>,
 }
 
@@ -55,7 +55,7 @@ pub enum TablesError {
     Incomplete,
 }
 
-/// What was seen, to make tables of.
+/// Observed symbol counts, from which tables are built.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     pub(crate) bytes: [u64; 256],

@@ -3,8 +3,8 @@
 //! Why         what happens rarely has nothing like it near in the history of its own guild, or within the reach of a stream
 //!             that gets much else, and the buckets of `History` end before they come to it; but somewhere it happened
 //!             lately, and most of it, names of fields, is the same.
-//! Owns        the choice of such texts: few that serve many, told by the sample; and an index of them, made anew for every
-//!             text that is searched for.
+//! Owns        the selection of such texts: few that serve many, by the sample; and an index of them, rebuilt for every
+//!             searched text.
 //! Limits      `TEMPLATES_MAX` short texts of `TEXT_BYTES_MAX`, from the newest `LOOKED_AT_MAX` of the name; `PLACES_MAX`
 //!             places per position.
 
@@ -66,7 +66,7 @@ pub struct Templates {
     places: Vec<Indexed>,
     /// Their bytes, one after the other.
     bytes: Vec<u8>,
-    /// Of `choose`: who can refer to what.
+    /// Scratch of `choose`: which connections can refer to which text.
     found: Vec<(BodyId, Sampled)>,
 }
 

@@ -1,4 +1,4 @@
-//! Track: what one connection remembers of its own stream. Two kilobytes, whatever the format.
+//! State of one connection's stream: 2.9 KB, whatever the format.
 //!
 //! Owns        how long the stream is, where the latest texts stand in it, and since when the leading digits of the seq
 //!             are the same.
@@ -35,12 +35,12 @@ pub struct Track {
     /// Where what is out of reach was forgotten last.
     swept_at: u32,
     ring: PositionRing,
-    /// Whether it is among those that tell who has what.
+    /// Membership in the sample.
     pub(crate) membership: Membership,
     /// By event name, as `name_slot` has it: the newest body. Another name may have the same slot.
     named: [BodyId; NAME_SLOTS],
     seq: u64,
-    /// By `k`: where the first message was whose seq has the present digits but for the last `k`.
+    /// By `k`: position of the first message whose seq shares all digits with the current one except for the last `k`.
     unchanged_since: [u32; DIGITS_MAX],
 }
 
@@ -117,7 +117,7 @@ impl Track {
         self.ring.oldest(position, reach, spans)
     }
 
-    /// The newest text, how far before `position` it stands, and its seq: before `number` is told the next.
+    /// The newest text, its distance from `position`, and its seq; call before `number` advances.
     #[inline]
     pub fn newest(&self, position: u32) -> Option<(BodyId, u32, u64)> {
         let (id, at) = self.ring.last()?;

@@ -20,15 +20,15 @@ use crate::{
     zstd::WINDOW_BYTES,
 };
 
-/// After so many rounds the tables hardly change.
+/// The tables hardly change after this many rounds.
 const ROUNDS: usize = 3;
 
-/// An event and who gets it.
+/// An event with its recipients.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Who could.
+    /// Possible recipients.
     pub scope: Scope,
-    /// Its name.
+    /// Name of the event.
     pub name: &'static str,
     /// The value of `d`.
     pub body: Vec<u8>,

@@ -1,7 +1,7 @@
 //! Workshop: which parse of a text serves a connection, and how one is made that does.
 //!
 //! Owns        the choice among `Variant`s, and the making of parses.
-//! Limits      `PROGRAMS_MAX` and `HAD_PROGRAMS_MAX` per text and format: who is served by none gets one without sources.
+//! Limits      `PROGRAMS_MAX` and `HAD_PROGRAMS_MAX` per text and format: a connection that none fits gets one without sources.
 
 use crate::{
     candidates::{Candidates, ITSELF},
@@ -23,11 +23,11 @@ use crate::{
 
 /// Parses of a text that are made for what one connection had.
 const HAD_PROGRAMS_MAX: usize = 8;
-/// With so many parses of a text, in a format, there come only those that `HORIZONS` and `HAD_PROGRAMS_MAX` allow.
+/// Past this many parses of a text in a format, only those that `HORIZONS` and `HAD_PROGRAMS_MAX` allow are created.
 const PROGRAMS_MAX: usize = 48;
 /// Longer texts are not parsed for single connections.
 const HAD_TEXT_BYTES_MAX: usize = 16 << 10;
-/// What a literal and a sequence take, roughly.
+/// Approximate cost of a literal and of a sequence.
 const LITERAL_BITS: u32 = 6;
 const SEQUENCE_BITS: u32 = 25;
 /// How far back a head is looked for that is not among the sources of the text anyway.
@@ -75,8 +75,8 @@ impl Served<'_> {
         (self.id.wrapping_sub(id) <= age).then(distance)?.map(|distance| Located { id, distance })
     }
 
-    /// The template that a parse for the connection may refer to beside what nearly all have; and where the one is that was looked
-    /// at last, for it is mostly among the sources.
+    /// Template that a parse for the connection may use in addition to common sources, with the location of the last
+    /// one examined, which is usually among the sources.
     #[inline]
     fn template(&self, templates: &[Template]) -> (Option<BodyId>, Located) {
         let found = templates.iter().find_map(|template| Some((template, self.find(template.id)?)));
@@ -142,8 +142,7 @@ impl<'a> Workshop<'a> {
         self.choose_other(programs, &mut locate, &prepare)
     }
 
-    /// For a connection that lacks something that others have: the best that serves it of what was made for others, or what is
-    /// made for it.
+    /// Parse for a connection that lacks common sources: the best existing one that fits, or a new one.
     fn choose_other<P>(
         &mut self,
         programs: &mut Programs<P>,

@@ -1,8 +1,8 @@
 //! Zstd: one never-ending frame of compressed blocks whose tables are sent once.
 //!
 //! Owns        the bytes of frame headers, blocks, literals and sequences.
-//! Invariants  Z1 tables are repeated only after this stream carried them, whatever a dictionary brings along. Z2 a
-//!             repeated offset is one that the same message has said: what came before it in the stream is unknown.
+//! Invariants  Z1 tables are repeated only after this stream carried them, whatever a dictionary contains. Z2 a
+//!             repeated offset was used in the same message, because earlier ones in the stream are unknown.
 //! Spec        RFC 8878 §3.1.1.
 
 pub mod alone;
@@ -34,11 +34,11 @@ pub const BLOCK_BYTES_MAX: usize = 128 << 10;
 pub struct ZstdStream {
     pub(crate) track: Track,
     pub(crate) state: ZstdState,
-    /// What it began with, while it is still worth referring to.
+    /// Dictionary of the stream, while it is worth referring to.
     dictionary: Option<Arc<Dictionary>>,
 }
 
-/// What the decoder has been told.
+/// State of the decoder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ZstdState {
     is_begun: bool,
@@ -74,7 +74,7 @@ impl ZstdStream {
         Self { state, dictionary: Some(dictionary), ..Self::default() }
     }
 
-    /// Whether a message may refer to a dictionary. Has to be asked before any is written.
+    /// Whether a message may refer to a dictionary. Must be called before any message is written.
     #[inline]
     pub(crate) fn has_dictionary(&mut self) -> bool {
         self.dictionary.is_some() && self.keeps_dictionary()
@@ -88,12 +88,12 @@ impl ZstdStream {
         self.dictionary.is_some()
     }
 
-    /// What the next message may refer to.
+    /// Dictionary that the next message may refer to.
     pub(crate) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
         self.dictionary.as_ref()
     }
 
-    /// Appends a message as it is, in the stream's format: for clients that have not said who they are.
+    /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
         self.has_dictionary();
         self.state.begin(out);
@@ -120,7 +120,7 @@ impl ZstdStream {
     }
 }
 
-/// The header of a compressed block of so many bytes, not the last.
+/// Header of a compressed block of `bytes` bytes, not the last.
 #[inline]
 pub(crate) fn block_header(bytes: usize) -> [u8; 3] {
     let [a, b, c, _] = (bytes as u32 * 8 + 2 * 2).to_le_bytes();

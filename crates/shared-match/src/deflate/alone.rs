@@ -13,11 +13,11 @@ use crate::{
 
 /// Shorter messages go as they are.
 const CODED_BYTES_MIN: usize = 16;
-/// A block ends behind the copy that reaches so many bytes of content.
+/// A block ends after the copy that reaches this many bytes of content.
 const CONTENT_BYTES: usize = 48 << 10;
 /// A copy in the fixed code has thirty-one bits at most.
 const COPY_BYTES_MAX: usize = 4;
-/// What a block has beside its content, and rounding.
+/// Overhead of a block, with rounding.
 const BLOCK_BYTES: usize = 32;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
@@ -51,7 +51,7 @@ pub fn store(state: &mut DeflateState, message: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// What a message takes at most: no block is longer than in the fixed code, nor much longer than its content.
+/// Upper bound for the encoded message: no block is longer than in the fixed code, nor much longer than its content.
 fn bytes_max(message: &[u8], copies: &[Copy]) -> usize {
     let copied: usize = copies.iter().map(|copy| copy.length as usize).sum();
     let blocks = message.len() / CONTENT_BYTES + 2;

@@ -55,8 +55,8 @@ pub const fn distance_extra_bits(symbol: usize) -> u32 {
     (symbol as u32 / 2).saturating_sub(1)
 }
 
-/// Distances that have a row each in `DISTANCE_SYMBOL`; of those beyond, whose symbols have `FAR_BITS` extra bits or more, so many
-/// share one.
+/// Distances up to this have a row each in `DISTANCE_SYMBOL`; greater ones, whose symbols have at least `FAR_BITS`
+/// extra bits, share rows.
 const NEAR: usize = 256;
 const FAR_BITS: u32 = 7;
 /// Bits of every distance's symbol in the fixed code.

@@ -1,10 +1,10 @@
-//! Own: codes made for one block, and how they are told in front of it (RFC 1951 §3.2.7).
+//! Dynamic codes: Huffman codes for one block, and their description in its header (RFC 1951 §3.2.7).
 
 use super::code;
 use crate::{bits::BitWriter, huffman::limited_lengths};
 use std::sync::LazyLock;
 
-/// The order in which the lengths of the lengths' code are told.
+/// Order in which the code lengths of the code-length code are written.
 const LENGTHS_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
 /// A code's symbols as they are put, and how many bits each has.
@@ -31,7 +31,7 @@ impl Symbol {
     }
 }
 
-/// The codes that are not told.
+/// The fixed codes, which need no description.
 pub fn fixed() -> &'static (LiteralCode, DistanceCode) {
     static FIXED: LazyLock<(LiteralCode, DistanceCode)> = LazyLock::new(|| {
         let literal = |symbol: usize| match symbol {
@@ -85,7 +85,7 @@ impl<const N: usize> Code<N> {
         self.0[usize::from(coded.symbol)].with_extra(coded)
     }
 
-    /// Bits that so many of each symbol take.
+    /// Total bits of `counts` occurrences of each symbol.
     pub fn bits(&self, counts: &[u64]) -> u64 {
         counts.iter().zip(&self.0).map(|(count, symbol)| count * u64::from(symbol.bits)).sum()
     }
@@ -101,7 +101,7 @@ impl DistanceCode {
     }
 }
 
-/// Codes of one block's own, and how they are told.
+/// Dynamic codes of one block with their description.
 #[derive(Clone, Debug)]
 pub struct Own {
     pub literals: LiteralCode,

@@ -21,7 +21,7 @@ use crate::{
 pub const FIXED_BLOCK: (u64, u32) = (0b010, 3);
 /// The end of a block in the fixed code.
 const FIXED_END: (u64, u32) = (0, 7);
-/// Fewer bits never pay for codes of their own: to tell them takes some five hundred.
+/// Shorter bodies never pay for dynamic codes, whose description takes about five hundred bits.
 const OWN_BITS_MIN: u64 = 1_200;
 /// What telling codes takes at least.
 const TOLD_BITS_MIN: f32 = 400.0;
@@ -31,7 +31,7 @@ const STEP_BITS_MAX: u32 = PUT_BITS_MAX;
 const AROUND_BYTES_MAX: usize = 40;
 /// A code and its extra bits.
 const DISTANCE_BITS_MAX: u32 = 15 + 13;
-/// A distance that is expected counts as so many of those that are only possible.
+/// Weight of an expected distance relative to a merely possible one.
 const DISTANCE_WEIGHT: u64 = 16;
 /// No distance follows.
 const NO_SLOT: u8 = u8::MAX;
@@ -49,7 +49,7 @@ impl Step {
     const EMPTY: Self = Self { bits: 0, addend: 0, bits_count: 0, slot: NO_SLOT };
 }
 
-/// What is told behind the steps of a block with codes of its own, and the code of its distances.
+/// Header of a block with dynamic codes, and the code of its distances.
 #[derive(Clone, Debug)]
 struct OwnBlock {
     distances: DistanceCode,
@@ -60,7 +60,7 @@ struct OwnBlock {
 #[derive(Clone, Debug)]
 pub struct Program {
     steps: Vec<Step>,
-    /// What they take at most.
+    /// Upper bound for the encoded steps.
     steps_bytes_max: usize,
     sources: Sources,
     own: Option<Box<OwnBlock>>,
@@ -74,7 +74,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Codes of its own are told first.
+    /// Writes the header of dynamic codes first.
     fn header(&mut self) {
         let Some(own) = self.own else { return };
         let mut left = own.header_bits() as u32;
@@ -146,7 +146,7 @@ fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) 
     if fixed_bits < OWN_BITS_MIN {
         return None;
     }
-    // No code does better than this: most texts need not be asked further.
+    // Lower bound for any code: rules out most texts cheaply.
     let total: u64 = literals.iter().sum();
     let of_symbol = |count: &u64| *count as f32 * (total as f32 / *count as f32).log2();
     let least_bits: f32 = literals.iter().filter(|count| **count > 0).map(of_symbol).sum();

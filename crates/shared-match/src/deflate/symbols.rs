@@ -1,7 +1,8 @@
-//! Symbols: what a block is made of, listed before it is counted and put.
+//! Symbols of a block, listed before they are counted and written.
 //!
-//! Why         runs of literals are so short and so unlike that no processor foretells where they end. They are copied here
-//!             sixteen bytes at a time, and whoever goes through the list has no runs any more.
+//! Why         runs of literals are so short and irregular that branch prediction fails at their ends.
+//! They are copied here
+//!             sixteen bytes at a time, and later passes over the list have no runs.
 //! Limits      four bytes for each of the largest block that there was: `CONTENT_BYTES` of `alone`, and a run of literals behind them.
 
 use super::{
@@ -63,7 +64,7 @@ impl Symbol {
 /// The symbols of one block, and its end; room for them is kept from block to block.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// What is behind `count` is of earlier blocks.
+    /// Entries behind `count` belong to earlier blocks.
     all: Vec<Symbol>,
     count: usize,
 }
@@ -100,7 +101,7 @@ impl Symbols {
         &self.all[..self.count]
     }
 
-    /// Counts them.
+    /// Counts the symbols.
     pub fn counts(&self) -> Counts {
         let mut all = [0u64; INDICES];
         self.all().iter().for_each(|symbol| all[symbol.index()] += 1);
@@ -132,7 +133,7 @@ impl Symbols {
     }
 }
 
-/// Lists the first `count` bytes of `content`, and gives back the room behind them.
+/// Lists the first `count` bytes of `content`; returns the remaining room.
 #[inline]
 fn list_literals<'a>(content: &[u8], count: usize, all: &'a mut [Symbol]) -> &'a mut [Symbol] {
     let mut done = 0;
@@ -176,7 +177,7 @@ struct CodeOf {
 pub struct Codes([CodeOf; INDICES]);
 
 impl Codes {
-    /// The codes that are not told: short messages have these, and are not to wait until they are put together.
+    /// The fixed codes, prebuilt, because short messages use them.
     pub fn fixed() -> &'static Self {
         static FIXED: LazyLock<Codes> = LazyLock::new(|| Codes::new(&own::fixed().0, &own::fixed().1));
         &FIXED

@@ -1,8 +1,10 @@
-//! Plain: the cheapest path where an offset costs the same every time it is said, as in deflate.
+//! Optimal parser for formats in which an offset always costs the same, such as deflate.
 //!
-//! Method      one backward pass: what the rest of the text costs from a position on does not depend on how one came there, so
-//!             a number per position is all there is to keep. Of a candidate all lengths are tried at once, `LANES` at a time.
-//!             Parses that differ in how far back they look have most of their candidates in common: these are sifted once (`Ladder`).
+//! Method      one backward pass: the cost of the rest of a text does not depend on the path to a position,
+//! so one number per
+//!             position suffices. All lengths of a candidate are tried at once, `LANES` at a time.
+//!             Parses with different
+//!             look-backs share most candidates, which are filtered once (`Ladder`).
 
 use super::{Alignment, Offset, Sequence, Task, likely_distance};
 use crate::{
@@ -38,11 +40,11 @@ struct Rung {
     offset: f32,
 }
 
-/// What a ladder is made for: the newest text, how far it refers to itself, and its template.
+/// Key of a ladder: the newest text, its reach into itself, and its template.
 type LadderKey = (BodyId, u32, Option<BodyId>);
 
-/// Of each position of a text the candidates that nearly all have, and those of a template, but for those of which a nearer one is as
-/// long.
+/// Per position of a text, the common candidates and those of a template, except for ones with a nearer
+/// candidate of equal length.
 #[derive(Debug, Default)]
 struct Ladder {
     key: Option<LadderKey>,
@@ -102,7 +104,7 @@ impl Rung {
 #[derive(Debug, Default)]
 pub struct Parser {
     ladders: [Ladder; LADDERS_MAX],
-    /// Which of them is made anew next.
+    /// Index of the next ladder to rebuild.
     next_ladder: usize,
     /// Behind `PADDING` more: bits of the text from each position on.
     costs: Vec<f32>,
@@ -126,7 +128,7 @@ impl Parser {
         self.sequences(task, prices)
     }
 
-    /// The same with what nearly all have from `oldest` on, with what a template has, and with the text itself as far as it reaches.
+    /// Parses with the common sources from `oldest` on, with a template, and with the text itself within its reach.
     pub fn parse_common(
         &mut self,
         task: Task<'_>,
@@ -149,7 +151,7 @@ impl Parser {
     #[inline]
     fn climb<R: Iterator<Item = Rung>>(&mut self, task: Task<'_>, prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
         let bytes = task.past.history.bytes(task.text);
-        // What is left there of another parse is never looked at.
+        // Remaining values of another parse there are never read.
         let room = PADDING + bytes.len() + 1;
         self.costs.resize(self.costs.len().max(room), 0.0);
         self.steps.resize(self.steps.len().max(bytes.len()), (LITERAL, 1));
@@ -190,8 +192,8 @@ impl Parser {
         self.costs[PADDING + at]
     }
 
-    /// What it costs to go on behind a match at `at` that ends `from` to `to` bytes on, wherever that is cheapest. Some shorter
-    /// ones are tried along with these.
+    /// Cheapest end of a match at `at` among `from` to `to` bytes, where the rest is cheapest. Some shorter ends
+    /// are tried as well.
     #[inline(always)]
     fn cheapest_end(&self, prices: &DeflatePrices, at: usize, from: usize, to: usize) -> f32 {
         let count = (to + 1 - from).next_multiple_of(LANES);
@@ -228,7 +230,7 @@ impl Parser {
             let alignment = Alignment { source: candidate.source, shift: candidate.from as i32 - at as i32 };
             let end = at + self.step_length(prices, at, longest as usize);
             while at < end {
-                // What is left has to be long enough, too.
+                // The rest must be long enough, too.
                 let piece = match end - at {
                     left if left > MATCH_MAX && left < MATCH_MAX + MATCH_MIN => left - MATCH_MIN,
                     left => left.min(MATCH_MAX),

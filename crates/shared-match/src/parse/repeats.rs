@@ -31,7 +31,7 @@ impl Node {
         Self { price: i32::MAX, run: 0, length: 0, offset: Offset::Explicit, repeats: [Alignment::NONE; 3] };
 }
 
-/// What it costs to say an alignment in full.
+/// Price of encoding an alignment explicitly.
 fn explicit_price(prices: &ZstdPrices, past: Past<'_>, text: &Entry, alignment: Alignment) -> i32 {
     let address = if matches!(alignment.source, ITSELF | DICTIONARY) { 0 } else { prices.address() };
     prices.offset(likely_distance(past, text, alignment) + 3) + address
@@ -115,7 +115,7 @@ impl Parser {
             }
             let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
             let length = if alignment.source == ITSELF {
-                // What is copied may reach into what is written.
+                // The copied range may overlap the written one.
                 equal_bytes(&bytes[at..end], &bytes[from..])
             } else {
                 let Some(there) = past.bytes(alignment.source).and_then(|source| source.get(from..)) else { continue };

@@ -14,13 +14,13 @@ use crate::{
     tables::{Histogram, Tables},
 };
 
-/// A block ends behind the sequence that reaches so many bytes of content.
+/// A block ends after the sequence that reaches this many bytes of content.
 const CONTENT_BYTES: usize = 64 << 10;
 /// Shorter messages go as they are.
 const CODED_BYTES_MIN: usize = 24;
 /// Blocks of fewer literals and sequences never pay for tables of their own.
 const OWN_TABLES_MIN: usize = 512;
-/// What the trained tables cost when they have to be sent again.
+/// Size of the trained tables if they must be sent again.
 const TRAINED_BYTES: usize = 320;
 
 /// Room for a block, kept between messages.

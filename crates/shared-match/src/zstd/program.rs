@@ -20,9 +20,9 @@ use crate::{
     tables::Tables,
 };
 
-/// Most literals of a block, so that a head still fits beside them.
+/// Maximum number of literals per block, which leaves room for a head.
 const LITERALS_MAX: usize = ONE_STREAM_MAX - HEAD_BYTES_MAX;
-/// A block ends behind the sequence that reaches so many bytes of content.
+/// A block ends after the sequence that reaches this many bytes of content.
 const CONTENT_BYTES: usize = 64 << 10;
 
 /// The headers of a block and of its sections.
@@ -84,7 +84,7 @@ impl First {
 #[derive(Clone, Debug)]
 struct Block {
     literals: Vec<u8>,
-    /// What they take at most, coded or not.
+    /// Upper bound for the literals, coded or not.
     literals_bytes_max: usize,
     /// The same, coded; none if the trained code lacks some of them.
     coded: Option<BitBuffer>,
@@ -265,7 +265,7 @@ impl Block {
         });
     }
 
-    /// What it takes with this head and so many sequences.
+    /// Upper bound for the block with this head and `count` sequences.
     #[inline]
     fn bytes_max(&self, state: &ZstdState, tables: &Tables, head: &Head, count: usize) -> usize {
         let tables = if state.has_bytes_table && state.has_sequence_tables { 0 } else { tables.described_len() };
@@ -329,7 +329,7 @@ impl Block {
     }
 }
 
-/// What is copied of a head, as a sequence.
+/// Sequence of a copied part of a head.
 #[inline]
 fn coded_copy(copy: &HeadCopy) -> CodedSequence {
     CodedSequence::new(copy.run, copy.length, codes::offset(copy.distance + 3))

@@ -51,7 +51,8 @@ fn sequence_count(count: usize) -> (u64, u32) {
     }
 }
 
-/// The header of a section with so many sequences: its bits and how many. The descriptions of their tables follow, or are repeated.
+/// Header of a section with `count` sequences: value and number of bits. Descriptions of the tables follow, or the
+/// tables are repeated.
 #[inline]
 pub fn sequences_header(count: usize, with_tables: bool) -> (u64, u32) {
     let (value, bits) = sequence_count(count);

@@ -7,7 +7,7 @@ use crate::{
     tables::Tables,
 };
 
-/// What one sequence takes at most: the three codes and their extra bits.
+/// Maximum size of a sequence: the three codes and their extra bits.
 pub const SEQUENCE_BYTES_MAX: usize = 10;
 
 /// A sequence by its codes.
@@ -67,7 +67,7 @@ impl States {
         codes.into_iter().collect()
     }
 
-    /// What a decoder begins with.
+    /// Initial state of a decoder.
     #[inline]
     pub fn ends(&self, tables: &Tables) -> Few {
         let ends =

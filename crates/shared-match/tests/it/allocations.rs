@@ -1,4 +1,4 @@
-//! Deliveries allocate nothing: what is allocated is allocated per event, however many get it.
+//! Deliveries allocate nothing: allocations happen per event, whatever the number of recipients.
 
 use crate::{dictionary::Known, messages::event};
 use guildhall_shared_match::{Container, DeflateStream, Effort, Form, Limits, Matcher, Tables, ZstdStream};

@@ -68,7 +68,7 @@ struct Connection {
     /// The classes it gets, as bits.
     classes: u64,
     seq: u64,
-    /// What it was to be sent and has not been written to yet, oldest first.
+    /// Pending messages, oldest first.
     backlog: Vec<(BodyId, &'static str, Vec<u8>)>,
 }
 
@@ -118,7 +118,7 @@ impl Connection {
         match written {
             Ok(()) => self.check(rng, &wire, &message),
             Err(Forgotten) => {
-                assert!(wire.is_empty(), "what was not written left nothing behind");
+                assert!(wire.is_empty(), "an unwritten message left no bytes");
                 self.write_alone(rng, matcher, &message);
             }
         }
@@ -233,8 +233,8 @@ fn streams_of_crowds_are_read_as_well() {
     }
 }
 
-/// Streams some times as long as a window, of texts that are worth referring to from anywhere, and longer than a window of deflate
-/// themselves.
+/// Streams several times as long as a window, of texts that are worth referring to from anywhere, and longer than a
+/// deflate window themselves.
 #[test]
 fn nothing_out_of_the_window_is_referred_to() {
     for kind in [Kind::Zstd, Kind::Begun(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
@@ -256,7 +256,7 @@ fn nothing_out_of_the_window_is_referred_to() {
                 body.truncate(10_000);
             }
             body.extend((0..20_000 + rng.below(12_000)).map(|_| b'a' + rng.below(26) as u8));
-            // What it began with once more.
+            // Repeats its beginning.
             body.extend_from_within(1..400.min(body.len()));
             body.push(b'"');
             let id = matcher.push(

@@ -1,4 +1,4 @@
-//! Dictionaries: streams that begin with one are read by whoever has it, and by nobody else.
+//! Dictionaries: a stream that starts with one is readable with it, and only with it.
 
 use crate::messages::{event, whole};
 use guildhall_codec as codec;

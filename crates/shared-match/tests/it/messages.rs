@@ -23,7 +23,7 @@ const WORDS: [&str; 16] = [
     "hall",
 ];
 
-/// An event for whoever is in its class.
+/// An event for the connections of its class.
 pub struct Event {
     pub scope: Scope,
     pub name: &'static str,
@@ -75,7 +75,7 @@ pub fn noise(rng: &mut Rng, bytes_max: u64) -> Vec<u8> {
     (0..rng.below(bytes_max)).map(|_| b'!' + rng.below(90) as u8).collect()
 }
 
-/// What one connection alone gets.
+/// A single-recipient message.
 pub fn private(rng: &mut Rng) -> Vec<u8> {
     match rng.below(8) {
         0 => Vec::new(),

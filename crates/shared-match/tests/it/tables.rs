@@ -1,4 +1,4 @@
-//! Tables: what is built in can be read, and what is stored is what was trained.
+//! Tables: the built-in ones are valid, and stored ones equal the trained ones.
 
 use guildhall_shared_match::{Domain, Form, Sample, Scope, Tables, TablesError, train};
 

@@ -1,4 +1,4 @@
-//! Who lacks the newest text of a name is served by an older one.
+//! A connection that lacks the newest text of a name is served by an older one.
 
 use crate::messages::noise;
 use guildhall_shared_match::{
