@@ -63,9 +63,9 @@ impl Index {
         Self { short: Buckets::new(hash_log), long: Buckets::new(hash_log) }
     }
 
-    /// Where the bytes at each position of `range` of a text may have stood before, of those with four equal bytes so many of
-    /// the newest only. Puts these positions in front of them. Call once per position, in order; the text begins at `begin`,
-    /// behind all that was linked before.
+    /// Candidate earlier positions for the bytes at each position of `range` of a text; of those with four equal bytes
+    /// only the newest few. Inserts the positions of `range` as newest. Call once per position, in order; the text
+    /// starts at `begin`, behind everything linked before.
     ///
     /// Takes a range, so that all memory accesses are prefetched before the first one waits.
     pub fn link(

@@ -34,10 +34,10 @@ const AGE_MAX: u32 = 1 << 22;
 
 /// Texts that followed each other.
 ///
-/// A gap is by how much a number is larger than the one before, and is at least 1. Gaps are written in Rice's code: of
-/// `gap - 1` all but the last `low_bits` bits as so many zeros and a one, then those last bits. It is short where `low_bits`
-/// fits the gaps that this connection mostly has. With no low bits it is a bitmap of the numbers behind the first one: ones for
-/// the texts that are there, which is walked much faster and takes little more for gaps up to `BITMAP_GAP_MAX`.
+/// A gap is the difference between successive numbers, at least 1. Gaps are Rice coded: the quotient of `gap - 1` by
+/// `2^low_bits` in unary (zeros, then a one), then the `low_bits` remaining bits. The code is short if `low_bits` fits the
+/// typical gap of this connection. Without low bits it is a bitmap of the numbers behind the first one, with ones for
+/// existing texts, which is faster to scan and little larger for gaps up to `BITMAP_GAP_MAX`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     id: BodyId,
