@@ -13,10 +13,11 @@ use super::{
 use crate::{
     capabilities::Capabilities,
     guild::Guild,
-    happening::{ScheduledEvent, StageInstance},
     id::{GuildId, UserId},
     member::Member,
     presence::Presence,
+    scheduled_event::ScheduledEvent,
+    stage_instance::StageInstance,
     voice::VoiceState,
 };
 use guildhall_stdx::Timestamp;
