@@ -222,10 +222,10 @@ async fn users(v1: &V1, field: &str, named: &[AnyId]) -> Result<Vec<UserId>, V1E
 }
 
 async fn need_role(v1: &V1, guild_id: GuildId, role_id: RoleId) -> Result<(), V1Error> {
+    let guild = guilds::reply(v1, guild_id).await?;
     if role_id == guild_id.cast() {
         return Err(V1Error::conflict("Every member has @everyone: it is neither given nor taken."));
     }
-    let guild = guilds::reply(v1, guild_id).await?;
     if guild.meta.roles.contains_key(&role_id) { Ok(()) } else { Err(V1Error::not_found("role")) }
 }
 

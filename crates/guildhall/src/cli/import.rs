@@ -13,7 +13,8 @@ Examples:
   # Go on where it broke off:
   guildhall import members.ndjson --guild 1100000000000000001 --skip 250000
   # Make the guild's members those of the file; first see what would happen:
-  guildhall import members.ndjson --guild 1100000000000000001 --replace --dry-run
+  guildhall import members.ndjson --guild 1100000000000000001 \\
+      --replace --dry-run
   guildhall import members.ndjson --guild 1100000000000000001 --replace
   # A node that speaks TLS with a certificate of your own authority:
   guildhall import members.ndjson --guild 1100000000000000001 \\
