@@ -517,7 +517,10 @@ pub fn node(
         let measured = || rounds.iter().map(|round| round[row]).filter(|cost| cost.deliveries > 0);
         let each = |bytes: u64| bytes as f64 / total.deliveries.max(1) as f64;
         AudienceCost {
-            audience_min: row.checked_sub(1).and_then(|row| AUDIENCES.get(row)).map_or(1, |smaller| smaller.saturating_add(1)),
+            audience_min: row
+                .checked_sub(1)
+                .and_then(|row| AUDIENCES.get(row))
+                .map_or(1, |smaller| smaller.saturating_add(1)),
             audience_max: AUDIENCES.get(row).copied().unwrap_or(usize::MAX).min(sessions),
             events: events[row],
             deliveries: total.deliveries,
