@@ -320,12 +320,17 @@ impl MessageRequest {
         permit: ReadPermit,
         may_attach: impl Future<Output = Result<(), ApiError>>,
     ) -> Result<MessageBodyInput, ApiError> {
-        self.read_as(api, permit, BodyLimits::MESSAGE, Some(permit.sender()), may_attach).await
+        self.read_as(api, permit, BodyLimits::MESSAGE, may_attach).await
     }
 
-    /// Reads the body and discards its files. `Uploads::skipped_count` is their number.
-    pub async fn read_skipping(self, api: &Api, permit: ReadPermit) -> Result<MessageBodyInput, ApiError> {
-        self.read_as(api, permit, BodyLimits::FORM, None, async { Ok(()) }).await
+    /// The same for a short form and a file that becomes a part of an object.
+    pub async fn read_form(
+        self,
+        api: &Api,
+        permit: ReadPermit,
+        may_attach: impl Future<Output = Result<(), ApiError>>,
+    ) -> Result<MessageBodyInput, ApiError> {
+        self.read_as(api, permit, BodyLimits::FORM, may_attach).await
     }
 
     async fn read_as(
@@ -333,13 +338,12 @@ impl MessageRequest {
         api: &Api,
         permit: ReadPermit,
         limits: BodyLimits,
-        sender: Option<u64>,
         may_attach: impl Future<Output = Result<(), ApiError>>,
     ) -> Result<MessageBodyInput, ApiError> {
         match self.boundary {
             Some(boundary) => {
                 let boundary = boundary.map_err(|_| BodyFault::Malformed)?;
-                read_form_data(api, permit, limits, &boundary, self.lazy, sender, may_attach).await
+                read_form_data(api, permit, limits, &boundary, self.lazy, may_attach).await
             }
             None => {
                 let (value, reservation) = read_json(self.lazy, api, permit, limits).await?;
@@ -369,7 +373,6 @@ async fn read_form_data(
     limits: BodyLimits,
     boundary: &str,
     lazy: LazyBody,
-    sender: Option<u64>,
     may_attach: impl Future<Output = Result<(), ApiError>>,
 ) -> Result<MessageBodyInput, ApiError> {
     let bytes_max = api.limits.multipart_bytes_max;
@@ -385,7 +388,7 @@ async fn read_form_data(
         api,
         parser: Multipart::new(boundary, text_bytes_max),
         uploads: Uploads::default(),
-        sender,
+        sender: permit.sender(),
         may_attach: Some(may_attach),
     };
     let mut pieces = body.into_data_stream();
@@ -455,8 +458,7 @@ struct FormData<'a, F> {
     api: &'a Api,
     parser: Multipart,
     uploads: Uploads,
-    /// None: files are skipped.
-    sender: Option<u64>,
+    sender: u64,
     /// None: it was asked.
     may_attach: Option<F>,
 }
@@ -473,14 +475,10 @@ impl<F: Future<Output = Result<(), ApiError>>> FormData<'_, F> {
             MultipartError::TooLarge => BodyFault::TooLarge(self.parser.kept_bytes_max()),
         })?;
         for piece in self.parser.take_files() {
-            let Some(sender) = self.sender else {
-                self.uploads.skip(&piece);
-                continue;
-            };
             let files = self.api.files.as_ref().ok_or_else(no_files)?;
             if let Some(may_attach) = self.may_attach.take() {
                 may_attach.await?;
-                self.uploads.admit(self.api.uploads.take(sender).await?);
+                self.uploads.admit(self.api.uploads.take(self.sender).await?);
             }
             self.uploads.take(files, piece).await?;
         }

@@ -132,6 +132,11 @@ impl ApiError {
         }
     }
 
+    /// Whether a command may still be executed after this answer.
+    pub fn is_unsettled(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::Unavailable) | Self::Overloaded | Self::Store(_) | Self::Bug(_))
+    }
+
     /// When to come back, and whether that holds for all requests of the account.
     fn retry(&self) -> Option<(u64, bool)> {
         match *self {

@@ -24,6 +24,7 @@ mod note;
 mod ops;
 mod peer;
 mod permit;
+mod pictures;
 mod quota;
 mod routes;
 mod state;

@@ -82,8 +82,6 @@ pub(crate) struct Uploads {
     done: Vec<Upload>,
     current: Option<(usize, FileHead, Incoming)>,
     slot: Option<Slot>,
-    /// Files that nobody wanted.
-    pub skipped_count: usize,
 }
 
 /// What a message says of a file that came with it.
@@ -108,11 +106,6 @@ impl Uploads {
 
     pub fn is_admitted(&self) -> bool {
         self.slot.is_some()
-    }
-
-    /// Throws the next piece away.
-    pub fn skip(&mut self, piece: &FilePiece) {
-        self.skipped_count += usize::from(matches!(piece, FilePiece::Begin(_)));
     }
 
     /// BodyLimits the next piece.
@@ -155,6 +148,15 @@ impl Uploads {
             }
             Err(_) => Ok((0..).find(is_free).unwrap_or_default()),
         }
+    }
+
+    /// The bytes of the first file, if one came. The others are removed.
+    pub async fn into_bytes(self, bytes_max: u64) -> Result<Option<Vec<u8>>, ApiError> {
+        let Some(upload) = self.done.into_iter().next() else { return Ok(None) };
+        if upload.received.bytes() > bytes_max {
+            return Err(refused(FileError::TooLarge(bytes_max)));
+        }
+        upload.received.read().await.map(Some).map_err(|error| refused(error.into()))
     }
 
     /// Gives every file its place, and says how messages tell of it. `forms` is what the message said.
@@ -268,7 +270,8 @@ fn link(value: &mut Value, attachments: &[Attachment]) {
     }
 }
 
-fn refused(error: FileError) -> ApiError {
+/// The answer when a file is not taken in.
+pub(crate) fn refused(error: FileError) -> ApiError {
     match error {
         FileError::TooLarge(bytes_max) => ApiError::BodyTooLarge(usize::try_from(bytes_max).unwrap_or(usize::MAX)),
         // No mistake of the sender's, and trying again does not help.

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 pub struct UserPolicy {
     /// `POST /guilds`.
     pub create_guilds: bool,
-    /// Username and display name in `PATCH /users/@me`.
+    /// Username, display name and pictures in `PATCH /users/@me`.
     pub change_names: bool,
     /// `POST /channels/{id}/invites`.
     pub create_invites: bool,
@@ -54,7 +54,7 @@ impl Caller {
                 (policy.create_guilds, "Only the backend creates guilds on this node (users.create_guilds).")
             }
             SelfService::ChangeNames => {
-                (policy.change_names, "Only the backend changes names on this node (users.change_names).")
+                (policy.change_names, "Only the backend changes names and pictures on this node (users.change_names).")
             }
             SelfService::CreateInvites => {
                 (policy.create_invites, "Only the backend creates invites on this node (users.create_invites).")

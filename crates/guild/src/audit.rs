@@ -14,8 +14,8 @@ use crate::{
 };
 use guildhall_model::{
     AuditAction, AuditChange, AuditEntry, Belonging, BelongingKey, BelongingKind, Channel, Emoji, EventName,
-    Guild as GuildFields, Id, Invite, Member, Overwrite, OverwriteKind, Permissions, Role, RoleId, ScheduledEvent,
-    StageInstance, Sticker, UserId, Webhook, timestamp_of,
+    Guild as GuildFields, Id, Invite, Member, Overwrite, OverwriteKind, Permissions, Role, RoleIcon, RoleId,
+    ScheduledEvent, StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::{Now, Timestamp};
@@ -97,7 +97,8 @@ macro_rules! fields {
 
 pub(crate) fn of_guild(guild: &GuildFields) -> Fields {
     fields! {
-        "name": guild.name, "description": guild.description, "icon_hash": guild.icon, "owner_id": guild.owner_id,
+        "name": guild.name, "description": guild.description, "icon_hash": guild.icon,
+        "splash_hash": guild.splash, "discovery_splash_hash": guild.discovery_splash, "banner_hash": guild.banner, "owner_id": guild.owner_id,
         "afk_channel_id": guild.afk_channel_id, "afk_timeout": guild.afk_timeout,
         "verification_level": guild.verification_level,
         "default_message_notifications": guild.default_message_notifications,
@@ -149,6 +150,8 @@ pub(crate) fn of_role(role: &Role) -> Fields {
     fields! {
         "name": role.name, "color": role.color, "hoist": role.hoist, "mentionable": role.mentionable,
         "permissions": role.permissions,
+        "icon_hash": match &role.icon { Some(RoleIcon::Picture(hash)) => Some(hash), _ => None },
+        "unicode_emoji": match &role.icon { Some(RoleIcon::Emoji(emoji)) => Some(emoji), _ => None },
     }
 }
 

@@ -235,6 +235,8 @@ impl Guild {
         } else {
             role.position = role.position.max(1);
         }
+        // No field of the backend API: it stays.
+        role.icon = before.as_ref().and_then(|before| before.icon.clone());
         match before {
             Some(before) if *before == role => return Ok(Reply::Role(before)),
             None if self.meta.roles.len() >= self.limits.roles_max => return Err(Refusal::TooManyRoles.into()),
@@ -335,6 +337,8 @@ impl Guild {
             mute: new.mute,
             flags: new.flags,
             communication_disabled_until: new.communication_disabled_until,
+            // No field of the backend API: it stays.
+            pictures: before.and_then(|before| before.pictures.clone()),
         }
     }
 

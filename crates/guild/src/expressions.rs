@@ -4,7 +4,7 @@
 //!             `DeleteScheduledEvent`, `FollowScheduledEvent`, `PutStage`, `DeleteStage`.
 //! Invariants  whoever made an emoji or sticker may change it with CREATE_GUILD_EXPRESSIONS; of others', MANAGE is needed.
 //! Limits      `emojis_max`, `stickers_max`, `scheduled_events_max`; stages: one for each stage channel.
-//! Not here    pictures: there is no place for them. What a scheduled event says: it is passed through.
+//! Not here    pictures: the caller keeps them, under ids that it gives to `CreateEmoji` and `CreateSticker`. What a scheduled event says: it is passed through.
 //! Spec        docs/protocol.md §6.7, §6.10, §7.1.
 
 use crate::{
@@ -63,7 +63,7 @@ impl Guild {
             return Err(Refusal::TooManyEmojis.into());
         }
         let emoji = Emoji {
-            id: self.next_id(now),
+            id: new.id.unwrap_or_else(|| self.next_id(now)),
             name: new.name.clone(),
             animated: new.animated,
             roles: new.roles.clone(),
@@ -115,11 +115,11 @@ impl Guild {
             return Err(Refusal::TooManyStickers.into());
         }
         let sticker = Sticker {
-            id: self.next_id(now),
+            id: new.id.unwrap_or_else(|| self.next_id(now)),
             name: new.name.clone(),
             description: new.description.clone(),
             tags: new.tags.clone(),
-            format_type: 1,
+            format_type: new.format_type,
             user: standing.member.as_ref().map(|member| member.user.clone()),
         };
         let mut stickers = self.meta.guild.stickers.clone();

@@ -108,6 +108,18 @@ impl Guild {
         if let Some(locale) = &patch.preferred_locale {
             fields.preferred_locale.clone_from(locale);
         }
+        if let Some(icon) = &patch.icon {
+            fields.icon = icon.as_deref().map(str::to_owned);
+        }
+        for (picture, field) in [
+            (&patch.splash, &mut fields.splash),
+            (&patch.discovery_splash, &mut fields.discovery_splash),
+            (&patch.banner, &mut fields.banner),
+        ] {
+            if let Some(picture) = picture {
+                field.clone_from(picture);
+            }
+        }
         if fields != *self.meta.guild {
             let entry = NewEntry::new(AuditAction::GuildUpdate, fields.id);
             let entry = entry.changed(audit::of_guild(&self.meta.guild), audit::of_guild(&fields));

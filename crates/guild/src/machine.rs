@@ -176,6 +176,7 @@ impl Guild {
             permissions,
             managed: false,
             mentionable: false,
+            icon: None,
         }
     }
 

@@ -13,7 +13,9 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
-use guildhall_model::{AuditAction, Channel, ChannelId, EventName, Member, Permissions, RoleId, User, UserId};
+use guildhall_model::{
+    AuditAction, Channel, ChannelId, EventName, Member, MemberPictures, Permissions, RoleId, User, UserId,
+};
 use guildhall_relay::{Effect, Gate, Payload};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
@@ -108,6 +110,19 @@ impl Guild {
         if let Some(until) = patch.communication_disabled_until {
             self.check_timeout(now, &standing, &before, until)?;
             member.communication_disabled_until = until;
+        }
+        if patch.avatar.is_some() || patch.banner.is_some() {
+            if !standing.is(user_id) {
+                return Err(Refusal::MissingPermissions.into());
+            }
+            let mut pictures = member.pictures.take().unwrap_or_default();
+            if let Some(avatar) = &patch.avatar {
+                pictures.avatar.clone_from(avatar);
+            }
+            if let Some(banner) = &patch.banner {
+                pictures.banner.clone_from(banner);
+            }
+            member.pictures = Some(pictures).filter(|pictures| **pictures != MemberPictures::default());
         }
         let destination = patch.channel_id.map(|channel| self.check_move(now, actor, user_id, channel)).transpose()?;
         // Nothing is refused from here on.

@@ -27,8 +27,10 @@ impl Guild {
         if self.meta.roles.len() >= self.limits.roles_max {
             return Err(Refusal::TooManyRoles.into());
         }
+        // A new role whose picture is kept has an id already, from `Node::next_id`.
+        let has_id = role.id.get() != 0 && !self.meta.roles.contains_key(&role.id);
         let role = Arc::new(Role {
-            id: self.next_id(now),
+            id: if has_id { role.id } else { self.next_id(now) },
             permissions,
             // A member's new role starts at the bottom; a backend says where.
             position: if standing.is_system() { role.position.max(1) } else { 1 },
@@ -61,6 +63,9 @@ impl Guild {
         role.color = patch.color.unwrap_or(role.color);
         role.hoist = patch.hoist.unwrap_or(role.hoist);
         role.mentionable = patch.mentionable.unwrap_or(role.mentionable);
+        if let Some(icon) = &patch.icon {
+            role.icon.clone_from(icon);
+        }
         if role == *before {
             return Ok(Reply::Role(before));
         }

@@ -54,7 +54,7 @@ impl Guild {
         let user = here.member.as_ref().map(|member| member.user.clone());
         let application_id = user.as_ref().filter(|user| user.bot).map(|user| user.id.cast());
         let webhook = Webhook {
-            id: self.next_id(now),
+            id: new.id.unwrap_or_else(|| self.next_id(now)),
             guild_id: self.meta.id(),
             channel_id,
             name: new.name.clone(),

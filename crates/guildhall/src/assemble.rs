@@ -682,6 +682,7 @@ async fn open_files_folder(
         secret,
         bytes_max: config.uploads.bytes_max,
         file_bytes_max: config.uploads.file_bytes_max.into(),
+        picture_bytes_max: config.uploads.picture_bytes_max.into(),
         sweep_every: FILES_SWEPT_EVERY,
         links_expire_s: config.uploads.links_expire_s,
     };

@@ -1,7 +1,7 @@
 //! Backup: a copy of a data directory's database and files, and back.
 //!
-//! Owns        a backup's form: `guildhall.db`, `files/CHANNEL/ID`, and last `manifest.ndjson`: a head, a line per file with its size
-//!             and hash, and the hash of all of that.
+//! Owns        a backup's form: `guildhall.db`, `files/CHANNEL/ID`, `files/pictures/FOLDER/OWNER/NAME`, and last `manifest.ndjson`:
+//!             a head, a line per file with its size and hash, and the hash of all of that.
 //! Doors       `backup`, also while a node runs on the directory; `restore`, into an empty one.
 //! Invariants  B1 every message that was acknowledged before the call is in a backup, and every file of it: files are copied after the
 //!             database, and a file is there before its message. B2 a directory without a whole manifest is no backup. B3 a restore
@@ -25,8 +25,10 @@ use std::{
 
 const MANIFEST: &str = "manifest.ndjson";
 const FILES: &str = "files";
-/// Counts up when the form changes.
-const VERSION: u32 = 1;
+/// Counts up when the form changes. Earlier ones are read: 1 has no pictures.
+const VERSION: u32 = 2;
+const PICTURES: &str = "pictures";
+const PICTURE_FOLDERS: [&str; 3] = ["users", "guilds", "members"];
 const PIECE_BYTES: usize = 1 << 20;
 /// No line of a manifest is longer.
 const LINE_BYTES_MAX: u64 = 4096;
@@ -52,7 +54,7 @@ struct Entry {
 pub struct Summary {
     /// Bytes of the database.
     pub database_bytes: u64,
-    /// Files that came with messages.
+    /// Files that came with messages, and pictures.
     pub files: u64,
     /// Bytes of them.
     pub files_bytes: u64,
@@ -89,19 +91,28 @@ pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
     summary.add(&entry);
     line(&mut manifest, &entry)?;
 
-    for channel_id in numbers_in(&data.join(FILES))? {
-        let (from, to) = (data.join(FILES).join(channel_id.to_string()), to.join(FILES).join(channel_id.to_string()));
-        let ids = numbers_in(&from)?;
-        if !ids.is_empty() {
+    let mut copy_folder = |folder: String, is_ours: fn(&str) -> bool| -> anyhow::Result<()> {
+        let (from, to) = (data.join(&folder), to.join(&folder));
+        let names = names_in(&from, is_ours)?;
+        if !names.is_empty() {
             private_dirs().create(&to).with_context(|| cannot_write(&to))?;
         }
-        for id in ids {
-            let (from, to) = (from.join(id.to_string()), to.join(id.to_string()));
-            // Deleted since, with its message.
-            let Some((bytes, sha256)) = copy(&from, &to)? else { continue };
-            let entry = Entry { path: format!("{FILES}/{channel_id}/{id}"), bytes, sha256 };
+        for name in names {
+            // Deleted since, with its message or owner.
+            let Some((bytes, sha256)) = copy(&from.join(&name), &to.join(&name))? else { continue };
+            let entry = Entry { path: format!("{folder}/{name}"), bytes, sha256 };
             summary.add(&entry);
             line(&mut manifest, &entry)?;
+        }
+        Ok(())
+    };
+    for channel_id in names_in(&data.join(FILES), is_number)? {
+        copy_folder(format!("{FILES}/{channel_id}"), is_number)?;
+    }
+    for folder in PICTURE_FOLDERS {
+        let folder = format!("{FILES}/{PICTURES}/{folder}");
+        for owner in names_in(&data.join(&folder), is_picture_owner)? {
+            copy_folder(format!("{folder}/{owner}"), is_picture)?;
         }
     }
     sync_all(to)?;
@@ -193,8 +204,8 @@ fn read_manifest(from: &Path) -> anyhow::Result<Vec<Entry>> {
     let mut lines = lines.iter();
     let head: Head = parse(lines.next().with_context(torn)?).with_context(torn)?;
     ensure!(
-        head.guildhall_backup == VERSION,
-        "{} has form {}, this program knows {VERSION}: use the version {} that made it, or a newer one",
+        (1..=VERSION).contains(&head.guildhall_backup),
+        "{} has form {}, this program knows those up to {VERSION}: use the version {} that made it, or a newer one",
         path.display(),
         head.guildhall_backup,
         head.version
@@ -212,31 +223,46 @@ fn parse<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
 }
 
 fn is_file_path(path: &str) -> bool {
-    let mut parts = path.split('/');
-    let is_number = |part: Option<&str>| part.is_some_and(|part| number(part).is_some());
-    parts.next() == Some(FILES) && is_number(parts.next()) && is_number(parts.next()) && parts.next().is_none()
+    match path.split('/').collect::<Vec<_>>()[..] {
+        [FILES, PICTURES, folder, owner, name] => {
+            PICTURE_FOLDERS.contains(&folder) && is_picture_owner(owner) && is_picture(name)
+        }
+        [FILES, channel_id, id] => is_number(channel_id) && is_number(id),
+        _ => false,
+    }
 }
 
-/// A name that is a number as we write it.
-fn number(name: &str) -> Option<u64> {
-    name.parse::<u64>().ok().filter(|number| number.to_string() == name)
+/// A number as we write it.
+fn is_number(name: &str) -> bool {
+    name.parse::<u64>().is_ok_and(|number| number.to_string() == name)
 }
 
-/// Names that are numbers, ascending; none if there is no such folder.
-fn numbers_in(dir: &Path) -> anyhow::Result<Vec<u64>> {
+/// One number, or of a member two.
+fn is_picture_owner(name: &str) -> bool {
+    name.split_once('-').map_or_else(|| is_number(name), |(guild, user)| is_number(guild) && is_number(user))
+}
+
+/// Names of pictures have no dots, so that none leads elsewhere.
+fn is_picture(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    (1..=100).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// Names of one kind, ascending; none if there is no such folder.
+fn names_in(dir: &Path, is_ours: fn(&str) -> bool) -> anyhow::Result<Vec<String>> {
     let cannot_read = || format!("{} cannot be read", dir.display());
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error).with_context(cannot_read),
     };
-    let mut numbers = Vec::new();
+    let mut names = Vec::new();
     for entry in entries {
         let name = entry.with_context(cannot_read)?.file_name();
-        numbers.extend(name.to_str().and_then(number));
+        names.extend(name.to_str().filter(|name| is_ours(name)).map(str::to_owned));
     }
-    numbers.sort_unstable();
-    Ok(numbers)
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Copies a file to a new one; none if there is none. Returns its size and hash.
@@ -347,6 +373,14 @@ mod tests {
             ("files/01/2", false),
             ("files/1", false),
             ("files/1/2/3", false),
+            ("files/pictures/users/1/a_0123456789abcdef0123456789abcdef", true),
+            ("files/pictures/guilds/1/emoji-5", true),
+            ("files/pictures/members/1-2/0123456789abcdef0123456789abcdef", true),
+            ("files/pictures/users/1/..", false),
+            ("files/pictures/users/../x", false),
+            ("files/pictures/users/1-", false),
+            ("files/pictures/other/1/x", false),
+            ("files/pictures/users/1", false),
             ("/etc/passwd", false),
             ("other/1/2", false),
         ] {

@@ -79,7 +79,7 @@ mod tests {
     fn role(id: u64, position: i32, hoist: bool) -> Role {
         let name = format!("role {id}");
         let (color, permissions, managed, mentionable) = (0, Permissions::NONE, false, false);
-        Role { id: RoleId::new(id), name, color, hoist, position, permissions, managed, mentionable }
+        Role { id: RoleId::new(id), name, color, hoist, position, permissions, managed, mentionable, icon: None }
     }
 
     #[test]

@@ -22,6 +22,15 @@ pub struct Guild {
     /// Hash of the icon image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
+    /// Hash of the picture behind invites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub splash: Option<Box<str>>,
+    /// Hash of the picture of guild discovery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery_splash: Option<Box<str>>,
+    /// Hash of the picture above the channels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub banner: Option<Box<str>>,
     /// Description shown to members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -76,6 +85,9 @@ impl Guild {
             id,
             name: name.to_owned(),
             icon: None,
+            splash: None,
+            discovery_splash: None,
+            banner: None,
             description: None,
             owner_id,
             afk_channel_id: None,

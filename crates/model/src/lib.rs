@@ -55,13 +55,13 @@ pub use id::{
 };
 pub use intents::Intents;
 pub use invite::{Invite, InviteCode, ParseInviteCodeError};
-pub use member::Member;
+pub use member::{Member, MemberPictures};
 pub use message::{Attachment, Message, MessageReference, Nonce, StickerItem};
 pub use murmur3::murmur3_32;
 pub use opcode::Opcode;
 pub use permissions::{MemberStanding, Permissions, channel_permissions, guild_permissions};
 pub use presence::{Activity, ClientStatus, Platform, Presence, Status};
-pub use role::{Role, RoleColors};
+pub use role::{Role, RoleColors, RoleIcon};
 pub use scheduled_event::ScheduledEvent;
 pub use snowflake::{EPOCH_MS, SnowflakeGenerator, shard_of, smallest_id_at, timestamp_of};
 pub use stage_instance::StageInstance;

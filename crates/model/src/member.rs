@@ -32,6 +32,20 @@ pub struct Member {
     /// End of the latest time-out; may be in the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication_disabled_until: Option<Timestamp>,
+    /// Pictures instead of those of the account. Boxed: few members have some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<Box<MemberPictures>>,
+}
+
+/// Hashes of a member's own pictures in one guild. At least one is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberPictures {
+    /// Instead of the account's avatar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avatar: Option<Box<str>>,
+    /// Instead of the account's banner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub banner: Option<Box<str>>,
 }
 
 impl Member {
@@ -50,7 +64,20 @@ impl Member {
             mute: false,
             flags: 0,
             communication_disabled_until: None,
+            pictures: None,
         }
+    }
+
+    /// Hash of the member's own avatar in this guild.
+    #[must_use]
+    pub fn avatar(&self) -> Option<&str> {
+        self.pictures.as_ref()?.avatar.as_deref()
+    }
+
+    /// Hash of the member's own banner in this guild.
+    #[must_use]
+    pub fn banner(&self) -> Option<&str> {
+        self.pictures.as_ref()?.banner.as_deref()
     }
 
     /// The name that other members see in this guild.

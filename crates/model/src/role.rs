@@ -28,6 +28,19 @@ pub struct Role {
     /// Everyone may mention it.
     #[serde(default)]
     pub mentionable: bool,
+    /// Icon next to the names of its members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<RoleIcon>,
+}
+
+/// Icon of a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoleIcon {
+    /// Hash of a picture.
+    Picture(Box<str>),
+    /// A unicode emoji.
+    Emoji(Box<str>),
 }
 
 /// Newer representation of a role's colour.

@@ -30,6 +30,9 @@ pub struct User {
     /// Hash of the avatar image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avatar: Option<String>,
+    /// Hash of the wide picture of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub banner: Option<Box<str>>,
     /// Is a bot account.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bot: bool,
@@ -58,6 +61,7 @@ impl User {
             discriminator: no_discriminator(),
             global_name: None,
             avatar: None,
+            banner: None,
             bot: false,
             public_flags: 0,
             application_flags: 0,

@@ -97,6 +97,7 @@ fn role(role_id: RoleId, permissions: Permissions) -> Role {
         permissions,
         managed: false,
         mentionable: role_id.get().is_multiple_of(2),
+        icon: None,
     }
 }
 

@@ -12,6 +12,7 @@ mod content;
 mod error;
 mod external;
 mod memory;
+mod picture;
 mod sqlite;
 mod token;
 
@@ -19,6 +20,7 @@ pub use content::{ContentOf, Place};
 pub use error::StoreError;
 pub use external::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind};
 pub use memory::MemoryStore;
+pub use picture::{PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, role_picture, sticker_picture};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
     backup_database, inspect,
@@ -133,6 +135,10 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `Taken` when another object of the kind has one of them.
     async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError>;
+
+    /// Names of the pictures that each of these owners refers to; none for an owner that does not exist. Looks at
+    /// the first `PICTURE_OWNERS_ASKED_MAX` owners.
+    async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError>;
 
     /// Stores a token's hash, or replaces its record.
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;

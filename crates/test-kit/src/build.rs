@@ -84,6 +84,7 @@ impl GuildBuilder {
             permissions,
             managed: false,
             mentionable: false,
+            icon: None,
         };
         self.roles.insert(role_id, role);
         self

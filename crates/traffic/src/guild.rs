@@ -338,6 +338,7 @@ fn roles(rng: &mut Rng, guild_id: GuildId) -> Vec<Arc<Role>> {
         permissions: Permissions::DEFAULT_EVERYONE,
         managed: false,
         mentionable: false,
+        icon: None,
     };
     let count = 4 + rng.below(ROLE_NAMES.len() as u64 - 3) as usize;
     let named = (0..count).map(|n| Role {

@@ -112,6 +112,11 @@ impl Received {
         self.taken.bytes
     }
 
+    /// All of it. The file is removed.
+    pub async fn read(self) -> io::Result<Vec<u8>> {
+        blocking(move || fs::read(&self.taken.path)).await
+    }
+
     /// Gives it its place. Survives a power cut from now on (F1).
     pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
         // All of it where nobody can give up halfway: else it would count twice, or not at all.

@@ -21,7 +21,7 @@ pub(super) fn sniff(head: &[u8]) -> Option<&'static str> {
         _ if starts(b"OggS") => "audio/ogg",
         _ if starts(b"fLaC") => "audio/flac",
         _ if starts(b"ID3") || starts(b"\xff\xfb") || starts(b"\xff\xf3") || starts(b"\xff\xf2") => "audio/mpeg",
-        _ if at(4, b"ftypavif") => "image/avif",
+        _ if at(4, b"ftypavif") || at(4, b"ftypavis") => "image/avif",
         _ if at(4, b"ftypM4A ") => "audio/mp4",
         _ if at(4, b"ftypqt  ") => "video/quicktime",
         _ if at(4, b"ftyp") => "video/mp4",

@@ -1,7 +1,7 @@
 //! Files: what messages carry, in a folder.
 //!
 //! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for what is not whole yet;
-//!             how many bytes are in it; which files wait for their message.
+//!             `pictures/` (in `pictures`); how many bytes are in it; which files wait for their message.
 //! Doors       `begin` for a file that comes in, `Received::keep` when it is whole, `remove`, `place`; `sweep` (in `sweep`).
 //! Invariants  F1 a file that was kept is on disk before its message is told. F2 all files together never take more than
 //!             `bytes_max`; what is coming in counts. F3 a file goes only when no message has it and none is on its way (`Claims`).
@@ -9,16 +9,21 @@
 //! Limits      `FilesOptions`. Past `bytes_max` nothing further is taken in.
 //! Not here    who may send files (`crate::upload`), who may read them (`serve`).     Spec  docs/adr/0030.
 
+mod cdn;
 mod claims;
+mod image;
 mod incoming;
 mod kind;
 mod link;
+mod pictures;
 mod serve;
 mod sweep;
 
 pub(crate) use claims::Claim;
+pub(crate) use image::Format;
 pub(crate) use incoming::{Incoming, Received};
 pub(crate) use kind::{clean_name, content_type};
+pub(crate) use pictures::{HASH_DIGITS, Held};
 pub use serve::files_router;
 pub use sweep::Sweeper;
 
@@ -28,6 +33,7 @@ use guildhall_model::{ChannelId, Id, Message};
 use guildhall_node::Clock;
 use guildhall_stdx::Timestamp;
 use link::Links;
+use pictures::Pictures;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -52,6 +58,8 @@ pub struct FilesOptions {
     pub bytes_max: u64,
     /// Bytes of one.
     pub file_bytes_max: u64,
+    /// Bytes of an avatar, icon, splash or banner.
+    pub picture_bytes_max: u64,
     /// How often files that no message has are looked for.
     pub sweep_every: Duration,
     /// Seconds until a link expires. 0: links hold as long as their message.
@@ -75,6 +83,8 @@ struct Folder {
     /// For names in `incoming/`.
     begun: AtomicU64,
     claims: Claims,
+    pictures: Pictures,
+    picture_bytes_max: u64,
     /// Somebody found it full.
     full: Notify,
 }
@@ -111,14 +121,24 @@ impl Files {
     /// # Errors
     /// When it cannot be made, read or written.
     pub fn open(options: FilesOptions, clock: Arc<dyn Clock>) -> io::Result<Self> {
-        let FilesOptions { dir, base_url, secret, bytes_max, file_bytes_max, sweep_every, links_expire_s } = options;
+        let FilesOptions {
+            dir,
+            base_url,
+            secret,
+            bytes_max,
+            file_bytes_max,
+            picture_bytes_max,
+            sweep_every,
+            links_expire_s,
+        } = options;
         let incoming = dir.join(INCOMING);
         match fs::remove_dir_all(&incoming) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         fs::create_dir_all(&incoming)?;
-        let mut bytes = 0;
+        let pictures = Pictures::default();
+        let mut bytes = Self::open_pictures(&dir, &pictures)?;
         for channel_id in numbers_in(&dir)? {
             let channel = dir.join(channel_id.to_string());
             for id in numbers_in(&channel)? {
@@ -135,6 +155,8 @@ impl Files {
             bytes: AtomicU64::new(bytes),
             begun: AtomicU64::new(0),
             claims: Claims::default(),
+            pictures,
+            picture_bytes_max,
             full: Notify::new(),
         })))
     }
@@ -149,6 +171,11 @@ impl Files {
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         self.0.bytes_max
+    }
+
+    /// How many an avatar, icon, splash or banner may have.
+    pub(crate) fn picture_bytes_max(&self) -> u64 {
+        self.0.picture_bytes_max
     }
 
     /// A file that comes in.

@@ -1,4 +1,4 @@
-//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client that has the link.
+//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client that has the link. Pictures: `cdn`.
 //!
 //! Invariants  S1 nothing is looked up for who has no valid link. S2 a file whose message is gone is gone too, whether or not it was
 //!             swept. S3 nothing that a browser could run is shown by it: other kinds are downloads, and all are sandboxed.
@@ -21,14 +21,18 @@ use axum::{
 };
 use guildhall_model::{ChannelId, Id};
 use guildhall_store::Store;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use tokio::io::AsyncReadExt;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
 /// The route to what `files` keeps; `store` knows what is still needed.
 pub fn files_router(files: Files, store: Arc<dyn Store>) -> Router {
-    Router::new().route("/attachments/{channel_id}/{id}/{filename}", get(read)).with_state((files, store))
+    let pictures = super::cdn::router(files.clone());
+    Router::new()
+        .route("/attachments/{channel_id}/{id}/{filename}", get(read))
+        .with_state((files, store))
+        .merge(pictures)
 }
 
 const YEAR_S: u64 = 31_536_000;
@@ -75,12 +79,24 @@ async fn serve(
         return Err(ApiError::NotFound);
     }
     let place = files.place(channel_id, id);
+    let (response, content_type, is_shown) = open(place, filename, request).await?;
+    let disposition = if is_shown { "inline".to_owned() } else { format!("attachment; filename=\"{filename}\"") };
+    let cache = format!("private, max-age={}, immutable", left_s.unwrap_or(YEAR_S));
+    Ok(with_headers(response, content_type, &disposition, &cache))
+}
+
+/// A file as a response, its media type, and whether a browser may show it.
+pub(super) async fn open(
+    place: PathBuf,
+    filename: &str,
+    request: Request,
+) -> Result<(Response, &'static str, bool), ApiError> {
     let mut head = Vec::with_capacity(kind::HEAD_BYTES);
     let file = tokio::fs::File::open(&place).await.map_err(|_| ApiError::NotFound)?;
     file.take(kind::HEAD_BYTES as u64).read_to_end(&mut head).await.map_err(|_| ApiError::NotFound)?;
     let (content_type, is_shown) = kind::served(&head, filename);
     let served = ServeFile::new(place).oneshot(request).await;
-    let mut response = match served {
+    let response = match served {
         Ok(response) => response.map(Body::new),
         Err(never) => match never {},
     };
@@ -88,16 +104,20 @@ async fn serve(
     if !is_found {
         // A range that is not there says which are; anything else, that the file is gone.
         return if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-            Ok(response)
+            Ok((response, content_type, is_shown))
         } else {
             Err(ApiError::NotFound)
         };
     }
-    let disposition = if is_shown { "inline".to_owned() } else { format!("attachment; filename=\"{filename}\"") };
+    Ok((response, content_type, is_shown))
+}
+
+/// Nothing that a browser could run is shown (S3).
+pub(super) fn with_headers(mut response: Response, content_type: &str, disposition: &str, cache: &str) -> Response {
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
-        (header::CONTENT_DISPOSITION, &disposition),
-        (header::CACHE_CONTROL, &format!("private, max-age={}, immutable", left_s.unwrap_or(YEAR_S))),
+        (header::CONTENT_DISPOSITION, disposition),
+        (header::CACHE_CONTROL, cache),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -110,5 +130,5 @@ async fn serve(
             response.headers_mut().insert(name, value);
         }
     }
-    Ok(response)
+    response
 }

@@ -11,7 +11,7 @@ use std::{fs, io, sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::sleep};
 
 /// Between two questions to the store: it has other things to do.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 /// Being full does not make it look more often than that.
 const EVERY_MIN: Duration = Duration::from_secs(30);
 
@@ -40,14 +40,18 @@ impl Files {
         Sweeper(tokio::spawn(async move {
             let every = files.0.sweep_every;
             loop {
-                match files.sweep(&*store).await {
-                    Ok(0) => {}
-                    Ok(removed) => {
-                        tracing::info!(removed, bytes = files.bytes(), "files without a message are removed")
+                let swept = match files.sweep(&*store).await {
+                    Ok(removed) => files.sweep_pictures(&*store).await.map(|pictures| (removed, pictures)),
+                    Err(error) => Err(error),
+                };
+                match swept {
+                    Ok((0, 0)) => {}
+                    Ok((removed, pictures)) => {
+                        tracing::info!(removed, pictures, bytes = files.bytes(), "files without an owner are removed")
                     }
                     Err(error) => tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "files without a message cannot be removed; it is tried again"
+                        "files without an owner cannot be removed; it is tried again"
                     ),
                 }
                 sleep(every.min(EVERY_MIN)).await;

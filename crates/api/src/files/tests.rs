@@ -1,7 +1,9 @@
 //! The folder by itself.
 
 use super::*;
-use guildhall_store::{MemoryStore, Store};
+use guildhall_guild::Write;
+use guildhall_model::{GuildId, User, UserId};
+use guildhall_store::{MemoryStore, PictureOwner, Store, role_picture};
 
 struct Epoch;
 
@@ -18,6 +20,7 @@ fn open(dir: &Path, bytes_max: u64) -> Files {
         secret: vec![7; 32],
         bytes_max,
         file_bytes_max: 1000,
+        picture_bytes_max: 1000,
         sweep_every: Duration::from_secs(600),
         links_expire_s: 0,
     };
@@ -97,7 +100,8 @@ async fn f3_the_sweep_takes_only_what_nobody_claims() {
     claim.add(Id::new(10));
     claim.settle();
     assert_eq!(files.sweep(&store).await.unwrap(), 1);
-    assert_eq!((names(&dir.path().join("files")), files.bytes()), (vec![INCOMING.to_owned()], 0));
+    let folders = vec![INCOMING.to_owned(), pictures::PICTURES.to_owned()];
+    assert_eq!((names(&dir.path().join("files")), files.bytes()), (folders, 0));
     assert_eq!(store.largest_id().await.unwrap(), 0);
 }
 
@@ -117,4 +121,91 @@ async fn pictures_say_how_large_they_are() {
     assert_eq!(received(&files, webp).await.width_height, Some((640, 480)));
     assert_eq!(received(&files, b"\x89PNG\r\n\x1a\n").await.width_height, None);
     assert_eq!(received(&files, b"text").await.width_height, None);
+}
+
+const USER: UserId = UserId::new(7);
+const OWNER: PictureOwner = PictureOwner::User(USER);
+
+async fn set_avatar(store: &MemoryStore, hash: Option<&str>) {
+    let user = User { avatar: hash.map(str::to_owned), ..User::new(USER, "ana") };
+    store.commit(vec![Write::PutUser(Arc::new(user))]).await.unwrap();
+}
+
+fn pictures_of(dir: &Path, owner: &str) -> Vec<String> {
+    let dir = dir.join("files/pictures").join(owner);
+    if dir.exists() { names(&dir) } else { Vec::new() }
+}
+
+fn hashes() -> [String; 2] {
+    [format!("a_{}", "0".repeat(32)), "1".repeat(32)]
+}
+
+#[tokio::test]
+async fn p1_a_picture_is_there_before_its_command_and_goes_with_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, store) = (open(dir.path(), 1000), MemoryStore::new());
+    let [first, second] = hashes();
+    let held = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    assert_eq!(fs::read(files.picture_path(OWNER, &first)).unwrap(), [1; 10]);
+    set_avatar(&store, Some(&first)).await;
+    held.settled(&store).await;
+    assert_eq!(pictures_of(dir.path(), "users/7"), [first.as_str()]);
+    let held = files.hold(OWNER, vec![(second.clone(), vec![2; 20])]).await.unwrap();
+    set_avatar(&store, Some(&second)).await;
+    held.settled(&store).await;
+    assert_eq!((pictures_of(dir.path(), "users/7"), files.bytes()), (vec![second.clone()], 20));
+    // A refused command.
+    let held = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    held.settled(&store).await;
+    assert_eq!(pictures_of(dir.path(), "users/7"), [second.as_str()]);
+    set_avatar(&store, None).await;
+    files.collect(&store, OWNER).await;
+    assert_eq!((pictures_of(dir.path(), "users/7"), files.bytes()), (Vec::new(), 0));
+    assert!(!dir.path().join("files/pictures/users/7").exists());
+}
+
+#[tokio::test]
+async fn p2_pictures_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, store) = (open(dir.path(), 100), MemoryStore::new());
+    let [first, second] = hashes();
+    let held = files.hold(OWNER, vec![(first.clone(), vec![1; 60])]).await.unwrap();
+    // The same again: once on the disk.
+    let again = files.hold(OWNER, vec![(first.clone(), vec![1; 60])]).await;
+    assert!(matches!(again, Err(FileError::Full)), "both could have to be written");
+    assert_eq!(files.bytes(), 60);
+    assert!(matches!(files.hold(OWNER, vec![(second, vec![2; 41])]).await, Err(FileError::Full)));
+    assert_eq!(files.bytes(), 60);
+    set_avatar(&store, Some(&first)).await;
+    held.settled(&store).await;
+    // The next node counts them, knows whose they are, and removes what is not whole.
+    let guild = PictureOwner::Guild(GuildId::new(3));
+    let held =
+        files.hold(guild, vec![("emoji-9".to_owned(), vec![3; 10]), (role_picture(Id::new(4), &first), vec![4; 5])]);
+    drop(held.await.unwrap());
+    let files = open(dir.path(), 100);
+    assert_eq!(files.bytes(), 75);
+    assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9), Some(GuildId::new(3)));
+    assert_eq!(files.guild_of_picture(pictures::Kind::Role, 4), Some(GuildId::new(3)));
+    assert_eq!(files.guild_of_picture(pictures::Kind::Sticker, 9), None);
+    // No guild has them.
+    assert_eq!(files.sweep_pictures(&store).await.unwrap(), 2);
+    assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9), None);
+    assert_eq!((files.bytes(), pictures_of(dir.path(), "users/7")), (60, vec![first]));
+}
+
+#[tokio::test]
+async fn p4_a_picture_stays_while_its_command_is_under_way_or_its_outcome_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, store) = (open(dir.path(), 1000), MemoryStore::new());
+    let [first, _] = hashes();
+    let one = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    let other = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
+    assert_eq!(files.bytes(), 10);
+    one.settled(&store).await;
+    assert_eq!(files.sweep_pictures(&store).await.unwrap(), 0);
+    // Given up: its command may still be executed.
+    drop(other);
+    assert_eq!(files.sweep_pictures(&store).await.unwrap(), 0);
+    assert_eq!(pictures_of(dir.path(), "users/7"), [first]);
 }

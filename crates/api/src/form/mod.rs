@@ -48,6 +48,13 @@ impl Faults {
         faults
     }
 
+    /// Complaints about one field.
+    pub fn within(key: &str, faults: Self) -> Self {
+        let mut outer = Self::default();
+        outer.add(key, faults);
+        outer
+    }
+
     /// The complaints are about the field `key`.
     pub fn add(&mut self, key: &str, faults: Self) {
         let mine = self.inside.entry(key.to_owned()).or_default();

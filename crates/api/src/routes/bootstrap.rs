@@ -9,6 +9,7 @@ use crate::{
     error::ApiError,
     form,
     permit::ReadPermit,
+    pictures::{PictureRule, hash_of},
     state::Api,
     user_policy::SelfService,
 };
@@ -21,8 +22,9 @@ use axum::{
 use guildhall_guild::Refusal;
 use guildhall_model::{
     User,
-    from_gateway::{SelfUserBody, UserBody},
+    from_gateway::{PublicUserBody, SelfUserBody, UserBody},
 };
+use guildhall_store::PictureOwner;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -50,20 +52,20 @@ pub(super) async fn own_user(caller: Caller) -> Response {
     Json(SelfUserBody::from(&*caller.0)).into_response()
 }
 
-/// Changes one's own name. One's sessions are told, and the guilds one is in.
+/// Changes the caller's name and pictures. The caller's sessions and guilds get events.
 pub(super) async fn update_own_user(
     State(api): State<Arc<Api>>,
     caller: Caller,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let read = input.read(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE, |form| {
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE).await?;
+    let (username, global_name, avatar, banner) = input.read(|form| {
         let username = form.optional("username", |v| form::text(v, 2, 32));
-        // Pictures are not kept; that one was sent is no mistake.
-        form.nullable("avatar", |v| form::text(v, 0, 1 << 20));
-        Some((username, form.nullable("global_name", |v| form::text(v, 0, 32))))
-    });
-    let (username, global_name) = read.await?;
-    if username.is_some() || global_name.is_some() {
+        let global_name = form.nullable("global_name", |v| form::text(v, 0, 32));
+        Some((username, global_name, rule.field(form, "avatar"), rule.field(form, "banner")))
+    })?;
+    if username.is_some() || global_name.is_some() || avatar.is_some() || banner.is_some() {
         caller.need(&api, SelfService::ChangeNames)?;
     }
     let mut user = User::clone(&caller);
@@ -71,16 +73,25 @@ pub(super) async fn update_own_user(
     if let Some(global_name) = global_name {
         user.global_name = global_name.filter(|name| !name.trim().is_empty());
     }
-    let user = Arc::new(user);
-    if *user != *caller.0 {
-        api.node.update_user(user.clone()).await?;
+    if let Some(avatar) = hash_of(&avatar) {
+        user.avatar = avatar.map(String::from);
     }
+    if let Some(banner) = hash_of(&banner) {
+        user.banner = banner;
+    }
+    let user = Arc::new(user);
+    let held = api.hold_fields(caller.id.get(), PictureOwner::User(caller.id), [avatar, banner]).await?;
+    let updated = match *user == *caller.0 {
+        true => Ok(()),
+        false => api.node.update_user(user.clone()).await.map_err(ApiError::from),
+    };
+    held.settled(updated).await?;
     Ok(Json(SelfUserBody::from(&*user)).into_response())
 }
 
 pub(super) async fn user(State(api): State<Arc<Api>>, _: Caller, params: PathParams) -> Result<Response, ApiError> {
     let user = api.node.user(params.id("user_id")?).await?.ok_or(ApiError::Refused(Refusal::UnknownUser))?;
-    Ok(Json(UserBody::from(&*user)).into_response())
+    Ok(Json(PublicUserBody::from(&*user)).into_response())
 }
 
 /// The application behind a bot: here one per bot, with the bot's id, name and flags.

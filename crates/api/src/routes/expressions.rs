@@ -1,6 +1,4 @@
 //! Emoji, stickers, scheduled events, stages. Spec  docs/protocol.md §6.7, §6.10, §10.4.
-//!
-//! Pictures are checked for their form and not kept: there is no place that would serve them.
 
 use super::PathParams;
 use crate::{
@@ -9,6 +7,7 @@ use crate::{
     error::ApiError,
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
+    pictures::{NOT_KEPT, Picture, PictureRule, STICKER_BYTES_MAX},
     state::{Api, expect_reply},
 };
 use axum::{
@@ -19,9 +18,10 @@ use axum::{
 };
 use guildhall_guild::{Command, EmojiPatch, GuildReply, NewEmoji, NewSticker, Refusal, StickerPatch};
 use guildhall_model::{
-    ChannelId, Emoji, EmojiId, GuildId, Id, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
+    ChannelId, Emoji, EmojiId, GuildId, Id, Permissions, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     from_gateway::{EmojiBody, ScheduledEventBody, StageInstanceBody, StickerBody},
 };
+use guildhall_store::{PictureOwner, emoji_picture, sticker_picture};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -41,13 +41,10 @@ fn emoji_name(value: &Value) -> Parsed<String> {
     Err(Fault::new("STRING_TYPE_REGEX", "String value did not match validation regex.").into())
 }
 
-/// `data:image/…;base64,…`; whether it moves.
-fn picture(value: &Value) -> Parsed<bool> {
-    let text = form::text(value, 1, 1 << 20)?;
-    match text.strip_prefix("data:image/") {
-        Some(rest) if rest.contains(";base64,") => Ok(rest.starts_with("gif")),
-        _ => Err(Fault::new("IMAGE_INVALID", "Invalid image data: expected data:image/…;base64,…").into()),
-    }
+/// Before a picture is written. The guild checks again.
+fn need_to_create(guild: &GuildReply) -> Result<(), ApiError> {
+    let any = Permissions::CREATE_GUILD_EXPRESSIONS | Permissions::MANAGE_GUILD_EXPRESSIONS;
+    if guild.permissions.intersects(any) { Ok(()) } else { Err(ApiError::MISSING_PERMISSIONS) }
 }
 
 fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
@@ -84,15 +81,23 @@ pub(super) async fn create_emoji(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let new = input.read(&api, permit, BodyLimits::PICTURE, |form| {
+    let guild = guild(&api, &caller, &params).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let rule = PictureRule::small(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (name, image, roles) = input.read(|form| {
         let name = form.required("name", emoji_name);
-        let animated = form.required("image", picture);
+        let image = form.required("image", |v| rule.parse(v));
         let roles = form.optional("roles", roles).unwrap_or_default();
-        Some(NewEmoji { name: name?, animated: animated?, roles })
-    });
-    let command = Command::CreateEmoji(Box::new(new.await?));
-    let emoji = expect_reply!(api.ask(&caller, guild_id, command).await?, Emoji)?;
+        Some((name?, image?, roles))
+    })?;
+    need_to_create(&guild)?;
+    let id: EmojiId = api.node.next_id().await?;
+    let new = NewEmoji { id: Some(id), name, animated: image.format.is_animated(), roles };
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(emoji_picture(id), image)]);
+    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let created = api.ask(&caller, guild_id, Command::CreateEmoji(Box::new(new))).await;
+    let emoji = expect_reply!(held.settled(created).await?, Emoji)?;
     Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
 }
 
@@ -119,7 +124,9 @@ pub(super) async fn delete_emoji(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::DeleteEmoji(params.id("emoji_id")?)).await?;
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, Command::DeleteEmoji(params.id("emoji_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -163,21 +170,30 @@ pub(super) async fn create_sticker(
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
-    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    // Pictures are not kept.
-    let input = request.read_skipping(&api, permit).await?;
-    let new = form::object(&input.value, |form| {
+    let guild = guild(&api, &caller, &params).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    if api.files.is_none() {
+        return Err(form::Faults::at("file", Fault::new("UNSUPPORTED", NOT_KEPT)).into());
+    }
+    let input = request.read_form(&api, permit, std::future::ready(need_to_create(&guild))).await?;
+    let has_file = !input.uploads.numbers().is_empty();
+    let (name, description, tags) = form::object(&input.value, |form| {
         let StickerPatch { name, description, tags } = sticker_patch(form);
-        for (key, is_missing) in
-            [("name", name.is_none()), ("tags", tags.is_none()), ("file", input.uploads.skipped_count == 0)]
-        {
+        for (key, is_missing) in [("name", name.is_none()), ("tags", tags.is_none()), ("file", !has_file)] {
             if is_missing && form.has_no_faults() {
                 form.fault(key, Fault::required());
             }
         }
-        Some(NewSticker { name: name?, description: description.flatten().filter(|d| !d.is_empty()), tags: tags? })
+        Some((name?, description.flatten().filter(|d| !d.is_empty()), tags?))
     })?;
-    let sticker = expect_reply!(api.ask(&caller, guild_id, Command::CreateSticker(Box::new(new))).await?, Sticker)?;
+    let bytes = input.uploads.into_bytes(STICKER_BYTES_MAX as u64).await?.unwrap_or_default();
+    let (picture, format_type) = Picture::of_sticker(bytes).map_err(|faults| form::Faults::within("file", faults))?;
+    let id: StickerId = api.node.next_id().await?;
+    let new = NewSticker { id: Some(id), name, description, tags, format_type };
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(sticker_picture(id), picture)]);
+    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let created = api.ask(&caller, guild_id, Command::CreateSticker(Box::new(new))).await;
+    let sticker = expect_reply!(held.settled(created).await?, Sticker)?;
     Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
 }
 
@@ -201,7 +217,9 @@ pub(super) async fn delete_sticker(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::DeleteSticker(params.id("sticker_id")?)).await?;
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, Command::DeleteSticker(params.id("sticker_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -249,6 +267,7 @@ fn metadata(value: &Value) -> Parsed<Value> {
 
 /// What a form says over `before`; none: a new one.
 fn event_form(form: &mut Form<'_>, before: Option<&ScheduledEvent>) -> Option<ScheduledEvent> {
+    form.unsupported("image", "This server keeps no pictures of scheduled events.");
     let number = |v: &Value| Ok(form::integer(v, 1, 4)? as u8);
     let name = form.optional("name", |v| form::text(v, 1, 100));
     let start = form.optional("scheduled_start_time", form::timestamp);

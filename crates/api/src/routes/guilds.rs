@@ -7,6 +7,7 @@ use crate::{
     error::ApiError,
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
+    pictures::{PictureRule, hash_of},
     state::{Api, expect_reply},
     user_policy::SelfService,
 };
@@ -21,6 +22,7 @@ use guildhall_model::{
     AuditAction, AuditEntry, ChannelType, Guild, GuildId, Id, Permissions, UserId,
     from_gateway::{AuditEntryBody, GuildBody, RestGuildBody, RoleBody, UserBody},
 };
+use guildhall_store::PictureOwner;
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -39,6 +41,11 @@ fn body(guild: &GuildReply, with_counts: bool) -> Response {
         approximate_presence_count: with_counts.then_some(guild.presence_count),
     };
     Json(body).into_response()
+}
+
+/// Before a picture is written. The guild checks again.
+pub(super) fn need(guild: &GuildReply, permissions: Permissions) -> Result<(), ApiError> {
+    if guild.permissions.contains(permissions) { Ok(()) } else { Err(ApiError::MISSING_PERMISSIONS) }
 }
 
 async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
@@ -63,11 +70,20 @@ pub(super) async fn create(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     caller.need(&api, SelfService::CreateGuilds)?;
-    let read = |form: &mut Form<'_>| form.required("name", |v| form::text(v, 2, 100));
-    let name = input.read(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE, read).await?;
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE).await?;
+    let (name, icon) = input.read(|form| {
+        let name = form.required("name", |v| form::text(v, 2, 100));
+        let icon = rule.field(form, "icon");
+        Some((name?, icon))
+    })?;
     need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
-    let owned = Guild::new(GuildId::new(0), &name, caller.id);
-    let guild_id = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await?;
+    let guild_id = api.node.next_id().await?;
+    let mut owned = Guild::new(guild_id, &name, caller.id);
+    owned.icon = hash_of(&icon).flatten().map(String::from);
+    let held = api.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
+    let created = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await;
+    held.settled(created.map_err(ApiError::from)).await?;
     let general = NewChannel {
         name: "general".to_owned(),
         kind: ChannelType::Text,
@@ -110,9 +126,14 @@ pub(super) async fn update(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let patch = input.read(&api, permit, BodyLimits::PICTURE, |form| {
-        Some(GuildPatch {
+    let before = guild(&api, &caller, guild_id).await?;
+    let permit = ReadPermit::in_guild(&caller, &before, &before.meta.guild);
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (patch, pictures) = input.read(|form| {
+        let pictures = ["icon", "splash", "discovery_splash", "banner"].map(|key| rule.field(form, key));
+        let [icon, splash, discovery_splash, banner] = pictures.each_ref().map(hash_of);
+        let patch = GuildPatch {
             name: form.optional("name", |v| form::text(v, 2, 100)),
             description: form.nullable("description", |v| form::text(v, 0, 300)),
             owner_id: form.optional("owner_id", form::id),
@@ -123,9 +144,17 @@ pub(super) async fn update(
             explicit_content_filter: level(form, "explicit_content_filter", 2),
             system_channel_id: form.nullable("system_channel_id", form::id),
             preferred_locale: form.optional("preferred_locale", |v| form::text(v, 2, 10)),
-        })
-    });
-    api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch.await?))).await?;
+            icon,
+            splash,
+            discovery_splash,
+            banner,
+        };
+        Some((patch, pictures))
+    })?;
+    need(&before, Permissions::MANAGE_GUILD)?;
+    let held = api.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), pictures).await?;
+    let updated = api.ask(&caller, guild_id, Command::UpdateGuild(Box::new(patch))).await;
+    held.settled(updated).await?;
     Ok(body(&*guild(&api, &caller, guild_id).await?, false))
 }
 
@@ -134,7 +163,9 @@ pub(super) async fn delete(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::DeleteGuild).await?;
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, Command::DeleteGuild).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -200,7 +231,7 @@ struct OwnGuildBody {
     id: GuildId,
     name: String,
     icon: Option<String>,
-    banner: (),
+    banner: Option<Box<str>>,
     owner: bool,
     permissions: Permissions,
     features: Vec<String>,
@@ -236,7 +267,7 @@ pub(super) async fn list_own(State(api): State<Arc<Api>>, caller: Caller, query:
             id: guild.id,
             name: guild.name.clone(),
             icon: guild.icon.clone(),
-            banner: (),
+            banner: guild.banner.clone(),
             owner: guild.owner_id == caller.id,
             permissions: reply.permissions,
             features: guild.features.clone(),

@@ -11,6 +11,7 @@ use crate::{
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
+    pictures::{PictureRule, hash_of},
     state::{Api, expect_reply},
     user_policy::SelfService,
 };
@@ -23,6 +24,7 @@ use axum::{
 use guildhall_guild::{Command, MemberPatch};
 use guildhall_model::{GuildId, Member, User, UserId, from_gateway::MemberBody};
 use guildhall_relay::MemberTable;
+use guildhall_store::PictureOwner;
 use std::sync::Arc;
 
 const PAGE_MAX: i64 = 1000;
@@ -132,6 +134,8 @@ fn patch(form: &mut Form<'_>) -> Option<MemberPatch> {
         deaf: form.optional("deaf", form::boolean),
         channel_id: form.nullable("channel_id", form::id),
         communication_disabled_until: form.nullable("communication_disabled_until", form::timestamp),
+        avatar: None,
+        banner: None,
     })
 }
 
@@ -158,7 +162,7 @@ pub(super) async fn update(
     change(&api, &caller, guild_id, user_id, input.read(&api, permit, BodyLimits::FORM, patch).await?).await
 }
 
-/// Of oneself, only the nick can be changed this way.
+/// Of oneself, only the nick and the pictures can be changed this way.
 pub(super) async fn update_own(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -167,9 +171,17 @@ pub(super) async fn update_own(
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let read = |form: &mut Form<'_>| Some(MemberPatch { nick: nick(form), ..MemberPatch::default() });
-    let patch = input.read(&api, permit, BodyLimits::PICTURE, read).await?;
-    change(&api, &caller, guild_id, caller.id, patch).await
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (patch, pictures) = input.read(|form| {
+        let pictures = ["avatar", "banner"].map(|key| rule.field(form, key));
+        let [avatar, banner] = pictures.each_ref().map(hash_of);
+        Some((MemberPatch { nick: nick(form), avatar, banner, ..MemberPatch::default() }, pictures))
+    })?;
+    let owner = PictureOwner::Member(guild_id, caller.id);
+    let held = api.hold_fields(caller.id.get(), owner, pictures).await?;
+    let changed = change(&api, &caller, guild_id, caller.id, patch).await;
+    held.settled(changed).await
 }
 
 pub(super) async fn remove(

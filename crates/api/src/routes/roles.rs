@@ -1,12 +1,13 @@
 //! Roles of a guild. Spec  docs/protocol.md §6.3, §10.4.
 
-use super::PathParams;
+use super::{PathParams, guilds::need};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
+    pictures::{Picture, PictureRule, hash_of},
     state::{Api, expect_reply},
 };
 use axum::{
@@ -16,13 +17,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Command, GuildReply, Refusal, RolePatch};
-use guildhall_model::{GuildId, Permissions, Role, RoleId, from_gateway::RoleBody};
+use guildhall_model::{GuildId, Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
+use guildhall_store::{PictureOwner, role_picture};
 use std::sync::Arc;
 
 const NAME_CHARS_MAX: usize = 100;
 /// As many as a guild can have roles.
 const MOVES_MAX: usize = 250;
 const COLOR_MAX: i64 = 0xff_ffff;
+/// Sequences with modifiers have up to a dozen.
+const EMOJI_CHARS_MAX: usize = 32;
 
 fn body(role: &Role) -> Response {
     Json(RoleBody::from(role)).into_response()
@@ -52,6 +56,25 @@ pub(super) async fn read(
     Ok(body(role))
 }
 
+/// A role's icon: a picture, or a unicode emoji. Each takes the place of the other.
+fn icon(form: &mut Form<'_>, rule: PictureRule) -> (Option<Option<RoleIcon>>, Option<Picture>) {
+    let picture = rule.field(form, "icon");
+    let emoji = form.nullable("unicode_emoji", |v| form::text(v, 0, EMOJI_CHARS_MAX));
+    let emoji = emoji.map(|emoji| emoji.filter(|emoji| !emoji.is_empty()));
+    let icon = match (hash_of(&picture), emoji) {
+        (Some(Some(hash)), _) => Some(Some(RoleIcon::Picture(hash))),
+        (_, Some(Some(emoji))) => Some(Some(RoleIcon::Emoji(emoji.into()))),
+        (None, None) => None,
+        _ => Some(None),
+    };
+    (icon, picture.flatten())
+}
+
+/// The picture by the name that its role and its hash make.
+fn named(role_id: RoleId, picture: Option<Picture>) -> Vec<(String, Picture)> {
+    picture.into_iter().map(|picture| (role_picture(role_id, &picture.hash), picture)).collect()
+}
+
 fn patch(form: &mut Form<'_>) -> Option<RolePatch> {
     let color = |v: &serde_json::Value| Ok(form::integer(v, 0, COLOR_MAX)? as u32);
     // The newer form, of which only the first colour is kept; it wins over the older one.
@@ -64,6 +87,7 @@ fn patch(form: &mut Form<'_>) -> Option<RolePatch> {
         position: form.optional("position", |v| Ok(form::integer(v, 0, i64::from(i32::MAX))? as i32)),
         permissions: form.optional("permissions", form::permissions),
         mentionable: form.optional("mentionable", form::boolean),
+        icon: None,
     })
 }
 
@@ -74,18 +98,20 @@ pub(super) async fn create(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let wish = input.read(&api, permit, BodyLimits::PICTURE, patch).await?;
-    let permissions = match wish.permissions {
-        Some(permissions) => permissions,
-        // Unless told otherwise, a new role grants what everybody has anyway.
-        None => {
-            let guild = guild(&api, &caller, guild_id).await?;
-            guild.meta.roles.get(&guild_id.cast()).map_or(Permissions::NONE, |everyone| everyone.permissions)
-        }
-    };
+    let guild = guild(&api, &caller, guild_id).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let rule = PictureRule::small(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (wish, (icon, picture)) = input.read(|form| {
+        let icon = icon(form, rule);
+        Some((patch(form)?, icon))
+    })?;
+    need(&guild, Permissions::MANAGE_ROLES)?;
+    let everyone = guild.meta.roles.get(&guild_id.cast());
+    // Unless told otherwise, a new role grants what everybody has anyway.
+    let permissions = wish.permissions.or(everyone.map(|everyone| everyone.permissions)).unwrap_or(Permissions::NONE);
     let role = Role {
-        id: RoleId::new(0),
+        id: api.node.next_id().await?,
         name: wish.name.unwrap_or_else(|| "new role".to_owned()),
         color: wish.color.unwrap_or(0),
         hoist: wish.hoist.unwrap_or(false),
@@ -93,8 +119,12 @@ pub(super) async fn create(
         permissions,
         managed: false,
         mentionable: wish.mentionable.unwrap_or(false),
+        icon: icon.flatten(),
     };
-    let role = expect_reply!(api.ask(&caller, guild_id, Command::CreateRole(Box::new(role))).await?, Role)?;
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), named(role.id, picture));
+    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let created = api.ask(&caller, guild_id, Command::CreateRole(Box::new(role))).await;
+    let role = expect_reply!(held.settled(created).await?, Role)?;
     Ok(body(&role))
 }
 
@@ -131,9 +161,24 @@ pub(super) async fn update(
     let before = guild(&api, &caller, guild_id).await?;
     let role = before.meta.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
     let permit = ReadPermit::in_guild(&caller, &before, role);
-    let patch = input.read(&api, permit, BodyLimits::PICTURE, patch).await?;
-    let command = Command::UpdateRole(role_id, Box::new(patch));
-    let role = expect_reply!(api.ask(&caller, guild_id, command).await?, Role)?;
+    let rule = PictureRule::small(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (patch, picture) = input.read(|form| {
+        let (icon, picture) = icon(form, rule);
+        Some((RolePatch { icon, ..patch(form)? }, picture))
+    })?;
+    need(&before, Permissions::MANAGE_ROLES)?;
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), named(role_id, picture));
+    let held = match patch.icon {
+        Some(_) => Some(api.hold_pictures(caller.id.get(), owner, pictures).await?),
+        None => None,
+    };
+    let updated = api.ask(&caller, guild_id, Command::UpdateRole(role_id, Box::new(patch))).await;
+    let updated = match held {
+        Some(held) => held.settled(updated).await,
+        None => updated,
+    };
+    let role = expect_reply!(updated?, Role)?;
     Ok(body(&role))
 }
 
@@ -142,7 +187,9 @@ pub(super) async fn delete(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::DeleteRole(params.id("role_id")?)).await?;
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, Command::DeleteRole(params.id("role_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

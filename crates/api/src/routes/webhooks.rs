@@ -9,6 +9,7 @@ use crate::{
     error::ApiError,
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
+    pictures::{Picture, PictureRule, hash_of},
     state::{Api, expect_reply},
 };
 use axum::{
@@ -21,6 +22,7 @@ use guildhall_guild::{Actor, Command, NewWebhook, Refusal, Reply, WebhookAccess,
 use guildhall_model::{
     BelongingKind, ChannelId, GuildId, MessageId, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
 };
+use guildhall_store::PictureOwner;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -35,9 +37,8 @@ fn name(value: &Value) -> Parsed<String> {
     Ok(name)
 }
 
-/// Pictures are not kept; that one was sent is no mistake.
-fn avatar(form: &mut Form<'_>) -> Option<Option<String>> {
-    form.nullable("avatar", |v| form::text(v, 0, 1 << 20)).map(|_| None)
+fn avatar_hash(avatar: &Option<Option<Picture>>) -> Option<Option<String>> {
+    hash_of(avatar).map(|avatar| avatar.map(String::from))
 }
 
 fn body(webhook: &Webhook) -> Response {
@@ -53,13 +54,21 @@ pub(super) async fn create(
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let token = api.node.new_secret();
-    let new = input.read(&api, permit, BodyLimits::PICTURE, |form| {
-        avatar(form);
-        Some(NewWebhook { name: form.required("name", name)?, avatar: None, token })
-    });
-    let new = new.await?;
-    let command = Command::CreateWebhook(channel_id, Box::new(new));
-    Ok(body(&*expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Webhook)?))
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (name, avatar) = input.read(|form| {
+        let avatar = rule.field(form, "avatar");
+        Some((form.required("name", name)?, avatar))
+    })?;
+    if avatar.is_some() {
+        // Nobody else may list them, either.
+        api.ask_channel(&caller, channel_id, Command::ListWebhooks(Some(channel_id))).await?;
+    }
+    let id: WebhookId = api.node.next_id().await?;
+    let new = NewWebhook { id: Some(id), name, avatar: avatar_hash(&avatar).flatten(), token };
+    let held = api.hold_fields(caller.id.get(), PictureOwner::User(id.cast()), [avatar]).await?;
+    let created = api.ask_channel(&caller, channel_id, Command::CreateWebhook(channel_id, Box::new(new))).await;
+    Ok(body(&*expect_reply!(held.settled(created).await?, Webhook)?))
 }
 
 fn list(reply: Reply) -> Result<Response, ApiError> {
@@ -152,12 +161,28 @@ pub(super) async fn read_by_token(State(api): State<Arc<Api>>, params: PathParam
     Ok(Json(WebhookBody::from(&*expect_reply!(reply, Webhook)?).without_user()).into_response())
 }
 
-fn patch(form: &mut Form<'_>, may_move: bool) -> Option<WebhookPatch> {
-    Some(WebhookPatch {
-        name: form.optional("name", name),
-        avatar: avatar(form),
-        channel_id: if may_move { form.optional("channel_id", form::id) } else { None },
-    })
+/// Reads a patch and keeps its picture. The sender was found to have the right.
+async fn patch(
+    api: &Api,
+    named: &Named,
+    input: JsonRequest,
+    permit: ReadPermit,
+    may_move: bool,
+) -> Result<Arc<Webhook>, ApiError> {
+    let rule = PictureRule::large(api);
+    let input = input.json(api, permit, BodyLimits::PICTURE).await?;
+    let (patch, avatar) = input.read(|form| {
+        let avatar = rule.field(form, "avatar");
+        let patch = WebhookPatch {
+            name: form.optional("name", name),
+            avatar: avatar_hash(&avatar),
+            channel_id: if may_move { form.optional("channel_id", form::id) } else { None },
+        };
+        Some((patch, avatar))
+    })?;
+    let held = api.hold_fields(permit.sender(), PictureOwner::User(named.id.cast()), [avatar]).await?;
+    let updated = named.ask(api, |id, access| Command::UpdateWebhook(id, access, Box::new(patch))).await;
+    expect_reply!(held.settled(updated).await?, Webhook)
 }
 
 pub(super) async fn update(
@@ -168,10 +193,7 @@ pub(super) async fn update(
 ) -> Result<Response, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
     named.show(&api).await?;
-    let permit = ReadPermit::caller(&caller);
-    let patch = Box::new(input.read(&api, permit, BodyLimits::PICTURE, |form| patch(form, true)).await?);
-    let reply = named.ask(&api, |id, access| Command::UpdateWebhook(id, access, patch)).await?;
-    Ok(body(&*expect_reply!(reply, Webhook)?))
+    Ok(body(&*patch(&api, &named, input, ReadPermit::caller(&caller), true).await?))
 }
 
 pub(super) async fn update_by_token(
@@ -181,9 +203,8 @@ pub(super) async fn update_by_token(
 ) -> Result<Response, ApiError> {
     let named = Named::by_token(&api, &params).await?;
     let permit = ReadPermit::webhook(&*named.show(&api).await?);
-    let patch = Box::new(input.read(&api, permit, BodyLimits::PICTURE, |form| patch(form, false)).await?);
-    let reply = named.ask(&api, |id, access| Command::UpdateWebhook(id, access, patch)).await?;
-    Ok(Json(WebhookBody::from(&*expect_reply!(reply, Webhook)?).without_user()).into_response())
+    let webhook = patch(&api, &named, input, permit, false).await?;
+    Ok(Json(WebhookBody::from(&*webhook).without_user()).into_response())
 }
 
 pub(super) async fn delete(
@@ -191,12 +212,16 @@ pub(super) async fn delete(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    Named::managed(&api, &params, &caller).await?.ask(&api, Command::DeleteWebhook).await?;
+    let named = Named::managed(&api, &params, &caller).await?;
+    named.ask(&api, Command::DeleteWebhook).await?;
+    api.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn delete_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<StatusCode, ApiError> {
-    Named::by_token(&api, &params).await?.ask(&api, Command::DeleteWebhook).await?;
+    let named = Named::by_token(&api, &params).await?;
+    named.ask(&api, Command::DeleteWebhook).await?;
+    api.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

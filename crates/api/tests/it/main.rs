@@ -10,6 +10,7 @@ mod import;
 mod limits;
 mod members;
 mod messages;
+mod pictures;
 mod reactions;
 mod roles;
 mod roles_bulk;

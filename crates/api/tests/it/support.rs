@@ -5,7 +5,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Request, StatusCode},
 };
-use guildhall_api::{ApiLimits, ApiState, Peer, SessionStartLimit, router};
+use guildhall_api::{ApiLimits, ApiState, Files, FilesOptions, Peer, SessionStartLimit, files_router, router};
 use guildhall_guild::{Actor, Command, NewChannel, NewGuild, Reply};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Overwrite, OverwriteKind, Permissions, Role, RoleId, User, UserId,
@@ -84,6 +84,7 @@ pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -129,14 +130,37 @@ impl World {
 
     /// Channels out of view have this form.
     pub async fn hiding(hidden_channels: HiddenChannels) -> Self {
-        Self::made(ApiLimits::unlimited(), Arc::new(MemoryStore::new()), hidden_channels).await
+        Self::made(ApiLimits::unlimited(), Arc::new(MemoryStore::new()), hidden_channels, None).await
     }
 
     pub async fn with(limits: ApiLimits, store: Arc<dyn Store>) -> Self {
-        Self::made(limits, store, HiddenChannels::default()).await
+        Self::made(limits, store, HiddenChannels::default(), None).await
     }
 
-    async fn made(limits: ApiLimits, store: Arc<dyn Store>, hidden_channels: HiddenChannels) -> Self {
+    /// A world without rate limits that keeps files in `dir`.
+    pub async fn with_files(dir: &std::path::Path, bytes_max: u64) -> Self {
+        let options = FilesOptions {
+            dir: dir.join("files"),
+            base_url: "http://files.example.net".to_owned(),
+            secret: vec![7; 32],
+            bytes_max,
+            file_bytes_max: 1 << 20,
+            picture_bytes_max: 300 << 10,
+            sweep_every: std::time::Duration::from_secs(600),
+            links_expire_s: 0,
+        };
+        let files = Files::open(options, Arc::new(StillClock::default())).unwrap();
+        let store = Arc::new(MemoryStore::new());
+        Self::made(ApiLimits::unlimited(), store, HiddenChannels::default(), Some(files)).await
+    }
+
+    async fn made(
+        limits: ApiLimits,
+        store: Arc<dyn Store>,
+        hidden_channels: HiddenChannels,
+        files: Option<Files>,
+    ) -> Self {
+        let served = files.clone().map(|files| files_router(files, store.clone()));
         let clock = Arc::new(StillClock::default());
         let config = NodeConfig { guild_workers_count: 1, jwt_secret: vec![7; 32], worker_mailbox_max: 1024 };
         let node = Node::start(config, store, clock.clone(), Arc::new(NoRelays));
@@ -161,9 +185,10 @@ impl World {
             hidden_channels,
             clock: clock.clone(),
             session_starts: Arc::new(SessionStartLimit { remaining: 998, reset_after_ms: 5000, ..Default::default() }),
-            files: None,
+            files,
             unserved: Arc::default(),
         });
+        let api = served.into_iter().fold(api, Router::merge);
         Self { node, clock, api, guild, general, ana, bob, eve, bot, trusted }
     }
 
@@ -188,6 +213,7 @@ impl World {
             permissions,
             managed: false,
             mentionable: false,
+            icon: None,
         };
         let create = Command::CreateRole(Box::new(role));
         let Ok(Reply::Role(role)) = self.node.command(self.guild, Actor::System, create).await else { panic!() };
@@ -203,7 +229,8 @@ impl World {
         Answer {
             status: parts.status.as_u16(),
             headers: parts.headers,
-            body: String::from_utf8(body.to_vec()).unwrap(),
+            body: String::from_utf8_lossy(&body).into_owned(),
+            bytes: body.to_vec(),
         }
     }
 

@@ -46,7 +46,7 @@ impl Backend {
         let (parts, body) = response.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        Answer { status: parts.status.as_u16(), headers: parts.headers, bytes: body.clone().into_bytes(), body }
     }
 }
 

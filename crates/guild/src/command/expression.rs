@@ -1,10 +1,12 @@
 //! Emoji and stickers: made and changed.
 
-use guildhall_model::RoleId;
+use guildhall_model::{EmojiId, RoleId, StickerId};
 
 /// An emoji to be added.
 #[derive(Clone, Debug)]
 pub struct NewEmoji {
+    /// From `Node::next_id`, if its picture is kept under it. None: the guild takes one.
+    pub id: Option<EmojiId>,
     /// 2–32 letters, digits and underscores.
     pub name: String,
     /// Whether it moves.
@@ -25,12 +27,16 @@ pub struct EmojiPatch {
 /// A sticker to be added.
 #[derive(Clone, Debug)]
 pub struct NewSticker {
+    /// From `Node::next_id`, if its picture is kept under it. None: the guild takes one.
+    pub id: Option<StickerId>,
     /// 2–30 characters.
     pub name: String,
     /// What it shows.
     pub description: Option<String>,
     /// What finds it.
     pub tags: String,
+    /// 1 PNG, 2 APNG, 3 Lottie, 4 GIF.
+    pub format_type: u8,
 }
 
 /// Changes to a sticker; `None` leaves a field as it is.

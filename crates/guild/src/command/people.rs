@@ -20,6 +20,10 @@ pub struct MemberPatch {
     pub channel_id: Option<Option<ChannelId>>,
     /// Time-out until then, or end of it.
     pub communication_disabled_until: Option<Option<Timestamp>>,
+    /// Hash of a new avatar in this guild, or none. Only members themselves change their pictures.
+    pub avatar: Option<Option<Box<str>>>,
+    /// The same of the banner.
+    pub banner: Option<Option<Box<str>>>,
 }
 
 /// Somebody to be brought in.

@@ -1,7 +1,7 @@
 //! A guild's base fields, roles and channels: made, changed, put into order.
 
 use guildhall_model::{
-    ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, User, UserId,
+    ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, RoleIcon, User, UserId,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,14 @@ pub struct GuildPatch {
     pub system_channel_id: Option<Option<ChannelId>>,
     /// Language.
     pub preferred_locale: Option<String>,
+    /// Hash of a new icon, or none.
+    pub icon: Option<Option<Box<str>>>,
+    /// The same of the picture behind invites.
+    pub splash: Option<Option<Box<str>>>,
+    /// The same of the picture of guild discovery.
+    pub discovery_splash: Option<Option<Box<str>>>,
+    /// The same of the picture above the channels.
+    pub banner: Option<Option<Box<str>>>,
 }
 
 /// A guild to be made: see `Guild::create`.
@@ -54,6 +62,8 @@ pub struct RolePatch {
     pub permissions: Option<Permissions>,
     /// Everybody may mention it.
     pub mentionable: Option<bool>,
+    /// New icon, or none.
+    pub icon: Option<Option<RoleIcon>>,
 }
 
 /// Changes to a channel; `None` leaves a field as it is.

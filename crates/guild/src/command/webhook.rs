@@ -1,11 +1,13 @@
 //! Webhooks: made, changed, and what they post.
 
 use super::NewMessage;
-use guildhall_model::ChannelId;
+use guildhall_model::{ChannelId, WebhookId};
 
 /// A webhook to be made.
 #[derive(Clone, Debug)]
 pub struct NewWebhook {
+    /// From `Node::next_id`, if its picture is kept under it. None: the guild takes one.
+    pub id: Option<WebhookId>,
     /// What its messages are signed with.
     pub name: String,
     /// Hash of the picture.

@@ -50,6 +50,7 @@ fn meta(rng: &mut Rng) -> GuildMeta {
             permissions: view,
             managed: false,
             mentionable: false,
+            icon: None,
         };
         (id, Arc::new(role))
     };

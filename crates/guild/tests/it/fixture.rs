@@ -73,6 +73,7 @@ pub fn new_role(permissions: Permissions, position: i32) -> Role {
         permissions,
         managed: false,
         mentionable: false,
+        icon: None,
     }
 }
 

@@ -393,6 +393,8 @@ impl Walk {
             deaf: self.rng.chance(0.1).then(|| self.rng.chance(0.5)),
             channel_id: self.rng.chance(0.2).then(|| self.rng.chance(0.8).then(|| self.channel())),
             communication_disabled_until: self.rng.chance(0.2).then(|| self.rng.chance(0.7).then_some(until)),
+            avatar: self.rng.chance(0.1).then(|| self.rng.chance(0.5).then(|| "hash".into())),
+            banner: None,
         }
     }
 

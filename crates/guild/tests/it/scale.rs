@@ -289,7 +289,7 @@ impl Lab {
         let joined = stranger(1 << 20);
         let new = NewInvite { code: InviteCode::new(5), max_age_s: 0, max_uses: 0, temporary: true, is_unique: true };
         let said = message_id(&self.owner(Command::CreateMessage(CHANNEL, Box::new(text("pin this")))));
-        let webhook = NewWebhook { name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };
+        let webhook = NewWebhook { id: None, name: "hook".to_owned(), avatar: None, token: "secret".to_owned() };
         let webhook = match self.owner(Command::CreateWebhook(CHANNEL, Box::new(webhook))) {
             Outcome::Reply(Ok(Reply::Webhook(webhook))) => webhook.id,
             other => panic!("{other:?}"),

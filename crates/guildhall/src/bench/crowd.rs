@@ -129,6 +129,7 @@ fn role(n: usize, name: &str, permissions: Permissions) -> Role {
         permissions,
         managed: false,
         mentionable: false,
+        icon: None,
     }
 }
 

@@ -46,6 +46,7 @@ async fn fill(store: &dyn Store, members_count: usize) -> Result<()> {
         permissions: Permissions::DEFAULT_EVERYONE,
         managed: false,
         mentionable: false,
+        icon: None,
     };
     store
         .commit(vec![

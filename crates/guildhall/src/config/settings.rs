@@ -235,7 +235,7 @@ settings! {
         preset: UsersPreset => UsersPreset::Open;
         /// Create guilds. Not set: by `preset`.
         create_guilds: Option<Allowed> => None;
-        /// Change their own username and display name. Not set: by `preset`.
+        /// Change their own username, display name, avatar and banner. Not set: by `preset`.
         change_names: Option<Allowed> => None;
         /// Create invites. Not set: by `preset`.
         create_invites: Option<Allowed> => None;
@@ -315,9 +315,10 @@ settings! {
         /// With fewer free bytes on the disk, writes are refused (503) and reads continue; they begin again a quarter above it.
         free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;
     }
-    /// Files that come with messages. They are kept in the folder `files` of `store.dir`, and go with their message.
+    /// Files that come with messages, and pictures: avatars, icons, banners, emoji, stickers. They are kept in the folder `files` of
+    /// `store.dir`; files go with their message, pictures with the object that shows them.
     uploads: UploadsConfig {
-        /// "on": they are taken in and served. "off": messages with files are refused, and those there are are not served.
+        /// "on": they are taken in and served. "off": messages with files and pictures are refused, and those there are are not served.
         mode: UploadMode => defaults::UPLOAD_MODE;
         /// Bytes of all of them together; past it further ones are refused (507).
         bytes_max: u64, 0..=1_125_899_906_842_624 => defaults::UPLOADS_BYTES_MAX;
@@ -326,6 +327,8 @@ settings! {
         /// Seconds until the link to a file expires. A client that reads the message again, or asks POST
         /// /attachments/refresh-urls, gets one that is in force. 0: links hold as long as their message.
         links_expire_s: u32, 0..=31_536_000 => defaults::LINKS_EXPIRE_S;
+        /// Bytes of an avatar, icon, splash or banner (400). Emoji and role icons have 256 KiB, stickers 512 KiB at most.
+        picture_bytes_max: u32, 1..=768_000 => defaults::UPLOAD_PICTURE_BYTES_MAX;
     }
     /// Keys. What is not set is made at the first start and kept in the store, except the admin key.
     auth: AuthConfig {

@@ -176,11 +176,13 @@ fn roles(ids: &mut Ids, guild_id: GuildId, founded: Timestamp) -> (Vec<Role>, Ro
         permissions: everyone,
         managed: false,
         mentionable: false,
+        icon: None,
     }];
     let mut add = |name: &str, color: u32, hoist: bool, permissions: Permissions| {
         let (id, position) = (ids.at(founded), roles.len() as i32);
         let (managed, mentionable) = (name == "Guildhall Bot", name == "Moderator");
-        roles.push(Role { id, name: name.to_owned(), color, hoist, position, permissions, managed, mentionable });
+        let (name, icon) = (name.to_owned(), None);
+        roles.push(Role { id, name, color, hoist, position, permissions, managed, mentionable, icon });
         id
     };
     let ids = Roles {

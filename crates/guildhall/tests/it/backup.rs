@@ -66,6 +66,12 @@ fn a_backup_of_a_node_under_writes_has_everything_that_was_acknowledged() {
     let channels: Vec<String> = demo.channels().into_iter().take(2).collect();
     let token = demo.manifest["bot_token"].as_str().unwrap().to_owned();
     let (acknowledged, stop) = (Mutex::new(Acknowledged::default()), AtomicBool::new(false));
+    let picture = b"\x89PNG\r\n\x1a\n".to_vec();
+    let body = json!({"avatar": "data:image/png;base64,iVBORw0KGgo="});
+    let answer = demo.client("bot_token").request("PATCH", "/api/v10/users/@me", Some(&body)).unwrap();
+    let text = |key: &str| answer.body[key].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned();
+    let avatar = format!("/avatars/{}/{}.png", text("id"), text("avatar"));
+    acknowledged.lock().unwrap().files.insert(avatar, picture);
     let before = thread::scope(|scope| {
         for (writer, channel) in channels.iter().enumerate() {
             let (demo, acknowledged, stop, token) = (&demo, &acknowledged, &stop, &token);

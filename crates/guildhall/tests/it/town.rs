@@ -164,7 +164,8 @@ impl Town {
     /// A sticker of `owner`'s guild; its id. Over REST it would come as form data.
     pub fn sticker(&self, guild: &str, owner: &Person, name: &str) -> String {
         let node = self.running.as_ref().expect("it runs").node.clone();
-        let new = NewSticker { name: name.to_owned(), description: None, tags: name.to_owned() };
+        let new =
+            NewSticker { id: None, name: name.to_owned(), description: None, tags: name.to_owned(), format_type: 1 };
         let actor = Actor::User(owner.id.parse().expect("an id"));
         let command = Command::CreateSticker(Box::new(new));
         let made = self.runtime.block_on(node.command(guild.parse().expect("an id"), actor, command));

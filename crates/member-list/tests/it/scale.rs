@@ -15,6 +15,7 @@ pub fn rules() -> ListRules {
         permissions: Permissions::NONE,
         managed: false,
         mentionable: false,
+        icon: None,
     };
     ListRules::new(&[role(1, 1), role(2, 2)], 1_000_000)
 }

@@ -46,6 +46,7 @@ impl World {
                 permissions: Permissions::NONE,
                 managed: false,
                 mentionable: false,
+                icon: None,
             })
             .collect();
         let silent_members = *rng.pick(&[0, 990, 5000]).expect("some");

@@ -12,8 +12,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PartialMemberBody<'a> {
     nick: Option<&'a str>,
-    avatar: (),
-    banner: (),
+    avatar: Option<&'a str>,
+    banner: Option<&'a str>,
     roles: &'a [RoleId],
     joined_at: Timestamp,
     premium_since: (),
@@ -28,8 +28,8 @@ impl<'a> From<&'a Member> for PartialMemberBody<'a> {
     fn from(member: &'a Member) -> Self {
         Self {
             nick: member.nick.as_deref(),
-            avatar: (),
-            banner: (),
+            avatar: member.avatar(),
+            banner: member.banner(),
             roles: &member.roles,
             joined_at: member.joined_at,
             premium_since: (),

@@ -52,7 +52,7 @@ pub use session::{ClientInfo, SessionBody, SessionsBody};
 pub use stage_instance::StageInstanceBody;
 pub use sticker::StickerBody;
 pub use thread::{ThreadBody, ThreadListSyncBody, ThreadMemberBody, ThreadMembersBody};
-pub use user::{SelfUserBody, UserBody};
+pub use user::{PublicUserBody, SelfUserBody, UserBody};
 pub use user_ready::{ReadyGuild, ReadySupplementalBody, UserReady};
 pub use voice::VoiceStateBody;
 pub use webhook::{BanBody, WebhookBody};

@@ -3,7 +3,7 @@
 use crate::{
     id::RoleId,
     permissions::Permissions,
-    role::{Role, RoleColors},
+    role::{Role, RoleColors, RoleIcon},
 };
 use serde::Serialize;
 
@@ -14,8 +14,8 @@ pub struct RoleBody<'a> {
     color: u32,
     colors: RoleColors,
     hoist: bool,
-    icon: (),
-    unicode_emoji: (),
+    icon: Option<&'a str>,
+    unicode_emoji: Option<&'a str>,
     position: i32,
     permissions: Permissions,
     managed: bool,
@@ -25,14 +25,19 @@ pub struct RoleBody<'a> {
 
 impl<'a> From<&'a Role> for RoleBody<'a> {
     fn from(role: &'a Role) -> Self {
+        let (icon, unicode_emoji) = match &role.icon {
+            Some(RoleIcon::Picture(hash)) => (Some(&**hash), None),
+            Some(RoleIcon::Emoji(emoji)) => (None, Some(&**emoji)),
+            None => (None, None),
+        };
         Self {
             id: role.id,
             name: &role.name,
             color: role.color,
             colors: RoleColors { primary_color: role.color, secondary_color: None, tertiary_color: None },
             hoist: role.hoist,
-            icon: (),
-            unicode_emoji: (),
+            icon,
+            unicode_emoji,
             position: role.position,
             permissions: role.permissions,
             managed: role.managed,

@@ -32,12 +32,27 @@ impl<'a> From<&'a User> for UserBody<'a> {
     }
 }
 
+/// A user by itself, as anybody sees it: `/users/{id}`.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PublicUserBody<'a> {
+    #[serde(flatten)]
+    user: UserBody<'a>,
+    banner: Option<&'a str>,
+    accent_color: (),
+}
+
+impl<'a> From<&'a User> for PublicUserBody<'a> {
+    fn from(user: &'a User) -> Self {
+        Self { user: user.into(), banner: user.banner.as_deref(), accent_color: () }
+    }
+}
+
 /// The recipient's own account: READY, `/users/@me`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SelfUserBody<'a> {
     #[serde(flatten)]
     user: UserBody<'a>,
-    banner: (),
+    banner: Option<&'a str>,
     accent_color: (),
     mfa_enabled: bool,
     locale: &'a str,
@@ -51,7 +66,7 @@ impl<'a> From<&'a User> for SelfUserBody<'a> {
     fn from(user: &'a User) -> Self {
         Self {
             user: user.into(),
-            banner: (),
+            banner: user.banner.as_deref(),
             accent_color: (),
             mfa_enabled: user.bot,
             locale: "en-US",

@@ -190,6 +190,7 @@ impl World {
             permissions: Permissions(137_411_140_505_153),
             managed: false,
             mentionable: false,
+            icon: None,
         };
         let mut general = Channel::new(GENERAL, GUILD, ChannelType::Text, "general");
         general.last_message_id = Some(MESSAGE);

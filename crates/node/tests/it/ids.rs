@@ -66,6 +66,7 @@ async fn role(world: &World, guild_id: GuildId) -> RoleId {
         permissions: Permissions::NONE,
         managed: false,
         mentionable: false,
+        icon: None,
     };
     match world.command(guild_id, Command::CreateRole(Box::new(new))).await {
         Ok(Reply::Role(role)) => role.id,

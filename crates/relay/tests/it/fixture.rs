@@ -35,6 +35,7 @@ pub fn role(id: u64, permissions: Permissions) -> Arc<Role> {
         permissions,
         managed: false,
         mentionable: false,
+        icon: None,
     })
 }
 

@@ -28,7 +28,13 @@ impl World {
             5..7 => self.delete_several(by)?,
             7 | 8 => self.change_emoji(by)?,
             9 => {
-                let new = NewSticker { name: "sticker".into(), description: None, tags: "smile".into() };
+                let new = NewSticker {
+                    id: None,
+                    name: "sticker".into(),
+                    description: None,
+                    tags: "smile".into(),
+                    format_type: 1,
+                };
                 self.command(by, &Command::CreateSticker(Box::new(new)))?;
             }
             10..12 => self.announce(by, Actor::User(member))?,
@@ -64,7 +70,12 @@ impl World {
                 let name = Some(format!("emoji_{}", self.rng.below(10)));
                 Command::UpdateEmoji(emoji, Box::new(EmojiPatch { name, ..EmojiPatch::default() }))
             }
-            _ => Command::CreateEmoji(Box::new(NewEmoji { name: "emoji".into(), animated: false, roles: Vec::new() })),
+            _ => Command::CreateEmoji(Box::new(NewEmoji {
+                id: None,
+                name: "emoji".into(),
+                animated: false,
+                roles: Vec::new(),
+            })),
         };
         if let Some(Reply::Emoji(emoji)) = self.command(by, &command)?
             && !self.actions.kept.emojis.contains(&emoji.id)
@@ -197,7 +208,8 @@ impl World {
     }
 
     fn make_webhook(&mut self, by: Actor, channel: ChannelId) -> Result<(), Fault> {
-        let new = NewWebhook { name: "hook".into(), avatar: None, token: format!("token {}", self.rng.next_u64()) };
+        let new =
+            NewWebhook { id: None, name: "hook".into(), avatar: None, token: format!("token {}", self.rng.next_u64()) };
         if let Some(Reply::Webhook(webhook)) = self.command(by, &Command::CreateWebhook(channel, Box::new(new)))?
             && self.actions.kept.webhooks.len() < KEPT_MAX
         {

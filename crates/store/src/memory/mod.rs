@@ -8,7 +8,10 @@
 
 mod state;
 
-use crate::{ContentOf, ExternalId, ExternalKind, IdAndData, Page, Place, Store, StoreError, TokenHash, TokenRecord};
+use crate::{
+    ContentOf, ExternalId, ExternalKind, IdAndData, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place,
+    Store, StoreError, TokenHash, TokenRecord,
+};
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
@@ -147,6 +150,12 @@ impl Store for MemoryStore {
 
     async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
         self.lock().state.put_external_ids(kind, of)
+    }
+
+    async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {
+        let everything = self.lock();
+        let owners = owners.iter().take(PICTURE_OWNERS_ASKED_MAX);
+        Ok(owners.map(|owner| everything.state.pictures_in_use(*owner)).collect())
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

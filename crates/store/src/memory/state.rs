@@ -3,7 +3,10 @@
 //! Invariants  what is inside something goes with it; an index says what its map says. A batch that fails leaves
 //!             nothing behind: every change of a map notes what was there before.
 
-use crate::{ContentOf, ExternalId, ExternalKind, Page, Place, StoreError};
+use crate::{
+    ContentOf, ExternalId, ExternalKind, Page, Place, StoreError,
+    picture::{self, PictureNames, PictureOwner},
+};
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{
     Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Direct, Guild, GuildId, Id, Member, Message, MessageId,
@@ -418,6 +421,31 @@ impl State {
             messages: places.iter().copied().filter(is_own).collect(),
             reactions: places.iter().flat_map(reacted).collect(),
             next: places.last().copied().filter(|_| places.len() == scanned_max),
+        }
+    }
+
+    /// Looks through all webhooks: this store is for tests.
+    pub(super) fn pictures_in_use(&self, owner: PictureOwner) -> PictureNames {
+        match owner {
+            PictureOwner::User(id) => {
+                let user = self.users.get(&id).into_iter().flat_map(|user| picture::of_user(user));
+                let webhooks = self.belongings.values().filter_map(|belonging| match belonging {
+                    Belonging::Webhook(webhook) if webhook.id.get() == id.get() => webhook.avatar.clone(),
+                    _ => None,
+                });
+                user.chain(webhooks).collect()
+            }
+            PictureOwner::Guild(id) => {
+                let mut names = self.guilds.get(&id).map(|guild| picture::of_guild(guild)).unwrap_or_default();
+                let roles = self.roles.range((id, RoleId::new(0))..=(id, RoleId::new(u64::MAX)));
+                names.extend(roles.filter_map(|(_, role)| picture::of_role(role)));
+                names
+            }
+            PictureOwner::Member(guild_id, user_id) => {
+                let member = self.members.get(&(guild_id, user_id));
+                let pictures = member.and_then(|member| member.pictures.as_deref());
+                pictures.into_iter().flat_map(picture::of_member).collect()
+            }
         }
     }
 

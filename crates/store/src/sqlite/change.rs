@@ -7,7 +7,8 @@
 use crate::{ExternalKind, StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
 use guildhall_model::{
-    Belonging, BelongingKey, ChannelId, GuildId, Id, Member, Message, ReactionEmoji, RoleId, User, UserId,
+    Belonging, BelongingKey, ChannelId, GuildId, Id, Member, MemberPictures, Message, ReactionEmoji, RoleId, User,
+    UserId,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -402,12 +403,15 @@ pub(super) struct StoredMember {
     flags: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     communication_disabled_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pictures: Option<Box<MemberPictures>>,
 }
 
 impl StoredMember {
     fn of(member: &Member) -> Self {
         // Without `..`, so that a new field cannot be forgotten.
-        let Member { user: _, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until } = member;
+        let Member { user: _, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } =
+            member;
         Self {
             nick: nick.clone(),
             roles: roles.clone(),
@@ -416,13 +420,14 @@ impl StoredMember {
             mute: *mute,
             flags: *flags,
             communication_disabled_until: *communication_disabled_until,
+            pictures: pictures.clone(),
         }
     }
 
     /// The member, with the account.
     pub(super) fn with(self, user: Arc<User>) -> Member {
-        let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until } = self;
-        Member { user, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until }
+        let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } = self;
+        Member { user, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures }
     }
 }
 

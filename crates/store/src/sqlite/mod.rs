@@ -25,7 +25,10 @@ pub use data_dir::{DATABASE_FILE, DataDir, RESTORING_FILE};
 pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
-use crate::{ContentOf, ExternalId, ExternalKind, IdAndData, Page, Place, Store, StoreError, TokenHash, TokenRecord};
+use crate::{
+    ContentOf, ExternalId, ExternalKind, IdAndData, Page, PictureNames, PictureOwner, Place, Store, StoreError,
+    TokenHash, TokenRecord,
+};
 use accounts::Accounts;
 use apply::Statements;
 use async_trait::async_trait;
@@ -371,6 +374,10 @@ impl Store for SqliteStore {
 
     async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
         self.write(change::put_external_ids(kind, of)?.into()).await.map(drop)
+    }
+
+    async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {
+        read::pictures_in_use(&self.read_pool, owners).await
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

@@ -7,8 +7,8 @@ use super::{
     change::{self, StoredMember, id, int},
 };
 use crate::{
-    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, Page, Place, StoreError,
-    TokenHash, TokenRecord,
+    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, PICTURE_OWNERS_ASKED_MAX,
+    Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord, picture,
 };
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
@@ -399,6 +399,55 @@ pub(super) async fn attachments_in_use(pool: &SqlitePool, ids: &[Id<()>]) -> Res
     Ok(each_of(pool, query, |row| Ok(id(row.try_get(0)?))).await?.into_iter().collect())
 }
 
+const USER_PICTURES: &str = "\
+    SELECT data ->> '$.avatar', data ->> '$.banner' FROM users WHERE id = ?1 UNION ALL \
+    SELECT data ->> '$.avatar', NULL FROM belongings WHERE kind = ?2 AND id = ?1 \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id)";
+const MEMBER_PICTURES: &str = "\
+    SELECT data ->> '$.pictures' FROM members WHERE guild_id = ?1 AND user_id = ?2 \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = ?1)";
+
+/// A few steps in primary keys per owner; of a guild its roles, too.
+pub(super) async fn pictures_in_use(
+    pool: &SqlitePool,
+    owners: &[PictureOwner],
+) -> Result<Vec<PictureNames>, StoreError> {
+    let mut snapshot = pool.begin().await?;
+    let mut all = Vec::with_capacity(owners.len().min(PICTURE_OWNERS_ASKED_MAX));
+    for owner in owners.iter().take(PICTURE_OWNERS_ASKED_MAX) {
+        let mut names = PictureNames::new();
+        match owner {
+            PictureOwner::User(user_id) => {
+                let query = sqlx::query(USER_PICTURES).bind(int(*user_id)).bind(BelongingKind::Webhook as i64);
+                let hashes = |row: &SqliteRow| -> Result<[Option<String>; 2], StoreError> {
+                    Ok([row.try_get(0)?, row.try_get(1)?])
+                };
+                names.extend(each(&mut snapshot, query, hashes).await?.into_iter().flatten().flatten());
+            }
+            PictureOwner::Guild(guild_id) => {
+                let guild = sqlx::query(GUILD).bind(int(*guild_id)).fetch_optional(&mut *snapshot).await?;
+                if let Some(guild) = guild {
+                    names = picture::of_guild(&object("guild", &guild, 0)?);
+                    let roles = sqlx::query("SELECT data FROM roles WHERE guild_id = ?1").bind(int(*guild_id));
+                    let name = |row: &SqliteRow| Ok(picture::of_role(&object("role", row, 0)?));
+                    names.extend(each(&mut snapshot, roles, name).await?.into_iter().flatten());
+                }
+            }
+            PictureOwner::Member(guild_id, user_id) => {
+                let query = sqlx::query(MEMBER_PICTURES).bind(int(*guild_id)).bind(int(*user_id));
+                let row = query.fetch_optional(&mut *snapshot).await?;
+                let pictures: Option<String> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+                if let Some(pictures) = pictures {
+                    let corrupt = |source| StoreError::Corrupt { what: "member", source };
+                    names.extend(picture::of_member(&serde_json::from_str(&pictures).map_err(corrupt)?));
+                }
+            }
+        }
+        all.push(names);
+    }
+    Ok(all)
+}
+
 pub(super) async fn setting(pool: &SqlitePool, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(sqlx::query_scalar("SELECT value FROM settings WHERE name = ?1").bind(name).fetch_optional(pool).await?)
 }
@@ -542,6 +591,8 @@ mod tests {
             (BELONGINGS, &[]),
             (GUILD_OF_BELONGING, &[]),
             (ATTACHMENTS_IN_USE, &["SCAN asked"]),
+            (USER_PICTURES, &[]),
+            (MEMBER_PICTURES, &[]),
             (MESSAGES_BY, &[]),
             (WITH_EXTERNAL_IDS, &["SCAN asked"]),
             (EXTERNAL_IDS, &["SCAN asked"]),

@@ -168,6 +168,9 @@ pub(crate) struct ImportUser {
     pub avatar: Option<String>,
     /// As for an account.
     #[serde(default)]
+    pub banner: Option<String>,
+    /// As for an account.
+    #[serde(default)]
     pub bot: bool,
     /// As for an account.
     #[serde(default)]
@@ -189,13 +192,24 @@ impl ImportUser {
             discriminator,
             global_name,
             avatar,
+            banner,
             bot,
             public_flags,
             application_flags,
             external_id,
         } = self;
         let external_id = external_id.map(Some);
-        UserPut { username, discriminator, global_name, avatar, bot, public_flags, application_flags, external_id }
+        UserPut {
+            username,
+            discriminator,
+            global_name,
+            avatar,
+            banner,
+            bot,
+            public_flags,
+            application_flags,
+            external_id,
+        }
     }
 
     pub fn named(&self) -> Named {

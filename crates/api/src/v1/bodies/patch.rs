@@ -69,8 +69,8 @@ patches! {
     }
     /// Fields of an account to change, as for PUT.
     UserChange as UserPatch {
-        username: String, discriminator: String, global_name: String, avatar: String, public_flags: u32,
-        application_flags: u32, external_id: String,
+        username: String, discriminator: String, global_name: String, avatar: String, banner: String,
+        public_flags: u32, application_flags: u32, external_id: String,
     }
     /// Fields of a member to change, as for PUT.
     MemberChange as MemberPatch {

@@ -101,6 +101,7 @@ impl RolePut {
             permissions: self.permissions.0,
             managed: self.managed,
             mentionable: self.mentionable,
+            icon: None,
         }
     }
 }

@@ -29,6 +29,10 @@ pub(crate) struct UserPut {
     #[serde(default)]
     #[schema(max_length = 128)]
     pub avatar: Option<String>,
+    /// Hash of the wide picture of the profile.
+    #[serde(default)]
+    #[schema(max_length = 128)]
+    pub banner: Option<String>,
     /// A bot. It stays what it was made.
     #[serde(default)]
     pub bot: bool,
@@ -65,6 +69,7 @@ impl UserPut {
         }
         faults.optional_text(&format!("{within}global_name"), self.global_name.as_deref(), 32);
         faults.optional_text(&format!("{within}avatar"), self.avatar.as_deref(), HASH_CHARS_MAX);
+        faults.optional_text(&format!("{within}banner"), self.banner.as_deref(), HASH_CHARS_MAX);
         external::check(&format!("{within}external_id"), self.external_id.as_ref().and_then(Option::as_deref), faults);
     }
 
@@ -75,6 +80,7 @@ impl UserPut {
             discriminator: self.discriminator,
             global_name: self.global_name,
             avatar: self.avatar,
+            banner: self.banner.map(Into::into),
             bot: self.bot,
             public_flags: self.public_flags,
             application_flags: self.application_flags,
@@ -89,6 +95,7 @@ impl From<&User> for UserPut {
             discriminator: user.discriminator.clone(),
             global_name: user.global_name.clone(),
             avatar: user.avatar.clone(),
+            banner: user.banner.as_deref().map(str::to_owned),
             bot: user.bot,
             public_flags: user.public_flags,
             application_flags: user.application_flags,

@@ -81,6 +81,7 @@ impl Lab {
             permissions: Permissions::SEND_MESSAGES,
             managed: false,
             mentionable: false,
+            icon: None,
         };
         match self.command(SYSTEM, &Command::CreateRole(Box::new(role)))? {
             (took, Reply::Role(role)) => Ok((took, role.id)),

@@ -4,7 +4,7 @@ use crate::town::{EVERYTHING, Town};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
-const PICTURE: &str = "data:image/png;base64,AAAA";
+const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
 
 #[test]
 fn emoji_are_made_changed_used_and_removed() {
@@ -134,6 +134,38 @@ fn whoever_changes_their_name_is_told_and_their_guilds() {
     assert_eq!((&member["guild_id"], &member["user"]["username"]), (&json!(guild), &json!("renamed")));
     assert!(!told.names().contains(&"USER_UPDATE".to_owned()));
     bot.refused("GET", &format!("/guilds/{guild}/audit-logs"), NOTHING, 403, 50013);
+}
+
+#[test]
+fn pictures_are_told() {
+    let mut town = Town::new();
+    let (ana, watch) = (town.user(100, "ana"), town.bot(201, "watch"));
+    let (guild, _) = town.guild(&ana, &[&watch]);
+    let (mut own, mut told) = (town.connect(&ana, 0), town.connect(&watch, EVERYTHING));
+    told.event("GUILD_CREATE");
+    let avatar = ana.done("PATCH", "/users/@me", json!({"avatar": PICTURE}))["avatar"].clone();
+    assert!(avatar.is_string());
+    assert_eq!(own.event("USER_UPDATE")["avatar"], avatar);
+    assert_eq!(told.event("GUILD_MEMBER_UPDATE")["user"]["avatar"], avatar);
+    let path = format!("/guilds/{guild}");
+    ana.done("PATCH", &format!("{path}/members/@me"), json!({"avatar": PICTURE, "nick": "n"}));
+    let member = told.event("GUILD_MEMBER_UPDATE");
+    assert_eq!((&member["avatar"], &member["banner"], &member["nick"]), (&avatar, &Value::Null, &json!("n")));
+    let form = json!({"icon": PICTURE, "banner": PICTURE, "splash": PICTURE});
+    ana.done("PATCH", &path, form);
+    let update = told.event("GUILD_UPDATE");
+    assert_eq!((&update["icon"], &update["banner"], &update["splash"]), (&avatar, &avatar, &avatar));
+    let role = ana.done("POST", &format!("{path}/roles"), json!({"icon": PICTURE}));
+    assert_eq!((&told.event("GUILD_ROLE_CREATE")["role"]["icon"], &role["icon"]), (&avatar, &avatar));
+    // A restart finds them all.
+    town.restart();
+    let watch = town.again(&watch);
+    let create = town.connect(&watch, EVERYTHING).event("GUILD_CREATE");
+    assert_eq!((&create["icon"], &create["banner"]), (&avatar, &avatar));
+    let is_role = |of: &&Value| of["id"] == role["id"];
+    assert_eq!(create["roles"].as_array().unwrap().iter().find(is_role).unwrap()["icon"], avatar);
+    let member = watch.get(&format!("{path}/members/{}", ana.id));
+    assert_eq!((&member["avatar"], &member["user"]["avatar"]), (&avatar, &avatar));
 }
 
 #[test]

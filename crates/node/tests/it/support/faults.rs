@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
-use guildhall_store::{ContentOf, ExternalId, ExternalKind, Page, Place, Store, StoreError, TokenHash, TokenRecord};
+use guildhall_store::{
+    ContentOf, ExternalId, ExternalKind, Page, PictureNames, PictureOwner, Place, Store, StoreError, TokenHash,
+    TokenRecord,
+};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
 
@@ -211,6 +214,10 @@ impl Store for FaultStore {
 
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
         self.inner.attachments_in_use(ids).await
+    }
+
+    async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {
+        self.inner.pictures_in_use(owners).await
     }
 
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError> {

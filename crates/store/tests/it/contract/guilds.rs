@@ -4,10 +4,11 @@ use crate::support::*;
 use guildhall_guild::Write;
 use guildhall_model::{
     AuditAction, AuditChange, AuditEntry, Ban, Belonging, BelongingKey, BelongingKind, Channel, ChannelType, Emoji,
-    GuildId, Member, Message, Overwrite, OverwriteKind, Permissions, Pin, User, UserId,
+    Guild, GuildId, Member, MemberPictures, Message, Overwrite, OverwriteKind, Permissions, Pin, Role, RoleIcon, User,
+    UserId, Webhook,
 };
 use guildhall_stdx::Timestamp;
-use guildhall_store::{Page, Store, StoreError};
+use guildhall_store::{Page, PictureOwner, Store, StoreError};
 use std::sync::Arc;
 
 pub async fn nothing_in_an_empty_store(store: &dyn Store) {
@@ -312,4 +313,67 @@ pub async fn what_somebody_said_lately(store: &dyn Store) {
     store.commit(writes.into()).await.unwrap();
     assert_eq!(store.messages_by(id(101), id(1), id(6), 10).await.unwrap(), [id(7), id(8)]);
     assert_eq!(store.messages_by(id(101), id(1), id(0), 1).await.unwrap(), [id(5)]);
+}
+
+pub async fn pictures_are_in_use_while_their_owner_has_them(store: &dyn Store) {
+    let of = [
+        PictureOwner::User(id(1)),
+        PictureOwner::User(id(70)),
+        PictureOwner::Guild(id(100)),
+        PictureOwner::Member(id(100), id(1)),
+        PictureOwner::Guild(id(101)),
+        PictureOwner::Member(id(101), id(1)),
+    ];
+    let in_use = async || -> Vec<Vec<String>> {
+        let names = store.pictures_in_use(&of).await.unwrap().into_iter();
+        names.map(|names| names.into_iter().collect()).collect()
+    };
+    assert_eq!(in_use().await, vec![Vec::<String>::new(); 6]);
+    let ana = User { avatar: Some("u1".into()), banner: Some("u2".into()), ..User::clone(&user(1)) };
+    let emoji = Emoji { id: id(9), name: "e".into(), animated: false, roles: Vec::new(), user: None };
+    let fields = Guild {
+        icon: Some("g1".into()),
+        splash: Some("g2".into()),
+        discovery_splash: Some("g3".into()),
+        banner: Some("g4".into()),
+        emojis: vec![emoji],
+        ..Guild::clone(&guild(100))
+    };
+    let icon = |n, icon| Arc::new(Role { icon: Some(icon), ..Role::clone(&role(n)) });
+    let pictures = MemberPictures { avatar: Some("m1".into()), banner: None };
+    let member = Arc::new(Member { pictures: Some(Box::new(pictures)), ..Member::clone(&member(1)) });
+    let hook: Webhook = serde_json::from_str(
+        r#"{"id":"70","guild_id":"100","channel_id":"102","name":"hook","avatar":"w1","token":"t"}"#,
+    )
+    .unwrap();
+    let mut writes = vec![
+        Write::PutUser(Arc::new(ana)),
+        Write::PutGuild(Arc::new(fields)),
+        Write::PutGuild(guild(101)),
+        Write::PutRole(id(100), icon(5, RoleIcon::Picture("r1".into()))),
+        Write::PutRole(id(100), icon(6, RoleIcon::Emoji("🔥".into()))),
+        Write::PutRole(id(101), icon(5, RoleIcon::Picture("r2".into()))),
+        Write::PutMember(id(100), member.clone()),
+        Write::PutMember(id(101), member),
+    ];
+    writes.push(Write::PutBelonging(id(100), Belonging::Webhook(Arc::new(hook))));
+    store.commit(writes).await.unwrap();
+    let expected: [&[&str]; 6] =
+        [&["u1", "u2"], &["w1"], &["emoji-9", "g1", "g2", "g3", "g4", "role-5-r1"], &["m1"], &["role-5-r2"], &["m1"]];
+    assert_eq!(in_use().await, expected);
+    let loaded = store.load_guild(id(100)).await.unwrap().unwrap();
+    assert_eq!(loaded.members[0].avatar(), Some("m1"));
+    // A webhook that goes alone, a member that leaves, a guild that goes with everything.
+    let key = BelongingKey { kind: BelongingKind::Webhook, id: 70, part: 0 };
+    store
+        .commit(vec![
+            Write::DeleteBelonging(id(100), key),
+            Write::DeleteMember(id(100), id(1)),
+            Write::DeleteGuild(id(101)),
+            Write::PutUser(user(1)),
+        ])
+        .await
+        .unwrap();
+    let expected: [&[&str]; 6] = [&[], &[], &["emoji-9", "g1", "g2", "g3", "g4", "role-5-r1"], &[], &[], &[]];
+    assert_eq!(in_use().await, expected);
 }

@@ -24,6 +24,7 @@ macro_rules! suite {
                 many_members,
                 belongings,
                 what_somebody_said_lately,
+                pictures_are_in_use_while_their_owner_has_them,
                 extreme_ids,
             ],
             messages: [

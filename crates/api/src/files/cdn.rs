@@ -1,0 +1,148 @@
+//! CDN: links to pictures, as upstream's `cdn.discordapp.com` has them, without a token.
+//!
+//! Invariants  D1 a path leads to a file only if all of it are numbers, names of this module and hashes. D2 the bytes are those that
+//!             were sent: no format or size is converted, `?size=` is ignored. D3 nothing that a browser could run is shown.
+//! Limits      as for other files (`serve`). No read of the store: a picture is served until its file is removed.
+//!             Spec  docs/protocol/choices.md "Pictures".
+
+use super::{
+    Files,
+    pictures::{Kind, is_hash},
+    serve::{open, with_headers},
+};
+use crate::error::ApiError;
+use axum::{
+    Router,
+    extract::{Path, Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use guildhall_model::{GuildId, Id};
+use guildhall_store::{PictureOwner, emoji_picture, role_picture, sticker_picture};
+
+/// A picture of one link never changes.
+const CACHE: &str = "public, max-age=31536000, immutable";
+
+pub(super) fn router(files: Files) -> Router {
+    Router::new()
+        .route("/avatars/{id}/{file}", get(avatar))
+        .route("/banners/{id}/{file}", get(banner))
+        .route("/icons/{id}/{file}", get(of_guild))
+        .route("/splashes/{id}/{file}", get(of_guild))
+        .route("/discovery-splashes/{id}/{file}", get(of_guild))
+        .route("/role-icons/{id}/{file}", get(role_icon))
+        .route("/emojis/{file}", get(emoji))
+        .route("/stickers/{file}", get(sticker))
+        .route("/guilds/{guild_id}/users/{user_id}/avatars/{file}", get(of_member))
+        .route("/guilds/{guild_id}/users/{user_id}/banners/{file}", get(of_member))
+        .with_state(files)
+}
+
+/// A file's name without its extension, and that.
+fn split(file: &str) -> Option<(&str, &str)> {
+    file.rsplit_once('.')
+}
+
+fn number<T>(text: &str) -> Option<Id<T>> {
+    text.parse().ok().map(Id::new)
+}
+
+async fn answer(files: Files, found: Option<(PictureOwner, String)>, file: &str, request: Request) -> Response {
+    let Some((owner, name)) = found else { return ApiError::NotFound.into_response() };
+    let extension = split(file).map_or("", |(_, extension)| extension);
+    match serve(&files, owner, &name, extension, request).await {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Libraries choose the extension, not the format: any extension of a picture gets the bytes that are there, with their own type.
+/// As upstream, `.gif` is only for pictures that move.
+async fn serve(
+    files: &Files,
+    owner: PictureOwner,
+    name: &str,
+    extension: &str,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if !["png", "jpg", "jpeg", "webp", "gif", "avif", "json"].contains(&extension) {
+        return Err(ApiError::NotFound);
+    }
+    let (response, content_type, is_shown) = open(files.picture_path(owner, name), "", request).await?;
+    let content_type = match (content_type, extension) {
+        // Only stickers can be something else than a picture (D3).
+        (_, "json") if !is_shown => "application/json",
+        (_, "gif") if is_hash(name) && !name.starts_with("a_") && content_type != "image/gif" => {
+            let message = "This picture does not move: ask for .png or .webp";
+            return Err(ApiError::coded(StatusCode::UNSUPPORTED_MEDIA_TYPE, 0, message));
+        }
+        (content_type, extension) if is_shown && extension != "json" => content_type,
+        _ => return Err(ApiError::NotFound),
+    };
+    Ok(with_headers(response, content_type, "inline", CACHE))
+}
+
+type IdAndFile = Path<(String, String)>;
+
+/// The hash that a file's name starts with (D1).
+fn hash_of(file: &str) -> Option<String> {
+    let (hash, _) = split(file)?;
+    is_hash(hash).then(|| hash.to_owned())
+}
+
+async fn avatar(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
+    let found = number(&id).zip(hash_of(&file)).map(|(id, hash)| (PictureOwner::User(id), hash));
+    answer(files, found, &file, request).await
+}
+
+async fn of_guild(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
+    let found = number(&id).zip(hash_of(&file)).map(|(id, hash)| (PictureOwner::Guild(id), hash));
+    answer(files, found, &file, request).await
+}
+
+/// Banners of accounts and guilds have the same links; their ids differ.
+async fn banner(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
+    let mut found = number(&id).zip(hash_of(&file)).map(|(id, hash)| (PictureOwner::User(id), hash));
+    if let Some((owner, hash)) = &mut found
+        && !tokio::fs::try_exists(files.picture_path(*owner, hash)).await.unwrap_or(false)
+        && let Some(id) = number(&id)
+    {
+        *owner = PictureOwner::Guild(id);
+    }
+    answer(files, found, &file, request).await
+}
+
+async fn of_member(
+    State(files): State<Files>,
+    Path((guild_id, user_id, file)): Path<(String, String, String)>,
+    request: Request,
+) -> Response {
+    let found = (|| Some((PictureOwner::Member(number(&guild_id)?, number(&user_id)?), hash_of(&file)?)))();
+    answer(files, found, &file, request).await
+}
+
+fn in_guild(files: &Files, kind: Kind, id: u64, name: String) -> Option<(PictureOwner, String)> {
+    let guild_id: GuildId = files.guild_of_picture(kind, id)?;
+    Some((PictureOwner::Guild(guild_id), name))
+}
+
+async fn role_icon(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
+    let found = (|| {
+        let id = number(&id)?;
+        in_guild(&files, Kind::Role, id.get(), role_picture(id, &hash_of(&file)?))
+    })();
+    answer(files, found, &file, request).await
+}
+
+async fn emoji(State(files): State<Files>, Path(file): Path<String>, request: Request) -> Response {
+    let id = split(&file).and_then(|(id, _)| number(id));
+    let found = id.and_then(|id| in_guild(&files, Kind::Emoji, id.get(), emoji_picture(id)));
+    answer(files, found, &file, request).await
+}
+
+async fn sticker(State(files): State<Files>, Path(file): Path<String>, request: Request) -> Response {
+    let id = split(&file).and_then(|(id, _)| number(id));
+    let found = id.and_then(|id| in_guild(&files, Kind::Sticker, id.get(), sticker_picture(id)));
+    answer(files, found, &file, request).await
+}

@@ -1,0 +1,71 @@
+//! Pictures: which of them the objects of a store refer to.
+//!
+//! Owns        `PictureOwner`, and the names that its pictures have: hashes of `avatar`, `banner` and the like; `emoji-ID`,
+//!             `sticker-ID` and `role-ID-HASH`.
+//! Limits      `PICTURE_OWNERS_ASKED_MAX` owners per call of `Store::pictures_in_use`.
+//! Not here    the files: `guildhall-api`.
+
+use guildhall_model::{EmojiId, Guild, GuildId, MemberPictures, Role, RoleIcon, RoleId, StickerId, User, UserId};
+use std::collections::BTreeSet;
+
+/// For how many owners `Store::pictures_in_use` looks at once.
+pub const PICTURE_OWNERS_ASKED_MAX: usize = 64;
+
+/// The object that pictures belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PictureOwner {
+    /// An account, or a webhook by its id.
+    User(UserId),
+    /// A guild, with its roles, emoji and stickers.
+    Guild(GuildId),
+    /// A member's own pictures in one guild.
+    Member(GuildId, UserId),
+}
+
+/// Names of the pictures that an object refers to.
+pub type PictureNames = BTreeSet<String>;
+
+/// Name of an emoji's picture.
+#[must_use]
+pub fn emoji_picture(id: EmojiId) -> String {
+    format!("emoji-{id}")
+}
+
+/// Name of a sticker's picture.
+#[must_use]
+pub fn sticker_picture(id: StickerId) -> String {
+    format!("sticker-{id}")
+}
+
+/// Name of a role's picture.
+#[must_use]
+pub fn role_picture(id: RoleId, hash: &str) -> String {
+    format!("role-{id}-{hash}")
+}
+
+fn hashes<'a>(of: impl IntoIterator<Item = Option<&'a str>>) -> impl Iterator<Item = String> {
+    of.into_iter().flatten().map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+pub(crate) fn of_user(user: &User) -> impl Iterator<Item = String> {
+    hashes([user.avatar.as_deref(), user.banner.as_deref()])
+}
+
+pub(crate) fn of_member(pictures: &MemberPictures) -> impl Iterator<Item = String> {
+    hashes([pictures.avatar.as_deref(), pictures.banner.as_deref()])
+}
+
+pub(crate) fn of_guild(guild: &Guild) -> PictureNames {
+    let Guild { icon, splash, discovery_splash, banner, emojis, stickers, .. } = guild;
+    let fields = [icon.as_deref(), splash.as_deref(), discovery_splash.as_deref(), banner.as_deref()];
+    let emojis = emojis.iter().map(|emoji| emoji_picture(emoji.id));
+    let stickers = stickers.iter().map(|sticker| sticker_picture(sticker.id));
+    hashes(fields).chain(emojis).chain(stickers).collect()
+}
+
+pub(crate) fn of_role(role: &Role) -> Option<String> {
+    match &role.icon {
+        Some(RoleIcon::Picture(hash)) => Some(role_picture(role.id, hash)),
+        _ => None,
+    }
+}
