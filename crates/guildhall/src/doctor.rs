@@ -14,7 +14,7 @@ use crate::{
 use guildhall_model::{Id, timestamp_of};
 use guildhall_store::{DATABASE_FILE, Inspection, StoreError, inspect};
 use std::{
-    fmt, fs,
+    fmt, fs, io,
     os::unix::fs::MetadataExt as _,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
@@ -80,6 +80,7 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![configuration(config)];
     findings.push(private(&config.store.dir));
     findings.extend(database(config).await);
+    findings.extend(files(config));
     findings.push(disk(config));
     findings.push(descriptors(config.server.connections_max));
     findings.extend(kernel());
@@ -159,6 +160,52 @@ fn clock_at(now_ms: i64, newest_ms: i64) -> Finding {
     } else {
         fine(WHAT, "not behind the newest id in the database")
     }
+}
+
+/// Depth of `files/CHANNEL/ID`, and of `files/pictures/FOLDER/OWNER/NAME`.
+const FILES_DEPTH: u32 = 4;
+
+/// Files of messages, and pictures. None: there are none yet.
+fn files(config: &Config) -> Option<Finding> {
+    const WHAT: &str = "files";
+    let dir = config.store.dir.join("files");
+    if !dir.exists() {
+        return None;
+    }
+    let bytes_max = config.uploads.bytes_max;
+    Some(match files_in(&dir, FILES_DEPTH) {
+        Err(error) => wrong(WHAT, format!("{} cannot be read: {error}", dir.display())),
+        Ok((count, bytes)) if bytes > bytes_max => warning(
+            WHAT,
+            format!(
+                "{count} files and pictures have {}, more than uploads.bytes_max ({}): further ones are refused. Raise it",
+                megabytes(bytes),
+                megabytes(bytes_max)
+            ),
+        ),
+        Ok((count, bytes)) => {
+            fine(WHAT, format!("{count} files and pictures have {} of {}", megabytes(bytes), megabytes(bytes_max)))
+        }
+    })
+}
+
+/// Number and bytes. What disappears meanwhile does not count: a node may be running.
+fn files_in(dir: &Path, depth: u32) -> io::Result<(u64, u64)> {
+    let mut sum = (0, 0);
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let found = match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() && depth > 0 => files_in(&entry.path(), depth - 1),
+            Ok(metadata) => Ok((u64::from(metadata.is_file()), if metadata.is_file() { metadata.len() } else { 0 })),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok((count, bytes)) => sum = (sum.0 + count, sum.1 + bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sum)
 }
 
 fn disk(config: &Config) -> Finding {

@@ -12,7 +12,7 @@ Examples:
   guildhall doctor --data /var/lib/guildhall
 
 Looks at the configuration and everything that it names, the data directory's
-access rights, every page of the database, the clock, the disk, open files,
+access rights, every page of the database, the clock, files, the disk, sockets,
 the kernel, memory, and the end of the certificate. It changes nothing, and
 may run while the node does; run it as the node's user. The exit code is 1 if
 something is WRONG.";

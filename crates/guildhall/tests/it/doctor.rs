@@ -22,14 +22,21 @@ fn a_node_in_order_and_one_that_is_not() {
     assert!(text.contains("does not exist yet") && !new.exists(), "{text}");
 
     let demo = Demo::start(&data, &["--members", "300", "--rate", "0"]);
+    let picture = serde_json::json!({"avatar": "data:image/png;base64,iVBORw0KGgo="});
+    assert_eq!(demo.client("bot_token").request("PATCH", "/api/v10/users/@me", Some(&picture)).unwrap().status, 200);
     let certificate = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls/one.crt");
     let key = certificate.with_extension("key");
     let certificate = format!("tls.cert_file={}", certificate.display());
     let (code, text) = doctor(&data, &["--set", &certificate, "--set", &format!("tls.key_file={}", key.display())]);
     assert_eq!(code, Some(0), "{text}");
-    for part in
-        ["is private (mode 700)", "in order, checked in", "one.crt ends in ", "not behind the newest id", "are free"]
-    {
+    for part in [
+        "is private (mode 700)",
+        "in order, checked in",
+        "one.crt ends in ",
+        "not behind the newest id",
+        "are free",
+        "1 files and pictures have",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The node did not notice.
@@ -38,6 +45,8 @@ fn a_node_in_order_and_one_that_is_not() {
 
     let (code, text) = doctor(&data, &["--set", "store.free_bytes_min=1000000000000000"]);
     assert!(code == Some(1) && text.contains("WRONG    disk") && text.contains("writes are refused"), "{text}");
+    let (code, text) = doctor(&data, &["--set", "uploads.bytes_max=5"]);
+    assert!(code == Some(0) && text.contains("more than uploads.bytes_max"), "{text}");
     let (code, text) = doctor(&data, &["--set", "tls.cert_file=none", "--set", "tls.key_file=none"]);
     assert!(code == Some(1) && text.contains("WRONG    configuration") && text.contains("none"), "{text}");
 
