@@ -185,6 +185,7 @@ impl Guild {
             channels.remove(&channel_id);
             channels.extend(children.clone());
         });
+        self.expired.remove(&channel_id);
         if self.last_message_ids.contains_key(&channel_id) {
             Arc::make_mut(&mut self.last_message_ids).remove(&channel_id);
         }

@@ -84,6 +84,8 @@ pub enum Command {
     DeleteMessage(ChannelId, MessageId),
     /// Takes back several messages of a channel (MANAGE_MESSAGES), whether or not they exist; told as one event.
     DeleteMessages(ChannelId, Vec<MessageId>),
+    /// Forgets a channel's messages below this one, before the node deletes them. System only; no event but that of pins.
+    ExpireMessages(ChannelId, MessageId),
     /// Pins a message.
     Pin(ChannelId, MessageId),
     /// Unpins it.

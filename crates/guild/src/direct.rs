@@ -136,6 +136,7 @@ impl Guild {
             | Command::CreateMessage(..)
             | Command::EditMessage(..)
             | Command::DeleteMessage(..)
+            | Command::ExpireMessages(..)
             | Command::Pin(..)
             | Command::Unpin(..)
             | Command::ListPins(_)

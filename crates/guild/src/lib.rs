@@ -17,6 +17,7 @@ mod check;
 mod chores;
 mod command;
 mod direct;
+mod expired;
 mod expressions;
 mod fields;
 mod invites;

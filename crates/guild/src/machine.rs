@@ -104,6 +104,8 @@ pub struct Guild {
     /// Newest message per channel; it may have been deleted since.
     pub(crate) last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
     pub(crate) cache: MessageCache,
+    /// Messages of a channel below this one are deleted by retention.
+    pub(crate) expired: BTreeMap<ChannelId, MessageId>,
     pub(crate) recent: Recent,
     pub(crate) relays: BTreeMap<RelayId, RelayLink>,
     pub(crate) sessions: Sessions,
@@ -205,6 +207,7 @@ impl Guild {
             online_count: 0,
             last_message_ids: Arc::new(last_message_ids),
             cache: MessageCache::new(limits.cached_messages_max),
+            expired: BTreeMap::new(),
             recent: Recent::default(),
             relays: BTreeMap::new(),
             sessions: Sessions::default(),
@@ -308,6 +311,7 @@ impl Guild {
             Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
             Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
             Command::DeleteMessages(channel, messages) => self.delete_messages(now, actor, *channel, messages),
+            Command::ExpireMessages(channel, before) => self.expire_messages(now, actor, *channel, *before),
             Command::Pin(channel, message) => self.pin(now, actor, (*channel, *message)),
             Command::Unpin(channel, message) => self.unpin(now, actor, (*channel, *message)),
             Command::ListPins(channel) => self.list_pins(now, actor, *channel),

@@ -39,6 +39,9 @@ impl Guild {
 
     /// A message, or that there is none; `Stop::Needs` if only the store knows.
     pub(crate) fn find_message(&mut self, key: (ChannelId, MessageId)) -> Result<Option<&CachedMessage>, Stop> {
+        if self.is_expired(key) {
+            return Ok(None);
+        }
         match self.cache.lookup(key) {
             Lookup::Found(message) => Ok(Some(message)),
             Lookup::Absent => Ok(None),

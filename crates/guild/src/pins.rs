@@ -103,7 +103,7 @@ impl Guild {
     }
 
     /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
-    fn tell_pins(&mut self, now: Now, here: &Here, last_pin_timestamp: Option<Timestamp>) {
+    pub(crate) fn tell_pins(&mut self, now: Now, here: &Here, last_pin_timestamp: Option<Timestamp>) {
         let channel = Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(here.channel.clone())) };
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));

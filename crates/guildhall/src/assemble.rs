@@ -35,7 +35,7 @@ use guildhall_net::{
     AccessLog, AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions,
     RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
-use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, SignOnAccounts};
+use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_relay::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
@@ -218,6 +218,7 @@ pub struct Running {
     _issuers: Option<Watch>,
     /// Ends with it.
     _sweeper: Option<Sweeper>,
+    retention: Retention,
     /// Ends with it.
     disk: DiskWatch,
     /// Ends with it.
@@ -327,6 +328,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let fetching = jwks_url::start(&config.auth, &node)?;
 
     let sweeper = files.as_ref().map(|files| files.keep_swept(store.clone()));
+    let retention = node.keep_messages(config.messages.keep_days);
 
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = {
@@ -411,6 +413,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         upgrades,
         _issuers: issuers,
         _sweeper: sweeper,
+        retention,
         disk,
         _fetching: fetching,
         tls,
@@ -520,6 +523,7 @@ impl Running {
         self.gate.set_limits(identify_limits(config));
         self.drain = DrainTimes::of(config);
         self.disk.set_bytes_min(config.store.free_bytes_min);
+        self.retention.set_keep_days(config.messages.keep_days);
         self.tls.iter().for_each(tls::Pair::read_again);
         Ok(())
     }

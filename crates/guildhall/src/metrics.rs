@@ -21,7 +21,7 @@ use exposition::Exposition;
 use guildhall_api::{Files, OTHER, Unserved};
 use guildhall_codec::{ClassicContexts, ClassicStats};
 use guildhall_net::{AccessLog, FrontState, FrontWatch, PartitionState, Partitions};
-use guildhall_node::{CommitStats, Node};
+use guildhall_node::{CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::{HISTOGRAM_BOUNDS_US, Histogram};
 use prometheus_client::{
@@ -122,6 +122,7 @@ impl Metrics {
             unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
             disk: DiskUse::of(&self.store_dir),
             are_writes_stopped: self.node.are_writes_stopped(),
+            retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
         };
         let mut registry = Registry::with_prefix("guildhall");
@@ -152,6 +153,7 @@ struct Snapshot {
     unserved: Vec<(&'static str, u64)>,
     disk: DiskUse,
     are_writes_stopped: bool,
+    retention: RetentionCounts,
     /// Bytes, and how many there may be.
     files: Option<(u64, u64)>,
 }
@@ -311,6 +313,12 @@ impl Snapshot {
         )?;
         out.counter("relay_resets", "Sessions that lost a guild for a moment because of that", sum.resets_total)?;
         out.histogram("store_commit_seconds", "How long commits to the store take", &self.commits.latency)?;
+        let RetentionCounts { messages, channels, passes, failures, progress } = self.retention;
+        out.counter("retention_messages", "Expired messages that were deleted", messages)?;
+        out.counter("retention_channels", "Channels in which messages expired, once per pass", channels)?;
+        out.counter("retention_passes", "Passes of retention that ended", passes)?;
+        out.counter("retention_failures", "Passes of retention that failed", failures)?;
+        out.gauge("retention_progress_channels", "Channels that the current or last pass has looked at", progress)?;
         if let Some((bytes, bytes_max)) = self.files {
             out.gauge("files_bytes", "Bytes of all files that came with messages", bytes)?;
             out.gauge("files_bytes_max", "How many there may be", bytes_max)?;

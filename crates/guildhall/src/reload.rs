@@ -41,6 +41,7 @@ pub const LIVE: &[(&str, &str)] = &[
     ("codec", "streams"),
     ("codec", "shared_check_one_in"),
     ("store", "free_bytes_min"),
+    ("messages", "keep_days"),
     ("log", "level"),
 ];
 
@@ -100,6 +101,7 @@ pub fn merged(in_force: &Loaded, read: &Loaded) -> Loaded {
     config.codec.streams = new.codec.streams;
     config.codec.shared_check_one_in = new.codec.shared_check_one_in;
     config.store.free_bytes_min = new.store.free_bytes_min;
+    config.messages.keep_days = new.messages.keep_days;
     config.log.level = new.log.level.clone();
     let pairs = in_force.effective.iter().zip(&read.effective);
     let effective = pairs.map(|(old, new)| if is_live(old) { new.clone() } else { old.clone() }).collect();

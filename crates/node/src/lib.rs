@@ -21,6 +21,7 @@ mod mailbox;
 mod pipeline;
 mod pool;
 mod refusals;
+mod retention;
 mod sign_on;
 mod slot;
 mod streams;
@@ -35,6 +36,7 @@ pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use refusals::{KeyFault, TokenFault};
+pub use retention::{Retention, RetentionCounts};
 pub use sign_on::SignOnAccounts;
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
@@ -213,6 +215,7 @@ struct Inner {
     links: LinkRenewer,
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
+    retention: retention::Counters,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -299,6 +302,7 @@ impl Node {
             telling: Arc::default(),
             links: limits.guild.links,
             sign_on,
+            retention: retention::Counters::default(),
             threads,
         };
         Self { inner: Arc::new(inner) }

@@ -13,6 +13,7 @@ mod error;
 mod external;
 mod memory;
 mod picture;
+mod retention;
 mod sqlite;
 mod token;
 
@@ -21,6 +22,7 @@ pub use error::StoreError;
 pub use external::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind};
 pub use memory::MemoryStore;
 pub use picture::{PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, role_picture, sticker_picture};
+pub use retention::{Expired, MessageAge};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
     backup_database, inspect,
@@ -135,6 +137,20 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `Taken` when another object of the kind has one of them.
     async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError>;
+
+    /// Channels, threads and direct messages by id, above `after`, at most `limit`. Costs a few steps each.
+    async fn message_ages(&self, after: ChannelId, limit: u32) -> Result<Vec<MessageAge>, StoreError>;
+    /// Deletes a channel's oldest messages below `before`, or first their reactions: at most some `rows_max` rows in one transaction.
+    async fn expire_messages(
+        &self,
+        channel_id: ChannelId,
+        before: MessageId,
+        rows_max: u32,
+    ) -> Result<Expired, StoreError>;
+    /// How many days the messages of a guild or channel are kept; none: as elsewhere.
+    async fn keep_days(&self, id: u64) -> Result<Option<u32>, StoreError>;
+    /// Sets that, or removes it. It is removed with the guild or channel.
+    async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError>;
 
     /// Names of the pictures that each of these owners refers to; none for an owner that does not exist. Looks at
     /// the first `PICTURE_OWNERS_ASKED_MAX` owners.

@@ -28,6 +28,7 @@ mod lines;
 mod members;
 mod openapi;
 mod publish;
+mod retention;
 mod roles;
 mod roles_bulk;
 mod session_events;
@@ -251,6 +252,8 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(audit::list))
         .routes(routes!(guilds::list))
         .routes(routes!(guilds::read, guilds::put, guilds::update, guilds::delete))
+        .routes(routes!(retention::read_of_guild, retention::put_of_guild, retention::delete_of_guild))
+        .routes(routes!(retention::read_of_channel, retention::put_of_channel, retention::delete_of_channel))
         .routes(routes!(channels::list))
         .routes(routes!(channels::read, channels::put, channels::update, channels::delete))
         .routes(routes!(roles::list, roles_bulk::put_roles))

@@ -371,3 +371,30 @@ async fn audit_entries_are_kept_for_so_long() {
     put(&off, 5_000).await;
     assert_eq!(off.audit("").await, []);
 }
+
+#[tokio::test]
+async fn retention_is_set_read_and_removed() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let (guild, channel) = (backend.world.guild, backend.world.general);
+    let (_, reader) = backend.world.node.create_key("reader", &[Scope::Read]).await.unwrap();
+    for path in [format!("/guilds/{guild}/retention"), format!("/guilds/{guild}/channels/{channel}/retention")] {
+        let ask = |method: &'static str, body: &'static str| backend.ask(&backend.key, method, &path, body);
+        ask("GET", "").await.is(200, json!({"keep_days": null}));
+        ask("PUT", r#"{"keep_days": 30}"#).await.is(200, json!({"keep_days": 30}));
+        ask("GET", "").await.is(200, json!({"keep_days": 30}));
+        ask("PUT", r#"{"keep_days": 0}"#).await.is(200, json!({"keep_days": 0}));
+        for wrong in
+            [r#"{"keep_days": 36501}"#, r#"{"keep_days": -1}"#, r#"{"keep_days": null}"#, r#"{"days": 3}"#, "[]"]
+        {
+            assert_eq!(ask("PUT", wrong).await.status, 400, "{wrong}");
+        }
+        assert_eq!(backend.ask(&reader, "PUT", &path, r#"{"keep_days": 1}"#).await.status, 403);
+        assert_eq!(backend.ask(&reader, "GET", &path, "").await.json(), json!({"keep_days": 0}));
+        ask("DELETE", "").await.is_done();
+        ask("DELETE", "").await.is_done();
+        ask("GET", "").await.is(200, json!({"keep_days": null}));
+    }
+    for unknown in ["/guilds/5/retention".to_owned(), format!("/guilds/{guild}/channels/5/retention")] {
+        assert_eq!(backend.ask(&backend.key, "PUT", &unknown, r#"{"keep_days": 1}"#).await.status, 404);
+    }
+}

@@ -401,3 +401,29 @@ fn a_guild_loaded_anew_asks_the_store() {
         assert_eq!(world.loads, 3, "that there is none is kept too");
     }
 }
+
+#[test]
+fn x1_an_expired_message_is_unknown_and_only_the_node_says_so() {
+    let mut world = World::populated();
+    let channel = world.text_channel();
+    let (old, new) = (world.say(ANA, channel, "old"), world.say(ANA, channel, "new"));
+    world.system(Command::Pin(channel, old));
+    let expire = |before| Command::ExpireMessages(channel, before);
+    assert_eq!(world.by(OWNER, expire(new)).unwrap_err(), Refusal::MissingPermissions);
+    world.sent.clear();
+    world.system(expire(new));
+    assert_eq!(world.event_names(), [EventName::ChannelPinsUpdate], "no event for the message");
+    let patch = MessagePatch { content: Some("x".to_owned()), ..MessagePatch::default() };
+    for of_old in [
+        Command::DeleteMessage(channel, old),
+        Command::EditMessage(channel, old, Box::new(patch)),
+        Command::Pin(channel, old),
+        Command::ClearReactions(channel, old, None),
+    ] {
+        assert_eq!(world.command(Actor::System, of_old).unwrap_err(), Refusal::UnknownMessage);
+    }
+    // An older bound changes nothing.
+    world.system(expire(old));
+    assert_eq!(world.command(Actor::System, Command::Pin(channel, old)).unwrap_err(), Refusal::UnknownMessage);
+    world.system(Command::Pin(channel, new));
+}

@@ -126,6 +126,8 @@ pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 
 /// Clients expect it.
 pub const UPLOAD_MODE: UploadMode = UploadMode::On;
+/// Deletion is the operator's decision.
+pub const MESSAGES_KEEP_DAYS: u32 = 0;
 /// A few thousand pictures of a phone; a disk that has less room says so itself.
 pub const UPLOADS_BYTES_MAX: u64 = 10 << 30;
 /// Documented by the protocol, for the whole request.

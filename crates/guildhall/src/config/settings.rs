@@ -315,6 +315,12 @@ settings! {
         /// With fewer free bytes on the disk, writes are refused (503) and reads continue; they begin again a quarter above it.
         free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;
     }
+    /// Retention of messages.
+    messages: MessagesConfig {
+        /// Days after which messages are deleted, with their reactions, pins and files, within about an hour; 0: never. Backends set
+        /// other values for guilds and channels (`/v1/…/retention`). Clients get no event.
+        keep_days: u32, 0..=36_500 => defaults::MESSAGES_KEEP_DAYS;
+    }
     /// Files that come with messages, and pictures: avatars, icons, banners, emoji, stickers. They are kept in the folder `files` of
     /// `store.dir`; files go with their message, pictures with the object that shows them.
     uploads: UploadsConfig {

@@ -10,6 +10,7 @@ mod jobs;
 mod lag;
 mod lazy;
 mod messages;
+mod retention;
 mod shutdown;
 mod sign_on;
 mod stress;

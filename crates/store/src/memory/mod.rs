@@ -9,8 +9,8 @@
 mod state;
 
 use crate::{
-    ContentOf, ExternalId, ExternalKind, IdAndData, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord,
+    ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames,
+    PictureOwner, Place, Store, StoreError, TokenHash, TokenRecord,
 };
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
@@ -32,6 +32,7 @@ struct Everything {
     tokens: BTreeMap<TokenHash, TokenRecord>,
     settings: BTreeMap<String, Vec<u8>>,
     records: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
+    keep_days: BTreeMap<u64, u32>,
 }
 
 impl MemoryStore {
@@ -50,7 +51,18 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
-        self.lock().state.apply(writes)
+        let gone: Vec<u64> = writes
+            .iter()
+            .filter_map(|write| match write {
+                Write::DeleteGuild(id) => Some(id.get()),
+                Write::DeleteChannel(_, id) => Some(id.get()),
+                _ => None,
+            })
+            .collect();
+        let mut everything = self.lock();
+        everything.state.apply(writes)?;
+        everything.keep_days.retain(|id, _| !gone.contains(id));
+        Ok(())
     }
 
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {
@@ -150,6 +162,38 @@ impl Store for MemoryStore {
 
     async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
         self.lock().state.put_external_ids(kind, of)
+    }
+
+    async fn message_ages(&self, after: ChannelId, limit: u32) -> Result<Vec<MessageAge>, StoreError> {
+        let everything = self.lock();
+        let Everything { state, keep_days, .. } = &*everything;
+        Ok(state.message_ages(after, keep_days).take(limit as usize).collect())
+    }
+
+    async fn expire_messages(
+        &self,
+        channel_id: ChannelId,
+        before: MessageId,
+        rows_max: u32,
+    ) -> Result<Expired, StoreError> {
+        let mut everything = self.lock();
+        let ids = everything.state.expired(channel_id, before, rows_max as usize);
+        let messages = ids.len() as u64;
+        everything.state.apply(ids.into_iter().map(|id| Write::DeleteMessage(channel_id, id)).collect())?;
+        Ok(Expired { messages, is_done: messages < u64::from(rows_max) })
+    }
+
+    async fn keep_days(&self, id: u64) -> Result<Option<u32>, StoreError> {
+        Ok(self.lock().keep_days.get(&id).copied())
+    }
+
+    async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError> {
+        let mut everything = self.lock();
+        match keep_days {
+            Some(days) => everything.keep_days.insert(id, days),
+            None => everything.keep_days.remove(&id),
+        };
+        Ok(())
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

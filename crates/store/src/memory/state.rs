@@ -4,7 +4,7 @@
 //!             nothing behind: every change of a map notes what was there before.
 
 use crate::{
-    ContentOf, ExternalId, ExternalKind, Page, Place, StoreError,
+    ContentOf, ExternalId, ExternalKind, MessageAge, Page, Place, StoreError,
     picture::{self, PictureNames, PictureOwner},
 };
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
@@ -422,6 +422,30 @@ impl State {
             reactions: places.iter().flat_map(reacted).collect(),
             next: places.last().copied().filter(|_| places.len() == scanned_max),
         }
+    }
+
+    pub(super) fn message_ages(
+        &self,
+        after: ChannelId,
+        keep_days: &BTreeMap<u64, u32>,
+    ) -> impl Iterator<Item = MessageAge> {
+        let channels = self.channels.range((Bound::Excluded(after), Bound::Unbounded));
+        channels.map(move |(id, channel)| {
+            let parent_id = channel.parent_id.filter(|_| channel.kind.is_thread());
+            let of = |id: u64| keep_days.get(&id).copied();
+            MessageAge {
+                channel_id: *id,
+                guild_id: channel.guild_id,
+                oldest: self.oldest(*id, FIRST_MESSAGE).next().map(|message| message.id),
+                keep_days: of(id.get()).or(parent_id.and_then(|id| of(id.get()))).or(of(channel.guild_id.get())),
+            }
+        })
+    }
+
+    /// The oldest messages below `before`.
+    pub(super) fn expired(&self, channel_id: ChannelId, before: MessageId, limit: usize) -> Vec<MessageId> {
+        let oldest = self.oldest(channel_id, FIRST_MESSAGE).map(|message| message.id);
+        oldest.take_while(|id| *id < before).take(limit).collect()
     }
 
     /// Looks through all webhooks: this store is for tests.

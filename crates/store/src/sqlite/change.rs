@@ -7,8 +7,8 @@
 use crate::{ExternalKind, StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
 use guildhall_model::{
-    Belonging, BelongingKey, ChannelId, GuildId, Id, Member, MemberPictures, Message, ReactionEmoji, RoleId, User,
-    UserId,
+    Belonging, BelongingKey, ChannelId, GuildId, Id, Member, MemberPictures, Message, MessageId, ReactionEmoji, RoleId,
+    User, UserId,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -339,6 +339,39 @@ pub(super) fn insert_pair(pair: [UserId; 2], id: ChannelId) -> Change {
     let [low, high] = sorted(pair).map(|user_id| Value::Int(int(user_id)));
     let sql = "INSERT INTO direct_pairs (low, high, id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     run("direct message", sql, [low, high, Value::Int(int(id))])
+}
+
+/// Statements of `Store::expire_messages`; `purge` says why reactions go first.
+pub(super) const EXPIRE_REACTIONS: &str = "\
+    DELETE FROM reactions WHERE (channel_id, message_id, emoji_id, emoji_name, user_id) IN ( \
+    SELECT channel_id, message_id, emoji_id, emoji_name, user_id FROM reactions \
+    WHERE channel_id = ?1 AND message_id < ?2 LIMIT ?3)";
+pub(super) const EXPIRE_MESSAGES: &str = "\
+    DELETE FROM messages WHERE channel_id = ?1 AND id < MIN(?2, \
+    COALESCE((SELECT id FROM messages WHERE channel_id = ?1 ORDER BY id LIMIT 1 OFFSET ?3), ?2))";
+
+fn expire(sql: &'static str, channel_id: ChannelId, before: MessageId, rows_max: u32) -> Change {
+    run("message", sql, [Value::Int(int(channel_id)), Value::Int(int(before)), Value::Int(rows_max.into())])
+}
+
+pub(super) fn expire_reactions(channel_id: ChannelId, before: MessageId, rows_max: u32) -> Change {
+    expire(EXPIRE_REACTIONS, channel_id, before, rows_max)
+}
+
+pub(super) fn expire_messages(channel_id: ChannelId, before: MessageId, rows_max: u32) -> Change {
+    expire(EXPIRE_MESSAGES, channel_id, before, rows_max)
+}
+
+pub(super) fn set_keep_days(id: u64, keep_days: Option<u32>) -> Change {
+    let id = Value::Int(id as i64);
+    match keep_days {
+        Some(days) => run(
+            "retention",
+            "INSERT INTO retention (id, keep_days) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET keep_days = excluded.keep_days",
+            [id, Value::Int(days.into())],
+        ),
+        None => run("retention", "DELETE FROM retention WHERE id = ?1", [id]),
+    }
 }
 
 /// Two accounts, in whatever order, as they are stored.

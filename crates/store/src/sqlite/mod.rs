@@ -26,8 +26,8 @@ pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
 use crate::{
-    ContentOf, ExternalId, ExternalKind, IdAndData, Page, PictureNames, PictureOwner, Place, Store, StoreError,
-    TokenHash, TokenRecord,
+    ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, Page, PictureNames, PictureOwner, Place,
+    Store, StoreError, TokenHash, TokenRecord,
 };
 use accounts::Accounts;
 use apply::Statements;
@@ -374,6 +374,31 @@ impl Store for SqliteStore {
 
     async fn put_external_ids(&self, kind: ExternalKind, of: &[(u64, Option<String>)]) -> Result<(), StoreError> {
         self.write(change::put_external_ids(kind, of)?.into()).await.map(drop)
+    }
+
+    async fn message_ages(&self, after: ChannelId, limit: u32) -> Result<Vec<MessageAge>, StoreError> {
+        read::message_ages(&self.read_pool, after, limit).await
+    }
+
+    async fn expire_messages(
+        &self,
+        channel_id: ChannelId,
+        before: MessageId,
+        rows_max: u32,
+    ) -> Result<Expired, StoreError> {
+        if self.write(vec![change::expire_reactions(channel_id, before, rows_max)]).await? > 0 {
+            return Ok(Expired::default());
+        }
+        let messages = self.write(vec![change::expire_messages(channel_id, before, rows_max)]).await?;
+        Ok(Expired { messages, is_done: messages < u64::from(rows_max) })
+    }
+
+    async fn keep_days(&self, id: u64) -> Result<Option<u32>, StoreError> {
+        read::keep_days(&self.read_pool, id).await
+    }
+
+    async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError> {
+        self.write(vec![change::set_keep_days(id, keep_days)]).await.map(drop)
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -115,6 +115,7 @@ async fn slice(jobs: &WeakSender<Job>, statements: &[&'static str], id: i64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sqlite::change;
     use sqlx::Row as _;
 
     /// A slice must not look at rows that it does not delete.
@@ -123,7 +124,9 @@ mod tests {
         let pool = crate::sqlite::pool_options(1).connect_with(crate::sqlite::connect_options(&Default::default()));
         let pool = pool.await.unwrap();
         crate::sqlite::migrate(&mut pool.acquire().await.unwrap()).await.unwrap();
-        for sql in [NEXT_CHANNEL, NEXT_GUILD, REACTIONS, MESSAGES, CHANNEL, MEMBERS, BELONGINGS, GUILD, MARK] {
+        let expiry = [change::EXPIRE_REACTIONS, change::EXPIRE_MESSAGES];
+        let purge = [NEXT_CHANNEL, NEXT_GUILD, REACTIONS, MESSAGES, CHANNEL, MEMBERS, BELONGINGS, GUILD, MARK];
+        for sql in purge.into_iter().chain(expiry) {
             let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&pool).await;
             for step in plan.unwrap().iter().map(|row| row.get::<String, _>("detail")) {
                 assert!(!step.starts_with("SCAN") && !step.contains("TEMP B-TREE"), "{step}: {sql}");

@@ -7,8 +7,8 @@ use super::{
     change::{self, StoredMember, id, int},
 };
 use crate::{
-    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, PICTURE_OWNERS_ASKED_MAX,
-    Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord, picture,
+    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, MessageAge,
+    PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord, picture,
 };
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
@@ -399,6 +399,40 @@ pub(super) async fn attachments_in_use(pool: &SqlitePool, ids: &[Id<()>]) -> Res
     Ok(each_of(pool, query, |row| Ok(id(row.try_get(0)?))).await?.into_iter().collect())
 }
 
+/// Threads (types 10 to 12) have what their channel has.
+const MESSAGE_AGES: &str = "\
+    SELECT channels.id, channels.guild_id, \
+    (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id LIMIT 1), \
+    COALESCE( \
+        (SELECT keep_days FROM retention WHERE id = channels.id), \
+        (SELECT keep_days FROM retention WHERE id = CASE WHEN channels.data ->> '$.type' BETWEEN 10 AND 12 \
+            THEN CAST(channels.data ->> '$.parent_id' AS INTEGER) END), \
+        (SELECT keep_days FROM retention WHERE id = channels.guild_id)) \
+    FROM channels WHERE channels.id > ?1 AND channels.guild_id <> 0 ORDER BY channels.id LIMIT ?2";
+
+pub(super) async fn message_ages(
+    pool: &SqlitePool,
+    after: ChannelId,
+    limit: u32,
+) -> Result<Vec<MessageAge>, StoreError> {
+    let query = sqlx::query(MESSAGE_AGES).bind(int(after)).bind(limit);
+    each_of(pool, query, |row| {
+        let oldest: Option<i64> = row.try_get(2)?;
+        Ok(MessageAge {
+            channel_id: id(row.try_get(0)?),
+            guild_id: id(row.try_get(1)?),
+            oldest: oldest.map(id),
+            keep_days: row.try_get(3)?,
+        })
+    })
+    .await
+}
+
+pub(super) async fn keep_days(pool: &SqlitePool, id: u64) -> Result<Option<u32>, StoreError> {
+    let query = sqlx::query_scalar("SELECT keep_days FROM retention WHERE id = ?1").bind(id as i64);
+    Ok(query.fetch_optional(pool).await?)
+}
+
 const USER_PICTURES: &str = "\
     SELECT data ->> '$.avatar', data ->> '$.banner' FROM users WHERE id = ?1 UNION ALL \
     SELECT data ->> '$.avatar', NULL FROM belongings WHERE kind = ?2 AND id = ?1 \
@@ -591,6 +625,7 @@ mod tests {
             (BELONGINGS, &[]),
             (GUILD_OF_BELONGING, &[]),
             (ATTACHMENTS_IN_USE, &["SCAN asked"]),
+            (MESSAGE_AGES, &[]),
             (USER_PICTURES, &[]),
             (MEMBER_PICTURES, &[]),
             (MESSAGES_BY, &[]),

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
 use guildhall_store::{
-    ContentOf, ExternalId, ExternalKind, Page, PictureNames, PictureOwner, Place, Store, StoreError, TokenHash,
-    TokenRecord,
+    ContentOf, Expired, ExternalId, ExternalKind, MessageAge, Page, PictureNames, PictureOwner, Place, Store,
+    StoreError, TokenHash, TokenRecord,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -214,6 +214,27 @@ impl Store for FaultStore {
 
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
         self.inner.attachments_in_use(ids).await
+    }
+
+    async fn message_ages(&self, after: ChannelId, limit: u32) -> Result<Vec<MessageAge>, StoreError> {
+        self.inner.message_ages(after, limit).await
+    }
+
+    async fn expire_messages(
+        &self,
+        channel_id: ChannelId,
+        before: MessageId,
+        rows_max: u32,
+    ) -> Result<Expired, StoreError> {
+        self.inner.expire_messages(channel_id, before, rows_max).await
+    }
+
+    async fn keep_days(&self, id: u64) -> Result<Option<u32>, StoreError> {
+        self.inner.keep_days(id).await
+    }
+
+    async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError> {
+        self.inner.set_keep_days(id, keep_days).await
     }
 
     async fn pictures_in_use(&self, owners: &[PictureOwner]) -> Result<Vec<PictureNames>, StoreError> {

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use guildhall_guild::{MessageRecord, Write};
-use guildhall_model::{Id, MessageReference, Nonce};
+use guildhall_model::{Channel, ChannelType, Id, MessageReference, Nonce};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Page, Store};
 use std::sync::Arc;
@@ -219,4 +219,69 @@ pub async fn attachments_are_in_use_while_a_message_has_them(store: &dyn Store) 
     assert_eq!(in_use().await, [903]);
     store.commit(vec![Write::DeleteGuild(id(100))]).await.unwrap();
     assert_eq!(in_use().await, NONE);
+}
+
+pub async fn expired_messages_go_in_slices(store: &dyn Store) {
+    let (one, other) = (channel(100, 101), channel(100, 102));
+    let mut writes =
+        vec![Write::PutUser(user(1)), Write::PutGuild(guild(100)), Write::PutChannel(one), Write::PutChannel(other)];
+    writes.extend((500..510).map(|n| put_message(100, 101, n)));
+    writes.push(put_message(100, 102, 500));
+    writes.extend([500, 501, 509].map(|n| Write::AddReaction(id(101), id(n), unicode("🔥"), id(1))));
+    store.commit(writes).await.unwrap();
+    let mut deleted = 0;
+    let mut slices = 0;
+    loop {
+        let slice = store.expire_messages(id(101), id(507), 3).await.unwrap();
+        assert!(slice.messages <= 3, "{slice:?}");
+        deleted += slice.messages;
+        slices += 1;
+        if slice.is_done {
+            break;
+        }
+    }
+    assert!((3..=5).contains(&slices), "{slices}");
+    assert_eq!(deleted, 7);
+    assert_eq!(page(store, 101, Page::Newest, 10).await, [509, 508, 507]);
+    assert_eq!(page(store, 102, Page::Newest, 10).await, [500]);
+    let newest = store.message(id(101), id(509)).await.unwrap().unwrap();
+    assert_eq!(newest.reactions.len(), 1, "of messages that stay, reactions stay");
+    assert!(store.expire_messages(id(101), id(507), 3).await.unwrap().is_done);
+    assert!(store.expire_messages(id(999), id(507), 3).await.unwrap().is_done);
+}
+
+pub async fn retention_of_guilds_channels_and_threads(store: &dyn Store) {
+    let thread = |parent: u64, n: u64| {
+        let thread =
+            Channel { parent_id: Some(id(parent)), ..Channel::new(id(n), id(100), ChannelType::PublicThread, "t") };
+        Write::PutChannel(Arc::new(thread))
+    };
+    let mut writes = vec![Write::PutUser(user(1)), Write::PutGuild(guild(100)), Write::PutGuild(guild(200))];
+    writes.extend([channel(100, 101), channel(100, 102), channel(200, 201)].map(Write::PutChannel));
+    writes.extend([thread(101, 110), thread(102, 111), put_message(100, 101, 500), put_message(100, 101, 501)]);
+    store.commit(writes).await.unwrap();
+    for (of, days) in [(100, 30), (102, 7), (111, 0)] {
+        store.set_keep_days(of, Some(days)).await.unwrap();
+    }
+    assert_eq!((store.keep_days(102).await.unwrap(), store.keep_days(101).await.unwrap()), (Some(7), None));
+    let ages = async |after: u64, limit| -> Vec<(u64, u64, Option<u64>, Option<u32>)> {
+        let ages = store.message_ages(id(after), limit).await.unwrap().into_iter();
+        let oldest = |age: &guildhall_store::MessageAge| age.oldest.map(Id::get);
+        ages.map(|age| (age.channel_id.get(), age.guild_id.get(), oldest(&age), age.keep_days)).collect()
+    };
+    let all = [
+        (101, 100, Some(500), Some(30)),
+        (102, 100, None, Some(7)),
+        (110, 100, None, Some(30)),
+        (111, 100, None, Some(0)),
+        (201, 200, None, None),
+    ];
+    assert_eq!(ages(0, 10).await, all);
+    assert_eq!(ages(101, 2).await, all[1..3]);
+    store.set_keep_days(101, Some(1)).await.unwrap();
+    assert_eq!(ages(109, 1).await, [(110, 100, None, Some(1))], "a thread has what its channel has");
+    store.set_keep_days(101, None).await.unwrap();
+    store.set_keep_days(101, None).await.unwrap();
+    store.commit(vec![Write::DeleteChannel(id(100), id(102))]).await.unwrap();
+    assert_eq!(ages(101, 1).await, [(110, 100, None, Some(30))], "a deleted channel has no messages");
 }

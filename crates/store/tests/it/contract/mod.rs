@@ -37,6 +37,8 @@ macro_rules! suite {
                 emoji_are_told_apart,
                 users_of_a_reaction,
                 attachments_are_in_use_while_a_message_has_them,
+                expired_messages_go_in_slices,
+                retention_of_guilds_channels_and_threads,
             ],
             batches: [
                 a_faulty_batch_leaves_nothing,

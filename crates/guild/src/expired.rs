@@ -1,0 +1,47 @@
+//! Expired messages: those that the operator's retention deletes.
+//!
+//! Owns        `ExpireMessages`; the first message of each channel that is not expired.
+//! Invariants  X1 from the command on, no other command finds an expired message, so nothing is written that refers to one. The
+//!             store deletes them only after the command was answered, a slice at a time. X2 an expired message is not pinned.
+//!             (test `x1_*`)
+//! Limits      16 bytes per channel with expired messages, until the guild is unloaded; a channel has `pins_per_channel_max` pins.
+//! Not here    when messages expire, and deleting them: `guildhall-node`.
+
+use crate::{
+    command::{Actor, Refusal, Reply},
+    machine::{CommandResult, Guild},
+};
+use guildhall_model::{ChannelId, MessageId};
+use guildhall_stdx::Now;
+
+impl Guild {
+    /// Forgets the messages of a channel below `before`. No event: they are old, and can be millions.
+    pub(crate) fn expire_messages(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        before: MessageId,
+    ) -> CommandResult {
+        if actor != Actor::System {
+            return Err(Refusal::MissingPermissions.into());
+        }
+        let here = self.in_text(now, actor, channel_id)?;
+        let floor = self.expired.entry(channel_id).or_insert(before);
+        *floor = before.max(*floor);
+        let pins = self.belongings.pins.get(&channel_id);
+        let pins: Vec<MessageId> = pins.map_or_else(Vec::new, |pins| pins.range(..before).map(|(id, _)| *id).collect());
+        for message_id in &pins {
+            self.forget_pin((channel_id, *message_id));
+        }
+        if !pins.is_empty() {
+            let newest = self.belongings.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
+            self.tell_pins(now, &here, newest);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn is_expired(&self, (channel_id, message_id): (ChannelId, MessageId)) -> bool {
+        self.expired.get(&channel_id).is_some_and(|floor| message_id < *floor)
+    }
+}

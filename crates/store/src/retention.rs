@@ -1,0 +1,28 @@
+//! Retention: how old the messages of each channel are, and may be.
+//!
+//! Owns        what `Store::message_ages` and `Store::expire_messages` answer.
+//! Not here    the setting, the clock, and who is asked first: `guildhall-node`.
+
+use guildhall_model::{ChannelId, GuildId, MessageId};
+
+/// A channel, thread or direct message, and its oldest message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageAge {
+    /// Where.
+    pub channel_id: ChannelId,
+    /// Its guild; of a direct message what holds it.
+    pub guild_id: GuildId,
+    /// None: there are no messages.
+    pub oldest: Option<MessageId>,
+    /// As set for the channel, else for the channel that its thread is in, else for its guild. None: as the node's setting says.
+    pub keep_days: Option<u32>,
+}
+
+/// What one slice deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Messages; none while their reactions are deleted first.
+    pub messages: u64,
+    /// There are no further ones.
+    pub is_done: bool,
+}
