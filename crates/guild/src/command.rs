@@ -106,7 +106,7 @@ pub enum Command {
     UpdateGuild(Box<GuildPatch>),
     /// Deletes the guild.
     DeleteGuild,
-    /// Adds a role. Its id is assigned.
+    /// Adds a role. The guild assigns its id, unless `Node::next_id` made one (not 0) for a picture.
     CreateRole(Box<Role>),
     /// Changes a role.
     UpdateRole(RoleId, Box<RolePatch>),

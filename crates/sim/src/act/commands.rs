@@ -10,7 +10,6 @@ use guildhall_model::{
     ChannelId, ChannelType, Message, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, UserId,
 };
 use guildhall_stdx::Timestamp;
-use guildhall_test_kit::id;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -52,7 +51,7 @@ impl World {
                 )
             }
             62..64 if state.roles.len() < ROLES_MAX => {
-                (Actor::System, Command::CreateRole(Box::new(role(id(999), some_permissions(&mut self.rng)))))
+                (Actor::System, Command::CreateRole(Box::new(role(RoleId::new(0), some_permissions(&mut self.rng)))))
             }
             64..65 => match some_role {
                 Some(role) => (Actor::System, Command::DeleteRole(role)),

@@ -111,7 +111,7 @@ async fn other_versions_of_the_schema() {
     };
     execute("INSERT INTO _sqlx_migrations VALUES (9999, 'later', 0, TRUE, x'00', 0)").await;
     let error = failure(dir.path()).await;
-    assert!(matches!(error, StoreError::SchemaTooNew { found: 9999, known: 31 }), "{error:?}");
+    assert!(matches!(error, StoreError::SchemaTooNew { found: 9999, known: 1..9999 }), "{error:?}");
     assert!(error.to_string().contains("schema version 9999"), "{error}");
 
     execute("DELETE FROM _sqlx_migrations WHERE version = 9999").await;
