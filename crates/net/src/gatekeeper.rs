@@ -10,7 +10,7 @@
 
 use guildhall_model::{AccountKind, User, UserId};
 use guildhall_partition::{Gatekeeper, IdentifyFault};
-use guildhall_stdx::{Instant, Now};
+use guildhall_stdx::{Allowance, Instant, Now};
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, Hash, RandomState},
@@ -119,42 +119,6 @@ struct GateState {
     refunds: Allowance,
     addresses: Allowances,
     tokens: Allowances,
-}
-
-/// Token bucket: `max` per interval, refilled evenly, up to `max` at once.
-#[derive(Clone, Copy, Debug, Default)]
-struct Allowance {
-    /// When `credit` was right. None: never used, and full.
-    at: Option<Instant>,
-    /// In `interval_ms`-ths of an IDENTIFY.
-    credit: u64,
-}
-
-impl Allowance {
-    /// False: nothing is left. A `max` of 0 is no limit.
-    fn take(&mut self, now: Instant, max: u32, interval_ms: u64) -> bool {
-        if max == 0 {
-            return true;
-        }
-        self.refill(now, max, interval_ms);
-        let is_allowed = self.credit >= interval_ms;
-        self.credit -= if is_allowed { interval_ms } else { 0 };
-        is_allowed
-    }
-
-    /// Undoes one `take`.
-    fn refund(&mut self, now: Instant, max: u32, interval_ms: u64) {
-        if max > 0 {
-            self.refill(now, max, interval_ms);
-            self.credit = (self.credit + interval_ms).min(u64::from(max) * interval_ms);
-        }
-    }
-
-    fn refill(&mut self, now: Instant, max: u32, interval_ms: u64) {
-        let full = u64::from(max) * interval_ms;
-        let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(max.into()));
-        (self.at, self.credit) = (Some(now), self.credit.saturating_add(gained).min(full));
-    }
 }
 
 /// Allowances of keys, in a table of fixed size: keys with the same place share one. Places depend on a secret of the process, so

@@ -10,7 +10,7 @@
 
 use crate::{AuthError, Node, TokenFault, cache::Cache};
 use guildhall_model::{User, UserId, smallest_id_at};
-use guildhall_stdx::{Instant, Now, Timestamp};
+use guildhall_stdx::{Allowance, Now, Timestamp};
 use guildhall_store::{Store, StoreError, TokenHash};
 use std::sync::{
     Arc,
@@ -83,25 +83,6 @@ impl Newcomer {
     }
 }
 
-/// A bucket of accounts, refilled evenly.
-#[derive(Debug, Default)]
-struct Allowance {
-    at: Option<Instant>,
-    /// In `MINUTE_MS`-ths of an account.
-    credit: u64,
-}
-
-impl Allowance {
-    fn take(&mut self, now: Instant, per_minute_max: u32) -> bool {
-        let full = u64::from(per_minute_max) * MINUTE_MS;
-        let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(per_minute_max.into()));
-        (self.at, self.credit) = (Some(now), self.credit.saturating_add(gained).min(full));
-        let is_allowed = self.credit >= MINUTE_MS;
-        self.credit -= if is_allowed { MINUTE_MS } else { 0 };
-        is_allowed
-    }
-}
-
 pub(crate) struct SignOn {
     store: Arc<dyn Store>,
     settings: SignOnAccounts,
@@ -164,7 +145,7 @@ impl Node {
                 return Ok(user);
             }
         }
-        if !making.take(now.instant, sign_on.settings.per_minute_max) {
+        if !making.take(now.instant, sign_on.settings.per_minute_max, MINUTE_MS) {
             return Err(AuthError::Busy(TokenFault::AccountRate));
         }
         let user_id = match (newcomer.subject, known) {

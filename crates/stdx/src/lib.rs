@@ -2,12 +2,13 @@
 //!
 //! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), a slot map (`Slots`),
 //!             a sorted map with snapshots (`CowMap`), duration histograms (`Histogram`),
-//!             a step counter for tests (`steps_taken`), refusals by reason (`Refusals`).
+//!             a step counter for tests (`steps_taken`), refusals by reason (`Refusals`), a token bucket (`Allowance`).
 //! Invariants  nothing here reads a clock or an entropy source: both are arguments, so that every machine above replays
 //!             exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod cow_map;
 mod histogram;
 mod refusals;
@@ -16,6 +17,7 @@ mod slots;
 mod steps;
 mod time;
 
+pub use allowance::Allowance;
 pub use cow_map::CowMap;
 pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};
 pub use refusals::{Fault, LogGate, Refusals};
