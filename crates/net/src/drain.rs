@@ -1,7 +1,7 @@
 //! Drain: asks clients to leave at the rate at which other nodes can accept them.
 //!
 //! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`ask_all`).
-//! Invariants  D1 every client is asked within `asking_ms_max`, however slow the pace would be. D2 the pace is
+//! Invariants  D1 every client receives op 7 within `asking_ms_max`, however slow the pace would be. D2 the pace is
 //!             jittered: each tick asks between 0.5 and 1.5 times its share. (tests `d1_*`, `d2_*`)
 //! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; remaining connections are closed with 4000.
 //! Not here    op 7 itself (`Partition::ask_to_leave`), what counts IDENTIFYs (`IdentifyGate`).     Spec  docs/protocol.md §1.12.

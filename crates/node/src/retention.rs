@@ -33,7 +33,7 @@ const SLICE_ROWS: u32 = 500;
 const SLICE_PAUSE_MIN: Duration = Duration::from_millis(1);
 const DAY_MS: i64 = 86_400_000;
 
-/// What was done so far.
+/// Counters of retention since the start of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionCounts {
     /// Messages deleted.
@@ -117,7 +117,7 @@ impl Node {
     /// Deletes every expired message, and returns their number.
     ///
     /// # Errors
-    /// When the store fails. What was deleted stays deleted.
+    /// When the store fails. Messages that earlier slices deleted stay deleted.
     pub async fn expire_messages(&self, keep_days: u32) -> Result<u64, StoreError> {
         self.expire(|| keep_days).await
     }

@@ -130,7 +130,7 @@ impl FastIndex {
     }
 }
 
-/// Index of the similar bodies of one parse, and of the body itself as far as it was parsed.
+/// Index of the similar bodies of one parse, and of the parsed part of the body itself.
 #[derive(Debug, Default)]
 struct NearIndex {
     /// Number of the body, from 1, in the upper eight bits, and the position.

@@ -63,7 +63,7 @@ impl FastChoice<'_> {
         programs.last().filter(|made| serves(made)).map(|_| programs.len() - 1)
     }
 
-    /// Whether the connection may use a parse: it has all bodies that the parse was free to refer to, and has no more of its own.
+    /// Whether the connection may use a parse: it was sent every body that the parse may refer to, and has no larger set of its own.
     fn is_for(&self, variant: Variant, similar: Similar) -> bool {
         let Variant::Fast(with) = variant else { return false };
         if with == similar {

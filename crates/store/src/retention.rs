@@ -1,14 +1,13 @@
-//! Retention: how old the messages of each channel are, and may be.
+//! Retention: the age of the oldest message of each channel, and its limit.
 //!
-//! Owns        what `Store::message_ages` and `Store::expire_messages` answer.
-//! Not here    the setting, the clock, and who is asked first: `guildhall-node`.
+//! Owns        the results of `Store::message_ages` and `Store::expire_messages`.
+//! Not here    the setting, the clock, and the command to the guild before a deletion: `guildhall-node`.
 
 use guildhall_model::{ChannelId, GuildId, MessageId};
 
 /// A channel, thread or direct message, and its oldest message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageAge {
-    /// Where.
     pub channel_id: ChannelId,
     /// Its guild; of a direct message what holds it.
     pub guild_id: GuildId,
@@ -18,7 +17,7 @@ pub struct MessageAge {
     pub keep_days: Option<u32>,
 }
 
-/// What one slice deleted.
+/// Result of one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
     /// Messages; none while their reactions are deleted first.

@@ -32,11 +32,11 @@ impl Check for RetentionPut {
     }
 }
 
-/// What is set for a guild or channel.
+/// Retention of a guild or channel.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RetentionBody {
-    /// Days; 0 for ever; null: nothing is set here. Then a thread has what its channel has, a channel what its guild has, and a guild
-    /// what the setting `messages.keep_days` says.
+    /// Days; 0: for ever; null: inherited. A thread inherits from its channel, a channel from its guild, and a guild from the
+    /// setting `messages.keep_days`.
     keep_days: Option<u32>,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct MintedToken {
     kind: &'static str,
     /// Names it, for DELETE; only of bots.
     id: Option<String>,
-    /// When it expires; none for bots, whose tokens are valid until they are revoked.
+    /// Expiry of a user token. Null for a bot token: it is valid until it is revoked.
     expires_at: Option<Time>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Pace {
     waiting: BTreeMap<UserId, Wait>,
     order: BTreeMap<u64, UserId>,
     numbers_count: u64,
-    /// Users for whom the queue had no room.
+    /// Users dropped because the queue was full.
     late: BTreeSet<UserId>,
     /// Number of times that presences were sent otherwise. A session that read them may know more than was published.
     reads_count: u64,

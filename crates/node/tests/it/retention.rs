@@ -1,4 +1,4 @@
-//! Retention: what is deleted, when, and what others find of it.
+//! Retention: which messages the node deletes, when, and what clients see of it.
 
 use crate::support::{OWNER, World, bounded};
 use guildhall_guild::{Actor, Command, Refusal, Reply, Write};

@@ -267,7 +267,7 @@ impl DomainHistory {
         self.entries.back().map(|newest| newest.id)
     }
 
-    /// Puts the bodies before `id` into the fast index, as far as they are missing there.
+    /// Inserts bodies before `id` that the fast index lacks.
     pub fn catch_up_fast(&mut self, id: BodyId) {
         let end = self.entries.partition_point(|entry| entry.id < id);
         let mut left = CAUGHT_UP_BYTES_MAX;
