@@ -45,6 +45,7 @@ pub(crate) async fn gate(
     };
     let now = api.now();
     let bucket = Bucket::of(request.method(), route.as_str());
+    let mut user_write = None;
     let peer = peer_of(&request);
     let (mut account, mut account_id) = (None, None);
     let admitted = if bucket.is_of_peer() {
@@ -53,7 +54,8 @@ pub(crate) async fn gate(
         match authenticate(&api, now, peer, request.headers()).await {
             Ok(user) => {
                 let about = params.map_or(0, |params| about(route.as_str(), &params));
-                let admitted = admit_account(&api, now, &user, bucket, about);
+                user_write = (!user.bot && bucket.is_user_write(request.method())).then_some(user.id);
+                let admitted = admit_account(&api, now, &user, bucket, about, user_write.is_some());
                 account = Some(Party::Account(user.id.get()));
                 account_id = Some(user.id.get());
                 request.extensions_mut().insert(Caller::new(user));
@@ -75,6 +77,9 @@ pub(crate) async fn gate(
             let deadline = Duration::from_millis(api.limits.answer_deadline_ms.saturating_add(for_files));
             let answered = tokio::time::timeout(deadline, next.run(request)).await;
             let mut response = answered.unwrap_or_else(|_| ApiError::Overloaded.into_response());
+            if let Some(user_id) = user_write {
+                api.charge_event(now, user_id, &response);
+            }
             write_headers(&mut response, now, checked);
             (response, account.is_some())
         }
@@ -141,14 +146,25 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
     }
 }
 
-fn admit_account(api: &Api, now: Now, user: &User, bucket: Bucket, about: u64) -> Result<Checked, Refused> {
+fn admit_account(
+    api: &Api,
+    now: Now,
+    user: &User,
+    bucket: Bucket,
+    about: u64,
+    is_user_write: bool,
+) -> Result<Checked, Refused> {
     if let Some((_, verdict)) = api.take(now, user.id, Bucket::Global, 0)
         && !verdict.admitted
     {
         let error = ApiError::RateLimited { retry_after_ms: verdict.reset_after_ms, is_global: true };
         return Err(Refused { error, now, checked: None });
     }
-    admit(api.take(now, user.id, bucket, about), now)
+    let checked = admit(api.take(now, user.id, bucket, about), now)?;
+    if is_user_write {
+        admit(api.take(now, user.id, Bucket::UserWrite, 0), now)?;
+    }
+    Ok(checked)
 }
 
 /// The verdict if the request may go on.

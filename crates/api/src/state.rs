@@ -15,6 +15,7 @@ use crate::{
     unserved::Unserved,
     upload::Slots,
 };
+use axum::{body::HttpBody, response::Response};
 use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
@@ -24,6 +25,9 @@ use guildhall_store::{Page, StoreError};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
+
+/// Bytes of an answer that count as one more change of its account.
+const USER_WRITE_UNIT_BYTES: u64 = 2048;
 
 /// How many sessions a bot may still start, for `GET /gateway/bot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -199,6 +203,13 @@ impl Api {
     /// The rule of a bucket with its window, for one account.
     pub fn take(&self, now: Now, user_id: UserId, bucket: Bucket, about: u64) -> crate::limits::Checked {
         self.rates.take(now.instant, user_id, bucket, about)
+    }
+
+    /// Counts the event of a user account's change against `Bucket::UserWrite`, by the length of the answer.
+    pub fn charge_event(&self, now: Now, user_id: UserId, answer: &Response) {
+        let bytes = answer.body().size_hint().lower();
+        let cost = u32::try_from(bytes / USER_WRITE_UNIT_BYTES).unwrap_or(u32::MAX);
+        self.rates.charge(now.instant, user_id, Bucket::UserWrite, cost);
     }
 }
 

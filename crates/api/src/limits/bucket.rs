@@ -37,6 +37,9 @@ macro_rules! buckets {
 buckets! {
     /// Everything an account asks, whatever it is. As upstream.
     Global: 50 per 1000 ms,
+    /// Changes by one user account, so that no account fills replay buffers. Each counts once, and once more per
+    /// 2 KiB of its answer, which is about as long as its event. Bots have no such limit: a guild's manager let them in.
+    UserWrite: 120 per 60000 ms,
     /// What a peer asks without an account, and paths that do not exist.
     Anonymous: 50 per 1000 ms,
     /// Requests of a peer with no token or a wrong one. As upstream: 10,000 in ten minutes; here in a shorter
@@ -82,6 +85,12 @@ buckets! {
 
 impl Bucket {
     pub(super) const COUNT: usize = Self::ALL.len();
+
+    /// Whether requests of this bucket, by user accounts, also count against `UserWrite`. A typing indicator has a
+    /// share of replay buffers of its own.
+    pub(crate) fn is_user_write(self, method: &Method) -> bool {
+        !matches!(*method, Method::GET | Method::HEAD) && self != Self::Typing
+    }
 
     /// Such requests are counted for the peer, and name no account.
     pub(crate) fn is_of_peer(self) -> bool {

@@ -78,6 +78,13 @@ impl<K: Copy + Eq + Hash + Ord> Limiter<K> {
         Some(Verdict { admitted: false, limit: rule.limit, remaining: 0, reset_after_ms: window.ends_at.ms_since(now) })
     }
 
+    /// Counts `cost` more against the key's window, past its limit if need be: the request was already admitted.
+    pub fn charge(&mut self, now: Instant, key: K, rule: Rule, cost: u32) {
+        let live = self.windows.get(&key).copied().filter(|window| window.ends_at > now);
+        let window = live.unwrap_or_else(|| self.open(now, key, rule));
+        self.windows.insert(key, Window { used: window.used.saturating_add(cost), ..window });
+    }
+
     fn open(&mut self, now: Instant, key: K, rule: Rule) -> Window {
         if let Some(ended) = self.windows.remove(&key) {
             self.by_end.remove(&(ended.ends_at, key));

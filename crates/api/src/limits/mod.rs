@@ -163,6 +163,13 @@ impl RateLimits {
         Some((bucket, lock(&self.accounts).take(now, (user_id, bucket, about), rule)))
     }
 
+    /// Counts the size of an admitted request's event against its account.
+    pub fn charge(&self, now: Instant, user_id: UserId, bucket: Bucket, cost: u32) {
+        if let Some(rule) = self.limits.rule(bucket).filter(|_| cost > 0) {
+            lock(&self.accounts).charge(now, (user_id, bucket, 0), rule, cost);
+        }
+    }
+
     /// Counts a request of a peer.
     pub fn take_peer(&self, now: Instant, peer: IpAddr, bucket: Bucket) -> Checked {
         let rule = self.limits.rule(bucket)?;

@@ -145,3 +145,38 @@ async fn there_is_only_so_much_room() {
     let world = World::limited(ApiLimits { requests_in_flight_max: 0, ..ApiLimits::unlimited() }).await;
     world.get(&world.bot, "/users/@me").await.is(503, json!({"message": "503: Service Unavailable", "code": 0}));
 }
+
+#[tokio::test]
+async fn s6_a_user_account_cannot_fill_replay_buffers_with_messages() {
+    let world = World::limited(only(Bucket::UserWrite, 120, 60_000)).await;
+    let mut channels = Vec::new();
+    for n in 0..30 {
+        channels.push(world.channel(&format!("c{n}"), Vec::new()).await);
+    }
+    let content = "é".repeat(2000);
+    let (mut events, mut bytes) = (0, 0);
+    for _ in 0..20 {
+        for channel in &channels {
+            let answer =
+                world.post(&world.bob, &format!("/channels/{channel}/messages"), json!({"content": content})).await;
+            if answer.status == 200 {
+                (events, bytes) = (events + 1, bytes + answer.body.len());
+            } else {
+                assert_eq!((answer.status, answer.header("x-ratelimit-scope")), (429, "user"));
+            }
+        }
+        world.clock.advance_ms(3_000);
+    }
+    // A resume has three minutes, 4,096 events and 4 MiB: these are the share of one account in one of the minutes.
+    assert!((40..=120).contains(&events), "{events} events");
+    assert!((160_000..=(4 << 20) / 12).contains(&bytes), "{bytes} bytes");
+
+    let path = format!("/channels/{}", channels[0]);
+    world.get(&world.bob, &path).await.has(200, 0);
+    world.post(&world.bob, &format!("{path}/typing"), json!({})).await.has(204, 0);
+    for n in 0..150 {
+        world.post(&world.bot, &format!("{path}/messages"), json!({"content": n.to_string()})).await.has(200, 0);
+    }
+    world.clock.advance_ms(60_000);
+    world.post(&world.bob, &format!("{path}/messages"), json!({"content": "again"})).await.has(200, 0);
+}
