@@ -37,8 +37,8 @@ macro_rules! buckets {
 buckets! {
     /// Everything an account asks, whatever it is. As upstream.
     Global: 50 per 1000 ms,
-    /// Changes by one user account, so that no account fills replay buffers. Each counts once, and once more per
-    /// 2 KiB of its answer, which is about as long as its event. Bots have no such limit: a guild's manager let them in.
+    /// Changes by one user account, so that no account fills replay buffers. A change counts as one, plus one
+    /// per 2 KiB of its answer, which is about as long as its event. Bots have no such limit: a guild's manager let them in.
     UserWrite: 120 per 60000 ms,
     /// What a peer asks without an account, and paths that do not exist.
     Anonymous: 50 per 1000 ms,
